@@ -1,0 +1,71 @@
+"""Float64 arrays, and the checks they pass at the door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+
+def finite(value: Any, name: str) -> FloatArray:
+    """`value` as a float64 array without NaN or infinity."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers, not {value!r}") from error
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity: {array}; every entry must be finite")
+    return array
+
+
+def vector(value: Any, name: str, length: int | None = None) -> FloatArray:
+    """`value` as a finite vector, of `length` entries where that is given."""
+    array = finite(value, name)
+    if array.ndim != 1 or (length is not None and len(array) != length):
+        expected = "(n,)" if length is None else f"({length},)"
+        raise ValueError(f"{name} must be a vector of shape {expected}, not {array.shape}")
+    return array
+
+
+def points(value: Any, name: str, dim: int) -> FloatArray:
+    """`value` as finite points, shape (n, dim)."""
+    array = finite(value, name)
+    if array.ndim != 2 or array.shape[1] != dim:
+        raise ValueError(f"{name} must hold one point a row, shape (n, {dim}), not {array.shape}")
+    return array
+
+
+def covariance_matrix(value: Any, name: str, dim: int | None = None) -> FloatArray:
+    """`value` as a symmetric positive definite matrix."""
+    array = finite(value, name)
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or (dim and array.shape[0] != dim):
+        expected = "square" if dim is None else f"of shape ({dim}, {dim})"
+        raise ValueError(f"{name} must be a {expected} matrix, not of shape {array.shape}")
+    if not np.allclose(array, array.T, rtol=1e-8, atol=1e-12 * np.abs(array).max()):
+        raise ValueError(f"{name} is not symmetric; pass (A + A.T) / 2 if that is what is meant")
+    smallest = float(np.linalg.eigvalsh(array)[0])
+    if smallest <= 0.0:
+        raise ValueError(
+            f"{name} is not positive definite (smallest eigenvalue {smallest:.3g}); "
+            "check its entries, or add a small multiple of the identity"
+        )
+    return array
+
+
+def positive(value: Any, name: str) -> float:
+    """`value` as a positive, finite float."""
+    number = float(finite(value, name)) if np.ndim(value) == 0 else float("nan")
+    if not number > 0.0:
+        raise ValueError(f"{name} must be a positive number, not {value!r}")
+    return number
+
+
+def frozen(array: FloatArray) -> FloatArray:
+    """A read-only copy, so that a value that holds it cannot change."""
+    copy = np.array(array)
+    copy.flags.writeable = False
+    return copy

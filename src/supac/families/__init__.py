@@ -1,0 +1,50 @@
+"""Exponential families and their members."""
+
+from supac.families.family import Distribution, Family, Whitening
+from supac.families.gaussian import (
+    DiagonalGaussian,
+    FixedGaussian,
+    Gaussian,
+    ScaledGaussian,
+    gaussian,
+)
+from supac.families.product import Product, product
+from supac.families.univariate import (
+    Bernoulli,
+    Beta,
+    Exponential,
+    Gamma,
+    Pareto,
+    Poisson,
+    bernoulli,
+    beta,
+    exponential,
+    gamma,
+    pareto,
+    poisson,
+)
+
+__all__ = [
+    "Bernoulli",
+    "Beta",
+    "DiagonalGaussian",
+    "Distribution",
+    "Exponential",
+    "Family",
+    "FixedGaussian",
+    "Gamma",
+    "Gaussian",
+    "Pareto",
+    "Poisson",
+    "Product",
+    "ScaledGaussian",
+    "Whitening",
+    "bernoulli",
+    "beta",
+    "exponential",
+    "gamma",
+    "gaussian",
+    "pareto",
+    "poisson",
+    "product",
+]

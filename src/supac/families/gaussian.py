@@ -1,0 +1,511 @@
+"""Gaussian families: full, diagonal, fixed and fixed-up-to-scale covariance.
+
+All of them compute with the mean μ and the Cholesky factor C of the precision, P = CCᵀ: then
+z = Cᵀ(x − μ) is standard, and neither sampling nor whitening nor KL needs an inverse.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
+
+from supac.arrays import FloatArray, covariance_matrix, finite, frozen, vector
+from supac.families.family import Distribution, Family, Whitening
+from supac.families.product import Product
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class _GaussianFamily(Family):
+    """What all Gaussian families share, given the mean and the precision's root of a member."""
+
+    def __init__(self, dim: int, size: int, *identity: Hashable):
+        if not (isinstance(dim, int | np.integer) and dim > 0):
+            raise ValueError(f"dim must be a positive integer, not {dim!r}")
+        super().__init__(int(dim), size, *identity)
+
+    @abstractmethod
+    def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """(μ, C) with precision CCᵀ, C lower triangular; None outside Θ."""
+
+    def _standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        member = self.standard(theta)
+        if member is None:
+            raise ValueError(f"theta = {theta} is outside the domain of {self}")
+        return member
+
+    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        mean, root = self._standard(theta)
+        z = rng.standard_normal((n, self.dim))
+        return mean + np.asarray(solve_triangular(root, z.T, lower=True, trans="T").T)
+
+    def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, root = self._standard(theta)
+        return mean, np.asarray(cho_solve((root, True), np.eye(self.dim)))
+
+    def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
+        mean, root = self._standard(theta)
+        z = (x - mean) @ root
+        log_density_at_mean = np.log(np.diag(root)).sum() - 0.5 * self.dim * _LOG_2PI
+        return np.asarray(log_density_at_mean - 0.5 * np.einsum("ij,ij->i", z, z))
+
+    def kl(self, theta: FloatArray, other: FloatArray) -> float:
+        """½(tr(P'Σ) − d + |C'ᵀ(μ − μ')|² + log det P − log det P')."""
+        first, second = self.standard(theta), self.standard(other)
+        if first is None or second is None:
+            return float("inf")
+        ratio = np.asarray(solve_triangular(first[1], second[1], lower=True))
+        excess = np.diag(ratio) ** 2 - 1.0
+        off_diagonal = np.tril(ratio, -1)
+        shift = second[1].T @ (first[0] - second[0])
+        # Written so that two close members lose no digits: e − log(1 + e) on the diagonal.
+        spread = (excess - np.log1p(excess)).sum() + (off_diagonal**2).sum()
+        return 0.5 * float(spread + shift @ shift)
+
+
+class Gaussian(_GaussianFamily):
+    """All Gaussians on R^dim: T = (x, x_i x_j for i ≤ j), θ = (Pμ, −P_ii/2 and −P_ij)."""
+
+    def __init__(self, dim: int):
+        super().__init__(dim, dim + dim * (dim + 1) // 2, dim)
+        self.chart_size = dim + dim**2
+        self._rows, self._columns = np.triu_indices(dim)
+        self._diagonal = self._rows == self._columns
+
+    def __repr__(self) -> str:
+        return f"Gaussian({self.dim})"
+
+    def _symmetric(self, upper: FloatArray) -> FloatArray:
+        matrix = np.empty((self.dim, self.dim))
+        matrix[self._rows, self._columns] = upper
+        matrix[self._columns, self._rows] = upper
+        return matrix
+
+    def _quadratic(self, hessian: FloatArray) -> FloatArray:
+        """Coefficients on x_i x_j, i ≤ j, of ½ xᵀ·hessian·x."""
+        upper = hessian[self._rows, self._columns]
+        return np.where(self._diagonal, 0.5 * upper, upper)
+
+    def _natural(self, mean: FloatArray, precision: FloatArray) -> FloatArray:
+        return np.concatenate([precision @ mean, self._quadratic(-precision)])
+
+    def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        upper = theta[self.dim :]
+        precision = self._symmetric(np.where(self._diagonal, -2.0 * upper, -upper))
+        try:
+            root = np.linalg.cholesky(precision)
+        except np.linalg.LinAlgError:
+            return None
+        return np.asarray(cho_solve((root, True), theta[: self.dim])), root
+
+    def statistics(self, x: FloatArray) -> FloatArray:
+        return np.hstack([x, x[:, self._rows] * x[:, self._columns]])
+
+    def log_base(self, x: FloatArray) -> FloatArray:
+        return np.zeros(len(x))
+
+    def log_partition(self, theta: FloatArray) -> float:
+        member = self.standard(theta)
+        if member is None:
+            return float("inf")
+        mean, root = member
+        quadratic = 0.5 * float(mean @ theta[: self.dim])
+        return quadratic - float(np.log(np.diag(root)).sum()) + 0.5 * self.dim * _LOG_2PI
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        mean, covariance = self.moments(theta)
+        second = covariance + np.outer(mean, mean)
+        return np.concatenate([mean, second[self._rows, self._columns]])
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        first = mean[: self.dim]
+        covariance = self._symmetric(mean[self.dim :]) - np.outer(first, first)
+        return self.from_moments(first, covariance)
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        mean, covariance = self.moments(theta)
+        i, j = self._rows, self._columns
+        mixed = covariance[:, i] * mean[j] + covariance[:, j] * mean[i]
+        second = covariance + np.outer(mean, mean)
+        cross = np.outer(mean, mean)
+        # Isserlis: cov(x_i x_j, x_k x_l) = Σ_ik M_jl + Σ_jl μ_i μ_k + Σ_il M_jk + Σ_jk μ_i μ_l.
+        quartic = (
+            covariance[np.ix_(i, i)] * second[np.ix_(j, j)]
+            + covariance[np.ix_(j, j)] * cross[np.ix_(i, i)]
+            + covariance[np.ix_(i, j)] * second[np.ix_(j, i)]
+            + covariance[np.ix_(j, i)] * cross[np.ix_(i, j)]
+        )
+        return np.block([[covariance, mixed], [mixed.T, quartic]])
+
+    def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+        covariance = covariance_matrix(covariance, "covariance", self.dim)
+        root = np.linalg.cholesky(covariance)
+        return self._natural(mean, np.asarray(cho_solve((root, True), np.eye(self.dim))))
+
+    def whiten(self, theta: FloatArray) -> Whitening:
+        return _FullWhitening(self, *self._standard(theta))
+
+    def coordinates(self, theta: FloatArray) -> FloatArray:
+        """Mean and a root S of the covariance, SSᵀ = Σ, all dim² entries free."""
+        mean, root = self._standard(theta)
+        inverse_root = solve_triangular(root, np.eye(self.dim), lower=True, trans="T")
+        return np.concatenate([mean, np.ravel(inverse_root)])
+
+    def _from_chart(self, phi: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        root = phi[self.dim :].reshape(self.dim, self.dim)
+        inverse_root = np.linalg.solve(root, np.eye(self.dim))
+        return phi[: self.dim], root, inverse_root.T @ inverse_root
+
+    def from_coordinates(self, phi: FloatArray) -> FloatArray:
+        mean, _, precision = self._from_chart(phi)
+        return self._natural(mean, precision)
+
+    def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
+        mean, root, precision = self._from_chart(phi)
+        linear, upper = gradient[: self.dim], gradient[self.dim :]
+        # gradient·dθ = linear·d(Pμ) + ⟨slope, dP⟩, and dP = −P(dS Sᵀ + S dSᵀ)P.
+        outer = np.outer(linear, mean)
+        slope = 0.5 * (outer + outer.T - self._symmetric(upper))
+        by_root = -2.0 * precision @ slope @ precision @ root
+        return np.concatenate([precision @ linear, by_root.ravel()])
+
+
+class _FullWhitening(Whitening):
+    """Features z_i, then z_i z_j for i ≤ j, with (z_i² − 1)/√2 on the diagonal."""
+
+    def __init__(self, family: Gaussian, mean: FloatArray, root: FloatArray):
+        self._family, self._mean, self._root = family, mean, root
+        self._rows, self._columns = np.triu_indices(family.dim)
+
+    def points(self, x: FloatArray) -> FloatArray:
+        return (x - self._mean) @ self._root
+
+    def features(self, x: FloatArray) -> FloatArray:
+        z = self.points(x)
+        products = z[:, self._rows] * z[:, self._columns]
+        diagonal = self._rows == self._columns
+        products[:, diagonal] = (products[:, diagonal] - 1.0) / np.sqrt(2.0)
+        return np.hstack([z, products])
+
+    def coefficients(self, beta: FloatArray) -> FloatArray:
+        dim = len(self._mean)
+        hessian = np.zeros((dim, dim))
+        hessian[self._rows, self._columns] = beta[dim:] * np.where(
+            self._rows == self._columns, np.sqrt(0.5), 1.0
+        )
+        hessian = hessian + hessian.T
+        hessian = self._root @ hessian @ self._root.T
+        linear = self._root @ beta[:dim] - hessian @ self._mean
+        return np.concatenate([linear, self._family._quadratic(hessian)])
+
+
+class DiagonalGaussian(_GaussianFamily):
+    """Gaussians on R^dim with independent coordinates: T = (x, x²), θ = (μ/σ², −1/(2σ²))."""
+
+    def __init__(self, dim: int):
+        super().__init__(dim, 2 * dim, dim)
+
+    def __repr__(self) -> str:
+        return f"DiagonalGaussian({self.dim})"
+
+    def _variances(self, theta: FloatArray) -> FloatArray:
+        return -0.5 / theta[self.dim :]
+
+    def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        if not (theta[self.dim :] < 0.0).all():
+            return None
+        variances = self._variances(theta)
+        return theta[: self.dim] * variances, np.diag(variances**-0.5)
+
+    def statistics(self, x: FloatArray) -> FloatArray:
+        return np.hstack([x, x**2])
+
+    def log_base(self, x: FloatArray) -> FloatArray:
+        return np.zeros(len(x))
+
+    def log_partition(self, theta: FloatArray) -> float:
+        if not (theta[self.dim :] < 0.0).all():
+            return float("inf")
+        variances = self._variances(theta)
+        terms = variances * theta[: self.dim] ** 2 + np.log(variances) + _LOG_2PI
+        return 0.5 * float(terms.sum())
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        variances = self._variances(theta)
+        mean = theta[: self.dim] * variances
+        return np.concatenate([mean, mean**2 + variances])
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        first = mean[: self.dim]
+        return self._natural(first, mean[self.dim :] - first**2)
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        variances = self._variances(theta)
+        mean = theta[: self.dim] * variances
+        corner = np.diag(2.0 * mean * variances)
+        quartic = np.diag(2.0 * variances**2 + 4.0 * mean**2 * variances)
+        return np.block([[np.diag(variances), corner], [corner, quartic]])
+
+    def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+        return self._natural(mean, np.diag(covariance))
+
+    def _natural(self, mean: FloatArray, variances: FloatArray) -> FloatArray:
+        if not (variances > 0.0).all():
+            raise ValueError(f"variances must be positive, not {variances}")
+        return np.concatenate([mean / variances, -0.5 / variances])
+
+    def whiten(self, theta: FloatArray) -> Whitening:
+        return _DiagonalWhitening(*self.moments(theta))
+
+    def coordinates(self, theta: FloatArray) -> FloatArray:
+        """Mean and standard deviations."""
+        variances = self._variances(theta)
+        return np.concatenate([theta[: self.dim] * variances, np.sqrt(variances)])
+
+    def from_coordinates(self, phi: FloatArray) -> FloatArray:
+        return self._natural(phi[: self.dim], phi[self.dim :] ** 2)
+
+    def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
+        mean, deviation = phi[: self.dim], phi[self.dim :]
+        linear, quadratic = gradient[: self.dim], gradient[self.dim :]
+        by_deviation = (quadratic - 2.0 * linear * mean) / deviation**3
+        return np.concatenate([linear / deviation**2, by_deviation])
+
+
+class _DiagonalWhitening(Whitening):
+    """Features z_i, then (z_i² − 1)/√2."""
+
+    def __init__(self, mean: FloatArray, covariance: FloatArray):
+        self._mean, self._deviation = mean, np.sqrt(np.diag(covariance))
+
+    def points(self, x: FloatArray) -> FloatArray:
+        return (x - self._mean) / self._deviation
+
+    def features(self, x: FloatArray) -> FloatArray:
+        z = self.points(x)
+        return np.hstack([z, (z**2 - 1.0) / np.sqrt(2.0)])
+
+    def coefficients(self, beta: FloatArray) -> FloatArray:
+        dim = len(self._mean)
+        quadratic = beta[dim:] / (np.sqrt(2.0) * self._deviation**2)
+        return np.concatenate([beta[:dim] / self._deviation - 2.0 * quadratic * self._mean, quadratic])
+
+
+class _KnownCovariance(_GaussianFamily):
+    """What the two families around a known covariance share."""
+
+    def __init__(self, covariance: Any, extra: int):
+        known = frozen(covariance_matrix(covariance, "covariance"))
+        super().__init__(len(known), len(known) + extra, known.shape, known.tobytes())
+        self.covariance = known
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dim={self.dim})"
+
+    @cached_property
+    def _precision(self) -> FloatArray:
+        root = np.linalg.cholesky(self.covariance)
+        return np.asarray(cho_solve((root, True), np.eye(self.dim)))
+
+    @cached_property
+    def _root(self) -> FloatArray:
+        return np.linalg.cholesky(self._precision)
+
+
+class FixedGaussian(_KnownCovariance):
+    """Gaussians of one known covariance Σ: T = x, θ = Σ⁻¹μ."""
+
+    def __init__(self, covariance: Any):
+        super().__init__(covariance, 0)
+
+    def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        return self.covariance @ theta, self._root
+
+    def statistics(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def log_base(self, x: FloatArray) -> FloatArray:
+        return self.log_prob(np.zeros(self.dim), x)
+
+    def log_partition(self, theta: FloatArray) -> float:
+        return 0.5 * float(theta @ self.covariance @ theta)
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        return self.covariance @ theta
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        return self._precision @ mean
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        return np.array(self.covariance)
+
+    def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+        return self._precision @ mean
+
+    def whiten(self, theta: FloatArray) -> Whitening:
+        return _FixedWhitening(*self._standard(theta))
+
+    def coordinates(self, theta: FloatArray) -> FloatArray:
+        """The mean."""
+        return self.covariance @ theta
+
+    def from_coordinates(self, phi: FloatArray) -> FloatArray:
+        return self._precision @ phi
+
+    def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
+        return self._precision @ gradient
+
+
+class _FixedWhitening(Whitening):
+    """Features z."""
+
+    def __init__(self, mean: FloatArray, root: FloatArray):
+        self._mean, self._root = mean, root
+
+    def points(self, x: FloatArray) -> FloatArray:
+        return (x - self._mean) @ self._root
+
+    def features(self, x: FloatArray) -> FloatArray:
+        return self.points(x)
+
+    def coefficients(self, beta: FloatArray) -> FloatArray:
+        return self._root @ beta
+
+
+class ScaledGaussian(_KnownCovariance):
+    """Gaussians N(μ, sΣ), Σ known: with P = Σ⁻¹, T = (x, −½ xᵀPx), θ = (Pμ/s, 1/s)."""
+
+    def __init__(self, covariance: Any):
+        super().__init__(covariance, 1)
+
+    def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        if not theta[-1] > 0.0:
+            return None
+        return self.covariance @ theta[:-1] / theta[-1], self._root * np.sqrt(theta[-1])
+
+    def _half_square(self, x: FloatArray) -> FloatArray:
+        z = x @ self._root
+        return np.asarray(0.5 * np.einsum("...i,...i->...", z, z))
+
+    def statistics(self, x: FloatArray) -> FloatArray:
+        return np.hstack([x, -self._half_square(x)[:, None]])
+
+    def log_base(self, x: FloatArray) -> FloatArray:
+        return np.zeros(len(x))
+
+    def log_partition(self, theta: FloatArray) -> float:
+        member = self.standard(theta)
+        if member is None:
+            return float("inf")
+        mean, root = member
+        quadratic = 0.5 * float(mean @ theta[:-1])
+        return quadratic - float(np.log(np.diag(root)).sum()) + 0.5 * self.dim * _LOG_2PI
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        mean, _ = self._standard(theta)
+        return np.append(mean, -self._half_square(mean) - 0.5 * self.dim / theta[-1])
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        scale = 2.0 * (-mean[-1] - float(self._half_square(mean[:-1]))) / self.dim
+        return self._natural(mean[:-1], scale)
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        mean, _ = self._standard(theta)
+        scale = 1.0 / theta[-1]
+        corner = -scale * mean[:, None]
+        last = 0.5 * self.dim * scale**2 + 2.0 * scale * self._half_square(mean)
+        return np.block([[scale * self.covariance, corner], [corner.T, np.array([[last]])]])
+
+    def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+        return self._natural(mean, float(np.trace(self._precision @ covariance)) / self.dim)
+
+    def _natural(self, mean: FloatArray, scale: float) -> FloatArray:
+        if not scale > 0.0:
+            raise ValueError(f"the scale of the covariance must be positive, not {scale}")
+        return np.append(self._precision @ mean / scale, 1.0 / scale)
+
+    def whiten(self, theta: FloatArray) -> Whitening:
+        return _ScaledWhitening(self, *self._standard(theta), scale=1.0 / float(theta[-1]))
+
+    def coordinates(self, theta: FloatArray) -> FloatArray:
+        """Mean and √s."""
+        mean, _ = self._standard(theta)
+        return np.append(mean, theta[-1] ** -0.5)
+
+    def from_coordinates(self, phi: FloatArray) -> FloatArray:
+        return self._natural(phi[:-1], float(phi[-1] ** 2))
+
+    def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
+        mean, root_scale = phi[:-1], float(phi[-1])
+        along_mean = self._precision @ gradient[:-1]
+        by_scale = -2.0 * (along_mean @ mean + gradient[-1]) / root_scale**3
+        return np.append(along_mean / root_scale**2, by_scale)
+
+
+class _ScaledWhitening(Whitening):
+    """Features z, then (|z|² − d)/√(2d)."""
+
+    def __init__(self, family: ScaledGaussian, mean: FloatArray, root: FloatArray, scale: float):
+        self._family, self._mean, self._root, self._scale = family, mean, root, scale
+
+    def points(self, x: FloatArray) -> FloatArray:
+        return (x - self._mean) @ self._root
+
+    def features(self, x: FloatArray) -> FloatArray:
+        z = self.points(x)
+        dim = z.shape[1]
+        radius = (np.einsum("ij,ij->i", z, z) - dim) / np.sqrt(2.0 * dim)
+        return np.hstack([z, radius[:, None]])
+
+    def coefficients(self, beta: FloatArray) -> FloatArray:
+        last = -2.0 * beta[-1] / (np.sqrt(2.0 * len(self._mean)) * self._scale)
+        linear = self._root @ beta[:-1] + last * (self._family._precision @ self._mean)
+        return np.append(linear, last)
+
+
+def gaussian(
+    mean: Any, covariance: Any, blocks: Sequence[Sequence[int]] | None = None
+) -> Distribution:
+    """A Gaussian, in the family that the shape of its covariance names.
+
+    A (dim, dim) matrix gives the family of all Gaussians; a vector of variances, or one number,
+    that of independent coordinates; `blocks` (groups of indices; what is in no group stands
+    alone) that of covariances that vanish between groups.
+    """
+    centre = np.atleast_1d(finite(mean, "mean"))
+    centre = vector(centre, "mean")
+    dim = len(centre)
+    spread = finite(covariance, "covariance")
+    if spread.ndim == 0:
+        spread = np.full(dim, float(spread))
+    if spread.ndim == 1:
+        if not (vector(spread, "covariance", dim) > 0.0).all():
+            raise ValueError(f"covariance, given as variances, must be positive, not {spread}")
+        if blocks is None:
+            diagonal = DiagonalGaussian(dim)
+            return Distribution(diagonal, diagonal.from_moments(centre, np.diag(spread)))
+        spread = np.diag(spread)
+    spread = covariance_matrix(spread, "covariance", dim)
+    if blocks is None:
+        return Distribution(Gaussian(dim), Gaussian(dim).from_moments(centre, spread))
+    groups = _complete(blocks, dim)
+    family = Product([Gaussian(len(group)) for group in groups], groups)
+    between = ~np.any([np.isin(range(dim), g)[:, None] & np.isin(range(dim), g) for g in groups], 0)
+    if np.any(spread[between]):
+        raise ValueError("covariance has entries between blocks; set them to zero or join the blocks")
+    return Distribution(family, family.from_moments(centre, spread))
+
+
+def _complete(blocks: Sequence[Sequence[int]], dim: int) -> list[list[int]]:
+    """`blocks` followed by a block of its own for each index that is in none."""
+    named = [int(index) for block in blocks for index in block]
+    if sorted(set(named)) != sorted(named) or any(not 0 <= index < dim for index in named):
+        raise ValueError(f"blocks must hold different indices from 0 to {dim - 1}, not {blocks!r}")
+    return [list(block) for block in blocks if len(block)] + [
+        [index] for index in range(dim) if index not in named
+    ]

@@ -1,0 +1,133 @@
+"""Independent factors: a product of exponential families is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from supac.arrays import FloatArray, IntArray
+from supac.families.family import Distribution, Family, Whitening
+
+
+class Product(Family):
+    """The product of `factors`, factor k acting on the coordinates `groups[k]` of x.
+
+    θ and T are those of the factors, one after the other. Without `groups` the factors take
+    consecutive coordinates. A block-diagonal Gaussian is a product of Gaussians.
+    """
+
+    def __init__(self, factors: Sequence[Family], groups: Sequence[Sequence[int]] | None = None):
+        if groups is None:
+            ends = np.cumsum([factor.dim for factor in factors])
+            groups = [range(end - factor.dim, end) for factor, end in zip(factors, ends, strict=True)]
+        self.factors = tuple(factors)
+        self.groups: tuple[IntArray, ...] = tuple(np.array(group, dtype=np.intp) for group in groups)
+        if [len(group) for group in self.groups] != [factor.dim for factor in self.factors]:
+            raise ValueError("groups must give each factor as many coordinates as it has")
+        dim = sum(factor.dim for factor in self.factors)
+        if sorted(np.concatenate([*self.groups, []]).tolist()) != list(range(dim)):
+            raise ValueError(f"groups must hold each of the coordinates 0 to {dim - 1} once")
+        size = sum(factor.size for factor in self.factors)
+        super().__init__(dim, size, self.factors, tuple(tuple(g.tolist()) for g in self.groups))
+        self.chart_size = sum(factor.chart_size for factor in self.factors)
+
+    def __repr__(self) -> str:
+        return f"Product({list(self.factors)}, {[group.tolist() for group in self.groups]})"
+
+    def _split(self, flat: FloatArray) -> Iterator[tuple[Family, IntArray, FloatArray]]:
+        """Each factor with its coordinates and its part of a flat vector such as θ."""
+        parts = np.split(flat, np.cumsum([factor.size for factor in self.factors])[:-1])
+        return zip(self.factors, self.groups, parts, strict=True)
+
+    def statistics(self, x: FloatArray) -> FloatArray:
+        pairs = zip(self.factors, self.groups, strict=True)
+        return np.hstack([factor.statistics(x[:, group]) for factor, group in pairs])
+
+    def log_base(self, x: FloatArray) -> FloatArray:
+        pairs = zip(self.factors, self.groups, strict=True)
+        return np.sum([factor.log_base(x[:, group]) for factor, group in pairs], axis=0)
+
+    def log_partition(self, theta: FloatArray) -> float:
+        return float(sum(factor.log_partition(part) for factor, _, part in self._split(theta)))
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        return np.concatenate([f.mean_statistics(part) for f, _, part in self._split(theta)])
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        return np.concatenate([f.from_mean_statistics(part) for f, _, part in self._split(mean)])
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        return np.asarray(block_diag(*[f.fisher(part) for f, _, part in self._split(theta)]))
+
+    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        x = np.empty((n, self.dim))
+        for factor, group, part in self._split(theta):
+            x[:, group] = factor.sample(part, n, rng)
+        return x
+
+    def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, covariance = np.empty(self.dim), np.zeros((self.dim, self.dim))
+        for factor, group, part in self._split(theta):
+            mean[group], covariance[np.ix_(group, group)] = factor.moments(part)
+        return mean, covariance
+
+    def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+        return np.concatenate(
+            [
+                factor.from_moments(mean[group], covariance[np.ix_(group, group)])
+                for factor, group in zip(self.factors, self.groups, strict=True)
+            ]
+        )
+
+    def whiten(self, theta: FloatArray) -> Whitening:
+        return _ProductWhitening(self, [f.whiten(part) for f, _, part in self._split(theta)])
+
+    def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
+        return np.sum([f.log_prob(part, x[:, g]) for f, g, part in self._split(theta)], axis=0)
+
+    def kl(self, theta: FloatArray, other: FloatArray) -> float:
+        pairs = zip(self._split(theta), self._split(other), strict=True)
+        return float(sum(factor.kl(mine, yours) for (factor, _, mine), (_, _, yours) in pairs))
+
+    def coordinates(self, theta: FloatArray) -> FloatArray:
+        return np.concatenate([f.coordinates(part) for f, _, part in self._split(theta)])
+
+    def _split_chart(self, phi: FloatArray) -> list[FloatArray]:
+        return np.split(phi, np.cumsum([factor.chart_size for factor in self.factors])[:-1])
+
+    def from_coordinates(self, phi: FloatArray) -> FloatArray:
+        parts = zip(self.factors, self._split_chart(phi), strict=True)
+        return np.concatenate([factor.from_coordinates(part) for factor, part in parts])
+
+    def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
+        parts = zip(self._split_chart(phi), self._split(gradient), strict=True)
+        return np.concatenate([f.pull_back(mine, part) for mine, (f, _, part) in parts])
+
+
+class _ProductWhitening(Whitening):
+    """The factors' whitenings side by side."""
+
+    def __init__(self, family: Product, parts: Sequence[Whitening]):
+        self._family, self._parts = family, parts
+
+    def _pairs(self, x: FloatArray) -> Iterator[tuple[Whitening, FloatArray]]:
+        coordinates = (x[:, group] for group in self._family.groups)
+        return zip(self._parts, coordinates, strict=True)
+
+    def points(self, x: FloatArray) -> FloatArray:
+        return np.hstack([part.points(own) for part, own in self._pairs(x)])
+
+    def features(self, x: FloatArray) -> FloatArray:
+        return np.hstack([part.features(own) for part, own in self._pairs(x)])
+
+    def coefficients(self, beta: FloatArray) -> FloatArray:
+        parts = zip(self._parts, self._family._split(beta), strict=True)
+        return np.concatenate([whitening.coefficients(own) for whitening, (_, _, own) in parts])
+
+
+def product(*distributions: Distribution) -> Distribution:
+    """Independent distributions, side by side."""
+    family = Product([distribution.family for distribution in distributions])
+    return Distribution(family, np.concatenate([d.theta for d in distributions]))

@@ -1,0 +1,360 @@
+"""Families of one variable: Beta, Gamma, Exponential, Pareto, Bernoulli, Poisson."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable
+
+import numpy as np
+from scipy import special
+
+from supac.arrays import FloatArray, positive
+from supac.families.family import Distribution, Family, FisherWhitening, Whitening
+
+
+class Univariate(Family):
+    """What families of one variable share: the canonical formulas, and θ as its own chart."""
+
+    def __init__(self, size: int, *identity: Hashable):
+        super().__init__(1, size, *identity)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._identity[1:]))})"
+
+    def whiten(self, theta: FloatArray) -> Whitening:
+        """Whitening by the Fisher information."""
+        return FisherWhitening(self, theta)
+
+    def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
+        """θ·T(x) − g(θ) + h(x)."""
+        return self.statistics(x) @ theta - self.log_partition(theta) + self.log_base(x)
+
+    def kl(self, theta: FloatArray, other: FloatArray) -> float:
+        """The Bregman divergence of g."""
+        if not (self.contains(theta) and self.contains(other)):
+            return float("inf")
+        slope = (other - theta) @ self.mean_statistics(theta)
+        gap = self.log_partition(other) - self.log_partition(theta) - slope
+        return max(float(gap), 0.0)  # rounding may leave a negative zero
+
+    def coordinates(self, theta: FloatArray) -> FloatArray:
+        """φ = θ."""
+        return theta
+
+    def from_coordinates(self, phi: FloatArray) -> FloatArray:
+        """θ = φ."""
+        return phi
+
+    def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
+        """The gradient itself."""
+        return gradient
+
+    def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean (1,) and variance (1, 1)."""
+        mean, variance = self.mean_and_variance(theta)
+        return np.array([mean]), np.array([[variance]])
+
+    def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+        """The θ with this mean and, where the family has two parameters, this variance."""
+        theta = self.from_mean_and_variance(float(mean[0]), float(covariance[0, 0]))
+        if not self.contains(theta):
+            raise ValueError(f"{self} has no member with mean {mean} and covariance {covariance}")
+        return theta
+
+    @abstractmethod
+    def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
+        """Mean and variance of π_θ."""
+
+    @abstractmethod
+    def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
+        """The inverse of `mean_and_variance`; one-parameter families match the mean alone."""
+
+
+class Beta(Univariate):
+    """Beta(a, b) on (0, 1): θ = (a, b), T = (log x, log(1 − x))."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+
+    def statistics(self, x: FloatArray) -> FloatArray:
+        return np.hstack([np.log(x), np.log1p(-x)])
+
+    def log_base(self, x: FloatArray) -> FloatArray:
+        return -np.log(x[:, 0]) - np.log1p(-x[:, 0])
+
+    def log_partition(self, theta: FloatArray) -> float:
+        return float(special.betaln(*theta)) if (theta > 0.0).all() else float("inf")
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        return special.digamma(theta) - special.digamma(theta.sum())
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        # E log x + E log(1 − x) < −2 log 2 strictly; the geometric means give a fair start.
+        geometric = np.exp(mean)
+        rest = 1.0 - geometric.sum()
+        start = 0.5 + geometric / (2.0 * rest) if rest > 0.0 else np.ones(2)
+        return newton_from_mean(self, mean, start)
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        return np.diag(special.polygamma(1, theta)) - special.polygamma(1, theta.sum())
+
+    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        draws = rng.beta(*theta, size=(n, 1))
+        return np.clip(draws, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
+
+    def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
+        total = float(theta.sum())
+        mean = float(theta[0]) / total
+        return mean, mean * (1.0 - mean) / (total + 1.0)
+
+    def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
+        total = mean * (1.0 - mean) / variance - 1.0
+        return total * np.array([mean, 1.0 - mean])
+
+
+class Gamma(Univariate):
+    """Gamma(shape, rate) on (0, ∞): θ = (shape, −rate), T = (log x, x)."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+
+    def statistics(self, x: FloatArray) -> FloatArray:
+        return np.hstack([np.log(x), x])
+
+    def log_base(self, x: FloatArray) -> FloatArray:
+        return -np.log(x[:, 0])
+
+    def log_partition(self, theta: FloatArray) -> float:
+        shape, rate = theta[0], -theta[1]
+        if shape <= 0.0 or rate <= 0.0:
+            return float("inf")
+        return float(special.gammaln(shape) - shape * np.log(rate))
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        shape, rate = theta[0], -theta[1]
+        return np.array([special.digamma(shape) - np.log(rate), shape / rate])
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        gap = np.log(mean[1]) - mean[0] if mean[1] > 0.0 else -1.0  # log E x − E log x > 0
+        if gap <= 0.0:
+            raise ValueError(f"no Gamma distribution has mean statistics {mean}")
+        shape = 0.5 / gap
+        return newton_from_mean(self, mean, np.array([shape, -shape / mean[1]]))
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        shape, rate = theta[0], -theta[1]
+        corner = 1.0 / rate
+        return np.array([[special.polygamma(1, shape), corner], [corner, shape / rate**2]])
+
+    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        draws = rng.gamma(theta[0], -1.0 / theta[1], size=(n, 1))
+        return np.maximum(draws, np.finfo(float).tiny)
+
+    def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
+        shape, rate = float(theta[0]), -float(theta[1])
+        return shape / rate, shape / rate**2
+
+    def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
+        return np.array([mean**2 / variance, -mean / variance])
+
+
+class Exponential(Univariate):
+    """Exponential(rate) on (0, ∞): θ = −rate, T = x."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def statistics(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def log_base(self, x: FloatArray) -> FloatArray:
+        return np.zeros(len(x))
+
+    def log_partition(self, theta: FloatArray) -> float:
+        return float(-np.log(-theta[0])) if theta[0] < 0.0 else float("inf")
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        return -1.0 / theta
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        if not mean[0] > 0.0:
+            raise ValueError(f"no Exponential distribution has mean {mean[0]}")
+        return -1.0 / mean
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        return np.array([[theta[0] ** -2]])
+
+    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        return rng.exponential(-1.0 / theta[0], size=(n, 1))
+
+    def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
+        mean = -1.0 / float(theta[0])
+        return mean, mean**2
+
+    def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
+        return np.array([-1.0 / mean])
+
+
+class Pareto(Univariate):
+    """Pareto(tail index) on (minimum, ∞), minimum known: θ = −index, T = log(x / minimum)."""
+
+    def __init__(self, minimum: float) -> None:
+        self.minimum = positive(minimum, "minimum")
+        super().__init__(1, self.minimum)
+
+    def statistics(self, x: FloatArray) -> FloatArray:
+        return np.log(x / self.minimum)
+
+    def log_base(self, x: FloatArray) -> FloatArray:
+        return -np.log(x[:, 0])
+
+    def log_partition(self, theta: FloatArray) -> float:
+        return float(-np.log(-theta[0])) if theta[0] < 0.0 else float("inf")
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        return -1.0 / theta
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        if not mean[0] > 0.0:
+            raise ValueError(f"no Pareto distribution has mean log(x / minimum) = {mean[0]}")
+        return -1.0 / mean
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        return np.array([[theta[0] ** -2]])
+
+    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        return self.minimum * np.exp(rng.exponential(-1.0 / theta[0], size=(n, 1)))
+
+    def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
+        """Infinite where the tail index is at most 1 (mean) or 2 (variance)."""
+        index = -float(theta[0])
+        mean = self.minimum * index / (index - 1.0) if index > 1.0 else float("inf")
+        variance = mean**2 / (index * (index - 2.0)) if index > 2.0 else float("inf")
+        return mean, variance
+
+    def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
+        return np.array([-mean / (mean - self.minimum)])
+
+
+class Bernoulli(Univariate):
+    """Bernoulli(p) on {0, 1}: θ = logit p, T = x."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def statistics(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def log_base(self, x: FloatArray) -> FloatArray:
+        return np.zeros(len(x))
+
+    def log_partition(self, theta: FloatArray) -> float:
+        return float(np.logaddexp(0.0, theta[0]))
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        return np.asarray(special.expit(theta))
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        if not 0.0 < mean[0] < 1.0:
+            raise ValueError(f"no Bernoulli distribution with a density has mean {mean[0]}")
+        return np.asarray(special.logit(mean))
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        return np.array([[special.expit(theta[0]) * special.expit(-theta[0])]])
+
+    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        return (rng.random((n, 1)) < special.expit(theta[0])).astype(np.float64)
+
+    def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
+        return float(special.expit(theta[0])), float(self.fisher(theta)[0, 0])
+
+    def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
+        return self.from_mean_statistics(np.array([mean]))
+
+
+class Poisson(Univariate):
+    """Poisson(rate) on {0, 1, …}: θ = log rate, T = x, h = −log x!."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def statistics(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def log_base(self, x: FloatArray) -> FloatArray:
+        return -np.asarray(special.gammaln(x[:, 0] + 1.0))
+
+    def log_partition(self, theta: FloatArray) -> float:
+        return float(np.exp(theta[0])) if theta[0] < 700.0 else float("inf")
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        return np.exp(theta)
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        if not mean[0] > 0.0:
+            raise ValueError(f"no Poisson distribution has mean {mean[0]}")
+        return np.log(mean)
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        return np.exp(theta)[:, None]
+
+    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        return rng.poisson(np.exp(theta[0]), size=(n, 1)).astype(np.float64)
+
+    def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
+        return float(np.exp(theta[0])), float(np.exp(theta[0]))
+
+    def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
+        return np.array([np.log(mean)])
+
+
+def newton_from_mean(family: Family, mean: FloatArray, start: FloatArray) -> FloatArray:
+    """Solve ∇g(θ) = mean by damped Newton: the minimiser of the convex g(θ) − θ·mean."""
+    theta = start
+    for _ in range(100):
+        residual = mean - family.mean_statistics(theta)
+        step = np.linalg.solve(family.fisher(theta), residual)
+        decrement = float(np.sqrt(max(residual @ step, 0.0)))
+        if decrement < 1e-12:
+            return theta
+        step = step / (1.0 + decrement) if decrement > 0.25 else step
+        while not family.contains(theta + step):
+            step = 0.5 * step
+        theta = theta + step
+        if not np.isfinite(theta).all():
+            break
+        if decrement < 1e-7:  # quadratic convergence: the step just made was the last that matters
+            return theta
+    raise ValueError(f"no member of {family} has mean statistics {mean}")
+
+
+def beta(a: float, b: float) -> Distribution:
+    """The Beta(a, b) distribution on (0, 1)."""
+    return Distribution(Beta(), np.array([positive(a, "a"), positive(b, "b")]))
+
+
+def gamma(shape: float, rate: float) -> Distribution:
+    """The Gamma distribution of mean shape / rate."""
+    return Distribution(Gamma(), np.array([positive(shape, "shape"), -positive(rate, "rate")]))
+
+
+def exponential(rate: float) -> Distribution:
+    """The exponential distribution of mean 1 / rate."""
+    return Distribution(Exponential(), np.array([-positive(rate, "rate")]))
+
+
+def pareto(index: float, minimum: float) -> Distribution:
+    """The Pareto distribution of this tail index above `minimum`."""
+    return Distribution(Pareto(minimum), np.array([-positive(index, "index")]))
+
+
+def bernoulli(p: float) -> Distribution:
+    """The distribution on {0, 1} with mean p."""
+    if not 0.0 < p < 1.0:
+        raise ValueError(f"p must be between 0 and 1, both excluded, not {p!r}")
+    return Distribution(Bernoulli(), np.array([special.logit(p)]))
+
+
+def poisson(rate: float) -> Distribution:
+    """The Poisson distribution of mean `rate`."""
+    return Distribution(Poisson(), np.array([np.log(positive(rate, "rate"))]))
