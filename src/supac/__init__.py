@@ -1,1 +1,95 @@
-"""temp"""
+"""Calibrate expensive simulators with PAC-Bayes guarantees."""
+
+from supac import marginals
+from supac.algorithm import Algorithm, Info, Problem, State
+from supac.bounds import (
+    Bound,
+    Catoni,
+    MaurerLangfordSeeger,
+    McAllester,
+    Thiemann,
+    TolstikhinSeldin,
+)
+from supac.evaluate import EvaluationError
+from supac.evaluations import Evaluations
+from supac.families import (
+    Bernoulli,
+    Beta,
+    DiagonalGaussian,
+    Distribution,
+    Exponential,
+    Family,
+    FixedGaussian,
+    Gamma,
+    Gaussian,
+    Pareto,
+    Poisson,
+    Product,
+    ScaledGaussian,
+    bernoulli,
+    beta,
+    exponential,
+    gamma,
+    gaussian,
+    pareto,
+    poisson,
+    product,
+)
+from supac.gradient import GradientDescent, Nesterov
+from supac.minimize import Iteration, Result, StopReason, minimize
+from supac.parameters import Parameters
+from supac.steps import FixedStep
+from supac.supac import SuPAC
+from supac.surrogate import Importance, Surrogate, Uniform, Voronoi
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Algorithm",
+    "Bernoulli",
+    "Beta",
+    "Bound",
+    "Catoni",
+    "DiagonalGaussian",
+    "Distribution",
+    "EvaluationError",
+    "Evaluations",
+    "Exponential",
+    "Family",
+    "FixedGaussian",
+    "FixedStep",
+    "Gamma",
+    "Gaussian",
+    "GradientDescent",
+    "Importance",
+    "Info",
+    "Iteration",
+    "MaurerLangfordSeeger",
+    "McAllester",
+    "Nesterov",
+    "Parameters",
+    "Pareto",
+    "Poisson",
+    "Problem",
+    "Product",
+    "Result",
+    "ScaledGaussian",
+    "State",
+    "StopReason",
+    "SuPAC",
+    "Surrogate",
+    "Thiemann",
+    "TolstikhinSeldin",
+    "Uniform",
+    "Voronoi",
+    "bernoulli",
+    "beta",
+    "exponential",
+    "gamma",
+    "gaussian",
+    "marginals",
+    "minimize",
+    "pareto",
+    "poisson",
+    "product",
+]

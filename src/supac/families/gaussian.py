@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from supac.arrays import FloatArray, covariance_matrix, finite, frozen, vector
 from supac.families.family import Distribution, Family, Whitening
@@ -98,7 +98,7 @@ class Gaussian(_GaussianFamily):
         upper = theta[self.dim :]
         precision = self._symmetric(np.where(self._diagonal, -2.0 * upper, -upper))
         try:
-            root = np.linalg.cholesky(precision)
+            root = cholesky(precision, lower=True, check_finite=False)
         except np.linalg.LinAlgError:
             return None
         return np.asarray(cho_solve((root, True), theta[: self.dim])), root
@@ -293,7 +293,9 @@ class _DiagonalWhitening(Whitening):
     def coefficients(self, beta: FloatArray) -> FloatArray:
         dim = len(self._mean)
         quadratic = beta[dim:] / (np.sqrt(2.0) * self._deviation**2)
-        return np.concatenate([beta[:dim] / self._deviation - 2.0 * quadratic * self._mean, quadratic])
+        return np.concatenate(
+            [beta[:dim] / self._deviation - 2.0 * quadratic * self._mean, quadratic]
+        )
 
 
 class _KnownCovariance(_GaussianFamily):
@@ -314,7 +316,7 @@ class _KnownCovariance(_GaussianFamily):
 
     @cached_property
     def _root(self) -> FloatArray:
-        return np.linalg.cholesky(self._precision)
+        return cholesky(self._precision, lower=True)
 
 
 class FixedGaussian(_KnownCovariance):
@@ -497,7 +499,9 @@ def gaussian(
     family = Product([Gaussian(len(group)) for group in groups], groups)
     between = ~np.any([np.isin(range(dim), g)[:, None] & np.isin(range(dim), g) for g in groups], 0)
     if np.any(spread[between]):
-        raise ValueError("covariance has entries between blocks; set them to zero or join the blocks")
+        raise ValueError(
+            "covariance has entries between blocks; set them to zero or join the blocks"
+        )
     return Distribution(family, family.from_moments(centre, spread))
 
 

@@ -99,7 +99,7 @@ class Beta(Univariate):
         return np.diag(special.polygamma(1, theta)) - special.polygamma(1, theta.sum())
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-        draws = rng.beta(*theta, size=(n, 1))
+        draws = rng.beta(theta[0], theta[1], size=(n, 1))
         return np.clip(draws, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
 
     def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
@@ -310,11 +310,11 @@ class Poisson(Univariate):
 
 def newton_from_mean(family: Family, mean: FloatArray, start: FloatArray) -> FloatArray:
     """Solve ∇g(θ) = mean by damped Newton: the minimiser of the convex g(θ) − θ·mean."""
-    theta = start
+    theta: FloatArray = start
     for _ in range(100):
         residual = mean - family.mean_statistics(theta)
         step = np.linalg.solve(family.fisher(theta), residual)
-        decrement = float(np.sqrt(max(residual @ step, 0.0)))
+        decrement = max(float(residual @ step), 0.0) ** 0.5
         if decrement < 1e-12:
             return theta
         step = step / (1.0 + decrement) if decrement > 0.25 else step
@@ -357,4 +357,4 @@ def bernoulli(p: float) -> Distribution:
 
 def poisson(rate: float) -> Distribution:
     """The Poisson distribution of mean `rate`."""
-    return Distribution(Poisson(), np.array([np.log(positive(rate, "rate"))]))
+    return Distribution(Poisson(), np.log([positive(rate, "rate")]))

@@ -1,0 +1,123 @@
+"""What every algorithm shares: the problem it solves, its state, and what it reports.
+
+An algorithm is three pure functions:
+
+    state = algorithm.init(problem, seed)
+    x = algorithm.ask(problem, state)
+    state, info = algorithm.tell(problem, state, x, risk)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from supac.arrays import FloatArray, points, vector
+from supac.bounds import Bound
+from supac.evaluations import Evaluations
+from supac.families import Distribution
+from supac.surrogate import Density
+from supac.surrogate.known import Function
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise bound(π[R], KL(π, prior)) over the family of `start`."""
+
+    prior: Density
+    bound: Bound
+    start: Distribution
+    proxy: Function | None = None
+    """A cheap approximation of the risk, (n, dim) → (n,)."""
+    failure_risk: float | None = None
+    """What a failed run counts as; None leaves it out."""
+
+    @classmethod
+    def within(cls, prior: Distribution, bound: Bound) -> Problem:
+        """The usual case: the posterior is sought in the prior's family, from the prior on."""
+        return cls(prior=prior, bound=bound, start=prior)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Where an algorithm stands: all that the next `ask` and `tell` depend on."""
+
+    seed: int
+    posterior: Distribution
+    evaluations: Evaluations
+    memory: Mapping[str, FloatArray] = field(default_factory=dict)
+    """Named arrays that an algorithm carries from one iteration to the next."""
+
+    @property
+    def iteration(self) -> int:
+        """How many batches have been told."""
+        return len(self.evaluations.proposals)
+
+    def rng(self, stream: int) -> np.random.Generator:
+        """The random numbers of this iteration; one stream for each use."""
+        return np.random.default_rng([self.seed, self.iteration, stream])
+
+    def draw(self, n: int) -> FloatArray:
+        """n draws of the posterior, the same whenever they are asked for."""
+        return self.posterior.sample(n, self.rng(DRAW))
+
+    def told(self, x: FloatArray, risk: FloatArray) -> Evaluations:
+        """All evaluations with one batch more; a NaN risk is a failed run."""
+        checked = points(x, "x", self.posterior.dim)
+        risks = np.asarray(risk, dtype=np.float64)
+        if risks.shape != (len(checked),):
+            raise ValueError(
+                f"risk must hold one number a point, shape ({len(checked)},), not {risks.shape}"
+            )
+        vector(risks[~np.isnan(risks)], "risk")
+        return self.evaluations.append(checked, risks, self.posterior)
+
+
+DRAW, PROJECT = 0, 1
+"""Streams of random numbers."""
+
+
+@dataclass(frozen=True)
+class Info:
+    """What one iteration saw and did. The risk is that of the posterior that drew its batch."""
+
+    mean_risk: float
+    kl: float
+    objective: float
+    """bound(mean_risk, kl)."""
+    alpha: float = np.nan
+    """The share of the way to the surrogate's minimiser that was gone."""
+    step_kl: float = np.nan
+    """KL(new posterior, old posterior); NaN where no step was made."""
+    predicted: float = np.nan
+    """What the surrogate expects the new posterior's objective to be."""
+    r_squared: float = np.nan
+    effective_size: float = np.nan
+    loo_error: float = np.nan
+    notes: tuple[str, ...] = ()
+    """Sentences on anything out of the ordinary."""
+
+
+class Algorithm(Protocol):
+    """Three pure functions of a problem and a state."""
+
+    def init(self, problem: Problem, seed: int) -> State:
+        """The state before the first batch."""
+
+    def ask(self, problem: Problem, state: State) -> FloatArray:
+        """The points to evaluate next: (n, dim)."""
+
+    def tell(
+        self, problem: Problem, state: State, x: FloatArray, risk: FloatArray
+    ) -> tuple[State, Info]:
+        """The state after their risks are known."""
+
+
+def initial_state(problem: Problem, seed: int) -> State:
+    """Nothing evaluated, the posterior at its start."""
+    if seed < 0:
+        raise ValueError(f"seed must be a non-negative integer, not {seed!r}")
+    return State(int(seed), problem.start, Evaluations.none(problem.start.dim))

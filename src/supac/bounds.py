@@ -1,0 +1,146 @@
+"""PAC-Bayes bounds as functions of the mean risk π[R] and of KL(π, prior).
+
+Each holds with probability at least 1 − delta over n independent data, simultaneously for all
+distributions π, when the risk of one datum lies in [0, ceiling].
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import rel_entr
+
+from supac.arrays import positive
+
+
+class Bound(ABC):
+    """A callable (mean_risk, kl) → bound, increasing in both."""
+
+    @abstractmethod
+    def __call__(self, mean_risk: float, kl: float) -> float:
+        """The bound on the true risk."""
+
+
+@dataclass(frozen=True)
+class Catoni(Bound):
+    """π[R] + λ·KL + C²/(8λn) − λ log δ, with temperature λ and ceiling C.
+
+    Without n and delta only the part that depends on π, π[R] + λ·KL, is computed: it has the
+    same minimiser, but it bounds nothing.
+    """
+
+    temperature: float
+    n: int | None = None
+    delta: float | None = None
+    ceiling: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive(self.temperature, "temperature")
+        positive(self.ceiling, "ceiling")
+        if (self.n is None) != (self.delta is None):
+            raise ValueError("n and delta go together: give both for the bound, neither for λ·KL")
+        if self.n is not None and self.delta is not None:
+            _check_data(self.n, self.delta, self.ceiling)
+
+    def __call__(self, mean_risk: float, kl: float) -> float:
+        """The bound, or the part of it that depends on π."""
+        objective = mean_risk + self.temperature * kl
+        if self.n is None or self.delta is None:
+            return objective
+        rest = self.ceiling**2 / (8.0 * self.temperature * self.n)
+        return objective + rest - self.temperature * float(np.log(self.delta))
+
+
+@dataclass(frozen=True)
+class _SampleBound(Bound):
+    """Bounds without a temperature, in the complexity (KL + log(2√n/δ))/n of risks in [0, 1]."""
+
+    n: int
+    delta: float
+    ceiling: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_data(self.n, self.delta, self.ceiling)
+
+    def __call__(self, mean_risk: float, kl: float) -> float:
+        """The bound; infinite where KL is."""
+        # Surrogates may predict risks below 0, where these bounds are not defined.
+        share = max(mean_risk / self.ceiling, 0.0)
+        if np.isinf(kl) or np.isnan(share):
+            return float("inf")
+        complexity = (kl + np.log(2.0 * np.sqrt(self.n) / self.delta)) / self.n
+        return self.ceiling * self._unit(share, float(complexity))
+
+    @abstractmethod
+    def _unit(self, risk: float, complexity: float) -> float:
+        """The bound for risks in [0, 1]."""
+
+
+@dataclass(frozen=True)
+class McAllester(_SampleBound):
+    """π[R] + √(complexity / 2), complexity = (KL + log(2√n/δ))/n."""
+
+    def _unit(self, risk: float, complexity: float) -> float:
+        return risk + float(np.sqrt(0.5 * complexity))
+
+
+@dataclass(frozen=True)
+class MaurerLangfordSeeger(_SampleBound):
+    """The largest p with kl(π[R], p) ≤ complexity, kl the one between Bernoulli laws."""
+
+    def _unit(self, risk: float, complexity: float) -> float:
+        return kl_inverse(risk, complexity)
+
+
+@dataclass(frozen=True)
+class TolstikhinSeldin(_SampleBound):
+    """π[R] + √(2 π[R]·complexity) + 2·complexity: fast rate where the risk is small."""
+
+    def _unit(self, risk: float, complexity: float) -> float:
+        return risk + float(np.sqrt(2.0 * risk * complexity)) + 2.0 * complexity
+
+
+@dataclass(frozen=True)
+class Thiemann(_SampleBound):
+    """π[R]/(1 − λ/2) + complexity/(λ(1 − λ/2)), at the best λ in (0, 2) or at a given one.
+
+    Quasi-convex in λ and valid for all λ at once, so minimising over it costs nothing.
+    """
+
+    trade_off: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_data(self.n, self.delta, self.ceiling)
+        if self.trade_off is not None and not 0.0 < self.trade_off < 2.0:
+            raise ValueError(f"trade_off must lie between 0 and 2, not at {self.trade_off!r}")
+
+    def _unit(self, risk: float, complexity: float) -> float:
+        best = 2.0 / (float(np.sqrt(2.0 * risk / complexity + 1.0)) + 1.0)
+        trade_off = best if self.trade_off is None else self.trade_off
+        return (risk + complexity / trade_off) / (1.0 - 0.5 * trade_off)
+
+
+def _check_data(n: int, delta: float, ceiling: float) -> None:
+    if not n >= 1:
+        raise ValueError(f"n, the number of data, must be at least 1, not {n!r}")
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta, the probability of failure, must be in (0, 1), not {delta!r}")
+    positive(ceiling, "ceiling")
+
+
+def binary_kl(q: float, p: float) -> float:
+    """KL between the Bernoulli laws of means q and p."""
+    return float(rel_entr(q, p) + rel_entr(1.0 - q, 1.0 - p))
+
+
+def kl_inverse(q: float, complexity: float) -> float:
+    """The largest p in [q, 1] with binary_kl(q, p) ≤ complexity."""
+    if q >= 1.0:
+        return 1.0
+    highest = 1.0 - 1e-15
+    if binary_kl(q, highest) <= complexity:
+        return 1.0
+    return float(brentq(lambda p: binary_kl(q, p) - complexity, q, highest, xtol=1e-15))

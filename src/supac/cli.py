@@ -1,0 +1,94 @@
+"""The command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import supac
+from supac.demo import Demo, run_demo, write_report
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Calibrate expensive simulators with PAC-Bayes guarantees.",
+)
+console = Console()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        console.print(supac.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    """Calibrate expensive simulators with PAC-Bayes guarantees."""
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the picture and the tables.")] = Path(
+        "demo"
+    ),
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same result.")] = 0,
+    budget: Annotated[int, typer.Option(min=100, help="Risk queries.")] = 500,
+) -> None:
+    """Minimise Catoni's bound on one of the paper's 8-dimensional synthetic risks."""
+    console.print(
+        "[bold]SuPAC-CE on a synthetic risk[/]: 8 parameters, full covariance, "
+        "prior N(0, I), Catoni's bound at temperature 0.1\n"
+    )
+    outcome = run_demo(budget, seed)
+    console.print(_iterations(outcome))
+    console.print(_summary(outcome))
+    console.print(f"\n{outcome.result.stop_reason.sentence}")
+    for path in write_report(outcome, out):
+        console.print(f"wrote {path}")
+
+
+def _iterations(outcome: Demo) -> Table:
+    """One row an iteration."""
+    history = outcome.result.history
+    table = Table(title="What happened", title_justify="left")
+    for heading in ("queries", "bound", "mean risk", "KL to prior", "step α", "step KL", "R²"):
+        table.add_column(heading, justify="right")
+    columns = ("objective", "mean_risk", "kl", "alpha", "step_kl", "r_squared")
+    for i, queries in enumerate(history["queries"]):
+        cells = (f"{history[name][i]:.3f}" for name in columns)
+        table.add_row(f"{queries:.0f}", *cells)
+    return table
+
+
+def _summary(outcome: Demo) -> Table:
+    """Where it began, where it ended, and how sure that is."""
+    table = Table(title="Result", title_justify="left")
+    for heading in ("", "bound", "mean risk", "KL to prior"):
+        table.add_column(heading, justify="right" if heading else "left")
+    result = outcome.result
+    table.add_row(
+        "prior, fresh draws", f"{outcome.prior_risk:.4f}", f"{outcome.prior_risk:.4f}", "0"
+    )
+    table.add_row(
+        "posterior, from its own runs",
+        f"{result.objective:.4f}",
+        f"{result.mean_risk:.4f} ± {result.mean_risk_error:.4f}",
+        f"{result.kl:.3f}",
+    )
+    table.add_row(
+        f"posterior, {outcome.checks:,} fresh draws",
+        f"{outcome.checked_objective:.4f}",
+        f"{outcome.checked_risk:.4f} ± {outcome.checked_error:.4f}",
+        f"{result.kl:.3f}",
+        style="bold",
+    )
+    return table

@@ -1,0 +1,248 @@
+"""The public loop: ask, evaluate, tell, show, until there is a reason to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, Literal
+
+import numpy as np
+
+from supac.algorithm import Algorithm, Info, Problem, State
+from supac.arrays import FloatArray
+from supac.bounds import Bound
+from supac.evaluate import evaluate
+from supac.evaluations import Evaluations
+from supac.families import Distribution
+from supac.parameters import Parameters
+from supac.progress import ProgressBar
+from supac.supac import SuPAC
+from supac.surrogate import Density, Importance, view_prior
+from supac.surrogate.known import Function
+
+
+class StopReason(StrEnum):
+    """Why a run ended."""
+
+    BUDGET = "budget"
+    CONVERGED = "converged"
+    USER = "user"
+    FAILURES = "too many failures"
+
+    @property
+    def sentence(self) -> str:
+        """What it means, and what one might do."""
+        return {
+            "budget": "The next batch does not fit in the budget; a larger one continues the run.",
+            "converged": "Successive posteriors differ by less than the tolerance.",
+            "user": "The callback asked to stop.",
+            "too many failures": "More than half of the runs failed: look at the simulator, or "
+            "narrow the prior to where it works.",
+        }[self.value]
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What a callback is given after each iteration."""
+
+    queries: int
+    posterior: Distribution
+    objective: float
+    info: Info
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The posterior, what it costs, and how it was found.
+
+    `mean_risk` is estimated from the runs already made, reweighted for the posterior; being made
+    from the runs that the posterior was fitted to it is somewhat optimistic.
+    """
+
+    posterior: Distribution
+    objective: float
+    mean_risk: float
+    mean_risk_error: float
+    """Standard error of `mean_risk`."""
+    effective_size: float
+    """How many independent runs the estimate of `mean_risk` is worth."""
+    kl: float
+    stop_reason: StopReason
+    evaluations: Evaluations
+    history: dict[str, FloatArray]
+    """One column a quantity, one row an iteration; `queries` are those made until then."""
+    parameters: Parameters | None = None
+
+    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Draws of the posterior, in the user's units where `Parameters` were given: (n, dim)."""
+        if self.parameters is None:
+            return self.posterior.sample(n, rng)
+        return self.parameters.sample(self.posterior, n, rng)
+
+    def __str__(self) -> str:
+        return (
+            f"objective {self.objective:.5g} = mean risk {self.mean_risk:.5g} "
+            f"(± {self.mean_risk_error:.1g}), KL {self.kl:.4g}; "
+            f"{len(self.evaluations)} runs, {self.evaluations.failed} failed; "
+            f"stopped: {self.stop_reason}"
+        )
+
+
+def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all but three by keyword
+    risk: Callable[[FloatArray], Any],
+    prior: Density | Parameters,
+    bound: Bound,
+    *,
+    budget: int,
+    algorithm: Algorithm | None = None,
+    start: Distribution | None = None,
+    proxy: Function | None = None,
+    vectorized: bool = False,
+    on_failure: Literal["raise", "penalise", "drop"] = "raise",
+    tolerance: float = 1e-12,
+    progress: bool | None = None,
+    seed: int = 0,
+    callback: Callable[[Iteration], object] | None = None,
+) -> Result:
+    """Minimise bound(π[risk], KL(π, prior)) over distributions π, in at most `budget` queries.
+
+    Parameters
+    ----------
+    risk
+        x (dim,) → float; with `vectorized=True`, (n, dim) → (n,).
+    prior
+        A distribution, or `Parameters`: then risk and proxy are called in the user's units.
+    bound
+        Such as `Catoni(temperature=0.01)`.
+    budget
+        Risk queries. Batches are never cut: a run with a larger budget begins the same way.
+    algorithm
+        By default `SuPAC()`.
+    start
+        The first posterior, whose family is searched; by default the prior. Needed where the
+        prior is not a member of an exponential family.
+    proxy
+        A cheap approximation of the risk, (n, dim) → (n,): only what it misses has to be learnt.
+    vectorized
+        Whether `risk` takes many points at a time.
+    on_failure
+        What a run that raises, or returns NaN or infinity, does: "raise" an error; "penalise",
+        count as the bound's ceiling; "drop", be left out, which changes what is bounded.
+    tolerance
+        Stop when KL between successive posteriors falls below it.
+    progress
+        Show a progress bar; by default if the standard error is a terminal.
+    seed
+        Same seed, same result.
+    callback
+        Called with an `Iteration` after each; returning True stops the run.
+
+    """
+    parameters = prior if isinstance(prior, Parameters) else None
+    if parameters is not None:
+        risk = _in_units(risk, parameters, vectorized)
+        proxy = None if proxy is None else _in_units(proxy, parameters, vectorized=True)
+    problem = _problem(prior, bound, start, proxy, on_failure)
+    algorithm = SuPAC() if algorithm is None else algorithm
+    state = algorithm.init(problem, seed)
+    x = algorithm.ask(problem, state)
+    if budget < len(x):
+        raise ValueError(
+            f"budget = {budget} is smaller than the first batch of {len(x)} queries; raise it, or "
+            "choose a smaller batch, such as algorithm=SuPAC(first=20, batch=10)"
+        )
+    infos: list[Info] = []
+    queries: list[int] = []
+    with ProgressBar(budget, progress) as bar:
+        while True:
+            risks = evaluate(risk, x, vectorized=vectorized, raising=on_failure == "raise")
+            state, info = algorithm.tell(problem, state, x, risks)
+            infos.append(info)
+            queries.append(len(state.evaluations))
+            bar.update(queries[-1], info)
+            asked = callback is not None and callback(
+                Iteration(queries[-1], state.posterior, info.objective, info)
+            )
+            x = algorithm.ask(problem, state)
+            stop = _reason_to_stop(state, info, budget - len(x), tolerance, asked is True)
+            if stop is not None:
+                return _result(problem, state, stop, _columns(queries, infos), parameters)
+
+
+def _in_units(
+    function: Callable[[FloatArray], Any], parameters: Parameters, vectorized: bool
+) -> Any:
+    """A function of the user's units as one of latent points."""
+    if vectorized:
+        return lambda u: function(parameters.from_latent(u))
+    return lambda u: function(parameters.from_latent(u[None])[0])
+
+
+def _problem(
+    prior: Density | Parameters,
+    bound: Bound,
+    start: Distribution | None,
+    proxy: Function | None,
+    on_failure: str,
+) -> Problem:
+    if not isinstance(bound, Bound):
+        raise TypeError(f"bound must be a bound such as Catoni(temperature=0.01), not {bound!r}")
+    if on_failure not in ("raise", "penalise", "drop"):
+        raise ValueError(f'on_failure must be "raise", "penalise" or "drop", not {on_failure!r}')
+    density: Density = prior.prior if isinstance(prior, Parameters) else prior
+    if start is None:
+        if not isinstance(density, Distribution):
+            raise TypeError(
+                f"prior must be a Distribution, such as gaussian(mean, covariance), or Parameters, "
+                f"not {density!r}; any other with a log_prob needs start=, the first posterior"
+            )
+        start = density
+    failure_risk = getattr(bound, "ceiling", None) if on_failure == "penalise" else None
+    return Problem(density, bound, start, proxy, failure_risk)
+
+
+def _reason_to_stop(
+    state: State, info: Info, room: int, tolerance: float, asked: bool
+) -> StopReason | None:
+    """`room` is the number of queries after which the next batch no longer fits."""
+    if asked:
+        return StopReason.USER
+    if 2 * state.evaluations.failed > len(state.evaluations):
+        return StopReason.FAILURES
+    if info.step_kl < tolerance:
+        return StopReason.CONVERGED
+    return StopReason.BUDGET if len(state.evaluations) > room else None
+
+
+def _columns(queries: list[int], infos: list[Info]) -> dict[str, FloatArray]:
+    names = [each.name for each in fields(Info) if each.name != "notes"]
+    columns = {name: np.array([getattr(info, name) for info in infos]) for name in names}
+    return {"queries": np.array(queries, dtype=np.float64), **columns}
+
+
+def _result(
+    problem: Problem,
+    state: State,
+    stop: StopReason,
+    history: dict[str, FloatArray],
+    parameters: Parameters | None,
+) -> Result:
+    posterior = state.posterior
+    runs = state.evaluations.usable(problem.failure_risk)
+    mean_risk = error = size = np.nan
+    if len(runs):
+        mean_risk, error, size = Importance().fit(runs, posterior).mean_risk(posterior)
+    kl = view_prior(problem.prior, posterior, state.rng(0)).kl(posterior.theta)
+    return Result(
+        posterior=posterior,
+        objective=problem.bound(mean_risk, kl),
+        mean_risk=mean_risk,
+        mean_risk_error=error,
+        effective_size=size,
+        kl=kl,
+        stop_reason=stop,
+        evaluations=state.evaluations,
+        history=history,
+        parameters=parameters,
+    )

@@ -1,0 +1,1 @@
+"""Simulators like a user's own: they import nothing of the rest of the package."""

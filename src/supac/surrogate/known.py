@@ -1,0 +1,77 @@
+"""Functions that cost nothing: a user's proxy of the risk, and a prior outside the family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.families import Distribution
+from supac.surrogate.least_squares import project
+from supac.surrogate.surrogate import RiskModel, Surrogate
+
+Function = Callable[[FloatArray], FloatArray]
+
+
+class Density(Protocol):
+    """Any distribution with a log-density; `Distribution` is one."""
+
+    def log_prob(self, x: FloatArray) -> FloatArray:
+        """(n, dim) → (n,)."""
+
+
+def project_known(function: Function, at: Distribution, rng: np.random.Generator) -> Surrogate:
+    """The projection of a free function, from many fresh draws."""
+    x = at.sample(2_000 + 50 * at.family.size, rng)
+    return project(x, np.asarray(function(x), dtype=np.float64), np.ones(len(x)), at)
+
+
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """A proxy plus a model of what it misses: the space F + G of Theorem 1, with G = {proxy}."""
+
+    proxy: Function
+    correction: RiskModel
+
+    def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
+        """The sum of the two projections; the diagnostics are the correction's."""
+        known, missing = project_known(self.proxy, at, rng), self.correction.project(at, rng)
+        return replace(
+            missing,
+            eta=known.eta + missing.eta,
+            mean=known.mean + missing.mean,
+            deviation=known.deviation + missing.deviation,  # at most: the two may cancel
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPrior:
+    """The prior as the family sees it from one of its members: θ_p and θ ↦ KL(π_θ, prior).
+
+    A prior in the family is seen as it is. One outside (assumptions A6 and A7) enters through
+    h = log dπ_p/dπ_ref, which Theorem 1 allows to be projected like the risk: h ≈ θ_p·T + c. For
+    Catoni's bound that is the approximation space {η·T + C + λh} of the paper's appendix.
+    """
+
+    theta: FloatArray
+    kl: Callable[[FloatArray], float]
+
+
+def view_prior(prior: Density, at: Distribution, rng: np.random.Generator) -> LocalPrior:
+    """The prior as seen from the member `at`."""
+    family = at.family
+    if isinstance(prior, Distribution) and prior.family == family:
+        return LocalPrior(prior.theta, lambda theta: family.kl(theta, prior.theta))
+    h = project_known(lambda x: prior.log_prob(x) - family.log_base(x), at, rng)
+
+    def kl(theta: FloatArray) -> float:
+        """π_θ[θ·T − g(θ) − h]."""
+        if not family.contains(theta):
+            return float("inf")
+        mean_log_density = theta @ family.mean_statistics(theta) - family.log_partition(theta)
+        return float(mean_log_density) - h.mean_under(theta)
+
+    return LocalPrior(h.eta, kl)

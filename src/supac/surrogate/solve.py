@@ -1,0 +1,43 @@
+"""The minimiser of a bound on a surrogate."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from supac.arrays import FloatArray
+from supac.bounds import Bound, Catoni
+from supac.surrogate.known import LocalPrior
+from supac.surrogate.surrogate import Surrogate
+
+
+def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> FloatArray:
+    """The θ that minimises bound(π_θ[f], KL(π_θ, prior)) for a surrogate f = η·T + C.
+
+    ∇π_θ[f] = I(θ)η and ∇KL = I(θ)(θ − θ_p) are both multiples of I(θ): whatever the bound, its
+    minimiser lies on the ray θ_p − β·η, and Catoni's at β = 1/λ. That one may lie outside Θ, where
+    the surrogate has no minimum; it is still the direction to step in.
+    """
+    if isinstance(bound, Catoni):
+        return prior.theta - surrogate.eta / bound.temperature
+    if not surrogate.eta.any():
+        return prior.theta
+
+    def objective(log_beta: float) -> float:
+        theta = prior.theta - np.exp(log_beta) * surrogate.eta
+        kl = prior.kl(theta)
+        return bound(surrogate.mean_under(theta), kl) if np.isfinite(kl) else float("inf")
+
+    # The ray can hold several local minima: scan seventeen decades before refining, around the β
+    # that tilts the current posterior by one standard deviation of the surrogate.
+    grid = np.linspace(-20.0, 20.0, 161) - np.log(surrogate.deviation)
+    values = np.array([objective(point) for point in grid])
+    if not np.isfinite(values).any():
+        return surrogate.at.theta
+    best = int(np.argmin(values))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    refined = minimize_scalar(
+        objective, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+    )
+    better = refined.x if refined.fun < values[best] else grid[best]
+    return np.asarray(prior.theta - np.exp(better) * surrogate.eta)

@@ -1,0 +1,105 @@
+"""The paper's generation-agnostic weights: the mass of each point's Voronoi cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from supac.arrays import FloatArray, IntArray
+from supac.evaluations import Evaluations
+from supac.families import Distribution
+from supac.surrogate.least_squares import project
+from supac.surrogate.surrogate import Surrogate
+
+Float32Array = npt.NDArray[np.float32]
+
+_BLOCK = 600_000  # distances at a time, 2.4 MB: what stays in a core's cache
+
+
+@dataclass(frozen=True)
+class Voronoi:
+    """Weights each evaluation by the mass that a distribution gives to its Voronoi cell.
+
+    The mass is estimated from `draws` draws, each shared by its `k` nearest evaluations in the
+    distribution's own metric (Mahalanobis' for Gaussians). With k = 1 the surrogate is the
+    projection of the nearest-neighbour predictor of the risk. `approximate=True` searches with
+    a graph index of faiss (extra `search`), for sets of many thousand evaluations.
+    """
+
+    k: int = 1
+    draws: int = 40_000
+    approximate: bool = False
+
+    def __post_init__(self) -> None:
+        if self.k < 1 or self.draws < 1:
+            raise ValueError(f"k and draws must be at least 1, not {self.k!r} and {self.draws!r}")
+
+    def fit(self, evaluations: Evaluations, current: Distribution) -> NearestNeighbours:
+        """The nearest-neighbour predictor; it is the same around every distribution."""
+        return NearestNeighbours(evaluations.x, evaluations.risk, self)
+
+
+@dataclass(frozen=True, eq=False)
+class NearestNeighbours:
+    """The mean risk of the k nearest evaluations, in the metric of whoever asks."""
+
+    x: FloatArray
+    risk: FloatArray
+    rule: Voronoi
+
+    def weights(self, at: Distribution, rng: np.random.Generator) -> FloatArray:
+        """The mass of each evaluation's cell: (n,), summing to one."""
+        whitening = at.whiten()
+        points = whitening.points(self.x).astype(np.float32)
+        draws = whitening.points(at.sample(self.rule.draws, rng)).astype(np.float32)
+        k = min(self.rule.k, len(points))
+        search: Callable[[Float32Array, Float32Array, int], IntArray]
+        search = search_graph if self.rule.approximate else search_all
+        counts = np.bincount(search(points, draws, k).ravel(), minlength=len(points))
+        return counts / counts.sum()
+
+    def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
+        """Weighted least squares with the cells' masses."""
+        return project(self.x, self.risk, self.weights(at, rng), at)
+
+
+def search_all(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
+    """Indices of the k points nearest to each draw, by exhaustive search: (m, k).
+
+    |p − y|² is smallest where y·p − |p|²/2 is largest; the second term rides along in the
+    matrix product as one more coordinate.
+    """
+    n, dim = points.shape
+    lifted = np.empty((dim + 1, n), np.float32)
+    lifted[:-1] = points.T
+    lifted[-1] = -0.5 * np.einsum("ij,ij->i", points, points)
+    lifted_draws = np.ones((len(draws), dim + 1), np.float32)
+    lifted_draws[:, :-1] = draws
+    nearest = np.empty((len(draws), k), np.intp)
+    rows = max(_BLOCK // n, 16)
+    buffer = np.empty((rows, n), np.float32)
+    for start in range(0, len(draws), rows):
+        block = lifted_draws[start : start + rows]
+        closeness = np.matmul(block, lifted, out=buffer[: len(block)])
+        if k == 1:
+            nearest[start : start + rows, 0] = closeness.argmax(axis=1)
+        else:
+            nearest[start : start + rows] = np.argpartition(closeness, n - k, axis=1)[:, n - k :]
+    return nearest
+
+
+def search_graph(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
+    """Approximately the k points nearest to each draw, through faiss's HNSW graph: (m, k)."""
+    try:
+        import faiss  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError(
+            "Voronoi(approximate=True) needs faiss: pip install 'supac[search]'"
+        ) from error
+    index = faiss.IndexHNSWFlat(points.shape[1], 32)
+    index.add(points)
+    found: IntArray = index.search(draws, k)[1].astype(np.intp)
+    return found[found >= 0]  # faiss marks neighbours that it did not find by −1
