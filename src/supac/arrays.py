@@ -42,9 +42,10 @@ def points(value: Any, name: str, dim: int) -> FloatArray:
 def covariance_matrix(value: Any, name: str, dim: int | None = None) -> FloatArray:
     """`value` as a symmetric positive definite matrix."""
     array = finite(value, name)
-    if array.ndim != 2 or array.shape[0] != array.shape[1] or (dim and array.shape[0] != dim):
-        expected = "square" if dim is None else f"of shape ({dim}, {dim})"
-        raise ValueError(f"{name} must be a {expected} matrix, not of shape {array.shape}")
+    side = len(array) if dim is None and array.ndim else dim
+    if array.shape != (side, side):
+        expected = "square matrix" if dim is None else f"matrix of shape ({dim}, {dim})"
+        raise ValueError(f"{name} must be a {expected}, not of shape {array.shape}")
     if not np.allclose(array, array.T, rtol=1e-8, atol=1e-12 * np.abs(array).max()):
         raise ValueError(f"{name} is not symmetric; pass (A + A.T) / 2 if that is what is meant")
     smallest = float(np.linalg.eigvalsh(array)[0])

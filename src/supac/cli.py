@@ -43,10 +43,10 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same result.")] = 0,
     budget: Annotated[int, typer.Option(min=100, help="Risk queries.")] = 500,
 ) -> None:
-    """Minimise Catoni's bound on one of the paper's 8-dimensional synthetic risks."""
+    """Minimise Catoni's objective on one of the paper's 8-dimensional synthetic risks."""
     console.print(
         "[bold]SuPAC-CE on a synthetic risk[/]: 8 parameters, full covariance, "
-        "prior N(0, I), Catoni's bound at temperature 0.1\n"
+        "prior N(0, I), π[R] + 0.1·KL(π, prior) to minimise\n"
     )
     outcome = run_demo(budget, seed)
     console.print(_iterations(outcome))
@@ -60,7 +60,7 @@ def _iterations(outcome: Demo) -> Table:
     """One row an iteration."""
     history = outcome.result.history
     table = Table(title="What happened", title_justify="left")
-    for heading in ("queries", "bound", "mean risk", "KL to prior", "step α", "step KL", "R²"):
+    for heading in ("queries", "objective", "mean risk", "KL to prior", "step α", "step KL", "R²"):
         table.add_column(heading, justify="right")
     columns = ("objective", "mean_risk", "kl", "alpha", "step_kl", "r_squared")
     for i, queries in enumerate(history["queries"]):
@@ -72,7 +72,7 @@ def _iterations(outcome: Demo) -> Table:
 def _summary(outcome: Demo) -> Table:
     """Where it began, where it ended, and how sure that is."""
     table = Table(title="Result", title_justify="left")
-    for heading in ("", "bound", "mean risk", "KL to prior"):
+    for heading in ("", "objective", "mean risk", "KL to prior"):
         table.add_column(heading, justify="right" if heading else "left")
     result = outcome.result
     table.add_row(

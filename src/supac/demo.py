@@ -31,7 +31,7 @@ class Demo:
 
     @property
     def checked_objective(self) -> float:
-        """The bound's value at the posterior, from fresh draws."""
+        """The objective of the posterior, from fresh draws."""
         return Catoni(TEMPERATURE)(self.checked_risk, self.result.kl)
 
 

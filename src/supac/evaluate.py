@@ -69,8 +69,8 @@ def _one_by_one(risk: Callable[[FloatArray], Any], x: FloatArray, raising: bool)
 
 
 def _as_floats(answer: Any) -> FloatArray | None:
-    """The answer as an array, None where it is not made of numbers."""
-    if isinstance(answer, list | tuple):  # ambiguous: one number a point, or points a number?
+    """The answer as an array, None where it is not a number or an array of numbers."""
+    if answer is None or isinstance(answer, list | tuple | str | bytes):
         return None
     try:
         return np.asarray(answer, dtype=np.float64)

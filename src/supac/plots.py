@@ -39,7 +39,7 @@ def save_run(
 def draw_history(axes: Axes, history: dict[str, FloatArray]) -> None:
     """Objective and mean risk of the posterior behind each batch, against queries."""
     queries = history["queries"]
-    axes.plot(queries, history["objective"], "o-", color=POSTERIOR, label="bound", ms=4)
+    axes.plot(queries, history["objective"], "o-", color=POSTERIOR, label="objective", ms=4)
     axes.plot(queries, history["mean_risk"], "s--", color=PRIOR, label="mean risk", ms=4)
     axes.fill_between(
         queries,
@@ -47,9 +47,9 @@ def draw_history(axes: Axes, history: dict[str, FloatArray]) -> None:
         history["objective"],
         color=POSTERIOR,
         alpha=0.08,
-        label="price of leaving the prior",
+        label="λ·KL, the price of leaving the prior",
     )
-    axes.set(xlabel="risk queries", title="The bound as runs are made", ylim=(0.0, None))
+    axes.set(xlabel="risk queries", title="The objective as runs are made", ylim=(0.0, None))
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
 

@@ -57,8 +57,9 @@ class FixedStep:
         if not kl(alpha) <= limit:
             # α ↦ KL(θ + αδ, θ) is increasing; x/(x + limit) keeps it so, and finite outside Θ.
             alpha = float(brentq(lambda a: _share(kl(a), limit) - 0.5, 0.0, alpha, xtol=1e-14))
-            while kl(alpha) > limit:
-                alpha *= 1.0 - 1e-9
+            slack = 1e-12
+            while kl(alpha) > limit and alpha > 0.0:  # the root is only known to rounding
+                alpha, slack = alpha * (1.0 - slack), min(2.0 * slack, 0.5)
         return Step(current.at(theta + alpha * delta), alpha, kl(alpha))
 
 

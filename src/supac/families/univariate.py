@@ -89,10 +89,11 @@ class Beta(Univariate):
         return special.digamma(theta) - special.digamma(theta.sum())
 
     def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
-        # E log x + E log(1 − x) < −2 log 2 strictly; the geometric means give a fair start.
         geometric = np.exp(mean)
-        rest = 1.0 - geometric.sum()
-        start = 0.5 + geometric / (2.0 * rest) if rest > 0.0 else np.ones(2)
+        rest = 1.0 - geometric.sum()  # positive for all members: log is concave
+        if rest <= 0.0:
+            raise ValueError(f"no Beta distribution has mean statistics {mean}")
+        start = 0.5 + 0.5 * geometric / rest
         return newton_from_mean(self, mean, start)
 
     def fisher(self, theta: FloatArray) -> FloatArray:
@@ -249,7 +250,8 @@ class Bernoulli(Univariate):
         return np.zeros(len(x))
 
     def log_partition(self, theta: FloatArray) -> float:
-        return float(np.logaddexp(0.0, theta[0]))
+        # Outside, the variance underflows.
+        return float(np.logaddexp(0.0, theta[0])) if abs(theta[0]) < 700.0 else float("inf")
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
         return np.asarray(special.expit(theta))
@@ -285,7 +287,8 @@ class Poisson(Univariate):
         return -np.asarray(special.gammaln(x[:, 0] + 1.0))
 
     def log_partition(self, theta: FloatArray) -> float:
-        return float(np.exp(theta[0])) if theta[0] < 700.0 else float("inf")
+        # Outside, a count no longer fits in an integer, or the variance underflows.
+        return float(np.exp(theta[0])) if -700.0 < theta[0] < 43.0 else float("inf")
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
         return np.exp(theta)

@@ -58,7 +58,8 @@ class NearestNeighbours:
         k = min(self.rule.k, len(points))
         search: Callable[[Float32Array, Float32Array, int], IntArray]
         search = search_graph if self.rule.approximate else search_all
-        counts = np.bincount(search(points, draws, k).ravel(), minlength=len(points))
+        nearest = search(points, draws, k)
+        counts = np.bincount(nearest[nearest >= 0], minlength=len(points))
         return counts / counts.sum()
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
@@ -92,7 +93,10 @@ def search_all(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
 
 
 def search_graph(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
-    """Approximately the k points nearest to each draw, through faiss's HNSW graph: (m, k)."""
+    """Approximately the k points nearest to each draw, through faiss's HNSW graph: (m, k).
+
+    −1 stands for a neighbour that was not found.
+    """
     try:
         import faiss  # noqa: PLC0415
     except ImportError as error:
@@ -102,4 +106,4 @@ def search_graph(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
     index = faiss.IndexHNSWFlat(points.shape[1], 32)
     index.add(points)
     found: IntArray = index.search(draws, k)[1].astype(np.intp)
-    return found[found >= 0]  # faiss marks neighbours that it did not find by −1
+    return found

@@ -1,0 +1,116 @@
+"""The shape of the house: which way imports point, and what the project's files may say."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "supac"
+
+# Lower layers first. A module may import from its own layer and from those below it.
+LAYERS = [
+    {"arrays"},
+    {"families", "marginals", "parameters", "evaluations"},
+    {"bounds", "surrogate", "steps"},
+    {"algorithm", "supac", "gradient"},
+    {"evaluate", "progress", "minimize"},
+    {"plots", "demo"},
+    {"cli"},
+]
+FREE_STANDING = {"simulators"}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package by its dotted name below `supac`."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(part for part in parts if part != "__init__")] = path
+    return found
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of ours that a file imports, as dotted names below `supac`."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            if node.module == "supac":
+                names |= {alias.name for alias in node.names}
+            elif (node.module or "").startswith("supac."):
+                names.add((node.module or "").removeprefix("supac."))
+        elif isinstance(node, ast.Import):
+            names |= {
+                alias.name.removeprefix("supac").removeprefix(".")
+                for alias in node.names
+                if alias.name.split(".")[0] == "supac"
+            }
+    return names
+
+
+def layer(name: str) -> int:
+    top = name.split(".", maxsplit=1)[0]
+    return next(i for i, members in enumerate(LAYERS) if top in members)
+
+
+def test_every_module_has_a_layer() -> None:
+    tops = {name.split(".")[0] for name in modules()} - {""}
+    assert tops == set().union(*LAYERS) | FREE_STANDING
+
+
+@pytest.mark.parametrize("name", sorted(set(modules()) - {""}))
+def test_imports_point_down(name: str) -> None:
+    for other in imported(modules()[name]) - {""}:
+        if name.split(".", maxsplit=1)[0] in FREE_STANDING:
+            assert other.split(".")[0] in FREE_STANDING, f"{name} is like a user's own simulator"
+        elif other.split(".")[0] not in FREE_STANDING:
+            assert layer(other) <= layer(name), f"{name} imports {other} from a layer above it"
+
+
+def test_modules_of_one_layer_do_not_import_in_circles() -> None:
+    graph = {name: imported(path) & set(modules()) for name, path in modules().items() if name}
+
+    def reachable(name: str, seen: frozenset[str]) -> frozenset[str]:
+        for other in graph.get(name, set()) - seen:
+            seen = reachable(other, seen | {other})
+        return seen
+
+    for name in graph:
+        assert name not in reachable(name, frozenset()), f"{name} imports itself in the end"
+
+
+def test_the_core_imports_without_the_extras() -> None:
+    hidden = "import sys; sys.modules.update({m: None for m in ('matplotlib', 'faiss')}); "
+    use = "import supac, supac.cli; "
+    run = "supac.minimize(lambda x: 0.0, supac.beta(1, 1), supac.Catoni(1), budget=9)"
+    subprocess.run([sys.executable, "-c", hidden + use + run], check=True)
+
+
+def test_a_missing_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['faiss'] = None; import supac; "
+        "supac.minimize(lambda x: 0.0, supac.beta(1, 1), supac.Catoni(1), budget=9, "
+        "algorithm=supac.SuPAC(supac.Voronoi(approximate=True)))"
+    )
+    outcome = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert "pip install 'supac[search]'" in outcome.stderr
+
+
+def test_every_dependency_is_pinned_without_addresses() -> None:
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line]
+    assert all("==" in line and "://" not in line and "@" not in line for line in lines)
+    pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = list(project["project"]["dependencies"]) + project["build-system"]["requires"]
+    for extra in project["project"]["optional-dependencies"].values():
+        wanted += extra
+    names = {w.split(">")[0].split("[")[0].lower() for w in wanted} - {"supac"}
+    assert names <= pinned

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supac
+from catalogue import FAMILIES
+from numerics import assert_mean
+from quadrature import exact_projection
+from supac.arrays import FloatArray
+from supac.gradient import score_projection
+
+PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
+
+
+def bowl(x: FloatArray) -> FloatArray:
+    return 0.1 * ((x - 1.0) ** 2).sum(axis=1)
+
+
+def test_score_gradients_are_unbiased() -> None:
+    """The mean of many score-function estimates is the exact projection."""
+    at = supac.gaussian([0.6, 0.4], [[0.5, -0.1], [-0.1, 0.3]])
+
+    def risk(x: FloatArray) -> FloatArray:
+        return np.exp(-0.5 * (x**2).sum(axis=1))
+
+    n = 200
+    estimates = []
+    for seed in range(300):
+        x = at.sample(n, np.random.default_rng(seed))
+        estimates.append(score_projection(x, risk(x), at) * n / (n - 1))  # own-mean baseline
+    assert_mean(np.array(estimates), exact_projection(risk, at).eta)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        supac.GradientDescent(step_size=0.3, batch=200),
+        supac.Nesterov(0.05, batch=200, momentum=0.8),
+    ],
+)
+@pytest.mark.parametrize(
+    "bound", [supac.Catoni(0.1), supac.MaurerLangfordSeeger(n=300, delta=0.05, ceiling=3.0)]
+)
+def test_baselines_descend(algorithm: supac.Algorithm, bound: supac.Bound) -> None:
+    result = supac.minimize(bowl, PLANE, bound, budget=20_000, vectorized=True, algorithm=algorithm)
+    best = supac.minimize(bowl, PLANE, bound, budget=2_000, vectorized=True)
+    assert result.history["objective"][0] > best.objective + 0.05
+    tail = result.history["objective"][-20:].mean()
+    assert tail < best.objective + 0.2 * (result.history["objective"][0] - best.objective)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_step_never_leaves_the_domain(name: str) -> None:
+    """Absurd step sizes are cut, and said so."""
+    prior = FAMILIES[name][0]
+    algorithm = supac.GradientDescent(step_size=1e3, batch=50)
+    problem = supac.Problem.within(prior, supac.Catoni(0.1))
+    state = algorithm.init(problem, 0)
+    notes: list[str] = []
+    for _ in range(3):
+        x = algorithm.ask(problem, state)
+        state, info = algorithm.tell(problem, state, x, -x.sum(axis=1))
+        notes += info.notes
+    assert state.posterior.family.contains(state.posterior.theta)
+    if name in ("beta", "gamma", "exponential", "pareto"):
+        assert any("left the family's domain" in note for note in notes)
+
+
+def test_nesterov_without_momentum_is_gradient_descent() -> None:
+    plain, accelerated = (
+        supac.minimize(bowl, PLANE, supac.Catoni(0.1), budget=400, vectorized=True, algorithm=a)
+        for a in (supac.GradientDescent(0.1, 80), supac.Nesterov(0.1, 80, momentum=0.0))
+    )
+    assert plain.posterior == accelerated.posterior
+
+
+def test_nesterov_is_nesterovs_recursion() -> None:
+    """v ← μv − ε∇f(φ + μv), φ ← φ + v, on the exact gradient of a fixed-covariance problem."""
+    prior = supac.Distribution(supac.FixedGaussian(np.eye(1)), np.zeros(1))
+    algorithm = supac.Nesterov(step_size=0.4, batch=4, momentum=0.7)
+    problem = supac.Problem.within(prior, supac.Catoni(1.0))
+    state = algorithm.init(problem, 0)
+    phi, velocity = 2.0, 0.0
+    state = type(state)(0, prior.at(np.array([phi])), state.evaluations)
+    for _ in range(6):
+        x = algorithm.ask(problem, state)
+        state, _ = algorithm.tell(problem, state, x, np.full(4, 0.3))  # flat risk: ∇ = φ
+        velocity = 0.7 * velocity - 0.4 * (phi + 0.7 * velocity)
+        phi += velocity
+        np.testing.assert_allclose(state.posterior.mean, phi + 0.7 * velocity, rtol=1e-9)
+
+
+def test_failed_batches_make_no_step() -> None:
+    algorithm = supac.GradientDescent(batch=5)
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.1))
+    state = algorithm.init(problem, 0)
+    x = algorithm.ask(problem, state)
+    new, info = algorithm.tell(problem, state, x, np.array([0.1, np.nan, np.nan, np.nan, np.nan]))
+    assert new.posterior == state.posterior
+    assert "fewer than two runs" in info.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: supac.GradientDescent(step_size=0.0), "step_size must be a positive"),
+        (lambda: supac.GradientDescent(batch=1), "batch must be at least 2"),
+        (lambda: supac.Nesterov(momentum=1.0), "momentum must be in"),
+    ],
+)
+def test_bad_baselines_are_refused(make: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()  # type: ignore[operator]

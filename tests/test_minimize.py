@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supac
+from catalogue import FAMILIES
+from supac import marginals
+from supac.arrays import FloatArray
+
+PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
+QUICK = supac.SuPAC(supac.Voronoi(draws=1_000), first=20, batch=10)
+
+
+def wave(x: FloatArray) -> float:
+    return 0.5 + 0.3 * float(np.sin(x).mean())
+
+
+def waves(x: FloatArray) -> FloatArray:
+    return 0.5 + 0.3 * np.sin(x).mean(axis=1)
+
+
+def test_one_by_one_and_vectorised_agree_bit_for_bit() -> None:
+    single = supac.minimize(wave, PLANE, supac.Catoni(0.05), budget=60, algorithm=QUICK)
+    many = supac.minimize(
+        waves, PLANE, supac.Catoni(0.05), budget=60, algorithm=QUICK, vectorized=True
+    )
+    assert single.posterior == many.posterior
+
+
+def test_same_seed_same_bits_another_seed_another_run() -> None:
+    runs = [
+        supac.minimize(
+            waves, PLANE, supac.Catoni(0.05), budget=60, algorithm=QUICK, vectorized=True, seed=s
+        )
+        for s in (1, 1, 2)
+    ]
+    assert runs[0].posterior == runs[1].posterior
+    assert runs[0].posterior != runs[2].posterior
+    np.testing.assert_array_equal(runs[0].evaluations.x, runs[1].evaluations.x)
+
+
+def test_a_larger_budget_begins_the_same_way() -> None:
+    short, long = (
+        supac.minimize(waves, PLANE, supac.Catoni(0.05), budget=b, algorithm=QUICK, vectorized=True)
+        for b in (45, 80)
+    )
+    assert len(short.evaluations) == 40
+    assert len(long.evaluations) == 80
+    np.testing.assert_array_equal(short.evaluations.x, long.evaluations.x[:40])
+
+
+def test_a_run_by_hand_is_the_same_run() -> None:
+    result = supac.minimize(
+        waves, PLANE, supac.Catoni(0.05), budget=40, algorithm=QUICK, vectorized=True, seed=5
+    )
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.05))
+    state = QUICK.init(problem, seed=5)
+    for _ in range(3):
+        x = QUICK.ask(problem, state)
+        state, _ = QUICK.tell(problem, state, x, waves(x))
+    assert state.posterior == result.posterior
+
+
+def test_result_tells_what_was_found() -> None:
+    result = supac.minimize(
+        waves, PLANE, supac.Catoni(0.05), budget=300, algorithm=QUICK, vectorized=True
+    )
+    assert result.kl == pytest.approx(result.posterior.kl(PLANE))
+    assert result.objective == pytest.approx(result.mean_risk + 0.05 * result.kl)
+    fresh = waves(result.posterior.sample(100_000, np.random.default_rng(0)))
+    # Reused runs are slightly optimistic: allow five of the estimate's own standard errors.
+    assert abs(result.mean_risk - fresh.mean()) < 5.0 * result.mean_risk_error
+    assert result.history["queries"].tolist() == list(range(20, 301, 10))
+    assert set(result.history) > {"objective", "mean_risk", "kl", "alpha", "step_kl", "r_squared"}
+    assert all(len(column) == 29 for column in result.history.values())
+    assert str(result).startswith("objective 0.")
+    assert result.sample(5, np.random.default_rng(0)).shape == (5, 2)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_runs_end_to_end(name: str) -> None:
+    prior = FAMILIES[name][0]
+    result = supac.minimize(
+        lambda x: 0.5 + 0.4 * np.tanh(x.sum(axis=1) - prior.mean.sum()),
+        prior,
+        supac.Catoni(0.2),
+        budget=6 * prior.family.size + 100,
+        algorithm=supac.SuPAC(supac.Voronoi(draws=2_000)),
+        vectorized=True,
+    )
+    assert result.objective < result.history["mean_risk"][0]
+
+
+def test_stop_reasons() -> None:
+    def run(**options: object) -> supac.Result:
+        settings: dict[str, object] = {
+            "budget": 60,
+            "algorithm": QUICK,
+            "vectorized": True,
+            **options,
+        }
+        return supac.minimize(waves, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
+
+    assert run().stop_reason is supac.StopReason.BUDGET
+    assert run(tolerance=1e3).stop_reason is supac.StopReason.CONVERGED
+    seen = []
+
+    def callback(iteration: supac.Iteration) -> bool:
+        seen.append((iteration.queries, iteration.objective, iteration.posterior, iteration.info))
+        return iteration.queries >= 30
+
+    stopped = run(callback=callback)
+    assert stopped.stop_reason is supac.StopReason.USER
+    assert [queries for queries, *_ in seen] == [20, 30]
+    assert seen[-1][2] == stopped.posterior
+    for reason in supac.StopReason:
+        assert reason.sentence.endswith(".")
+
+
+def test_failures_are_raised_dropped_or_penalised() -> None:
+    def fragile(x: FloatArray) -> float:
+        if x[0] > 1.0:
+            raise RuntimeError("no steady state")
+        return 0.2
+
+    def run(**options: object) -> supac.Result:
+        bound = supac.Catoni(0.05, ceiling=2.0)
+        return supac.minimize(fragile, PLANE, bound, budget=100, algorithm=QUICK, **options)  # type: ignore[arg-type]
+
+    with pytest.raises(supac.EvaluationError, match=r"raised RuntimeError.*no steady state.*drop"):
+        run()
+    dropped, penalised = run(on_failure="drop"), run(on_failure="penalise")
+    assert dropped.evaluations.failed > 0
+    assert dropped.mean_risk == pytest.approx(0.2)
+    assert penalised.posterior.mean[0] < dropped.posterior.mean[0] - 0.2
+    assert np.isnan(penalised.evaluations.risk).sum() == penalised.evaluations.failed
+
+
+def test_too_many_failures_stop_the_run() -> None:
+    result = supac.minimize(
+        lambda x: np.full(len(x), np.nan),
+        PLANE,
+        supac.Catoni(0.05),
+        budget=100,
+        algorithm=QUICK,
+        vectorized=True,
+        on_failure="drop",
+    )
+    assert result.stop_reason is supac.StopReason.FAILURES
+    assert len(result.evaluations) == 20
+    assert np.isnan(result.objective)
+    assert result.posterior == PLANE
+
+
+def test_parameters_put_the_user_in_their_own_units() -> None:
+    parameters = supac.Parameters(
+        {"rate": marginals.LogNormal(2.0, 0.5, unit="1/d"), "share": marginals.Uniform(0.0, 1.0)}
+    )
+    seen = []
+
+    def risk(x: FloatArray) -> float:
+        seen.append(x)
+        return abs(np.log(x[0] / 3.0)) * 0.3 + (x[1] - 0.8) ** 2
+
+    result = supac.minimize(risk, parameters, supac.Catoni(0.01), budget=200, algorithm=QUICK)
+    x = np.array(seen)
+    assert (x[:, 0] > 0.0).all()
+    assert ((x[:, 1] >= 0.0) & (x[:, 1] <= 1.0)).all()
+    draws = result.sample(2_000, np.random.default_rng(0))
+    assert np.median(draws[:, 0]) == pytest.approx(3.0, rel=0.15)
+    assert np.median(draws[:, 1]) == pytest.approx(0.8, abs=0.1)
+
+
+def test_a_proxy_is_called_in_the_users_units() -> None:
+    parameters = supac.Parameters({"share": marginals.Uniform(10.0, 11.0)})
+
+    def proxy(x: FloatArray) -> FloatArray:
+        assert ((x >= 10.0) & (x <= 11.0)).all()
+        return x[:, 0] - 10.0
+
+    result = supac.minimize(
+        lambda x: float(x[0] - 10.0),
+        parameters,
+        supac.Catoni(0.05),
+        budget=40,
+        proxy=proxy,
+        algorithm=QUICK,
+    )
+    assert result.sample(200, np.random.default_rng(0)).mean() < 10.3
+
+
+def test_the_risk_cannot_write_into_what_it_is_given() -> None:
+    def vandal(x: FloatArray) -> float:
+        x[0] = 0.0
+        return 0.0
+
+    with pytest.raises(supac.EvaluationError, match="read-only"):
+        supac.minimize(vandal, PLANE, supac.Catoni(0.1), budget=40, algorithm=QUICK)
+
+
+class NotAPrior:
+    pass
+
+
+BAD_CALLS: list[tuple[dict[str, object], type[Exception], str]] = [
+    ({"budget": 10}, ValueError, "budget = 10 is smaller than the first batch of 20 queries"),
+    ({"prior": NotAPrior()}, TypeError, "prior must be a Distribution"),
+    ({"bound": 0.1}, TypeError, "bound must be a bound such as Catoni"),
+    ({"seed": -1}, ValueError, "seed must be a non-negative integer, not -1"),
+    ({"on_failure": "ignore"}, ValueError, "on_failure must be"),
+    (
+        {"risk": lambda x: [0.1, 0.2]},
+        supac.EvaluationError,
+        "a list of length 2; pass vectorized=True",
+    ),
+    ({"risk": lambda x: np.eye(2)}, supac.EvaluationError, r"an array of shape \(2, 2\)"),
+    ({"risk": lambda x: np.nan}, supac.EvaluationError, "risk returned nan at x = .*on_failure"),
+    ({"risk": lambda x: np.inf}, supac.EvaluationError, "risk returned inf at x"),
+    ({"risk": lambda x: None}, supac.EvaluationError, "not None of type NoneType"),
+    ({"risk": lambda x: "0.3 a"}, supac.EvaluationError, "'0.3 a' of type str"),
+    (
+        {"risk": lambda x: 0.1, "vectorized": True},
+        supac.EvaluationError,
+        r"must return an array of shape \(20,\), not 0.1",
+    ),
+    (
+        {"risk": lambda x: np.zeros((20, 1)), "vectorized": True},
+        supac.EvaluationError,
+        r"not an array of shape \(20, 1\)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "kind", "message"), BAD_CALLS)
+def test_bad_calls_are_refused(
+    options: dict[str, object], kind: type[Exception], message: str
+) -> None:
+    call: dict[str, object] = {
+        "risk": wave,
+        "prior": PLANE,
+        "bound": supac.Catoni(0.1),
+        "budget": 40,
+        "algorithm": QUICK,
+    }
+    with pytest.raises(kind, match=message):
+        supac.minimize(**{**call, **options})  # type: ignore[arg-type]
+
+
+def test_tell_refuses_what_was_not_asked_for() -> None:
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.1))
+    state = QUICK.init(problem, 0)
+    x = QUICK.ask(problem, state)
+    with pytest.raises(ValueError, match=r"risk must hold one number a point, shape \(20,\)"):
+        QUICK.tell(problem, state, x, np.zeros(19))
+    with pytest.raises(ValueError, match=r"shape \(n, 2\)"):
+        QUICK.tell(problem, state, x[:, :1], np.zeros(20))
+    with pytest.raises(ValueError, match="risk contains NaN or infinity"):
+        QUICK.tell(problem, state, x, np.full(20, np.inf))
+
+
+def test_progress_is_silent_unless_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    supac.minimize(wave, PLANE, supac.Catoni(0.05), budget=40, algorithm=QUICK)
+    assert capfd.readouterr().err == ""
+    supac.minimize(wave, PLANE, supac.Catoni(0.05), budget=40, algorithm=QUICK, progress=True)
+    shown = capfd.readouterr().err
+    assert "40/40" in shown
+    assert "objective" in shown

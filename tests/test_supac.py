@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supac
+from optimum import best_gaussian, true_objective
+from supac.arrays import FloatArray
+from supac.simulators import synthetic
+
+PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
+
+
+def wave(x: FloatArray) -> FloatArray:
+    return 0.5 + 0.3 * np.sin(x).sum(axis=1) / 2.0
+
+
+def quadratic(dim: int) -> tuple[FloatArray, FloatArray]:
+    """A positive definite Hessian and a centre."""
+    rng = np.random.default_rng(dim)
+    root = rng.standard_normal((dim, dim))
+    return root @ root.T / dim + 0.1 * np.eye(dim), rng.standard_normal(dim)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 8])
+@pytest.mark.parametrize(
+    "estimator", [supac.Voronoi(draws=4_000), supac.Importance(), supac.Uniform()]
+)
+def test_a_quadratic_risk_is_solved_exactly(dim: int, estimator: supac.Voronoi) -> None:
+    """The posterior is N(m, P⁻¹) with P = I + H/λ and Pm = Hc/λ, whatever the weights."""
+    hessian, centre = quadratic(dim)
+    temperature = 0.2
+
+    def risk(x: FloatArray) -> float:
+        return 0.5 * float((x - centre) @ hessian @ (x - centre))
+
+    result = supac.minimize(
+        risk,
+        supac.gaussian(np.zeros(dim), np.eye(dim)),
+        supac.Catoni(temperature),
+        budget=3_000,
+        algorithm=supac.SuPAC(
+            estimator, supac.FixedStep(1.0, 1.0), batch=supac.Gaussian(dim).size + 5
+        ),
+    )
+    precision = np.eye(dim) + hessian / temperature
+    assert result.stop_reason is supac.StopReason.CONVERGED
+    assert len(result.history["queries"]) < 20
+    mean = np.linalg.solve(precision, hessian @ centre / temperature)
+    np.testing.assert_allclose(result.posterior.mean, mean, rtol=0, atol=1e-10)
+    covariance = np.linalg.inv(precision)
+    np.testing.assert_allclose(result.posterior.covariance, covariance, rtol=0, atol=1e-10)
+
+
+def test_a_quadratic_risk_is_solved_exactly_by_blocks() -> None:
+    """Between blocks the covariance stays zero: P is the blocks of I + H/λ."""
+    hessian, centre = quadratic(4)
+    blocks = [[2, 0], [1, 3]]
+    result = supac.minimize(
+        lambda x: 0.5 * np.einsum("ni,ij,nj->n", x - centre, hessian, x - centre),
+        supac.gaussian(np.zeros(4), np.eye(4), blocks=blocks),
+        supac.Catoni(0.2),
+        budget=4_000,
+        vectorized=True,
+        algorithm=supac.SuPAC(supac.Importance(), supac.FixedStep(0.5, 1.0), first=400, batch=400),
+    )
+    precision = np.eye(4) + hessian / 0.2
+    for block in blocks:
+        inside = np.ix_(block, block)
+        np.testing.assert_allclose(
+            np.linalg.inv(result.posterior.covariance[inside]), precision[inside], rtol=0.2
+        )
+    assert result.posterior.covariance[0, 1] == 0.0
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_papers_algorithm_finds_the_gaussian_optimum(seed: int) -> None:
+    """The paper's 8-D risk, λ = 0.1, 500 queries: within 0.002 of the optimum."""
+    risk = synthetic.example(seed)
+    result = supac.minimize(
+        risk,
+        supac.gaussian(np.zeros(8), np.eye(8)),
+        supac.Catoni(0.1),
+        budget=500,
+        vectorized=True,
+        algorithm=supac.SuPAC.paper(first=100, batch=40, alpha_max=0.7, kl_max=0.5),
+        seed=seed,
+    )
+    optimum = true_objective(risk, best_gaussian(risk, 0.1), 0.1)
+    assert true_objective(risk, result.posterior, 0.1) - optimum < 0.002
+
+
+def test_paper_is_algorithm_2_with_its_hyperparameters() -> None:
+    paper = supac.SuPAC.paper()
+    assert paper == supac.SuPAC(
+        supac.Voronoi(k=1, draws=40_000), supac.FixedStep(0.5, 1.0), first=160, batch=32
+    )
+
+
+def test_ask_and_tell_are_pure() -> None:
+    algorithm = supac.SuPAC(supac.Voronoi(draws=1_000), first=20, batch=10)
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.1))
+    state = algorithm.init(problem, seed=3)
+    for expected in (20, 10, 10):
+        x = algorithm.ask(problem, state)
+        assert x.shape == (expected, 2)
+        np.testing.assert_array_equal(x, algorithm.ask(problem, state))
+        x.flags.writeable = False
+        first, info = algorithm.tell(problem, state, x, wave(x))
+        second, again = algorithm.tell(problem, state, x, wave(x))
+        assert first.posterior == second.posterior
+        assert info == again
+        assert len(first.evaluations) == len(state.evaluations) + expected
+        assert first.iteration == state.iteration + 1
+        state = first
+
+
+def test_default_batches_follow_the_dimension_of_the_surrogate() -> None:
+    algorithm, problem = supac.SuPAC(), supac.Problem.within(PLANE, supac.Catoni(0.1))
+    state = algorithm.init(problem, 0)
+    x = algorithm.ask(problem, state)
+    assert len(x) == 12
+    state, _ = algorithm.tell(problem, state, x, wave(x))
+    assert len(algorithm.ask(problem, state)) == 3
+
+
+def test_a_deficient_first_batch_is_said_so() -> None:
+    algorithm = supac.SuPAC(supac.Voronoi(draws=500), first=4)
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.1))
+    state = algorithm.init(problem, 0)
+    x = algorithm.ask(problem, state)
+    _, info = algorithm.tell(problem, state, x, wave(x))
+    assert "do not determine the surrogate" in info.notes[0]
+
+
+def test_failed_runs_are_left_out_or_counted() -> None:
+    algorithm = supac.SuPAC(supac.Voronoi(draws=2_000), first=60)
+    dropping = supac.Problem.within(PLANE, supac.Catoni(0.1))
+    counting = supac.Problem(PLANE, supac.Catoni(0.1), PLANE, failure_risk=1.0)
+    state = algorithm.init(dropping, 0)
+    x = algorithm.ask(dropping, state)
+    risk = np.where(x[:, 0] > 1.0, np.nan, 0.2)
+    ignorant, _ = algorithm.tell(dropping, state, x, risk)
+    warned, _ = algorithm.tell(counting, state, x, risk)
+    assert ignorant.evaluations.failed == np.isnan(risk).sum() > 0
+    assert warned.posterior.mean[0] < ignorant.posterior.mean[0] - 0.1
+    nothing, info = algorithm.tell(dropping, state, x, np.full(60, np.nan))
+    assert nothing.posterior == state.posterior
+    assert "every run has failed" in info.notes[0]
+
+
+def test_inner_updates_stay_in_one_trust_region() -> None:
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.01))
+    moved = []
+    for inner in (1, 5):
+        algorithm = supac.SuPAC(
+            supac.Importance(), supac.FixedStep(0.3, 0.5), first=400, inner=inner
+        )
+        state = algorithm.init(problem, 0)
+        x = algorithm.ask(problem, state)
+        state, _ = algorithm.tell(problem, state, x, wave(x))
+        moved.append(state.posterior.kl(PLANE))
+    assert moved[0] < moved[1] <= 0.5
+
+
+def test_a_proxy_saves_queries() -> None:
+    """The same few runs with and without a proxy that is right up to a small smooth error."""
+    risk = synthetic.example(0)
+
+    def proxy(x: FloatArray) -> FloatArray:
+        return risk(x) + 0.02 * np.sin(x[:, 0])
+
+    objectives = []
+    for given in (None, proxy):
+        result = supac.minimize(
+            risk,
+            supac.gaussian(np.zeros(8), np.eye(8)),
+            supac.Catoni(0.1),
+            budget=60,
+            vectorized=True,
+            proxy=given,
+            algorithm=supac.SuPAC(supac.Voronoi(draws=5_000), first=40, batch=20, inner=3),
+        )
+        objectives.append(true_objective(risk, result.posterior, 0.1))
+    assert objectives[1] < objectives[0] - 0.01
+
+
+def test_a_prior_outside_the_family_is_reached_from_within() -> None:
+    """A correlated prior, a family of independent coordinates: the mean-field optimum."""
+    prior = supac.gaussian([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]])
+    start = supac.gaussian([0.0, 0.0], [1.0, 1.0])
+    hessian, centre, temperature = np.diag([1.0, 2.0]), np.array([1.0, -1.0]), 0.5
+    result = supac.minimize(
+        lambda x: 0.5 * np.einsum("ni,ij,nj->n", x - centre, hessian, x - centre),
+        prior,
+        supac.Catoni(temperature),
+        start=start,
+        budget=2_000,
+        vectorized=True,
+        algorithm=supac.SuPAC(supac.Uniform(), supac.FixedStep(0.3, 1.0), batch=100),
+    )
+    precision = np.linalg.inv(prior.covariance) + hessian / temperature
+    mean = np.linalg.solve(precision, hessian @ centre / temperature)
+    # Monte Carlo projections of the prior: 2,200 draws leave about 1/√2200 of a deviation.
+    np.testing.assert_allclose(result.posterior.mean, mean, atol=0.06)
+    np.testing.assert_allclose(
+        np.diag(result.posterior.covariance), 1.0 / np.diag(precision), rtol=0.1
+    )
+
+
+@pytest.mark.parametrize("prior", [supac.beta(2.0, 2.0), supac.gamma(3.0, 1.0), supac.poisson(3.0)])
+def test_other_families_are_optimised_as_well(prior: supac.Distribution) -> None:
+    """A risk in the span of the statistics: the closed form is θ_p − η/λ."""
+    eta = 0.05 * np.sign(prior.theta)
+
+    def risk(x: FloatArray) -> FloatArray:
+        return prior.family.statistics(x) @ eta
+
+    result = supac.minimize(
+        risk,
+        prior,
+        supac.Catoni(0.1),
+        budget=2_000,
+        vectorized=True,
+        algorithm=supac.SuPAC(supac.Importance(), supac.FixedStep(1.0, 1.0), first=100, batch=50),
+    )
+    assert result.stop_reason is supac.StopReason.CONVERGED
+    np.testing.assert_allclose(result.posterior.theta, prior.theta - eta / 0.1, rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["first", "batch", "inner"])
+def test_bad_plans_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
+        supac.SuPAC(**{name: 0})  # type: ignore[arg-type]
