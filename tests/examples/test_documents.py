@@ -17,7 +17,7 @@ def blocks(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if blocks(p)], ids=lambda p: p.name)
 def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of one document are one session; a comment `# 0.25` after print is not checked."""
+    """The blocks of one document are one session."""
     monkeypatch.chdir(tmp_path)
     session: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(path):
