@@ -131,9 +131,11 @@ def test_parameters_refuse_what_is_not_theirs() -> None:
         parameters.to_latent([[1.0, 1.0, 0.0]])
     with pytest.raises(ValueError, match=r"shape \(n, 3\)"):
         parameters.to_latent([1.0, 0.5, 0.0])
-    with pytest.raises(ValueError, match="unknown parameters: speed"):
+    with pytest.raises(ValueError, match=r"rate, yield, offset at most once, not \[\['speed'\]\]"):
         supac.Parameters(three(), blocks=[["speed"]])
     with pytest.raises(TypeError, match="the prior of 'rate' must be a marginal"):
         supac.Parameters({"rate": 2.0})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="at least one parameter"):
         supac.Parameters({})
+    with pytest.raises(ValueError, match=r"must be lists of names.*not \['rate', 'yield'\]"):
+        supac.Parameters(three(), blocks=["rate", "yield"])

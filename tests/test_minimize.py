@@ -132,9 +132,43 @@ def test_failures_are_raised_dropped_or_penalised() -> None:
         run()
     dropped, penalised = run(on_failure="drop"), run(on_failure="penalise")
     assert dropped.evaluations.failed > 0
+    assert "RuntimeError: no steady state" in dropped.notes[-1]
     assert dropped.mean_risk == pytest.approx(0.2)
     assert penalised.posterior.mean[0] < dropped.posterior.mean[0] - 0.2
     assert np.isnan(penalised.evaluations.risk).sum() == penalised.evaluations.failed
+
+
+def test_penalties_need_a_ceiling() -> None:
+    class Free(supac.Bound):
+        def __call__(self, mean_risk: float, kl: float) -> float:
+            return mean_risk + kl
+
+    with pytest.raises(ValueError, match="has no attribute `ceiling`"):
+        supac.minimize(wave, PLANE, Free(), budget=40, on_failure="penalise")
+
+
+def test_risks_beyond_the_ceiling_void_the_bound() -> None:
+    bound = supac.McAllester(n=100, delta=0.05)
+    for scale, void in ((1.0, False), (100.0, True)):
+        result = supac.minimize(
+            lambda x, s=scale: s * waves(x),
+            PLANE,
+            bound,
+            budget=60,
+            algorithm=QUICK,
+            vectorized=True,
+        )
+        assert any("guarantees nothing" in note for note in result.notes) is void
+
+
+def test_estimates_worth_few_runs_are_said_so() -> None:
+    result = supac.minimize(
+        waves, PLANE, supac.Catoni(0.001), budget=20, algorithm=QUICK, vectorized=True
+    )
+    assert result.effective_size < 20.0
+    few = result.effective_size < PLANE.family.size + 1
+    assert any("check it with fresh draws" in note for note in result.notes) is few
+    assert f"worth {result.effective_size:.0f} runs" in str(result)
 
 
 def test_too_many_failures_stop_the_run() -> None:
@@ -167,9 +201,20 @@ def test_parameters_put_the_user_in_their_own_units() -> None:
     x = np.array(seen)
     assert (x[:, 0] > 0.0).all()
     assert ((x[:, 1] >= 0.0) & (x[:, 1] <= 1.0)).all()
-    draws = result.sample(2_000, np.random.default_rng(0))
+    np.testing.assert_allclose(result.x, x)
+    draws = result.sample(2_000, 0)
     assert np.median(draws[:, 0]) == pytest.approx(3.0, rel=0.15)
     assert np.median(draws[:, 1]) == pytest.approx(0.8, abs=0.1)
+
+
+def test_parameters_by_hand() -> None:
+    parameters = supac.Parameters({"k": marginals.LogNormal(2.0, 0.5)})
+    problem = supac.Problem.within(parameters, supac.Catoni(0.1))
+    state = QUICK.init(problem, 0)
+    u = QUICK.ask(problem, state)
+    k = parameters.from_latent(u)[:, 0]
+    state, _ = QUICK.tell(problem, state, u, np.abs(np.log(k)))
+    assert state.posterior.mean[0] < -0.1
 
 
 def test_a_proxy_is_called_in_the_users_units() -> None:
@@ -207,7 +252,7 @@ BAD_CALLS: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"budget": 10}, ValueError, "budget = 10 is smaller than the first batch of 20 queries"),
     ({"prior": NotAPrior()}, TypeError, "prior must be a Distribution"),
     ({"bound": 0.1}, TypeError, "bound must be a bound such as Catoni"),
-    ({"seed": -1}, ValueError, "seed must be a non-negative integer, not -1"),
+    ({"seed": -1}, ValueError, "seed must be a whole number, 0 or more, not -1"),
     ({"on_failure": "ignore"}, ValueError, "on_failure must be"),
     (
         {"risk": lambda x: [0.1, 0.2]},
@@ -217,6 +262,20 @@ BAD_CALLS: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"risk": lambda x: np.eye(2)}, supac.EvaluationError, r"an array of shape \(2, 2\)"),
     ({"risk": lambda x: np.nan}, supac.EvaluationError, "risk returned nan at x = .*on_failure"),
     ({"risk": lambda x: np.inf}, supac.EvaluationError, "risk returned inf at x"),
+    ({"budget": 40.5}, ValueError, "budget must be a whole number, 1 or more, not 40.5"),
+    ({"risk": 3}, TypeError, "risk must be a function of x, not 3"),
+    ({"algorithm": supac.SuPAC}, TypeError, r"algorithm must be one such as SuPAC\(\)"),
+    ({"tolerance": -1.0}, ValueError, "tolerance must not be negative"),
+    ({"start": np.zeros(2)}, TypeError, "start must be a Distribution"),
+    ({"start": supac.gaussian([0.0], [[1.0]])}, ValueError, "prior.log_prob must take an array"),
+    ({"proxy": lambda x: 0.1}, ValueError, r"proxy must take .*returned an array of shape \(\)"),
+    ({"proxy": lambda x: x[5]}, ValueError, "proxy must take .*raised IndexError"),
+    ({"risk": lambda x: x.sum(axis=1)[0]}, supac.EvaluationError, "AxisError.*vectorized=True"),
+    (
+        {"risk": lambda x: float(x), "vectorized": True},
+        supac.EvaluationError,
+        "raised TypeError.*leave out vectorized=True",
+    ),
     ({"risk": lambda x: None}, supac.EvaluationError, "not None of type NoneType"),
     ({"risk": lambda x: "0.3 a"}, supac.EvaluationError, "'0.3 a' of type str"),
     (

@@ -230,5 +230,5 @@ def test_other_families_are_optimised_as_well(prior: supac.Distribution) -> None
 
 @pytest.mark.parametrize("name", ["first", "batch", "inner"])
 def test_bad_plans_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
+    with pytest.raises(ValueError, match=f"{name} must be a whole number, 1 or more"):
         supac.SuPAC(**{name: 0})  # type: ignore[arg-type]

@@ -196,11 +196,18 @@ def test_a_perfect_proxy_leaves_nothing_to_learn() -> None:
         return np.sin(x).sum(axis=1)
 
     runs = evaluations((PLANE, 8))
-    missing = supac.Voronoi(draws=500).fit(runs.minus(risk(runs.x)), PLANE)
-    projected = Corrected(risk, missing).project(PLANE, np.random.default_rng(0))
+    model = Corrected.fit(risk, runs, supac.Voronoi(draws=500), PLANE)
+    assert model.scale == pytest.approx(1.0)
+    projected = model.project(PLANE, np.random.default_rng(0))
     alone = project_known(risk, PLANE, np.random.default_rng(0))
     np.testing.assert_allclose(projected.eta, alone.eta)
     assert projected.mean == pytest.approx(alone.mean)
+
+
+def test_an_unrelated_proxy_gets_little_weight() -> None:
+    runs = evaluations((PLANE, 2_000))
+    model = Corrected.fit(lambda x: np.cos(37.0 * x[:, 0]), runs, supac.Importance(), PLANE)
+    assert abs(model.scale) < 5.0 / np.sqrt(2_000)  # five standard errors of no slope
 
 
 def test_bad_voronoi_settings_are_refused() -> None:

@@ -15,10 +15,11 @@ from typing import Protocol
 
 import numpy as np
 
-from supac.arrays import FloatArray, points, vector
+from supac.arrays import FloatArray, points, vector, whole
 from supac.bounds import Bound
 from supac.evaluations import Evaluations
 from supac.families import Distribution
+from supac.parameters import Parameters
 from supac.surrogate import Density
 from supac.surrogate.known import Function
 
@@ -36,9 +37,13 @@ class Problem:
     """What a failed run counts as; None leaves it out."""
 
     @classmethod
-    def within(cls, prior: Distribution, bound: Bound) -> Problem:
-        """The usual case: the posterior is sought in the prior's family, from the prior on."""
-        return cls(prior=prior, bound=bound, start=prior)
+    def within(cls, prior: Distribution | Parameters, bound: Bound) -> Problem:
+        """The usual case: the posterior is sought in the prior's family, from the prior on.
+
+        The points of `Parameters` are latent: `parameters.from_latent(x)` has the user's units.
+        """
+        latent = prior.prior if isinstance(prior, Parameters) else prior
+        return cls(prior=latent, bound=bound, start=latent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +123,4 @@ class Algorithm(Protocol):
 
 def initial_state(problem: Problem, seed: int) -> State:
     """Nothing evaluated, the posterior at its start."""
-    if seed < 0:
-        raise ValueError(f"seed must be a non-negative integer, not {seed!r}")
-    return State(int(seed), problem.start, Evaluations.none(problem.start.dim))
+    return State(whole(seed, "seed", least=0), problem.start, Evaluations.none(problem.start.dim))

@@ -13,10 +13,10 @@ IntArray = npt.NDArray[np.intp]
 
 def finite(value: Any, name: str) -> FloatArray:
     """`value` as a float64 array without NaN or infinity."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of numbers, not {value!r}") from error
+    given = np.asarray(value)
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be made of numbers, not {value!r}")
+    array = given.astype(np.float64)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity: {array}; every entry must be finite")
     return array
@@ -63,6 +63,13 @@ def positive(value: Any, name: str) -> float:
     if not number > 0.0:
         raise ValueError(f"{name} must be a positive number, not {value!r}")
     return number
+
+
+def whole(value: Any, name: str, least: int) -> int:
+    """`value` as an integer, `least` or more."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number, {least} or more, not {value!r}")
+    return int(value)
 
 
 def frozen(array: FloatArray) -> FloatArray:

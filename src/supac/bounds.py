@@ -13,11 +13,14 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import rel_entr
 
-from supac.arrays import positive
+from supac.arrays import positive, whole
 
 
 class Bound(ABC):
-    """A callable (mean_risk, kl) → bound, increasing in both."""
+    """A callable (mean_risk, kl) → bound, increasing in both.
+
+    A bound for risks in [0, C] has C as its attribute `ceiling`; failed runs can then count as C.
+    """
 
     @abstractmethod
     def __call__(self, mean_risk: float, kl: float) -> float:
@@ -124,8 +127,7 @@ class Thiemann(_SampleBound):
 
 
 def _check_data(n: int, delta: float, ceiling: float) -> None:
-    if not n >= 1:
-        raise ValueError(f"n, the number of data, must be at least 1, not {n!r}")
+    whole(n, "n, the number of data,", least=1)
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta, the probability of failure, must be in (0, 1), not {delta!r}")
     positive(ceiling, "ceiling")

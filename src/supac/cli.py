@@ -11,6 +11,7 @@ from rich.table import Table
 
 import supac
 from supac.demo import Demo, run_demo, write_report
+from supac.plots import drawing_is_possible
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,16 +45,23 @@ def demo(
     budget: Annotated[int, typer.Option(min=100, help="Risk queries.")] = 500,
 ) -> None:
     """Minimise Catoni's objective on one of the paper's 8-dimensional synthetic risks."""
+    console.print("[bold]SuPAC-CE on a synthetic risk[/]")
     console.print(
-        "[bold]SuPAC-CE on a synthetic risk[/]: 8 parameters, full covariance, "
-        "prior N(0, I), π[R] + 0.1·KL(π, prior) to minimise\n"
+        "Minimise π[R] + 0.1·KL(π, prior): 8 parameters, full covariance, prior N(0, I)\n"
     )
     outcome = run_demo(budget, seed)
     console.print(_iterations(outcome))
     console.print(_summary(outcome))
     console.print(f"\n{outcome.result.stop_reason.sentence}")
-    for path in write_report(outcome, out):
+    try:
+        written = write_report(outcome, out)
+    except OSError as error:
+        console.print(f"[red]cannot write to {out}[/]: {error.strerror}; choose another --out")
+        raise typer.Exit(1) from error
+    for path in written:
         console.print(f"wrote {path}")
+    if not drawing_is_possible():
+        console.print("no picture: it needs matplotlib, pip install 'supac\\[plot]'")
 
 
 def _iterations(outcome: Demo) -> Table:

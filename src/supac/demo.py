@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 from supac.bounds import Catoni
 from supac.families import gaussian
 from supac.minimize import Result, minimize
-from supac.plots import save_run
+from supac.plots import drawing_is_possible, save_run
 from supac.simulators.synthetic import SyntheticRisk, example
 from supac.supac import SuPAC
 
@@ -61,22 +60,22 @@ def run_demo(budget: int, seed: int, checks: int = 100_000) -> Demo:
 
 
 def write_report(demo: Demo, folder: Path) -> list[Path]:
-    """A picture and two tables: the iterations, and every evaluation made."""
+    """Two tables, the iterations and every evaluation made; and a picture, given matplotlib."""
     folder.mkdir(parents=True, exist_ok=True)
-    picture, history, runs = folder / "run.png", folder / "history.csv", folder / "evaluations.csv"
+    history, runs, picture = folder / "history.csv", folder / "evaluations.csv", folder / "run.png"
     result = demo.result
-    save_run(picture, result, result.evaluations.proposals[0], truth=demo.risk.minimum)
     _write_csv(history, list(result.history), np.column_stack(list(result.history.values())))
     evaluations = result.evaluations
     names = ["iteration", *(f"x{i}" for i in range(evaluations.x.shape[1])), "risk"]
     _write_csv(
         runs, names, np.column_stack([evaluations.iteration, evaluations.x, evaluations.risk])
     )
-    return [picture, history, runs]
+    if not drawing_is_possible():
+        return [history, runs]
+    save_run(picture, result, result.evaluations.proposals[0], truth=demo.risk.minimum)
+    return [history, runs, picture]
 
 
 def _write_csv(path: Path, names: list[str], rows: np.ndarray[tuple[int, int]]) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows(rows.tolist())
+    # %.17g gives every float back exactly, and whole numbers without a point.
+    np.savetxt(path, rows, fmt="%.17g", delimiter=",", header=",".join(names), comments="")

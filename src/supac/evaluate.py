@@ -9,34 +9,45 @@ import numpy as np
 
 from supac.arrays import FloatArray
 
+Risk = Callable[[FloatArray], Any]
+
+_GO_ON = 'pass on_failure="penalise" or on_failure="drop" to go on without such runs'
+_ALL_AT_ONCE = "pass vectorized=True if risk takes an (n, dim) array and returns n risks"
+
 
 class EvaluationError(RuntimeError):
     """The risk failed, or answered something that is not a risk."""
 
 
 def evaluate(
-    risk: Callable[[FloatArray], Any], x: FloatArray, *, vectorized: bool, raising: bool
-) -> FloatArray:
-    """The risk of each row of x: (n, dim) → (n,), NaN for a failed run.
+    risk: Risk, x: FloatArray, *, vectorized: bool, raising: bool
+) -> tuple[FloatArray, list[str]]:
+    """The risk of each row of x, (n, dim) → (n,), NaN for a failed run; and why runs failed.
 
     A run fails by raising an exception or by returning NaN or ±infinity. Where `raising`, the
     first failure ends the evaluation; a wrong type or shape always does.
     """
     read_only = x.view()
     read_only.flags.writeable = False
-    risks = _all_at_once(risk, read_only) if vectorized else _one_by_one(risk, read_only, raising)
-    finite = np.isfinite(risks)
-    if raising and not finite.all():
-        worst = int(np.argmin(finite))
+    if vectorized:
+        risks, reasons = _all_at_once(risk, read_only), [""] * len(x)
+    else:
+        risks, reasons = _one_by_one(risk, read_only, raising)
+    for i in np.flatnonzero(~np.isfinite(risks)):
+        reasons[i] = reasons[i] or f"risk returned {risks[i]}"
+        if raising:
+            raise EvaluationError(f"{reasons[i]} at x = {x[i]}; make it finite, or {_GO_ON}")
+    return np.where(np.isfinite(risks), risks, np.nan), [reason for reason in reasons if reason]
+
+
+def _all_at_once(risk: Risk, x: FloatArray) -> FloatArray:
+    try:
+        answer = risk(x)
+    except Exception as error:
         raise EvaluationError(
-            f"risk returned {risks[worst]} at x = {x[worst]}; make it finite, or pass "
-            'on_failure="penalise" or on_failure="drop" to go on without such runs'
-        )
-    return np.where(finite, risks, np.nan)
-
-
-def _all_at_once(risk: Callable[[FloatArray], Any], x: FloatArray) -> FloatArray:
-    answer = risk(x)
+            f"risk, called with vectorized=True on an array of shape {x.shape}, raised "
+            f"{_name(error)}; leave out vectorized=True if it takes one point"
+        ) from error
     risks = _as_floats(answer)
     if risks is None or risks.shape != (len(x),):
         raise EvaluationError(
@@ -46,26 +57,29 @@ def _all_at_once(risk: Callable[[FloatArray], Any], x: FloatArray) -> FloatArray
     return risks
 
 
-def _one_by_one(risk: Callable[[FloatArray], Any], x: FloatArray, raising: bool) -> FloatArray:
-    risks = np.empty(len(x))
+def _one_by_one(risk: Risk, x: FloatArray, raising: bool) -> tuple[FloatArray, list[str]]:
+    risks, reasons = np.empty(len(x)), [""] * len(x)
     for i, point in enumerate(x):
         try:
             answer = risk(point)
         except Exception as error:
             if raising:
                 raise EvaluationError(
-                    f"risk raised {type(error).__name__} at x = {point}: {error}; pass on_failure="
-                    '"penalise" or on_failure="drop" to go on without such runs'
+                    f"risk raised {_name(error)} at x = {point}; {_ALL_AT_ONCE}; {_GO_ON}"
                 ) from error
-            answer = np.nan
+            risks[i], reasons[i] = np.nan, _name(error)
+            continue
         number = _as_floats(answer)
         if number is None or number.ndim != 0:
             raise EvaluationError(
-                f"risk must return one number a point, not {_describe(answer)}; pass "
-                "vectorized=True if it takes an (n, dim) array and returns n risks"
+                f"risk must return one number a point, not {_describe(answer)}; {_ALL_AT_ONCE}"
             )
         risks[i] = number
-    return risks
+    return risks, reasons
+
+
+def _name(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _as_floats(answer: Any) -> FloatArray | None:
@@ -79,9 +93,8 @@ def _as_floats(answer: Any) -> FloatArray | None:
 
 
 def _describe(answer: Any) -> str:
-    kind = type(answer).__name__
     if isinstance(answer, np.ndarray):
         return f"an array of shape {answer.shape}"
     if isinstance(answer, list | tuple):
-        return f"a {kind} of length {len(answer)}"
-    return f"{answer!r} of type {kind}"
+        return f"a {type(answer).__name__} of length {len(answer)}"
+    return f"{answer!r} of type {type(answer).__name__}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from supac.algorithm import Algorithm, Info, Problem, State
-from supac.arrays import FloatArray
+from supac.arrays import FloatArray, whole
 from supac.bounds import Bound
 from supac.evaluate import evaluate
 from supac.evaluations import Evaluations
@@ -34,7 +35,7 @@ class StopReason(StrEnum):
     def sentence(self) -> str:
         """What it means, and what one might do."""
         return {
-            "budget": "The next batch does not fit in the budget; a larger one continues the run.",
+            "budget": "The budget is spent, or too little is left for another batch.",
             "converged": "Successive posteriors differ by less than the tolerance.",
             "user": "The callback asked to stop.",
             "too many failures": "More than half of the runs failed: look at the simulator, or "
@@ -56,8 +57,8 @@ class Iteration:
 class Result:
     """The posterior, what it costs, and how it was found.
 
-    `mean_risk` is estimated from the runs already made, reweighted for the posterior; being made
-    from the runs that the posterior was fitted to it is somewhat optimistic.
+    `mean_risk` is estimated from the runs already made, reweighted for the posterior. The posterior
+    was fitted to the same runs, so it is optimistic, strongly so where `effective_size` is small.
     """
 
     posterior: Distribution
@@ -72,21 +73,31 @@ class Result:
     evaluations: Evaluations
     history: dict[str, FloatArray]
     """One column a quantity, one row an iteration; `queries` are those made until then."""
+    notes: tuple[str, ...] = ()
+    """Sentences on anything that should be known before the result is used."""
     parameters: Parameters | None = None
 
-    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
+    @property
+    def x(self) -> FloatArray:
+        """The points that were evaluated, in the user's units: (n, dim)."""
+        latent = self.evaluations.x
+        return latent if self.parameters is None else self.parameters.from_latent(latent)
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> FloatArray:
         """Draws of the posterior, in the user's units where `Parameters` were given: (n, dim)."""
         if self.parameters is None:
             return self.posterior.sample(n, rng)
         return self.parameters.sample(self.posterior, n, rng)
 
     def __str__(self) -> str:
-        return (
-            f"objective {self.objective:.5g} = mean risk {self.mean_risk:.5g} "
-            f"(± {self.mean_risk_error:.1g}), KL {self.kl:.4g}; "
+        summary = (
+            f"objective {self.objective:.5g} (mean risk {self.mean_risk:.5g} "
+            f"± {self.mean_risk_error:.1g}, worth {self.effective_size:.0f} runs; "
+            f"KL {round(self.kl, 12):.4g}); "
             f"{len(self.evaluations)} runs, {self.evaluations.failed} failed; "
             f"stopped: {self.stop_reason}"
         )
+        return "\n".join([summary, *(f"note: {note}" for note in self.notes)])
 
 
 def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all but three by keyword
@@ -140,23 +151,29 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
 
     """
     parameters = prior if isinstance(prior, Parameters) else None
-    if parameters is not None:
-        risk = _in_units(risk, parameters, vectorized)
-        proxy = None if proxy is None else _in_units(proxy, parameters, vectorized=True)
+    if not callable(risk):
+        raise TypeError(f"risk must be a function of x, not {risk!r}")
     problem = _problem(prior, bound, start, proxy, on_failure)
-    algorithm = SuPAC() if algorithm is None else algorithm
+    algorithm = SuPAC() if algorithm is None else _checked(algorithm)
+    if not tolerance >= 0.0:
+        raise ValueError(f"tolerance must not be negative, but is {tolerance!r}")
     state = algorithm.init(problem, seed)
     x = algorithm.ask(problem, state)
-    if budget < len(x):
+    if whole(budget, "budget", least=1) < len(x):
         raise ValueError(
             f"budget = {budget} is smaller than the first batch of {len(x)} queries; raise it, or "
-            "choose a smaller batch, such as algorithm=SuPAC(first=20, batch=10)"
+            f"make the batch smaller, such as algorithm=SuPAC(first={budget}, batch={budget})"
         )
     infos: list[Info] = []
     queries: list[int] = []
+    reasons: Counter[str] = Counter()
     with ProgressBar(budget, progress) as bar:
         while True:
-            risks = evaluate(risk, x, vectorized=vectorized, raising=on_failure == "raise")
+            in_units = x if parameters is None else parameters.from_latent(x)
+            risks, why = evaluate(
+                risk, in_units, vectorized=vectorized, raising=on_failure == "raise"
+            )
+            reasons.update(why)
             state, info = algorithm.tell(problem, state, x, risks)
             infos.append(info)
             queries.append(len(state.evaluations))
@@ -167,16 +184,14 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             x = algorithm.ask(problem, state)
             stop = _reason_to_stop(state, info, budget - len(x), tolerance, asked is True)
             if stop is not None:
-                return _result(problem, state, stop, _columns(queries, infos), parameters)
+                history = _columns(queries, infos)
+                return _result(problem, state, stop, history, parameters, reasons)
 
 
-def _in_units(
-    function: Callable[[FloatArray], Any], parameters: Parameters, vectorized: bool
-) -> Any:
-    """A function of the user's units as one of latent points."""
-    if vectorized:
-        return lambda u: function(parameters.from_latent(u))
-    return lambda u: function(parameters.from_latent(u[None])[0])
+def _checked(algorithm: Algorithm) -> Algorithm:
+    if isinstance(algorithm, type) or not hasattr(algorithm, "tell"):
+        raise TypeError(f"algorithm must be one such as SuPAC(), not {algorithm!r}")
+    return algorithm
 
 
 def _problem(
@@ -190,6 +205,11 @@ def _problem(
         raise TypeError(f"bound must be a bound such as Catoni(temperature=0.01), not {bound!r}")
     if on_failure not in ("raise", "penalise", "drop"):
         raise ValueError(f'on_failure must be "raise", "penalise" or "drop", not {on_failure!r}')
+    if on_failure == "penalise" and not hasattr(bound, "ceiling"):
+        raise ValueError(
+            f'on_failure="penalise" counts a failed run as the ceiling of the risk, but {bound!r} '
+            "has no attribute `ceiling`; give it one"
+        )
     density: Density = prior.prior if isinstance(prior, Parameters) else prior
     if start is None:
         if not isinstance(density, Distribution):
@@ -198,8 +218,37 @@ def _problem(
                 f"not {density!r}; any other with a log_prob needs start=, the first posterior"
             )
         start = density
+    if not isinstance(start, Distribution):
+        raise TypeError(f"start must be a Distribution, the first posterior, not {start!r}")
+    if isinstance(density, Distribution) and density.dim != start.dim:
+        raise ValueError(f"start has {start.dim} coordinates, but the prior has {density.dim}")
+    x = start.sample(3, 0)
+    _check_function(density.log_prob, x, "prior.log_prob")
+    if proxy is not None:
+        if isinstance(prior, Parameters):
+            proxy = _in_units(proxy, prior)
+        _check_function(proxy, x, "proxy")
     failure_risk = getattr(bound, "ceiling", None) if on_failure == "penalise" else None
     return Problem(density, bound, start, proxy, failure_risk)
+
+
+def _in_units(function: Function, parameters: Parameters) -> Function:
+    """A function of the user's units as one of latent points."""
+    return lambda u: function(parameters.from_latent(u))
+
+
+def _check_function(function: Function, x: FloatArray, name: str) -> None:
+    """One call, to meet a wrong shape where it can be named."""
+    try:
+        values = np.asarray(function(x), dtype=np.float64)
+        problem = "" if values.shape == (len(x),) else f"returned an array of shape {values.shape}"
+    except Exception as error:
+        problem = f"raised {type(error).__name__}: {error}"
+    if problem:
+        raise ValueError(
+            f"{name} must take an array of points, shape (n, {x.shape[1]}), and return n numbers; "
+            f"it {problem} for n = {len(x)}"
+        )
 
 
 def _reason_to_stop(
@@ -221,12 +270,39 @@ def _columns(queries: list[int], infos: list[Info]) -> dict[str, FloatArray]:
     return {"queries": np.array(queries, dtype=np.float64), **columns}
 
 
+def _notes(problem: Problem, state: State, size: float, reasons: Counter[str]) -> tuple[str, ...]:
+    """What a reader of the result should know before using it."""
+    notes = []
+    unknowns = state.posterior.family.size + 1
+    if size < unknowns:
+        notes.append(
+            f"the mean risk rests on the equivalent of {size:.0f} independent runs, fewer than the "
+            f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior"
+        )
+    risk, ceiling = state.evaluations.risk, getattr(problem.bound, "ceiling", None)
+    certifying = getattr(problem.bound, "n", None) is not None or problem.failure_risk is not None
+    if (
+        ceiling is not None
+        and certifying
+        and not (np.isnan(risk) | (risk >= 0.0) & (risk <= ceiling)).all()
+    ):
+        notes.append(
+            f"risks from {np.nanmin(risk):.3g} to {np.nanmax(risk):.3g} leave the range "
+            f"[0, {ceiling:.3g}] that the bound assumes: its value guarantees nothing"
+        )
+    if reasons:
+        reason, count = reasons.most_common(1)[0]
+        notes.append(f"{reasons.total()} runs failed, {count} of them with: {reason}")
+    return tuple(notes)
+
+
 def _result(
     problem: Problem,
     state: State,
     stop: StopReason,
     history: dict[str, FloatArray],
     parameters: Parameters | None,
+    reasons: Counter[str],
 ) -> Result:
     posterior = state.posterior
     runs = state.evaluations.usable(problem.failure_risk)
@@ -244,5 +320,6 @@ def _result(
         stop_reason=stop,
         evaluations=state.evaluations,
         history=history,
+        notes=_notes(problem, state, size, reasons),
         parameters=parameters,
     )

@@ -23,8 +23,11 @@ class Parameters:
     def __init__(
         self, marginals: Mapping[str, Marginal], blocks: Sequence[Sequence[str]] | None = None
     ):
-        if not marginals:
-            raise ValueError("marginals must name at least one parameter")
+        if not isinstance(marginals, Mapping) or not marginals:
+            raise ValueError(
+                "marginals must be a dictionary of at least one parameter, such as "
+                f'{{"k": Normal(0.0, 1.0)}}, not {marginals!r}'
+            )
         for name, marginal in marginals.items():
             if not isinstance(marginal, Marginal):
                 raise TypeError(
@@ -47,9 +50,14 @@ class Parameters:
             return gaussian(np.zeros(dim), np.eye(dim))
         if not blocks:
             return gaussian(np.zeros(dim), np.ones(dim))
-        unknown = {name for block in blocks for name in block} - set(self.names)
-        if unknown:
-            raise ValueError(f"blocks names unknown parameters: {', '.join(sorted(unknown))}")
+        if isinstance(blocks, str) or any(isinstance(block, str) for block in blocks):
+            raise ValueError(f'blocks must be lists of names, such as [["k", "K"]], not {blocks!r}')
+        named = [name for block in blocks for name in block]
+        unknown = sorted(set(named) - set(self.names))
+        if unknown or len(set(named)) < len(named):
+            raise ValueError(
+                f"blocks must hold each of {', '.join(self.names)} at most once, not {blocks!r}"
+            )
         indices = [[self.names.index(name) for name in block] for block in blocks]
         return gaussian(np.zeros(dim), np.eye(dim), blocks=indices)
 
@@ -86,7 +94,7 @@ class Parameters:
         columns = zip(self.marginals.values(), u.T, strict=True)
         return np.sum([marginal.log_slope(column) for marginal, column in columns], axis=0)
 
-    def sample(self, latent: Distribution, n: int, rng: np.random.Generator) -> FloatArray:
+    def sample(self, latent: Distribution, n: int, rng: np.random.Generator | int) -> FloatArray:
         """Draws of a latent distribution in the user's units: (n, dim)."""
         return self.from_latent(latent.sample(n, rng))
 

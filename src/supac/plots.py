@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,15 +19,20 @@ if TYPE_CHECKING:
 PRIOR, POSTERIOR, TRUTH = "#9aa5b1", "#0b6e99", "#c2410c"
 
 
+def drawing_is_possible() -> bool:
+    """Whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
 def save_run(
     path: Path, result: Result, prior: Distribution, truth: FloatArray | None = None
 ) -> None:
     """What happened in a run: the objective as queries were spent, and what was learnt."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'supac[plot]'") from error
+    if not drawing_is_possible():
+        raise ImportError("plots need matplotlib: pip install 'supac[plot]'")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
     figure = Figure(figsize=(11.0, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
@@ -49,7 +55,8 @@ def draw_history(axes: Axes, history: dict[str, FloatArray]) -> None:
         alpha=0.08,
         label="λ·KL, the price of leaving the prior",
     )
-    axes.set(xlabel="risk queries", title="The objective as runs are made", ylim=(0.0, None))
+    axes.set(xlabel="risk queries", ylabel="risk", ylim=(0.0, None))
+    axes.set_title("The objective as runs are made, estimated from them")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
 

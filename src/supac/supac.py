@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from supac.algorithm import PROJECT, Info, Problem, State, initial_state
-from supac.arrays import FloatArray
+from supac.arrays import FloatArray, whole
 from supac.evaluations import Evaluations
 from supac.families import Distribution
 from supac.steps import FixedStep, Step, StepRule
@@ -32,9 +32,13 @@ class SuPAC:
 
     def __post_init__(self) -> None:
         for name in ("first", "batch", "inner"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value!r}")
+            if getattr(self, name) is not None:
+                whole(getattr(self, name), name, least=1)
+        if not hasattr(self.estimator, "fit") or not hasattr(self.step, "move"):
+            raise TypeError(
+                "SuPAC takes an estimator, such as Voronoi(), and a step rule, such as "
+                f"FixedStep(), not {self.estimator!r} and {self.step!r}"
+            )
 
     @classmethod
     def paper(
@@ -79,16 +83,19 @@ class SuPAC:
             kl = prior.kl(posterior.theta), prior.kl(step.posterior.theta)
             rounds.append((surrogate, step, kl))
             posterior = step.posterior
-        return replace(told, posterior=posterior), _report(problem, rounds)
+        return replace(told, posterior=posterior), _report(problem, runs, rounds)
 
     def _fit(self, problem: Problem, runs: Evaluations, current: Distribution) -> RiskModel:
         if problem.proxy is None:
             return self.estimator.fit(runs, current)
-        missing = runs.minus(problem.proxy(runs.x))
-        return Corrected(problem.proxy, self.estimator.fit(missing, current))
+        return Corrected.fit(problem.proxy, runs, self.estimator, current)
 
 
-def _report(problem: Problem, rounds: list[tuple[Surrogate, Step, tuple[float, float]]]) -> Info:
+def _report(
+    problem: Problem,
+    runs: Evaluations,
+    rounds: list[tuple[Surrogate, Step, tuple[float, float]]],
+) -> Info:
     """The first inner round tells of the posterior that drew the batch, the last of the new one."""
     surrogate, _, (kl, _) = rounds[0]
     last, step, (_, new_kl) = rounds[-1]
@@ -97,6 +104,11 @@ def _report(problem: Problem, rounds: list[tuple[Surrogate, Step, tuple[float, f
         notes.append(
             "the runs do not determine the surrogate: fitted with a ridge of "
             f"{surrogate.ridge:.2g}; a larger first batch avoids it"
+        )
+    if not runs.risk.min() <= surrogate.mean <= runs.risk.max():
+        notes.append(
+            "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; "
+            "smaller steps or larger batches avoid it"
         )
     if step.alpha == 0.0:
         notes.append("no step towards the surrogate's minimiser stays within the trust region")

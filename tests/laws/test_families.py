@@ -250,7 +250,7 @@ def test_families_and_distributions_are_values() -> None:
         ([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]], None, "covariance is not symmetric"),
         ([0.0, 0.0], [1.0, -1.0], None, "must be positive"),
         ([[0.0, 0.0]], np.eye(2), None, "mean must be a vector"),
-        ("a", np.eye(2), None, "mean must be an array of numbers"),
+        ("a", np.eye(2), None, "mean must be made of numbers"),
         ([0.0, 0.0], np.eye(2), [[0, 0]], "different indices"),
         ([0.0, 0.0], np.eye(2), [[2]], "from 0 to 1"),
         ([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]], [[0], [1]], "entries between blocks"),

@@ -167,9 +167,9 @@ class Distribution:
         """π[T] = ∇g(θ): (size,)."""
         return self.family.mean_statistics(self.theta)
 
-    def sample(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """n independent draws: (n, dim)."""
-        return self.family.sample(self.theta, n, rng)
+    def sample(self, n: int, rng: np.random.Generator | int) -> FloatArray:
+        """n independent draws, by a generator or from a seed: (n, dim)."""
+        return self.family.sample(self.theta, n, np.random.default_rng(rng))
 
     def log_prob(self, x: FloatArray) -> FloatArray:
         """Log-density at each row of x: (n, dim) → (n,)."""

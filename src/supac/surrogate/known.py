@@ -9,9 +9,10 @@ from typing import Protocol
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.evaluations import Evaluations
 from supac.families import Distribution
 from supac.surrogate.least_squares import project
-from supac.surrogate.surrogate import RiskModel, Surrogate
+from supac.surrogate.surrogate import Estimator, RiskModel, Surrogate
 
 Function = Callable[[FloatArray], FloatArray]
 
@@ -31,19 +32,32 @@ def project_known(function: Function, at: Distribution, rng: np.random.Generator
 
 @dataclass(frozen=True, eq=False)
 class Corrected:
-    """A proxy plus a model of what it misses: the space F + G of Theorem 1, with G = {proxy}."""
+    """A scaled proxy plus a model of what it misses: the space F + G of Theorem 1."""
 
     proxy: Function
+    scale: float
     correction: RiskModel
+
+    @classmethod
+    def fit(
+        cls, proxy: Function, evaluations: Evaluations, estimator: Estimator, current: Distribution
+    ) -> Corrected:
+        """The proxy times its least-squares slope (a poor proxy gets little), and the rest."""
+        known = proxy(evaluations.x)
+        centred = known - known.mean()
+        variance = float(centred @ centred)
+        slope = float(centred @ evaluations.risk) / variance if variance > 0.0 else 0.0
+        return cls(proxy, slope, estimator.fit(evaluations.minus(slope * known), current))
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """The sum of the two projections; the diagnostics are the correction's."""
         known, missing = project_known(self.proxy, at, rng), self.correction.project(at, rng)
         return replace(
             missing,
-            eta=known.eta + missing.eta,
-            mean=known.mean + missing.mean,
-            deviation=known.deviation + missing.deviation,  # at most: the two may cancel
+            eta=self.scale * known.eta + missing.eta,
+            mean=self.scale * known.mean + missing.mean,
+            # At most: the two may cancel.
+            deviation=abs(self.scale) * known.deviation + missing.deviation,
         )
 
 

@@ -35,9 +35,12 @@ def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> Floa
     if not np.isfinite(values).any():
         return surrogate.at.theta
     best = int(np.argmin(values))
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    bad = float(values[np.isfinite(values)].max()) + 1.0  # outside Θ: worse than all, yet finite
     refined = minimize_scalar(
-        objective, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+        lambda point: min(objective(point), bad),
+        bounds=(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]),
+        method="bounded",
+        options={"xatol": 1e-10},
     )
     better = refined.x if refined.fun < values[best] else grid[best]
     return np.asarray(prior.theta - np.exp(better) * surrogate.eta)
