@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.stats
 
@@ -64,11 +66,22 @@ OUTSIDE: dict[str, tuple[supac.Family, list[float]]] = {
     "gamma": (supac.Gamma(), [1.0, 0.5]),
     "exponential": (supac.Exponential(), [0.0]),
     "pareto": (supac.Pareto(1.0), [1.0]),
+    "bernoulli": (supac.Bernoulli(), [800.0]),
+    "poisson": (supac.Poisson(), [50.0]),
+    "blocks": (
+        supac.Product([supac.Gaussian(1), supac.Gaussian(1)], [[1], [0]]),
+        [0.0, -0.5, 0.0, 0.5],
+    ),
     "product": (supac.Product([supac.Beta(), supac.Exponential()]), [1.0, 1.0, 2.0]),
 }
 
 # What SciPy says of the same distributions.
-SCIPY = {
+SCIPY: dict[str, Any] = {
+    "gaussian": scipy.stats.multivariate_normal(_CENTRE, _SPREAD),
+    "diagonal": scipy.stats.multivariate_normal(_CENTRE, np.diag([0.5, 1.0, 2.0])),
+    "fixed": scipy.stats.multivariate_normal(_CENTRE, _SPREAD),
+    "scaled": scipy.stats.multivariate_normal(_CENTRE, _SPREAD),
+    "blocks": scipy.stats.multivariate_normal(np.arange(5.0), _blocked(1.0)),
     "beta": scipy.stats.beta(2.5, 0.8),
     "gamma": scipy.stats.gamma(3.0, scale=1.0 / 0.5),
     "exponential": scipy.stats.expon(scale=1.0 / 3.0),

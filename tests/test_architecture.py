@@ -36,22 +36,24 @@ def modules() -> dict[str, Path]:
 
 
 def imported(path: Path) -> set[str]:
-    """The modules of ours that a file imports, as dotted names below `supac`."""
+    """The modules of ours that a file imports, named from below `supac`; "" for all of it."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
-            if node.module == "supac":
-                names |= {alias.name for alias in node.names}
-            elif (node.module or "").startswith("supac."):
-                names.add((node.module or "").removeprefix("supac."))
-        elif isinstance(node, ast.Import):
+            base = node.module or ""
             names |= {
-                alias.name.removeprefix("supac").removeprefix(".")
+                f"{base}.{alias.name}" if _is_module(base, alias.name) else base
                 for alias in node.names
-                if alias.name.split(".")[0] == "supac"
             }
-    return names
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    ours = {name for name in names if name.split(".")[0] == "supac"}
+    return {name.removeprefix("supac").removeprefix(".") for name in ours}
+
+
+def _is_module(base: str, name: str) -> bool:
+    return f"{base}.{name}".removeprefix("supac.") in modules()
 
 
 def layer(name: str) -> int:
@@ -66,6 +68,7 @@ def test_every_module_has_a_layer() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(modules()) - {""}))
 def test_imports_point_down(name: str) -> None:
+    assert "" not in imported(modules()[name]) or layer(name) == len(LAYERS) - 1
     for other in imported(modules()[name]) - {""}:
         if name.split(".", maxsplit=1)[0] in FREE_STANDING:
             assert other.split(".")[0] in FREE_STANDING, f"{name} is like a user's own simulator"

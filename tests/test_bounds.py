@@ -34,6 +34,7 @@ def test_kl_inverse_inverts(q: float, c: float) -> None:
     p = kl_inverse(q, c)
     assert q <= p <= 1.0
     if p < 1.0 - 1e-9 and p > 1e-9:
+        # p is found to 1e-15, and kl is steep near 1: there its digits are few.
         assert binary_kl(q, p) == pytest.approx(c, rel=1e-4, abs=1e-12)
 
 
@@ -89,6 +90,9 @@ def test_surrogates_may_predict_nonsense() -> None:
     for bound in SAMPLE_BOUNDS:
         assert bound(-0.5, 4.0) == bound(0.0, 4.0)
         assert bound(0.2, np.inf) == np.inf
+        assert bound(0.2, np.nan) == np.inf
+        assert bound(0.2, -1e-9) == bound(0.2, 0.0)
+        assert bound(3.0, 1.0) >= 3.0
 
 
 @pytest.mark.parametrize(

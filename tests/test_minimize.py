@@ -107,12 +107,16 @@ def test_stop_reasons() -> None:
     seen = []
 
     def callback(iteration: supac.Iteration) -> bool:
-        seen.append((iteration.queries, iteration.objective, iteration.posterior, iteration.info))
-        return iteration.queries >= 30
+        seen.append(
+            (iteration.queries, iteration.posterior, iteration.next_posterior, iteration.objective)
+        )
+        return bool(np.bool_(iteration.queries >= 30))
 
     stopped = run(callback=callback)
     assert stopped.stop_reason is supac.StopReason.USER
     assert [queries for queries, *_ in seen] == [20, 30]
+    assert seen[0][1] == PLANE
+    assert seen[1][1] == seen[0][2]
     assert seen[-1][2] == stopped.posterior
     for reason in supac.StopReason:
         assert reason.sentence.endswith(".")
@@ -147,17 +151,58 @@ def test_penalties_need_a_ceiling() -> None:
         supac.minimize(wave, PLANE, Free(), budget=40, on_failure="penalise")
 
 
+@pytest.mark.parametrize(("share", "stops"), [(0.4, False), (0.6, True)])
+def test_more_than_half_failing_is_too_much(share: float, stops: bool) -> None:
+    calls = iter(range(1_000))
+
+    def sometimes(x: FloatArray) -> float:
+        return np.nan if next(calls) % 10 < 10 * share else wave(x)
+
+    result = supac.minimize(
+        sometimes, PLANE, supac.Catoni(0.05), budget=60, algorithm=QUICK, on_failure="drop"
+    )
+    assert (result.stop_reason is supac.StopReason.FAILURES) is stops
+
+
+def test_failing_is_never_rewarded() -> None:
+    """Risks of 3 with a ceiling of 1: a failed run counts as the worst one, not as 1."""
+    result = supac.minimize(
+        lambda x: np.where(x[:, 0] > 1.0, np.nan, 3.0),
+        PLANE,
+        supac.Catoni(0.05, ceiling=1.0),
+        budget=60,
+        algorithm=QUICK,
+        vectorized=True,
+        on_failure="penalise",
+    )
+    assert abs(result.posterior.mean[0]) < 0.1
+    assert any("leave the range [0, 1]" in note for note in result.notes)
+
+
+def test_objective_is_the_bound_at_the_estimate() -> None:
+    bound = supac.MaurerLangfordSeeger(n=200, delta=0.05)
+    result = supac.minimize(waves, PLANE, bound, budget=60, algorithm=QUICK, vectorized=True)
+    assert result.objective == bound(result.mean_risk, result.kl)
+
+
+def test_notes_of_the_iterations_reach_the_result() -> None:
+    few = supac.SuPAC(supac.Voronoi(draws=500), first=4, batch=4)
+    result = supac.minimize(
+        waves, PLANE, supac.Catoni(0.05), budget=20, algorithm=few, vectorized=True
+    )
+    assert any(
+        "do not determine the surrogate" in n and "first at 4 queries" in n for n in result.notes
+    )
+
+
 def test_risks_beyond_the_ceiling_void_the_bound() -> None:
     bound = supac.McAllester(n=100, delta=0.05)
     for scale, void in ((1.0, False), (100.0, True)):
-        result = supac.minimize(
-            lambda x, s=scale: s * waves(x),
-            PLANE,
-            bound,
-            budget=60,
-            algorithm=QUICK,
-            vectorized=True,
-        )
+
+        def scaled(x: FloatArray, scale: float = scale) -> FloatArray:
+            return scale * waves(x)
+
+        result = supac.minimize(scaled, PLANE, bound, budget=60, algorithm=QUICK, vectorized=True)
         assert any("guarantees nothing" in note for note in result.notes) is void
 
 
@@ -267,12 +312,16 @@ BAD_CALLS: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"algorithm": supac.SuPAC}, TypeError, r"algorithm must be one such as SuPAC\(\)"),
     ({"tolerance": -1.0}, ValueError, "tolerance must not be negative"),
     ({"start": np.zeros(2)}, TypeError, "start must be a Distribution"),
-    ({"start": supac.gaussian([0.0], [[1.0]])}, ValueError, "prior.log_prob must take an array"),
+    (
+        {"start": supac.gaussian([0.0], [[1.0]])},
+        ValueError,
+        "start has 1 coordinates, but the prior has 2",
+    ),
     ({"proxy": lambda x: 0.1}, ValueError, r"proxy must take .*returned an array of shape \(\)"),
     ({"proxy": lambda x: x[5]}, ValueError, "proxy must take .*raised IndexError"),
     ({"risk": lambda x: x.sum(axis=1)[0]}, supac.EvaluationError, "AxisError.*vectorized=True"),
     (
-        {"risk": lambda x: float(x), "vectorized": True},
+        {"risk": float, "vectorized": True},
         supac.EvaluationError,
         "raised TypeError.*leave out vectorized=True",
     ),
@@ -306,7 +355,7 @@ def test_bad_calls_are_refused(
         supac.minimize(**{**call, **options})  # type: ignore[arg-type]
 
 
-def test_tell_refuses_what_was_not_asked_for() -> None:
+def test_tell_refuses_wrong_shapes_and_infinities() -> None:
     problem = supac.Problem.within(PLANE, supac.Catoni(0.1))
     state = QUICK.init(problem, 0)
     x = QUICK.ask(problem, state)

@@ -11,7 +11,7 @@ from supac.steps import FixedStep
 
 @pytest.mark.parametrize("name", FAMILIES)
 @settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 1000), size=st.floats(-3.0, 3.0), log_kl=st.floats(-6.0, 3.0))
+@given(seed=st.integers(0, 1000), size=st.floats(-3.0, 6.0), log_kl=st.floats(-6.0, 3.0))
 def test_step_is_the_largest_allowed(name: str, seed: int, size: float, log_kl: float) -> None:
     """Any target, near or far, in Θ or not: the step stays in Θ and in the trust region."""
     start = FAMILIES[name][0]
@@ -22,7 +22,7 @@ def test_step_is_the_largest_allowed(name: str, seed: int, size: float, log_kl: 
     assert step.kl <= kl_max
     assert step.kl == pytest.approx(step.posterior.kl(start), abs=1e-12)
     if step.alpha < 0.7:
-        further = start.theta + min(1.001 * step.alpha, 0.7) * (target - start.theta)
+        further = start.theta + min(1.01 * step.alpha, 0.7) * (target - start.theta)
         assert not start.family.kl(further, start.theta) <= kl_max
 
 
@@ -42,6 +42,21 @@ def test_an_anchor_elsewhere_keeps_the_trust_region_around_it() -> None:
         at = rule.move(at, end.theta, anchor=anchor).posterior
         assert at.kl(anchor) <= 0.05
     assert at.kl(anchor) == pytest.approx(0.05, rel=1e-3)
+
+
+@pytest.mark.parametrize("distance", [1e10, 1e20, 1e50, 1e200])
+def test_the_step_is_the_largest_however_far_the_target_is(distance: float) -> None:
+    start, end = FAMILIES["gaussian"]
+    target = start.theta + distance * (start.theta - end.theta)
+    step = FixedStep(1.0, 1.0).move(start, target, anchor=start)
+    assert step.kl == pytest.approx(1.0, rel=1e-6)
+
+
+def test_a_target_that_is_not_a_number_is_not_followed() -> None:
+    start = FAMILIES["gaussian"][0]
+    step = FixedStep().move(start, np.full(start.family.size, np.nan), anchor=start)
+    assert step.posterior == start
+    assert step.alpha == 0.0
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ from scipy.spatial import cKDTree
 import supac
 from catalogue import FAMILIES
 from numerics import assert_mean
+from quadrature import exact_projection
 from supac.arrays import FloatArray
 from supac.evaluations import Evaluations
+from supac.surrogate import view_prior
 from supac.surrogate.importance import log_mixture
 from supac.surrogate.known import Corrected, project_known
 from supac.surrogate.least_squares import project
@@ -54,15 +56,44 @@ def test_least_squares_is_that_of_numpy() -> None:
 
 def test_leave_one_out_error_is_that_of_leaving_one_out() -> None:
     rng = np.random.default_rng(2)
-    x = PLANE.sample(30, rng)
-    y = np.cos(x).sum(axis=1)
+    x, w = PLANE.sample(30, rng), rng.random(30)
+    y, w = np.cos(x).sum(axis=1), w / w.sum()
     errors = []
     for i in range(30):
         kept = np.arange(30) != i
-        fit = project(x[kept], y[kept], np.ones(29), PLANE)
+        fit = project(x[kept], y[kept], w[kept], PLANE)
         errors.append(y[i] - PLANE.family.statistics(x[i : i + 1])[0] @ fit.eta - fit.intercept)
-    loo = project(x, y, np.ones(30), PLANE).loo_error
-    assert loo == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-8)
+    loo = project(x, y, w, PLANE).loo_error
+    assert loo == pytest.approx(np.sqrt(w @ np.square(errors)), rel=1e-8)
+
+
+def test_a_saturated_fit_admits_that_it_cannot_be_judged() -> None:
+    x = PLANE.sample(6, np.random.default_rng(3))
+    surrogate = project(x, np.cos(x).sum(axis=1), np.ones(6), PLANE)
+    assert surrogate.ridge > 0.0
+    assert surrogate.loo_error > 1e-3
+
+
+def test_the_ridge_is_the_one_of_largest_evidence() -> None:
+    """Against the marginal likelihood of the same model, by its definition, over a fine grid."""
+    rng = np.random.default_rng(4)
+    x = PLANE.sample(5, rng)
+    y = np.cos(x).sum(axis=1)
+    ridge = project(x, y, np.ones(5), PLANE).ridge
+    features = PLANE.whiten().features(x)
+    design = (features - features.mean(axis=0)) / np.sqrt(5)
+    target = (y - y.mean()) / np.sqrt(5)
+    # Centred on their mean, five points have four degrees of freedom.
+    basis = np.linalg.svd(np.eye(5) - 0.2)[0][:, :4]
+    design, target = basis.T @ design, basis.T @ target
+
+    def evidence(ridge: float) -> float:
+        shape = np.eye(4) + design @ design.T / ridge
+        scale = target @ np.linalg.solve(shape, target) / 4
+        return float(-0.5 * (4 * np.log(scale) + np.linalg.slogdet(shape)[1]))
+
+    best = max(evidence(float(r)) for r in np.exp(np.linspace(-20.0, 10.0, 3_001)))
+    assert evidence(ridge) == pytest.approx(best, abs=1e-4)
 
 
 @settings(deadline=None, max_examples=60)
@@ -83,7 +114,7 @@ def test_deficient_batches_never_crash(n: int, repeats: int, constant: bool, see
     if n <= PLANE.family.size:
         assert surrogate.ridge > 0.0
         # Regularised, so that a fit of noise cannot blow up.
-        assert surrogate.deviation <= 10.0 * max(float(np.ptp(y)), 1e-12)
+        assert surrogate.deviation <= 10.0 * max(float(np.ptp(y)), 1e-12)  # unregularised: ∞
 
 
 def test_exact_search_finds_the_nearest() -> None:
@@ -101,7 +132,7 @@ def test_graph_search_finds_nearly_the_nearest() -> None:
     points = rng.standard_normal((2_000, 6)).astype(np.float32)
     draws = rng.standard_normal((500, 6)).astype(np.float32)
     agree = search_graph(points, draws, 1)[:, 0] == search_all(points, draws, 1)[:, 0]
-    assert agree.mean() > 0.9
+    assert agree.mean() > 0.9  # measured 0.99; an index over the wrong points finds 0.0005
 
 
 def test_approximate_and_exact_cells_weigh_alike() -> None:
@@ -113,7 +144,8 @@ def test_approximate_and_exact_cells_weigh_alike() -> None:
         .weights(PLANE, np.random.default_rng(5))
         for a in (False, True)
     )
-    assert np.abs(exact - rough).sum() < 0.05
+    # The same draws, so only missed neighbours differ: at most as many as the last test allows.
+    assert np.abs(exact - rough).sum() < 2.0 * 0.1
 
 
 def test_voronoi_weights_are_the_masses_of_the_cells() -> None:
@@ -144,8 +176,8 @@ def test_voronoi_uses_the_mahalanobis_metric() -> None:
         weights.append(
             supac.Voronoi(draws=100_000).fit(runs, at).weights(at, np.random.default_rng(8))
         )
-    errors = np.sqrt(weights[0] / 100_000)
-    assert (np.abs(weights[0] - weights[1]) <= 8.0 * errors + 1e-4).all()
+    errors = np.sqrt(2.0 * np.maximum(*weights) / 100_000)  # of a difference of two shares
+    assert (np.abs(weights[0] - weights[1]) <= 5.0 * errors).all()
 
 
 def test_voronoi_shares_each_draw_between_k_neighbours() -> None:
@@ -208,6 +240,56 @@ def test_an_unrelated_proxy_gets_little_weight() -> None:
     runs = evaluations((PLANE, 2_000))
     model = Corrected.fit(lambda x: np.cos(37.0 * x[:, 0]), runs, supac.Importance(), PLANE)
     assert abs(model.scale) < 5.0 / np.sqrt(2_000)  # five standard errors of no slope
+
+
+def test_a_corrected_proxy_is_the_projection_of_the_risk() -> None:
+    """A risk that is 0.7 × proxy + something in the span: found up to the proxy's own draws."""
+
+    def proxy(x: FloatArray) -> FloatArray:
+        return np.exp(-0.5 * (x**2).sum(axis=1))
+
+    def risk(x: FloatArray) -> FloatArray:
+        return 0.7 * proxy(x) + 0.3 * x[:, 0] - 0.1 * x[:, 1] ** 2
+
+    exact = exact_projection(risk, PLANE)
+    etas, means = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        x = PLANE.sample(400, rng)
+        runs = Evaluations.none(2).append(x, risk(x), PLANE)
+        projected = Corrected.fit(proxy, runs, supac.Uniform(), PLANE).project(PLANE, rng)
+        etas.append(projected.eta)
+        means.append(projected.mean)
+    assert_mean(np.array(etas), exact.eta)
+    assert_mean(np.array(means), exact.mean)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_prior_that_does_not_say_that_it_is_a_member_is_seen_as_one(name: str) -> None:
+    """log dπ_p/dπ_ref is in the span, so θ_p and KL come out exactly, base measure and all."""
+    at, prior = FAMILIES[name]
+
+    class Anonymous:
+        def log_prob(self, x: FloatArray) -> FloatArray:
+            return prior.log_prob(x)
+
+    view = view_prior(Anonymous(), at, np.random.default_rng(0))
+    np.testing.assert_allclose(view.theta, prior.theta, rtol=1e-7, atol=1e-8)
+    assert view.kl(at.theta) == pytest.approx(at.kl(prior), rel=1e-7)
+    assert view.kl(prior.theta) == pytest.approx(0.0, abs=1e-7)
+
+
+def test_a_prior_that_does_not_cover_the_family_is_refused() -> None:
+    with pytest.raises(ValueError, match="the prior must cover"):
+        view_prior(supac.exponential(1.0), supac.gaussian([0.0], [[1.0]]), np.random.default_rng(0))
+
+
+def test_repeated_points_share_their_cell() -> None:
+    at = supac.gaussian([0.0], [[1.0]])
+    runs = Evaluations.none(1).append(np.array([[-1.0], [1.0], [-1.0]]), np.zeros(3), at)
+    weights = supac.Voronoi(draws=10_000).fit(runs, at).weights(at, np.random.default_rng(0))
+    assert weights[0] == weights[2]
+    assert weights[1] == pytest.approx(0.5, abs=5.0 * 0.5 / np.sqrt(10_000))
 
 
 def test_bad_voronoi_settings_are_refused() -> None:

@@ -1,6 +1,6 @@
 """Calibrate expensive simulators with PAC-Bayes guarantees."""
 
-from supac import marginals
+from supac import marginals, simulators
 from supac.algorithm import Algorithm, Info, Problem, State
 from supac.bounds import (
     Bound,
@@ -29,11 +29,13 @@ from supac.families import (
     bernoulli,
     beta,
     exponential,
+    fixed_gaussian,
     gamma,
     gaussian,
     pareto,
     poisson,
     product,
+    scaled_gaussian,
 )
 from supac.gradient import GradientDescent, Nesterov
 from supac.minimize import Iteration, Result, StopReason, minimize
@@ -85,6 +87,7 @@ __all__ = [
     "bernoulli",
     "beta",
     "exponential",
+    "fixed_gaussian",
     "gamma",
     "gaussian",
     "marginals",
@@ -92,4 +95,6 @@ __all__ = [
     "pareto",
     "poisson",
     "product",
+    "scaled_gaussian",
+    "simulators",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
+Frozen = TypeVar("Frozen", FloatArray, IntArray)
 
 
 def finite(value: Any, name: str) -> FloatArray:
@@ -46,13 +47,16 @@ def covariance_matrix(value: Any, name: str, dim: int | None = None) -> FloatArr
     if array.shape != (side, side):
         expected = "square matrix" if dim is None else f"matrix of shape ({dim}, {dim})"
         raise ValueError(f"{name} must be a {expected}, not of shape {array.shape}")
-    if not np.allclose(array, array.T, rtol=1e-8, atol=1e-12 * np.abs(array).max()):
+    if not np.allclose(array, array.T, rtol=1e-8, atol=1e-300):
         raise ValueError(f"{name} is not symmetric; pass (A + A.T) / 2 if that is what is meant")
-    smallest = float(np.linalg.eigvalsh(array)[0])
-    if smallest <= 0.0:
+    scales = np.sqrt(np.maximum(np.diag(array), 0.0))
+    # Tested on the correlations: parameters may have very different units.
+    correlation = array / np.outer(scales, scales) if scales.all() else array
+    smallest = float(np.linalg.eigvalsh(correlation)[0])
+    if not (scales.all() and smallest > 0.0):
         raise ValueError(
-            f"{name} is not positive definite (smallest eigenvalue {smallest:.3g}); "
-            "check its entries, or add a small multiple of the identity"
+            f"{name} is not positive definite (smallest eigenvalue of the correlations "
+            f"{smallest:.3g}); check its entries, or add a small multiple of the identity"
         )
     return array
 
@@ -72,7 +76,7 @@ def whole(value: Any, name: str, least: int) -> int:
     return int(value)
 
 
-def frozen(array: FloatArray) -> FloatArray:
+def frozen(array: Frozen) -> Frozen:
     """A read-only copy, so that a value that holds it cannot change."""
     copy = np.array(array)
     copy.flags.writeable = False

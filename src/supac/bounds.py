@@ -72,9 +72,9 @@ class _SampleBound(Bound):
         """The bound; infinite where KL is."""
         # Surrogates may predict risks below 0, where these bounds are not defined.
         share = max(mean_risk / self.ceiling, 0.0)
-        if np.isinf(kl) or np.isnan(share):
+        if not (np.isfinite(kl) and np.isfinite(share)):
             return float("inf")
-        complexity = (kl + np.log(2.0 * np.sqrt(self.n) / self.delta)) / self.n
+        complexity = (max(kl, 0.0) + np.log(2.0 * np.sqrt(self.n) / self.delta)) / self.n
         return self.ceiling * self._unit(share, float(complexity))
 
     @abstractmethod
@@ -95,7 +95,8 @@ class MaurerLangfordSeeger(_SampleBound):
     """The largest p with kl(π[R], p) ≤ complexity, kl the one between Bernoulli laws."""
 
     def _unit(self, risk: float, complexity: float) -> float:
-        return kl_inverse(risk, complexity)
+        # Above 1 the bound is vacuous; it still grows, which tells a search where not to go.
+        return max(risk, kl_inverse(min(risk, 1.0), complexity))
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,14 @@ class Thiemann(_SampleBound):
         best = 2.0 / (float(np.sqrt(2.0 * risk / complexity + 1.0)) + 1.0)
         trade_off = best if self.trade_off is None else self.trade_off
         return (risk + complexity / trade_off) / (1.0 - 0.5 * trade_off)
+
+
+def slopes(bound: Bound, mean_risk: float, kl: float) -> tuple[float, float]:
+    """∂bound/∂mean_risk and ∂bound/∂kl, by central differences: any bound has them."""
+    h, k = 1e-6 * max(abs(mean_risk), 1e-3), 1e-6 * max(kl, 1e-3)
+    by_risk = (bound(mean_risk + h, kl) - bound(mean_risk - h, kl)) / (2.0 * h)
+    by_kl = (bound(mean_risk, kl + k) - bound(mean_risk, max(kl - k, 0.0))) / (k + min(kl, k))
+    return by_risk, by_kl
 
 
 def _check_data(n: int, delta: float, ceiling: float) -> None:

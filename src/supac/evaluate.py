@@ -58,7 +58,7 @@ def _all_at_once(risk: Risk, x: FloatArray) -> FloatArray:
 
 
 def _one_by_one(risk: Risk, x: FloatArray, raising: bool) -> tuple[FloatArray, list[str]]:
-    risks, reasons = np.empty(len(x)), [""] * len(x)
+    risks, reasons = np.zeros(len(x)), [""] * len(x)
     for i, point in enumerate(x):
         try:
             answer = risk(point)
@@ -75,6 +75,8 @@ def _one_by_one(risk: Risk, x: FloatArray, raising: bool) -> tuple[FloatArray, l
                 f"risk must return one number a point, not {_describe(answer)}; {_ALL_AT_ONCE}"
             )
         risks[i] = number
+        if raising and not np.isfinite(number):
+            break  # the rest would be run in vain
     return risks, reasons
 
 

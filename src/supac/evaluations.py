@@ -41,15 +41,19 @@ class Evaluations:
         return Evaluations(
             x=frozen(np.concatenate([self.x, x])),
             risk=frozen(np.concatenate([self.risk, risk])),
-            iteration=np.concatenate([self.iteration, iteration]),
+            iteration=frozen(np.concatenate([self.iteration, iteration])),
             proposals=(*self.proposals, proposal),
         )
 
     def usable(self, failure_risk: float | None) -> Evaluations:
-        """The runs to learn from: failed ones count as `failure_risk`, or are left out for None."""
+        """The runs to learn from: failed ones count as `failure_risk`, or are left out for None.
+
+        Never as less than the worst run that did not fail, so that failing is never rewarded.
+        """
         failed = np.isnan(self.risk)
         if failure_risk is not None:
-            risk = np.where(failed, failure_risk, self.risk)
+            worst = max(failure_risk, self.risk[~failed].max(initial=-np.inf))
+            risk = np.where(failed, worst, self.risk)
             return Evaluations(self.x, risk, self.iteration, self.proposals)
         kept = ~failed
         return Evaluations(self.x[kept], self.risk[kept], self.iteration[kept], self.proposals)

@@ -8,7 +8,7 @@ import numpy as np
 
 from supac.algorithm import PROJECT, Info, Problem, State, initial_state
 from supac.arrays import FloatArray, positive
-from supac.bounds import Bound
+from supac.bounds import slopes
 from supac.families import Distribution
 from supac.surrogate import view_prior
 
@@ -25,7 +25,7 @@ class GradientDescent:
 
     def init(self, problem: Problem, seed: int) -> State:
         """The state before the first batch."""
-        return initial_state(problem, seed)
+        return _start(problem, seed)
 
     def ask(self, problem: Problem, state: State) -> FloatArray:
         """Independent draws of the current posterior: (batch, dim)."""
@@ -53,7 +53,7 @@ class Nesterov:
 
     def init(self, problem: Problem, seed: int) -> State:
         """The state before the first batch."""
-        return initial_state(problem, seed)
+        return _start(problem, seed)
 
     def ask(self, problem: Problem, state: State) -> FloatArray:
         """Independent draws of the look-ahead point: (batch, dim)."""
@@ -70,6 +70,12 @@ def _check(step_size: float, batch: int) -> None:
     positive(step_size, "step_size")
     if batch < 2:
         raise ValueError(f"batch must be at least 2 to estimate a gradient, not {batch!r}")
+
+
+def _start(problem: Problem, seed: int) -> State:
+    if problem.proxy is not None:
+        raise ValueError("gradient descent has no use for a proxy; leave it out, or use SuPAC")
+    return initial_state(problem, seed)
 
 
 def _descend(
@@ -96,14 +102,18 @@ def _descend(
     eta = score_projection(batch.x[fresh], batch.risk[fresh], posterior)
     # Theorem 1 and Lemma 1: ∇π[R] = I(θ)η and ∇KL = I(θ)(θ − θ_p).
     natural = by_risk * eta + by_kl * (posterior.theta - prior.theta)
-    phi = family.coordinates(posterior.theta)
+    # φ is kept, not recomputed from θ: of the many roots of one covariance, momentum knows one.
+    phi = state.memory.get("phi", family.coordinates(posterior.theta))
     gradient = family.pull_back(phi, family.fisher(posterior.theta) @ natural)
     velocity = momentum * state.memory.get("velocity", np.zeros_like(phi)) - step_size * gradient
     move = momentum * velocity - step_size * gradient
     alpha = 1.0
-    while not _inside(posterior, phi + alpha * move):
+    while alpha > 1e-12 and not _inside(posterior, phi + alpha * move):
         alpha *= 0.5
-    new = posterior.at(family.from_coordinates(phi + alpha * move))
+    if not _inside(posterior, phi + alpha * move):
+        return told, Info(mean_risk, kl, problem.bound(mean_risk, kl), notes=(_NO_STEP,))
+    phi = phi + alpha * move
+    new = posterior.at(family.from_coordinates(phi))
     notes = (
         () if alpha == 1.0 else (f"the step left the family's domain: cut to {alpha:.2g} of it",)
     )
@@ -116,22 +126,17 @@ def _descend(
         effective_size=float(fresh.sum()),
         notes=notes,
     )
-    memory = {"velocity": velocity} if momentum else {}
+    memory = {"phi": phi, "velocity": alpha * velocity} if momentum else {}
     return replace(told, posterior=new, memory=memory), info
+
+
+_NO_STEP = "no share of the gradient step stays in the family's domain: no step was made"
 
 
 def score_projection(x: FloatArray, risk: FloatArray, at: Distribution) -> FloatArray:
     """η = V[T]⁻¹ at[(R − mean)(T − at[T])], V exact and the expectation from draws of `at`."""
     whitening = at.whiten()
     return whitening.coefficients(whitening.features(x).T @ (risk - risk.mean()) / len(risk))
-
-
-def slopes(bound: Bound, mean_risk: float, kl: float) -> tuple[float, float]:
-    """∂bound/∂mean_risk and ∂bound/∂kl, by central differences: any bound has them."""
-    h, k = 1e-6 * max(abs(mean_risk), 1e-3), 1e-6 * max(kl, 1e-3)
-    by_risk = (bound(mean_risk + h, kl) - bound(mean_risk - h, kl)) / (2.0 * h)
-    by_kl = (bound(mean_risk, kl + k) - bound(mean_risk, max(kl - k, 0.0))) / (k + min(kl, k))
-    return by_risk, by_kl
 
 
 def _inside(current: Distribution, phi: FloatArray) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
@@ -25,9 +25,16 @@ def _share_to_latent(low: FloatArray, high: FloatArray) -> FloatArray:
     return np.where(low < high, from_below, from_above)
 
 
+def _inside(x: FloatArray, lower: float, upper: float) -> FloatArray:
+    """x, kept strictly between the bounds that rounding may have put it on."""
+    return np.clip(x, np.nextafter(lower, upper), np.nextafter(upper, lower))
+
+
 @dataclass(frozen=True)
 class Marginal(ABC):
     """The prior of one parameter: x = x(u), increasing, with u standard normal."""
+
+    unit: str = field(default="", kw_only=True)
 
     @abstractmethod
     def from_latent(self, u: FloatArray) -> FloatArray:
@@ -61,7 +68,6 @@ class Normal(Marginal):
 
     mean: float
     sd: float
-    unit: str = ""
 
     def __post_init__(self) -> None:
         finite(self.mean, "mean")
@@ -87,7 +93,6 @@ class LogNormal(Marginal):
 
     median: float
     log_sd: float
-    unit: str = ""
 
     def __post_init__(self) -> None:
         positive(self.median, "median")
@@ -113,7 +118,6 @@ class Uniform(Marginal):
 
     lower: float
     upper: float
-    unit: str = ""
 
     def __post_init__(self) -> None:
         _check_interval(self.lower, self.upper)
@@ -123,7 +127,7 @@ class Uniform(Marginal):
         width = self.upper - self.lower
         rising, falling = special.ndtr(u), special.ndtr(-u)
         x = np.where(u < 0.0, self.lower + width * rising, self.upper - width * falling)
-        return np.clip(x, self.lower, self.upper)
+        return _inside(x, self.lower, self.upper)
 
     def to_latent(self, x: FloatArray) -> FloatArray:
         return _share_to_latent(x - self.lower, self.upper - x)
@@ -144,7 +148,6 @@ class LogitNormal(Marginal):
     upper: float
     median: float
     logit_sd: float
-    unit: str = ""
 
     def __post_init__(self) -> None:
         _check_interval(self.lower, self.upper)
@@ -160,7 +163,7 @@ class LogitNormal(Marginal):
         v, width = self._logit(u), self.upper - self.lower
         rising, falling = special.expit(v), special.expit(-v)
         x = np.where(v < 0.0, self.lower + width * rising, self.upper - width * falling)
-        return np.clip(x, self.lower, self.upper)
+        return _inside(x, self.lower, self.upper)
 
     def to_latent(self, x: FloatArray) -> FloatArray:
         logit = np.log(x - self.lower) - np.log(self.upper - x)
@@ -181,7 +184,6 @@ class HalfNormal(Marginal):
     """The absolute value of a centred normal of standard deviation `scale`."""
 
     scale: float
-    unit: str = ""
 
     def __post_init__(self) -> None:
         positive(self.scale, "scale")
@@ -211,7 +213,6 @@ class LogUniform(Marginal):
 
     lower: float
     upper: float
-    unit: str = ""
 
     def __post_init__(self) -> None:
         positive(self.lower, "lower")
@@ -222,7 +223,7 @@ class LogUniform(Marginal):
         return Uniform(float(np.log(self.lower)), float(np.log(self.upper)))
 
     def from_latent(self, u: FloatArray) -> FloatArray:
-        return np.clip(np.exp(self._log.from_latent(u)), self.lower, self.upper)
+        return _inside(np.exp(self._log.from_latent(u)), self.lower, self.upper)
 
     def to_latent(self, x: FloatArray) -> FloatArray:
         return self._log.to_latent(np.log(x))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from supac.algorithm import Algorithm, Info, Problem, State
+from supac.algorithm import PROJECT, Algorithm, Info, Problem, State
 from supac.arrays import FloatArray, whole
 from supac.bounds import Bound
 from supac.evaluate import evaluate
@@ -49,8 +49,11 @@ class Iteration:
 
     queries: int
     posterior: Distribution
+    """The posterior that drew the batch, which `objective` is about."""
     objective: float
     info: Info
+    next_posterior: Distribution
+    """Where the step led, before any run has been made there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +150,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     seed
         Same seed, same result.
     callback
-        Called with an `Iteration` after each; returning True stops the run.
+        Called with an `Iteration` after each; returning anything true stops the run.
 
     """
     parameters = prior if isinstance(prior, Parameters) else None
@@ -174,18 +177,18 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
                 risk, in_units, vectorized=vectorized, raising=on_failure == "raise"
             )
             reasons.update(why)
+            drawn_from = state.posterior
             state, info = algorithm.tell(problem, state, x, risks)
             infos.append(info)
             queries.append(len(state.evaluations))
             bar.update(queries[-1], info)
-            asked = callback is not None and callback(
-                Iteration(queries[-1], state.posterior, info.objective, info)
-            )
+            event = Iteration(queries[-1], drawn_from, info.objective, info, state.posterior)
+            asked = callback is not None and bool(callback(event))
             x = algorithm.ask(problem, state)
-            stop = _reason_to_stop(state, info, budget - len(x), tolerance, asked is True)
+            stop = _reason_to_stop(state, info, budget - len(x), tolerance, asked)
             if stop is not None:
-                history = _columns(queries, infos)
-                return _result(problem, state, stop, history, parameters, reasons)
+                notes = _notes_on_the_way(queries, infos) + _notes_on_failures(reasons)
+                return _result(problem, state, stop, _columns(queries, infos), parameters, notes)
 
 
 def _checked(algorithm: Algorithm) -> Algorithm:
@@ -259,7 +262,7 @@ def _reason_to_stop(
         return StopReason.USER
     if 2 * state.evaluations.failed > len(state.evaluations):
         return StopReason.FAILURES
-    if info.step_kl < tolerance:
+    if info.alpha > 0.0 and info.step_kl < tolerance:
         return StopReason.CONVERGED
     return StopReason.BUDGET if len(state.evaluations) > room else None
 
@@ -270,8 +273,8 @@ def _columns(queries: list[int], infos: list[Info]) -> dict[str, FloatArray]:
     return {"queries": np.array(queries, dtype=np.float64), **columns}
 
 
-def _notes(problem: Problem, state: State, size: float, reasons: Counter[str]) -> tuple[str, ...]:
-    """What a reader of the result should know before using it."""
+def _notes_on_the_estimate(problem: Problem, state: State, size: float) -> tuple[str, ...]:
+    """What to know before using the mean risk, and the bound made of it."""
     notes = []
     unknowns = state.posterior.family.size + 1
     if size < unknowns:
@@ -290,10 +293,28 @@ def _notes(problem: Problem, state: State, size: float, reasons: Counter[str]) -
             f"risks from {np.nanmin(risk):.3g} to {np.nanmax(risk):.3g} leave the range "
             f"[0, {ceiling:.3g}] that the bound assumes: its value guarantees nothing"
         )
-    if reasons:
-        reason, count = reasons.most_common(1)[0]
-        notes.append(f"{reasons.total()} runs failed, {count} of them with: {reason}")
     return tuple(notes)
+
+
+def _notes_on_the_way(queries: list[int], infos: list[Info]) -> tuple[str, ...]:
+    """Each different note of the iterations once, with how often and since when."""
+    first: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    for made, info in zip(queries, infos, strict=True):
+        for note in info.notes:
+            first.setdefault(note, made)
+            counts[note] += 1
+    return tuple(
+        f"{note} ({counts[note]} of {len(infos)} iterations, first at {made} queries)"
+        for note, made in first.items()
+    )
+
+
+def _notes_on_failures(reasons: Counter[str]) -> tuple[str, ...]:
+    if not reasons:
+        return ()
+    reason, count = reasons.most_common(1)[0]
+    return (f"{reasons.total()} runs failed, {count} of them with: {reason}",)
 
 
 def _result(
@@ -302,14 +323,14 @@ def _result(
     stop: StopReason,
     history: dict[str, FloatArray],
     parameters: Parameters | None,
-    reasons: Counter[str],
+    notes: tuple[str, ...],
 ) -> Result:
     posterior = state.posterior
     runs = state.evaluations.usable(problem.failure_risk)
     mean_risk = error = size = np.nan
     if len(runs):
         mean_risk, error, size = Importance().fit(runs, posterior).mean_risk(posterior)
-    kl = view_prior(problem.prior, posterior, state.rng(0)).kl(posterior.theta)
+    kl = view_prior(problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
     return Result(
         posterior=posterior,
         objective=problem.bound(mean_risk, kl),
@@ -320,6 +341,6 @@ def _result(
         stop_reason=stop,
         evaluations=state.evaluations,
         history=history,
-        notes=_notes(problem, state, size, reasons),
+        notes=_notes_on_the_estimate(problem, state, size) + notes,
         parameters=parameters,
     )

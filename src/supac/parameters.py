@@ -64,7 +64,7 @@ class Parameters:
     @property
     def units(self) -> tuple[str, ...]:
         """The unit of each parameter, "" where none was given."""
-        return tuple(getattr(marginal, "unit", "") for marginal in self.marginals.values())
+        return tuple(marginal.unit for marginal in self.marginals.values())
 
     @property
     def bounds(self) -> FloatArray:

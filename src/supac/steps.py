@@ -33,7 +33,8 @@ class StepRule(Protocol):
 class FixedStep:
     """The largest α ≤ alpha_max with KL(θ + αδ, anchor) ≤ kl_max, δ = target − θ.
 
-    The paper's rule, whose anchor is θ itself.
+    The paper's rule, whose anchor is θ itself; KL then grows along the way. Around another anchor
+    the α found is allowed, but a larger one may be as well.
     """
 
     alpha_max: float = 0.5
@@ -49,17 +50,26 @@ class FixedStep:
         """Never leaves Θ: outside, KL is infinite."""
         theta, delta = current.theta, target - current.theta
 
+        if not np.isfinite(delta).all():
+            return Step(current, 0.0, current.kl(anchor))
+
         def kl(alpha: float) -> float:
-            return current.family.kl(theta + alpha * delta, anchor.theta)
+            with np.errstate(all="ignore"):  # far outside Θ numbers overflow, and that is an answer
+                value = current.family.kl(theta + alpha * delta, anchor.theta)
+            return value if value >= 0.0 else np.inf
 
         limit = min(self.kl_max, np.finfo(float).max)
         alpha = self.alpha_max
         if not kl(alpha) <= limit:
-            # α ↦ KL(θ + αδ, θ) is increasing; x/(x + limit) keeps it so, and finite outside Θ.
-            alpha = float(brentq(lambda a: _share(kl(a), limit) - 0.5, 0.0, alpha, xtol=1e-14))
-            slack = 1e-12
-            while kl(alpha) > limit and alpha > 0.0:  # the root is only known to rounding
-                alpha, slack = alpha * (1.0 - slack), min(2.0 * slack, 0.5)
+            # α ↦ KL(θ + αδ, θ) is increasing; x/(x + limit) keeps it so, and finite outside Θ. The
+            # halving finds the scale, however far the target is.
+            while alpha > 0.0 and not kl(alpha) <= limit:
+                alpha *= 0.5
+            root = brentq(lambda a: _share(kl(a), limit) - 0.5, alpha, 2.0 * alpha, xtol=1e-300)
+            slack = 1e-15
+            while not kl(root) <= limit and root > alpha:  # the root is only known to rounding
+                root, slack = root * (1.0 - slack), 2.0 * slack
+            alpha = max(float(root), alpha)
         return Step(current.at(theta + alpha * delta), alpha, kl(alpha))
 
 

@@ -11,7 +11,15 @@ from supac.arrays import FloatArray, whole
 from supac.evaluations import Evaluations
 from supac.families import Distribution
 from supac.steps import FixedStep, Step, StepRule
-from supac.surrogate import Estimator, RiskModel, Surrogate, Voronoi, ray_minimiser, view_prior
+from supac.surrogate import (
+    Estimator,
+    RiskModel,
+    Surrogate,
+    Uniform,
+    Voronoi,
+    ray_minimiser,
+    view_prior,
+)
 from supac.surrogate.known import Corrected
 
 
@@ -34,6 +42,8 @@ class SuPAC:
         for name in ("first", "batch", "inner"):
             if getattr(self, name) is not None:
                 whole(getattr(self, name), name, least=1)
+        if self.inner > 1 and isinstance(self.estimator, Uniform):
+            raise ValueError("inner > 1 needs an estimator that can look beyond the last batch")
         if not hasattr(self.estimator, "fit") or not hasattr(self.step, "move"):
             raise TypeError(
                 "SuPAC takes an estimator, such as Voronoi(), and a step rule, such as "
@@ -70,7 +80,7 @@ class SuPAC:
         evaluations = state.told(x, risk)
         runs = evaluations.usable(problem.failure_risk)
         told = replace(state, evaluations=evaluations)
-        if len(runs) == 0:
+        if not (runs.iteration == state.iteration).any():
             return told, _nothing_learnt()
         rng = state.rng(PROJECT)
         model = self._fit(problem, runs, state.posterior)
@@ -102,8 +112,8 @@ def _report(
     notes = []
     if surrogate.ridge > 0.0:
         notes.append(
-            "the runs do not determine the surrogate: fitted with a ridge of "
-            f"{surrogate.ridge:.2g}; a larger first batch avoids it"
+            "the runs do not determine the surrogate, which was fitted with a ridge; a larger "
+            "first batch avoids it"
         )
     if not runs.risk.min() <= surrogate.mean <= runs.risk.max():
         notes.append(
@@ -127,4 +137,5 @@ def _report(
 
 
 def _nothing_learnt() -> Info:
-    return Info(np.nan, np.nan, np.nan, notes=("every run has failed so far: no step was made",))
+    note = "every run of the batch failed: no step was made"
+    return Info(np.nan, np.nan, np.nan, notes=(note,))

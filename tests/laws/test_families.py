@@ -64,7 +64,7 @@ def test_log_prob_is_the_canonical_formula(name: str) -> None:
 @pytest.mark.parametrize("name", SCIPY)
 def test_log_prob_is_that_of_scipy(name: str) -> None:
     x = draws(name)[:100]
-    expected = SCIPY[name].logpdf(x[:, 0])
+    expected = SCIPY[name].logpdf(x[:, 0] if x.shape[1] == 1 else x)
     np.testing.assert_allclose(FAMILIES[name][0].log_prob(x), expected, rtol=1e-9, atol=1e-12)
 
 
@@ -161,6 +161,43 @@ def test_draws_are_reproducible_and_of_the_right_shape(name: str) -> None:
     np.testing.assert_array_equal(first, distribution.sample(7, np.random.default_rng(3)))
 
 
+@pytest.mark.parametrize(
+    ("distribution", "outside"),
+    [
+        (supac.beta(2.0, 3.0), [-0.1, 0.0, 1.0, 1.1]),
+        (supac.gamma(2.0, 1.0), [-1.0, 0.0]),
+        (supac.exponential(1.0), [-5.0]),
+        (supac.pareto(3.0, 2.0), [1.9, -1.0]),
+        (supac.bernoulli(0.3), [0.5, 2.0]),
+        (supac.poisson(2.0), [1.5, -1.0]),
+    ],
+)
+def test_density_is_zero_outside_the_support(
+    distribution: supac.Distribution, outside: list[float]
+) -> None:
+    assert (distribution.log_prob(np.array(outside)[:, None]) == -np.inf).all()
+
+
+def test_points_of_another_dimension_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"one point a row, \(n, 3\), not \(2, 1\)"):
+        supac.gaussian(np.zeros(3), np.eye(3)).log_prob(np.zeros((2, 1)))
+
+
+def test_covariances_of_very_different_units_are_fine() -> None:
+    scales = 10.0 ** np.arange(-6, 7, 3)
+    correlation = 0.4 + 0.6 * np.eye(5)
+    covariance = correlation * np.outer(scales, scales)
+    np.testing.assert_allclose(
+        supac.gaussian(np.zeros(5), covariance).covariance, covariance, rtol=1e-9
+    )
+
+
+def test_a_known_covariance_is_kept_when_it_is_nearly_singular() -> None:
+    covariance = np.array([[1.0, 1.0 - 1e-12], [1.0 - 1e-12, 1.0]])
+    found = supac.fixed_gaussian([0.0, 0.0], covariance).covariance
+    np.testing.assert_allclose(found, covariance, rtol=1e-3)
+
+
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_outside_the_domain(name: str) -> None:
     family, values = OUTSIDE[name]
@@ -189,6 +226,13 @@ def test_outside_the_domain(name: str) -> None:
 def test_impossible_mean_statistics_are_refused(family: supac.Family, mean: list[float]) -> None:
     with pytest.raises(ValueError, match=r"no .* has mean|must be positive|not positive"):
         family.from_mean_statistics(np.array(mean))
+
+
+@pytest.mark.parametrize("family", [supac.Beta(), supac.Gamma()])
+def test_undefined_mean_statistics_are_refused(family: supac.Family) -> None:
+    for mean in ([np.nan, 1.0], [np.nan, np.nan], [-1.0, np.nan]):
+        with pytest.raises(ValueError, match="has mean statistics"):
+            family.from_mean_statistics(np.array(mean))
 
 
 @settings(deadline=None, max_examples=30)

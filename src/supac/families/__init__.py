@@ -6,7 +6,9 @@ from supac.families.gaussian import (
     FixedGaussian,
     Gaussian,
     ScaledGaussian,
+    fixed_gaussian,
     gaussian,
+    scaled_gaussian,
 )
 from supac.families.product import Product, product
 from supac.families.univariate import (
@@ -42,9 +44,11 @@ __all__ = [
     "bernoulli",
     "beta",
     "exponential",
+    "fixed_gaussian",
     "gamma",
     "gaussian",
     "pareto",
     "poisson",
     "product",
+    "scaled_gaussian",
 ]

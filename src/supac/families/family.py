@@ -135,7 +135,7 @@ class Distribution:
         theta = vector(self.theta, "theta", self.family.size)
         if not self.family.contains(theta):
             raise ValueError(f"theta = {theta} is outside the domain of {self.family}")
-        object.__setattr__(self, "theta", frozen(theta))
+        object.__setattr__(self, "theta", frozen(theta + 0.0))  # no −0, which has other bytes
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -173,6 +173,8 @@ class Distribution:
 
     def log_prob(self, x: FloatArray) -> FloatArray:
         """Log-density at each row of x: (n, dim) → (n,)."""
+        if x.ndim != 2 or x.shape[1] != self.dim:
+            raise ValueError(f"x must hold one point a row, (n, {self.dim}), not {x.shape}")
         return self.family.log_prob(self.theta, x)
 
     def kl(self, other: Distribution) -> float:

@@ -310,13 +310,14 @@ class _KnownCovariance(_GaussianFamily):
         return f"{type(self).__name__}(dim={self.dim})"
 
     @cached_property
-    def _precision(self) -> FloatArray:
-        root = np.linalg.cholesky(self.covariance)
-        return np.asarray(cho_solve((root, True), np.eye(self.dim)))
+    def _root(self) -> FloatArray:
+        """C of the precision, from the Cholesky factor UUᵀ = Σ with U upper triangular: C = U⁻ᵀ."""
+        upper = cholesky(self.covariance[::-1, ::-1], lower=True)[::-1, ::-1]
+        return solve_triangular(upper, np.eye(self.dim), trans="T")
 
     @cached_property
-    def _root(self) -> FloatArray:
-        return cholesky(self._precision, lower=True)
+    def _precision(self) -> FloatArray:
+        return self._root @ self._root.T
 
 
 class FixedGaussian(_KnownCovariance):
@@ -468,6 +469,22 @@ class _ScaledWhitening(Whitening):
         last = -2.0 * beta[-1] / (np.sqrt(2.0 * len(self._mean)) * self._scale)
         linear = self._root @ beta[:-1] + last * (self._family._precision @ self._mean)
         return np.append(linear, last)
+
+
+def fixed_gaussian(mean: Any, covariance: Any) -> Distribution:
+    """A Gaussian in the family of those that share its covariance: only the mean is learnt."""
+    family = FixedGaussian(covariance)
+    return Distribution(
+        family, family.from_moments(vector(mean, "mean", family.dim), family.covariance)
+    )
+
+
+def scaled_gaussian(mean: Any, covariance: Any) -> Distribution:
+    """A Gaussian in the family of those whose covariance is a multiple of its own."""
+    family = ScaledGaussian(covariance)
+    return Distribution(
+        family, family.from_moments(vector(mean, "mean", family.dim), family.covariance)
+    )
 
 
 def gaussian(

@@ -26,16 +26,21 @@ class Univariate(Family):
         return FisherWhitening(self, theta)
 
     def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
-        """θ·T(x) − g(θ) + h(x)."""
-        return self.statistics(x) @ theta - self.log_partition(theta) + self.log_base(x)
+        """θ·T(x) − g(θ) + h(x), −∞ outside the support."""
+        base = self.log_base(x)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            inside = self.statistics(x) @ theta - self.log_partition(theta) + base
+        return np.where(np.isneginf(base), -np.inf, inside)
 
     def kl(self, theta: FloatArray, other: FloatArray) -> float:
-        """The Bregman divergence of g."""
+        """The Bregman divergence of g, rounded up."""
         if not (self.contains(theta) and self.contains(other)):
             return float("inf")
-        slope = (other - theta) @ self.mean_statistics(theta)
-        gap = self.log_partition(other) - self.log_partition(theta) - slope
-        return max(float(gap), 0.0)  # rounding may leave a negative zero
+        here, there = self.log_partition(theta), self.log_partition(other)
+        slope = float((other - theta) @ self.mean_statistics(theta))
+        # What cancels may be large: a step must not look short because its digits are lost.
+        rounding = np.finfo(float).eps * (abs(here) + abs(there) + abs(slope))
+        return max(there - here - slope, 0.0) + float(rounding)
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
         """φ = θ."""
@@ -80,7 +85,9 @@ class Beta(Univariate):
         return np.hstack([np.log(x), np.log1p(-x)])
 
     def log_base(self, x: FloatArray) -> FloatArray:
-        return -np.log(x[:, 0]) - np.log1p(-x[:, 0])
+        inside = (x[:, 0] > 0.0) & (x[:, 0] < 1.0)
+        y = np.where(inside, x[:, 0], 0.5)
+        return np.where(inside, -np.log(y) - np.log1p(-y), -np.inf)
 
     def log_partition(self, theta: FloatArray) -> float:
         return float(special.betaln(*theta)) if (theta > 0.0).all() else float("inf")
@@ -91,7 +98,7 @@ class Beta(Univariate):
     def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
         geometric = np.exp(mean)
         rest = 1.0 - geometric.sum()  # positive for all members: log is concave
-        if rest <= 0.0:
+        if not rest > 0.0:
             raise ValueError(f"no Beta distribution has mean statistics {mean}")
         start = 0.5 + 0.5 * geometric / rest
         return newton_from_mean(self, mean, start)
@@ -123,7 +130,8 @@ class Gamma(Univariate):
         return np.hstack([np.log(x), x])
 
     def log_base(self, x: FloatArray) -> FloatArray:
-        return -np.log(x[:, 0])
+        inside = x[:, 0] > 0.0
+        return np.where(inside, -np.log(np.where(inside, x[:, 0], 1.0)), -np.inf)
 
     def log_partition(self, theta: FloatArray) -> float:
         shape, rate = theta[0], -theta[1]
@@ -137,7 +145,7 @@ class Gamma(Univariate):
 
     def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
         gap = np.log(mean[1]) - mean[0] if mean[1] > 0.0 else -1.0  # log E x − E log x > 0
-        if gap <= 0.0:
+        if not gap > 0.0:
             raise ValueError(f"no Gamma distribution has mean statistics {mean}")
         shape = 0.5 / gap
         return newton_from_mean(self, mean, np.array([shape, -shape / mean[1]]))
@@ -169,7 +177,7 @@ class Exponential(Univariate):
         return x
 
     def log_base(self, x: FloatArray) -> FloatArray:
-        return np.zeros(len(x))
+        return np.where(x[:, 0] >= 0.0, 0.0, -np.inf)
 
     def log_partition(self, theta: FloatArray) -> float:
         return float(-np.log(-theta[0])) if theta[0] < 0.0 else float("inf")
@@ -207,7 +215,8 @@ class Pareto(Univariate):
         return np.log(x / self.minimum)
 
     def log_base(self, x: FloatArray) -> FloatArray:
-        return -np.log(x[:, 0])
+        inside = x[:, 0] >= self.minimum
+        return np.where(inside, -np.log(np.where(inside, x[:, 0], 1.0)), -np.inf)
 
     def log_partition(self, theta: FloatArray) -> float:
         return float(-np.log(-theta[0])) if theta[0] < 0.0 else float("inf")
@@ -247,7 +256,7 @@ class Bernoulli(Univariate):
         return x
 
     def log_base(self, x: FloatArray) -> FloatArray:
-        return np.zeros(len(x))
+        return np.where((x[:, 0] == 0.0) | (x[:, 0] == 1.0), 0.0, -np.inf)
 
     def log_partition(self, theta: FloatArray) -> float:
         # Outside, the variance underflows.
@@ -284,7 +293,8 @@ class Poisson(Univariate):
         return x
 
     def log_base(self, x: FloatArray) -> FloatArray:
-        return -np.asarray(special.gammaln(x[:, 0] + 1.0))
+        inside = (x[:, 0] >= 0.0) & (x[:, 0] == np.floor(x[:, 0]))
+        return np.where(inside, -special.gammaln(np.where(inside, x[:, 0], 0.0) + 1.0), -np.inf)
 
     def log_partition(self, theta: FloatArray) -> float:
         # Outside, a count no longer fits in an integer, or the variance underflows.
@@ -314,7 +324,7 @@ class Poisson(Univariate):
 def newton_from_mean(family: Family, mean: FloatArray, start: FloatArray) -> FloatArray:
     """Solve ∇g(θ) = mean by damped Newton: the minimiser of the convex g(θ) − θ·mean."""
     theta: FloatArray = start
-    for _ in range(100):
+    for _ in range(100 if np.isfinite(mean).all() else 0):
         residual = mean - family.mean_statistics(theta)
         step = np.linalg.solve(family.fisher(theta), residual)
         decrement = max(float(residual @ step), 0.0) ** 0.5

@@ -68,7 +68,7 @@ class Uniform:
 
     def fit(self, evaluations: Evaluations, current: Distribution) -> Fresh:
         """The last iteration's evaluations."""
-        last = evaluations.iteration == evaluations.iteration.max()
+        last = evaluations.iteration == len(evaluations.proposals) - 1
         return Fresh(evaluations.x[last], evaluations.risk[last])
 
 

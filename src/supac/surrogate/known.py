@@ -74,12 +74,28 @@ class LocalPrior:
     kl: Callable[[FloatArray], float]
 
 
+def _relative_density(prior: Density, at: Distribution) -> Function:
+    """h = log dπ_p/dπ_ref, which has to exist (A6)."""
+
+    def h(x: FloatArray) -> FloatArray:
+        values = prior.log_prob(x) - at.family.log_base(x)
+        if not np.isfinite(values).all():
+            bad = x[~np.isfinite(values)][0]
+            raise ValueError(
+                f"prior.log_prob is not finite at {bad}, a draw of the posterior: the prior must "
+                "cover every point that the family of `start` can draw"
+            )
+        return values
+
+    return h
+
+
 def view_prior(prior: Density, at: Distribution, rng: np.random.Generator) -> LocalPrior:
     """The prior as seen from the member `at`."""
     family = at.family
     if isinstance(prior, Distribution) and prior.family == family:
         return LocalPrior(prior.theta, lambda theta: family.kl(theta, prior.theta))
-    h = project_known(lambda x: prior.log_prob(x) - family.log_base(x), at, rng)
+    h = project_known(_relative_density(prior, at), at, rng)
 
     def kl(theta: FloatArray) -> float:
         """π_θ[θ·T − g(θ) − h]."""

@@ -36,7 +36,8 @@ def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribu
     fit = _solve(design, target)
     residual = target - design @ fit.beta
     total = float(target @ target)
-    spare = np.maximum(1.0 - fit.leverage - w, 1e-12)  # the mean takes a leverage of w each
+    spare = 1.0 - fit.leverage - w  # the mean takes a leverage of w each
+    determined = bool((spare > 1e-9).all())
     return Surrogate(
         eta=whitening.coefficients(fit.beta),
         mean=mean - float(centre @ fit.beta),
@@ -44,7 +45,7 @@ def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribu
         deviation=float(np.linalg.norm(fit.beta)),
         r_squared=1.0 - float(residual @ residual) / total if total > 0.0 else 1.0,
         effective_size=1.0 / float(w @ w),
-        loo_error=float(np.sqrt(((residual / spare) ** 2).sum())),
+        loo_error=float(np.linalg.norm(residual / spare)) if determined else np.inf,
         ridge=fit.ridge,
     )
 
@@ -59,7 +60,7 @@ class _Fit:
 def _solve(design: FloatArray, target: FloatArray) -> _Fit:
     """Least squares by Cholesky, regularised where the design does not determine the fit."""
     rows, columns = design.shape
-    if rows <= columns:
+    if rows <= columns + 1:  # with the constant, no point would be left to judge the fit by
         return _solve_deficient(design, target)
     gram = design.T @ design
     try:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from supac.arrays import FloatArray
-from supac.bounds import Bound, Catoni
+from supac.bounds import Bound, Catoni, slopes
 from supac.surrogate.known import LocalPrior
 from supac.surrogate.surrogate import Surrogate
 
@@ -33,7 +33,11 @@ def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> Floa
     grid = np.linspace(-20.0, 20.0, 161) - np.log(surrogate.deviation)
     values = np.array([objective(point) for point in grid])
     if not np.isfinite(values).any():
-        return surrogate.at.theta
+        # A prior outside the family may look like no member from here; then the local trade-off
+        # between risk and KL says which way to go.
+        at = surrogate.at.theta
+        by_risk, by_kl = slopes(bound, surrogate.mean, prior.kl(at))
+        return prior.theta - by_risk / by_kl * surrogate.eta
     best = int(np.argmin(values))
     bad = float(values[np.isfinite(values)].max()) + 1.0  # outside Θ: worse than all, yet finite
     refined = minimize_scalar(

@@ -24,9 +24,9 @@ class Voronoi:
     """Weights each evaluation by the mass that a distribution gives to its Voronoi cell.
 
     The mass is estimated from `draws` draws, each shared by its `k` nearest evaluations in the
-    distribution's own metric (Mahalanobis' for Gaussians). With k = 1 the surrogate is the
-    projection of the nearest-neighbour predictor of the risk. `approximate=True` searches with
-    a graph index of faiss (extra `search`), for sets of many thousand evaluations.
+    distribution's own metric (Mahalanobis' for Gaussians): the distribution is replaced by its mass
+    on the points already evaluated. `approximate=True` searches with a graph index of faiss (extra
+    `search`); up to some 30,000 evaluations the exhaustive search is faster.
     """
 
     k: int = 1
@@ -53,14 +53,18 @@ class NearestNeighbours:
     def weights(self, at: Distribution, rng: np.random.Generator) -> FloatArray:
         """The mass of each evaluation's cell: (n,), summing to one."""
         whitening = at.whiten()
-        points = whitening.points(self.x).astype(np.float32)
+        # Repeated points have one cell, which they share.
+        different, which, copies = np.unique(
+            self.x, axis=0, return_inverse=True, return_counts=True
+        )
+        points = whitening.points(different).astype(np.float32)
         draws = whitening.points(at.sample(self.rule.draws, rng)).astype(np.float32)
         k = min(self.rule.k, len(points))
         search: Callable[[Float32Array, Float32Array, int], IntArray]
         search = search_graph if self.rule.approximate else search_all
         nearest = search(points, draws, k)
         counts = np.bincount(nearest[nearest >= 0], minlength=len(points))
-        return counts / counts.sum()
+        return (counts / counts.sum() / copies)[which]
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """Weighted least squares with the cells' masses."""
