@@ -69,9 +69,11 @@ def test_every_module_has_a_layer() -> None:
 @pytest.mark.parametrize("name", sorted(set(modules()) - {""}))
 def test_imports_point_down(name: str) -> None:
     assert "" not in imported(modules()[name]) or layer(name) == len(LAYERS) - 1
+    # A simulator is like a user's own; what makes a problem of it uses the same values as they do.
+    values = {"families", "marginals", "parameters"} if name == "simulators.adm1.problem" else set()
     for other in imported(modules()[name]) - {""}:
         if name.split(".", maxsplit=1)[0] in FREE_STANDING:
-            assert other.split(".")[0] in FREE_STANDING, f"{name} is like a user's own simulator"
+            assert other.split(".")[0] in FREE_STANDING | values, f"{name} imports {other}"
         elif other.split(".")[0] not in FREE_STANDING:
             assert layer(other) <= layer(name), f"{name} imports {other} from a layer above it"
 
@@ -89,7 +91,7 @@ def test_modules_of_one_layer_do_not_import_in_circles() -> None:
 
 
 def test_the_core_imports_without_the_extras() -> None:
-    hidden = "import sys; sys.modules.update({m: None for m in ('matplotlib', 'faiss')}); "
+    hidden = "import sys; sys.modules.update({m: None for m in ('matplotlib', 'faiss', 'numba')}); "
     use = "import supac, supac.cli; "
     run = "supac.minimize(lambda x: 0.0, supac.beta(1, 1), supac.Catoni(1), budget=9)"
     subprocess.run([sys.executable, "-c", hidden + use + run], check=True)

@@ -1,0 +1,22 @@
+"""Anaerobic Digestion Model No. 1, fast enough to be called a million times."""
+
+from supac.simulators.adm1.digester import OUTPUTS, Digester, DigesterError, UnitsWarning
+from supac.simulators.adm1.model import BSM2, BSM2_KINETICS, CALIBRATED, PAPER, PAPER_KINETICS
+from supac.simulators.adm1.problem import Problem, example, load
+from supac.simulators.adm1.simulator import Simulator
+
+__all__ = [
+    "BSM2",
+    "BSM2_KINETICS",
+    "CALIBRATED",
+    "OUTPUTS",
+    "PAPER",
+    "PAPER_KINETICS",
+    "Digester",
+    "DigesterError",
+    "Problem",
+    "Simulator",
+    "UnitsWarning",
+    "example",
+    "load",
+]

@@ -1,0 +1,276 @@
+"""Formulas as a graph: parsed from text, differentiated exactly, written out as straight-line code.
+
+Equal subexpressions are one node, so nothing is computed twice; constants fold; what no result
+needs is never written.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+_OPERATORS: dict[type[ast.operator], Callable[[Node, Node], Node]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_BINARY: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A place in a graph; arithmetic on it makes more nodes."""
+
+    graph: Graph
+    index: int
+
+    def __add__(self, other: Node) -> Node:
+        return self.graph.make("+", self, other)
+
+    def __sub__(self, other: Node) -> Node:
+        return self.graph.make("-", self, other)
+
+    def __neg__(self) -> Node:
+        return self.graph.make("-", self.graph.number(0.0), self)
+
+    def __mul__(self, other: Node) -> Node:
+        return self.graph.make("*", self, other)
+
+    def __truediv__(self, other: Node) -> Node:
+        return self * self.graph.make("1/", other)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether this is the constant 0."""
+        return self.graph.value(self) == 0.0
+
+
+class Graph:
+    """Nodes (operation, arguments), each made once; an argument comes before its node."""
+
+    def __init__(self) -> None:
+        self._nodes: list[tuple[str, tuple[object, ...]]] = []
+        self._places: dict[tuple[str, tuple[object, ...]], int] = {}
+        self._derivatives: dict[tuple[int, int], Node] = {}
+
+    def _intern(self, operation: str, *arguments: object) -> Node:
+        key = (operation, arguments)
+        if key not in self._places:
+            self._places[key] = len(self._nodes)
+            self._nodes.append(key)
+        return Node(self, self._places[key])
+
+    def number(self, value: float) -> Node:
+        """A constant."""
+        return self._intern("number", float(value))
+
+    def symbol(self, text: str) -> Node:
+        """Something that the surrounding code computes, written as `text`."""
+        return self._intern("symbol", text)
+
+    def value(self, node: Node) -> float | None:
+        """The number that a node is, None if it is not constant."""
+        operation, arguments = self._nodes[node.index]
+        return arguments[0] if operation == "number" else None  # type: ignore[return-value]
+
+    def make(self, operation: str, *arguments: Node) -> Node:
+        """A node of operation +, -, *, 1/, log, exp, positive or sign, simplified."""
+        values = [self.value(argument) for argument in arguments]
+        if operation in _BINARY:
+            left, right = arguments
+            return self._make_binary(operation, left, right)
+        if operation == "1/" and values[0] is not None:
+            return self.number(1.0 / values[0])
+        return self._intern(operation, arguments[0].index)
+
+    def _make_binary(self, operation: str, left: Node, right: Node) -> Node:
+        a, b = self.value(left), self.value(right)
+        if a is not None and b is not None:
+            return self.number(_BINARY[operation](a, b))
+        if operation == "*":
+            return self._make_product(left, right, a, b)
+        if b == 0.0 or (operation == "+" and a == 0.0):
+            return left if b == 0.0 else right
+        # a + (0 − b) is a − b, and a − (0 − b) is a + b.
+        minus_left, minus_right = self._negated(left), self._negated(right)
+        if minus_right is not None and a != 0.0:
+            return self.make("-" if operation == "+" else "+", left, minus_right)
+        if minus_left is not None and operation == "+":
+            return self.make("-", right, minus_left)
+        return self._intern_ordered(operation, left, right)
+
+    def _make_product(self, left: Node, right: Node, a: float | None, b: float | None) -> Node:
+        if 0.0 in (a, b):
+            return self.number(0.0)
+        if 1.0 in (a, b):
+            return right if a == 1.0 else left
+        if -1.0 in (a, b):
+            return -right if a == -1.0 else -left
+        return self._intern_ordered("*", left, right)
+
+    def _intern_ordered(self, operation: str, left: Node, right: Node) -> Node:
+        if operation != "-" and left.index > right.index:
+            left, right = right, left
+        return self._intern(operation, left.index, right.index)
+
+    def _negated(self, node: Node) -> Node | None:
+        """b where the node is 0 − b."""
+        if self.operation(node) != "-":
+            return None
+        left, right = (Node(self, index) for index in self._inner(node.index))
+        return right if left.is_zero else None
+
+    def derivative(self, of: Node, by: Node) -> Node:
+        """∂of/∂by, by the chain rule."""
+        key = (of.index, by.index)
+        if key not in self._derivatives:
+            self._derivatives[key] = self._differentiate(of, by)
+        return self._derivatives[key]
+
+    def _differentiate(self, of: Node, by: Node) -> Node:
+        if of.index <= by.index:  # what comes before a symbol cannot depend on it
+            return self.number(1.0 if of.index == by.index else 0.0)
+        operation = self.operation(of)
+        if operation in ("number", "symbol"):
+            return self.number(0.0)
+        inner = [Node(self, index) for index in self._inner(of.index)]
+        slopes = [self.derivative(node, by) for node in inner]
+        if operation == "+":
+            return slopes[0] + slopes[1]
+        if operation == "-":
+            return slopes[0] - slopes[1]
+        if operation == "*":
+            return slopes[0] * inner[1] + inner[0] * slopes[1]
+        return self._outer_slope(operation, of, inner[0]) * slopes[0]
+
+    def _outer_slope(self, operation: str, of: Node, inner: Node) -> Node:
+        """The derivative of a function of one variable."""
+        if operation == "1/":
+            return -(of * of)
+        if operation == "log":
+            return self.number(1.0) / inner
+        if operation == "exp":
+            return of
+        if operation == "positive":
+            return self.make("sign", inner)
+        return self.number(0.0)  # sign
+
+    def needed(self, results: Iterable[Node], given: Iterable[Node] = ()) -> list[Node]:
+        """What the results are computed from, with themselves, in order; `given` is not opened."""
+        known = {node.index for node in given}
+        found: set[int] = set()
+        stack = [node.index for node in results]
+        while stack:
+            index = stack.pop()
+            if index not in found:
+                found.add(index)
+                if index not in known:
+                    stack += self._inner(index)
+        return [Node(self, index) for index in sorted(found)]
+
+    def _inner(self, index: int) -> tuple[int, ...]:
+        operation, arguments = self._nodes[index]
+        return () if operation in ("number", "symbol") else arguments  # type: ignore[return-value]
+
+    def operation(self, node: Node) -> str:
+        """The operation of a node; "symbol" or "number" for a leaf."""
+        return self._nodes[node.index][0]
+
+    def text(self, symbol: Node) -> str:
+        """What a symbol is written as."""
+        return str(self._nodes[symbol.index][1][0])
+
+    def frontier(self, results: Iterable[Node], moving: Iterable[Node]) -> list[Node]:
+        """The largest parts of the results that none of the `moving` symbols influences."""
+        moved = {node.index for node in moving}
+        order = self.needed(results)
+        for node in order:
+            if any(index in moved for index in self._inner(node.index)):
+                moved.add(node.index)
+        edge = {node.index for node in results} - moved
+        for node in order:
+            if node.index in moved:
+                edge |= set(self._inner(node.index)) - moved
+        nodes = [Node(self, index) for index in sorted(edge)]
+        return [node for node in nodes if self._inner(node.index)]
+
+    def code(self, results: Mapping[str, Node], given: Mapping[Node, str]) -> list[str]:
+        """Straight-line statements that assign each result to its target."""
+        text: dict[int, str] = {node.index: name for node, name in given.items()}
+        lines = []
+        for node in self.needed(results.values(), given):
+            if node.index in text:
+                continue
+            operation, arguments = self._nodes[node.index]
+            if operation in ("number", "symbol"):
+                text[node.index] = str(arguments[0])
+                continue
+            operands = [text[argument] for argument in self._inner(node.index)]
+            text[node.index] = f"t{node.index}"
+            lines.append(f"t{node.index} = {_statement(operation, operands)}")
+        return lines + [f"{target} = {text[node.index]}" for target, node in results.items()]
+
+
+def _statement(operation: str, operands: list[str]) -> str:
+    if operation in _BINARY:
+        return f"{operands[0]} {operation} {operands[1]}"
+    return {
+        "1/": "1.0 / {}",
+        "log": "math.log({})",
+        "exp": "math.exp({})",
+        "positive": "0.5 * ({0} + abs({0}))",  # without a branch, so that lanes stay together
+        "sign": "0.5 + 0.5 * math.copysign(1.0, {})",
+    }[operation].format(operands[0])
+
+
+def parse(formula: str, names: Mapping[str, Node], graph: Graph) -> Node:
+    """A formula of +, −, *, / and the functions below, on named nodes."""
+
+    def monod(substrate: Node, half: Node) -> Node:
+        return substrate / (half + substrate)
+
+    def inhibited(inhibitor: Node, half: Node) -> Node:
+        return half / (half + inhibitor)
+
+    def hill(concentration: Node, half: Node, order: Node) -> Node:
+        distance = graph.make("log", concentration) - graph.make("log", half)
+        return graph.number(1.0) / (graph.number(1.0) + graph.make("exp", order * distance))
+
+    functions: dict[str, Callable[..., Node]] = {
+        "monod": monod,
+        "inhibited": inhibited,
+        "hill": hill,
+        "positive": lambda node: graph.make("positive", node),
+    }
+
+    def walk(node: ast.expr) -> Node:
+        match node:
+            case ast.Name(id=name):
+                return names[name]
+            case ast.Constant(value=float() | int() as value):
+                return graph.number(float(value))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -walk(operand)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](walk(left), walk(right))
+            case ast.Call(func=ast.Name(id=name), args=arguments):
+                return functions[name](*map(walk, arguments))
+        raise ValueError(f"cannot read {ast.unparse(node)} in {formula}")
+
+    return walk(ast.parse(formula, mode="eval").body)
+
+
+def constant(formula: str, values: Mapping[str, float]) -> float:
+    """The value of a formula of numbers."""
+    graph = Graph()
+    node = parse(formula, {name: graph.number(value) for name, value in values.items()}, graph)
+    value = graph.value(node)
+    assert value is not None
+    return value

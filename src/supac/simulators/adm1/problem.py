@@ -1,0 +1,133 @@
+"""A digester as a calibration problem: prior, simulator, risk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from supac.families import Distribution
+from supac.marginals import LogNormal
+from supac.parameters import Parameters
+from supac.simulators.adm1 import model
+from supac.simulators.adm1.digester import Digester, FloatArray
+from supac.simulators.adm1.simulator import Simulator
+
+FAILURE = 3.0
+"""The risk of a failed run, and the ceiling of the risk."""
+
+# The paper's prior: independent log-normals around published values (median, standard deviation of
+# the logarithm), and which parameters the posterior may correlate.
+_WIDE, _USUAL, _NARROW = 0.5545177444479562, 0.2772588722239781, 0.10494570578699643
+PRIOR = {
+    **{name: (model.PAPER_KINETICS[name], _USUAL) for name in model.CALIBRATED},
+    **{
+        name: (model.PAPER_KINETICS[name], _WIDE)
+        for name in ("k_dis", "k_hyd_li", "k_m_fa", "K_S_fa", "K_S_c4")
+    },
+    **{
+        n: (model.PAPER_KINETICS[n], _NARROW)
+        for n in (
+            "K_S_aa", "K_I_h2_fa", "K_I_h2_c4", "K_I_h2_pro", "pH_UL:LL_ac", "pH_LL_ac", "K_I_nh3",
+            "pH_LL_h2", "K_S_IN",
+        )
+    },
+}  # fmt: skip
+BLOCKS = (
+    ("k_dis", "k_hyd_ch", "k_hyd_pr", "k_hyd_li"),
+    ("k_m_su", "K_S_su"),
+    ("k_m_aa", "K_S_aa"),
+    ("pH_UL:LL_aa", "pH_LL_aa"),
+    ("k_m_fa", "K_S_fa", "K_I_h2_fa"),
+    ("k_m_c4", "K_S_c4", "K_I_h2_c4"),
+    ("k_m_pro", "K_S_pro", "K_I_h2_pro"),
+    ("k_m_ac", "K_S_ac"),
+    ("pH_UL:LL_ac", "pH_LL_ac", "K_I_nh3"),
+    ("k_m_h2", "K_S_h2"),
+    ("pH_UL:LL_h2", "pH_LL_h2"),
+    ("k_dec",),
+    ("K_S_IN",),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What there is to calibrate, in the user's units: x (n, 30), in the order of `parameters`."""
+
+    digester: Digester
+    simulator: Simulator
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The thirty parameters with the paper's priors and blocks."""
+        marginals = {
+            name: LogNormal(median, log_sd, unit=model.UNITS[name])
+            for name, (median, log_sd) in PRIOR.items()
+        }
+        return Parameters(marginals, blocks=BLOCKS)
+
+    @property
+    def prior(self) -> Distribution:
+        """The latent prior; `minimize` wants `parameters`, so that the risk gets its own units."""
+        return self.parameters.prior
+
+    def simulate(self, x: FloatArray) -> FloatArray:
+        """Nine outputs a day, day after day: (n, 30) → (n, 9·days), NaN from a failure on."""
+        outputs = self.simulator.outputs(x)
+        return outputs.reshape(len(outputs), -1)
+
+    def loss(self, outputs: FloatArray) -> FloatArray:
+        """The paper's risk of simulated outputs: (n, 9·days) → (n,).
+
+        Root mean square of softly capped log-residuals over what was observed; 3 for a run with a
+        prediction missing, observed or not.
+        """
+        shape = (len(outputs), *self._log_observed.shape)
+        seen = ~np.isnan(self._log_observed)
+        residual = np.log(outputs.reshape(shape) + _SMALL) - self._log_observed
+        mean = (soft_cap(np.nan_to_num(residual)) ** 2).sum(axis=(1, 2)) / seen.sum()
+        return np.where(np.isnan(outputs).any(axis=1), FAILURE, np.sqrt(mean))
+
+    def risk(self, x: FloatArray) -> FloatArray:
+        """(n, 30) → (n,), between 0 and a little above 3."""
+        return self.loss(self.simulate(x))
+
+    @cached_property
+    def _log_observed(self) -> FloatArray:
+        return np.log(self.digester.observed + _SMALL)
+
+
+_SMALL = 1e-8  # what is far below it counts as nothing
+
+
+def soft_cap(residual: FloatArray, cap: float = 3.0, elbow: float = 2.0) -> FloatArray:
+    """|residual| where it is small, `cap` where it is large, smooth in between."""
+    scale = (1.0 + np.exp(-elbow * cap)) / elbow
+    rise = np.logaddexp(0.0, elbow * cap) - np.logaddexp(0.0, elbow * (cap - np.abs(residual)))
+    return scale * rise
+
+
+def load(
+    folder: str | Path,
+    variant: Literal["dae", "split"] = "dae",
+    fixed: Mapping[str, float] = model.PAPER,
+    *,
+    interpolate: bool = False,
+    normalised: bool = False,
+    threads: int = 1,
+) -> Problem:
+    """The problem of a digester in the layout of the paper's data; options as in `Simulator`."""
+    digester = Digester.read(folder)
+    simulator = Simulator(
+        digester, variant, fixed, interpolate=interpolate, normalised=normalised, threads=threads
+    )
+    return Problem(digester, simulator)
+
+
+def example(variant: Literal["dae", "split"] = "dae", *, threads: int = 1) -> Problem:
+    """The embedded digester: 196 days of synthetic data, made by `generate.py`."""
+    return load(Path(__file__).parent / "data", variant, threads=threads)

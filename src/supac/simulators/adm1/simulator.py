@@ -1,0 +1,225 @@
+"""The compiled model with a digester's data: parameters in, daily outputs out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from supac.simulators.adm1 import kernel, model
+from supac.simulators.adm1.compiler import COEFFICIENTS, CONSTANTS, KINETICS
+from supac.simulators.adm1.digester import OUTPUTS, Digester, FloatArray
+from supac.simulators.adm1.expressions import constant
+
+# kg COD in a kg of volatile solids.
+COD_OF_SOLIDS = {
+    "S_su": 1.03, "S_aa": 1.5, "S_fa": 2.0, "X_c": 1.42, "X_ch": 1.03, "X_pr": 1.5, "X_li": 2.0,
+    "X_I": 1.5, **dict.fromkeys(model.BIOMASS, 1.42),
+}  # fmt: skip
+
+GAS_CONSTANT = 0.083145  # bar m³/(kmol K)
+BASE_TEMPERATURE = 298.15
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator:
+    """ADM1 for one digester.
+
+    `variant`: "dae" solves pH and S_h2 together with the rest; "split" holds them during each feed
+    interval and solves for them after it, as the paper's code does. `fixed`: the values that are
+    not calibrated, `model.BSM2` or `model.PAPER` or your own. `interpolate`: the feed changes
+    linearly from row to row, rather than being held. `normalised`: gas flows at atmospheric
+    pressure. Steps are fixed, `steps_a_day` of them (more in the first two days).
+    """
+
+    digester: Digester
+    variant: Literal["dae", "split"] = "dae"
+    fixed: Mapping[str, float] = field(default_factory=lambda: model.PAPER)
+    interpolate: bool = False
+    normalised: bool = False
+    steps_a_day: int = 12
+    threads: int = 1
+    watch: tuple[tuple[str, str], ...] = ()
+    """Extra states, (name, formula of their rate of change), to watch what flows."""
+
+    def __post_init__(self) -> None:
+        if self.variant not in ("dae", "split"):
+            raise ValueError(f'variant must be "dae" or "split", not {self.variant!r}')
+        if self.interpolate and self.variant == "split":
+            raise ValueError('the variant "split" holds the feed; interpolate it with "dae"')
+
+    def outputs(self, x: FloatArray, rtol: float = 0.0) -> FloatArray:
+        """The nine daily outputs for each row of calibrated parameters: (n, 30) → (n, days, 9).
+
+        NaN from the day on which a run fails: gas stops, a concentration is not positive, or more
+        volatile solids leave than enter. With rtol > 0 the steps follow their own error.
+        """
+        return self._run(x, rtol, trace=False)[0]
+
+    def trajectories(self, x: FloatArray, rtol: float = 0.0) -> dict[str, FloatArray]:
+        """States at the end of each feed interval, by name, with pH and q_gas: (n, intervals)."""
+        _, traces = self._run(x, rtol, trace=True)
+        solved = ("S_H", "S_h2", "S_cation", "S_anion", "q_gas")  # states themselves in "dae"
+        states = {n: traces[:, :, len(self._module.STATES) + k] for k, n in enumerate(solved)}
+        states |= {name: traces[:, :, k] for k, name in enumerate(self._module.STATES)}
+        return {**states, "pH": -np.log10(states["S_H"])}
+
+    @cached_property
+    def _module(self) -> Any:
+        return kernel.load(self.variant, self.watch)
+
+    def _run(self, x: FloatArray, rtol: float, trace: bool) -> tuple[FloatArray, FloatArray]:
+        kinetics = kinetics_of(_checked(x))
+        with kernel.announced(self._module, self.variant):
+            outputs, traces, lowest = self._batch(kinetics, rtol, trace)
+        # A fixed step that went below zero was too long for this row: let its steps adapt.
+        doubtful = np.flatnonzero(~(lowest >= 0.0))
+        if rtol == 0.0 and len(doubtful):
+            outputs[doubtful], again, _ = self._batch(kinetics[doubtful], 1e-4, trace)
+            if trace:
+                traces[doubtful] = again
+        return outputs, traces
+
+    def _batch(
+        self, kinetics: FloatArray, rtol: float, trace: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Rows in groups as wide as the kernel; one row a group where the steps adapt to it."""
+        lanes, n = self._module.LANES, len(kinetics)
+        width = 1 if rtol > 0.0 else lanes
+
+        def group(start: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+            rows = np.minimum(start + np.arange(lanes) % width, n - 1)
+            return self._simulate(kinetics[rows], rtol, trace)
+
+        starts = range(0, n, width)
+        if self.threads > 1:
+            with ThreadPoolExecutor(self.threads) as pool:
+                groups = list(pool.map(group, starts))
+        else:
+            groups = [group(start) for start in starts]
+        outputs, traces, lowest = (
+            np.concatenate([part[:width] for part in parts]) for parts in zip(*groups, strict=True)
+        )
+        return outputs[:n], traces[:n], lowest[:n]
+
+    def _simulate(
+        self, kinetics: FloatArray, rtol: float, trace: bool
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        data, lanes = self._data, self._module.LANES
+        outputs = np.full((lanes, len(self.digester.days), len(OUTPUTS)), np.nan)
+        traces = np.empty((lanes if trace else 0, len(data["day"]), len(self._module.STATES) + 5))
+        lowest = np.empty(lanes)
+        h_max = 1.0 / self.steps_a_day
+        tolerance = 1e-12 if rtol > 0.0 else 1e-7
+        self._module.simulate(
+            np.ascontiguousarray(kinetics), *data.values(),
+            (h_max / 80.0, h_max, 2.0, rtol, tolerance), outputs, traces, lowest,
+        )  # fmt: skip
+        return outputs, traces, lowest
+
+    @cached_property
+    def _data(self) -> dict[str, FloatArray]:
+        """What the kernel needs of the digester, in the order of its arguments."""
+        digester, states = self.digester, self._module.STATES
+        feed, initial = digester.feed, digester.initial
+        dilution = feed["Q"] / digester.V_liq
+        inflow = np.zeros((len(dilution), len(states) + 1))
+        for k, name in enumerate(states):
+            inflow[:, k] = dilution * feed.get(name, 0.0)
+        inflow[:, -1] = dilution
+        before = np.concatenate([inflow[:1], inflow[:-1]]) if self.interpolate else inflow
+        # The paper's code takes the field pH for a pH, whatever it holds.
+        S_H = 10.0 ** -initial["pH"] if self.variant == "split" else digester.S_H
+        start = {**dict.fromkeys(dict(self.watch), 0.0), **initial, "S_H": S_H}
+        return {
+            "initial": np.array(
+                [start[n] for n in (*states, "S_H", "S_h2", "S_cation", "S_anion")]
+            ),
+            "constants": self._constants(),
+            "nu": np.array([constant(formula, self.fixed) for formula in COEFFICIENTS]),
+            "times": np.concatenate([[initial["time"]], feed["time"]]),
+            "feed": np.ascontiguousarray(np.stack([before, inflow], axis=1)),
+            "washed": np.array([float(name in model.LIQUID) for name in states]),
+            "ions_in": np.column_stack([feed["S_cation"], feed["S_anion"]]),
+            "h2_in": dilution * feed["S_h2"],
+            "day": self._completed_days(),
+            "solids": self._solids(),
+        }
+
+    def _constants(self) -> FloatArray:
+        """Physical constants at the digester's temperature (van 't Hoff)."""
+        digester = self.digester
+        warming = 1.0 / BASE_TEMPERATURE - 1.0 / digester.T_ad
+
+        def at_temperature(base: float, enthalpy: float) -> float:
+            return base * math.exp(enthalpy / (100.0 * GAS_CONSTANT) * warming)
+
+        values = {
+            **self.fixed,
+            "V_liq": digester.V_liq,
+            "V_gas": digester.V_gas,
+            "RT": GAS_CONSTANT * digester.T_op,
+            "p_h2o": 0.0313 * math.exp(5290.0 * warming),
+            "K_w": at_temperature(1e-14, 55900.0),
+            "K_a_co2": at_temperature(10**-6.35, 7646.0),
+            "K_a_IN": at_temperature(10**-9.25, 51965.0),
+            "K_H_co2": at_temperature(0.035, -19410.0),
+            "K_H_ch4": at_temperature(0.0014, -14240.0),
+            "K_H_h2": at_temperature(7.8e-4, -4180.0),
+            "normalised": float(self.normalised),
+        }
+        return np.array([values[name] for name in CONSTANTS])
+
+    def _completed_days(self) -> Any:
+        """Which day each feed interval completes, −1 for none."""
+        ends, day = self.digester.feed["time"], np.full(len(self.digester.feed["time"]), -1)
+        next_day = int(self.digester.initial["time"]) + 1
+        for n, end in enumerate(ends):
+            if int(end) >= next_day:
+                day[n] = int(end) - int(self.digester.initial["time"]) - 1
+                next_day = int(end) + 1
+        return day
+
+    def _solids(self) -> FloatArray:
+        """Weights that make volatile solids of the states, and each day's solids in the feed."""
+        feed, states, completes = self.digester.feed, self._module.STATES, self._completed_days()
+        table = np.zeros((len(self.digester.days), len(states) + 1))
+        table[:, :-1] = [1.0 / COD_OF_SOLIDS[n] if n in COD_OF_SOLIDS else 0.0 for n in states]
+        fed = np.sum([feed[name] / cod for name, cod in COD_OF_SOLIDS.items()], axis=0)
+        volume = feed["Q"] * np.diff(
+            np.concatenate([[self.digester.initial["time"]], feed["time"]])
+        )
+        first = 0
+        for n in map(int, np.flatnonzero(completes >= 0)):
+            rows = slice(first, n + 1)
+            total = volume[rows].sum()
+            # Nothing fed on a day says nothing about what may leave.
+            table[completes[n], -1] = (volume[rows] @ fed[rows]) / total if total > 0.0 else np.inf
+            first = n + 1
+        return table
+
+
+def _checked(x: FloatArray) -> FloatArray:
+    values = np.asarray(x, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] != len(model.CALIBRATED):
+        raise ValueError(
+            f"x must have a row of 30 parameters a simulation, not shape {values.shape}"
+        )
+    if not (values > 0.0).all():
+        raise ValueError("every parameter of ADM1 must be positive")
+    return values
+
+
+def kinetics_of(x: FloatArray) -> FloatArray:
+    """The kernel's parameters: the pH limits become K_pH = 10^−(middle) and n = 3/(UL − LL)."""
+    values = dict(zip(model.CALIBRATED, x.T, strict=True))
+    for group in ("aa", "ac", "h2"):
+        width = values[f"pH_UL:LL_{group}"]
+        values[f"K_pH_{group}"] = 10.0 ** -(values[f"pH_LL_{group}"] + 0.5 * width)
+        values[f"n_{group}"] = 3.0 / width
+    return np.column_stack([values[name] for name in KINETICS])

@@ -1,0 +1,144 @@
+"""The definition of ADM1 and the compiler behind it."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from numerics import derivative
+from supac.arrays import FloatArray
+from supac.simulators.adm1 import compiler, model
+from supac.simulators.adm1.compiler import Equations, factorise, states_of, stoichiometry
+from supac.simulators.adm1.expressions import Graph, constant, parse
+from supac.simulators.adm1.problem import BLOCKS, PRIOR
+
+SHARED = Path(__file__).parents[3] / "shared" / "reference"
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the reference data are not here")
+FIXED = pytest.mark.parametrize("fixed", [model.BSM2, model.PAPER], ids=["bsm2", "paper"])
+
+
+def numeric(graph: Graph, results: dict[str, object], values: dict[str, float]) -> dict[str, float]:
+    """The results' values, through the code that the graph writes."""
+    scope = {"math": math, **values}
+    exec("\n".join(graph.code(results, {})), scope)  # type: ignore[arg-type]
+    return {name: float(scope[name]) for name in results}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "a * b - c / (a + 2)",
+        "monod(a, b) * inhibited(c, a)",
+        "hill(a, b, c)",
+        "positive(a - b) * c + positive(b - a) * a",
+        "-(a - b) * (c - 0.5) / b / a",
+    ],
+)
+def test_derivatives_are_exact(formula: str) -> None:
+    graph = Graph()
+    names = {name: graph.symbol(name) for name in "abc"}
+    node = parse(formula, names, graph)
+    at = np.array([1.3, 0.7, 2.1])
+
+    def value(x: FloatArray) -> float:
+        return numeric(graph, {"y": node}, dict(zip("abc", x, strict=True)))["y"]
+
+    slopes = {f"d{name}": graph.derivative(node, names[name]) for name in "abc"}
+    found = numeric(graph, slopes, dict(zip("abc", at, strict=True)))  # type: ignore[arg-type]
+    np.testing.assert_allclose(list(found.values()), derivative(value, at), rtol=1e-8, atol=1e-10)
+
+
+def test_formulas_of_numbers_fold() -> None:
+    assert constant("(1 - a) * b / 2 - -1", {"a": 0.25, "b": 4.0}) == pytest.approx(2.5)
+    with pytest.raises(ValueError, match="cannot read"):
+        constant("a ** 2", {"a": 1.0})
+
+
+@FIXED
+@pytest.mark.parametrize("process", model.PROCESSES, ids=lambda p: p.name)
+def test_every_process_conserves_cod_carbon_and_nitrogen(
+    process: model.Process, fixed: dict[str, float]
+) -> None:
+    row = {name: constant(text, fixed) for name, text in stoichiometry()[process.name].items()}
+    cod = sum(made for name, made in row.items() if name not in ("S_IC", "S_IN"))
+    carbon = sum(made * fixed[model.CARBON[n]] for n, made in row.items() if n in model.CARBON)
+    nitrogen = sum(
+        made * fixed[model.NITROGEN[n]] for n, made in row.items() if n in model.NITROGEN
+    )
+    assert cod == pytest.approx(0.0, abs=1e-12)
+    assert carbon + row.get("S_IC", 0.0) == pytest.approx(0.0, abs=1e-15)
+    assert nitrogen + row.get("S_IN", 0.0) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_the_model_has_its_published_size() -> None:
+    assert len(model.PROCESSES) == 19
+    ions = 6  # va⁻, bu⁻, pro⁻, ac⁻, HCO3⁻, NH3, in equilibrium with S_H
+    assert len(model.LIQUID) + len(model.GAS) + ions == 35
+    assert len(model.CALIBRATED) == 30
+
+
+@pytest.mark.parametrize("variant", ["dae", "split"])
+def test_factors_solve_the_matrix_of_a_step(variant: str) -> None:
+    """L·U = diag(g, 0) − J."""
+    differential, algebraic = states_of(variant, {})
+    states = differential + algebraic
+    held = () if variant == "dae" else compiler.HELD
+    equations = Equations([*states, *held], {})
+    factors = factorise(equations, differential, algebraic)
+    graph, rng = equations.graph, np.random.default_rng(0)
+    slopes = {(row, column): equations.slope(row, column) for row in states for column in states}
+    needed = graph.needed([*factors.all().values(), *slopes.values()])
+    symbols = [node for node in needed if graph.operation(node) == "symbol"]
+    values = {graph.text(n): float(rng.uniform(0.5, 1.5)) for n in symbols} | {"g": 30.0}
+    names = {f"x{k}": node for k, node in enumerate(factors.all().values())}
+    found = dict(zip(factors.all(), numeric(graph, names, values).values(), strict=True))  # type: ignore[arg-type]
+    order = {name: k for k, name in enumerate(factors.order)}
+    lower, upper = np.eye(len(states)), np.zeros((len(states), len(states)))
+    for (row, column), value in found.items():
+        i, j = order[row], order[column]
+        if i == j:
+            upper[i, i] = 1.0 / value
+        elif i > j:
+            lower[i, j] = value
+        else:
+            upper[i, j] = value
+    for row in states:
+        for column in states:
+            slope = numeric(graph, {"s": slopes[row, column]}, values)["s"]
+            expected = (30.0 if row == column and row in differential else 0.0) - slope
+            product = float(lower[order[row]] @ upper[:, order[column]])
+            assert product == pytest.approx(expected, rel=1e-9, abs=1e-9), (row, column)
+
+
+def test_the_factors_are_sparse() -> None:
+    """A dense factorisation of 26 states has 676 entries; the chain of reactions needs few."""
+    equations = Equations([*states_of("split", {})[0], *compiler.HELD], {})
+    assert len(factorise(equations, *states_of("split", {})).all()) < 120
+
+
+@needs_shared
+def test_prior_is_that_of_the_paper() -> None:
+    with (SHARED / "adm1_lf" / "prior.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(row["name"] for row in rows) == model.CALIBRATED
+    for row in rows:
+        assert PRIOR[row["name"]] == (float(row["median"]), float(row["log_sd"]))
+        assert row["name"] in BLOCKS[int(row["block"]) - 1]
+
+
+@needs_shared
+def test_parameters_are_those_published_and_those_of_the_papers_code() -> None:
+    with (SHARED / "adm1_steady_state" / "parameters.csv").open() as file:
+        rows = {row["name"]: row for row in csv.DictReader(file)}
+    names = {"p_atm": "P_atm", "k_L_a": "kLa", "k_p": "k_P"}
+    for column, table in (("bsm2", model.BSM2), ("paper_reference_code", model.PAPER)):
+        for name, value in table.items():
+            if name.startswith("K_a"):
+                published = 10.0 ** -float(rows[f"p{name}_base"][column])
+                assert value == pytest.approx(published, rel=1e-8)
+            else:
+                assert value == pytest.approx(float(rows[names.get(name, name)][column])), name
