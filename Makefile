@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench bench-adm1 clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
@@ -19,6 +19,9 @@ lint: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/overhead.py $(ARGS)
+
+bench-adm1: .venv/ready
+	$(BIN)/python benchmarks/adm1.py $(ARGS)
 
 # The environment is rebuilt when what it is made from changes.
 .venv/ready: pyproject.toml constraints.txt

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,35 +17,59 @@ from supac.plots import drawing_is_possible
 @pytest.mark.skipif(not drawing_is_possible(), reason="plots are an extra")
 def test_demo_prints_and_writes_what_happened(tmp_path: Path) -> None:
     out = tmp_path / "a" / "demo"
-    result = CliRunner().invoke(app, ["demo", "--out", str(out), "--budget", "180"])
+    result = CliRunner().invoke(app, ["demo", "synthetic", "--out", str(out), "--budget", "180"])
     assert result.exit_code == 0, result.output
     assert "What happened" in result.output
     assert "fresh draws" in result.output
-    assert (out / "run.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "posterior.png").read_bytes().startswith(b"\x89PNG")
     with (out / "history.csv").open() as file:
         assert [row["queries"] for row in csv.DictReader(file)] == ["100", "140", "180"]
     with (out / "evaluations.csv").open() as file:
         assert sum(1 for _ in csv.reader(file)) == 181
 
 
-def test_demo_without_matplotlib_keeps_the_tables(tmp_path: Path) -> None:
+@pytest.mark.skipif(not drawing_is_possible(), reason="plots are an extra")
+def test_demo_calibrates_the_digester(tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
+    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--budget", "192"])
+    assert result.exit_code == 0, result.output
+    assert re.search(r"k_m_ac\s+1/d\s+\d", result.output)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["evaluations.csv", "fit.png", "history.csv", "posterior.png"]
+    with (tmp_path / "evaluations.csv").open() as file:
+        row = next(csv.DictReader(file))
+    assert 1.0 < float(row["k_m_ac"]) < 50.0  # in its own unit
+
+
+def test_demo_without_extras_keeps_the_tables(tmp_path: Path) -> None:
     code = (
         "import sys, importlib.util as util; find = util.find_spec; "
         "util.find_spec = lambda name, *a: None if name == 'matplotlib' else find(name, *a); "
-        f"sys.argv = ['supac', 'demo', '--budget', '100', '--out', {str(tmp_path)!r}]; "
+        "sys.modules['numba'] = None; "
+        f"sys.argv = ['supac', 'demo', PROBLEM, '--budget', '200', '--out', {str(tmp_path)!r}]; "
         "from supac.cli import app; app()"
     )
-    outcome = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    plain, missing = (
+        subprocess.run(
+            [sys.executable, "-c", code.replace("PROBLEM", repr(problem))],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for problem in ("synthetic", "adm1")
     )
-    assert "no picture: it needs matplotlib, pip install 'supac[plot]'" in outcome.stdout
+    assert "no pictures: they need matplotlib, pip install 'supac[plot]'" in plain.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["evaluations.csv", "history.csv"]
+    assert missing.returncode == 1
+    assert "pip install 'supac[adm1]'" in missing.stdout
+    assert "Traceback" not in missing.stderr
 
 
 def test_demo_says_where_it_cannot_write(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
-    result = CliRunner().invoke(app, ["demo", "--budget", "100", "--out", str(blocked / "demo")])
+    arguments = ["demo", "synthetic", "--budget", "100", "--out", str(blocked / "demo")]
+    result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
     assert "cannot write to" in result.output
 
@@ -53,6 +78,7 @@ def test_help_version_and_bad_options() -> None:
     runner = CliRunner()
     assert "demo" in runner.invoke(app, ["--help"]).output
     assert runner.invoke(app, ["--version"]).output.strip() == supac.__version__
-    refused = runner.invoke(app, ["demo", "--budget", "5"])
-    assert refused.exit_code == 2
-    assert "greater than or equal to 100" in refused.output
+    small = runner.invoke(app, ["demo", "synthetic", "--budget", "5"])
+    assert small.exit_code == 1
+    assert "budget = 5 is smaller than the first batch" in small.output
+    assert runner.invoke(app, ["demo", "--budget", "0"]).exit_code == 2

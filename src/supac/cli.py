@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
-from rich.console import Console
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 import supac
-from supac.demo import Demo, run_demo, write_report
+from supac.demo import Outcome, digester_job, run, synthetic_job, write_report
 from supac.plots import drawing_is_possible
 
 app = typer.Typer(
@@ -36,22 +39,38 @@ def main(
     """Calibrate expensive simulators with PAC-Bayes guarantees."""
 
 
+class DemoProblem(StrEnum):
+    """What the demo calibrates."""
+
+    ADM1 = "adm1"
+    SYNTHETIC = "synthetic"
+
+
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture and the tables.")] = Path(
-        "demo"
-    ),
+    problem: Annotated[
+        DemoProblem, typer.Argument(help="adm1 needs the extra `adm1`; pictures need `plot`.")
+    ] = DemoProblem.ADM1,
+    out: Annotated[Path, typer.Option(help="Folder for the pictures and tables.")] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same result.")] = 0,
-    budget: Annotated[int, typer.Option(min=100, help="Risk queries.")] = 500,
+    budget: Annotated[int | None, typer.Option(min=1, help="Risk queries.")] = None,
 ) -> None:
-    """Minimise Catoni's objective on one of the paper's 8-dimensional synthetic risks."""
-    console.print("[bold]SuPAC-CE on a synthetic risk[/]")
+    """Calibrate the embedded digester (ADM1), or one of the paper's synthetic risks."""
+    job = digester_job() if problem is DemoProblem.ADM1 else synthetic_job()
+    console.print(f"[bold]{job.title}[/]")
     console.print(
-        "Minimise π[R] + 0.1·KL(π, prior): 8 parameters, full covariance, prior N(0, I)\n"
+        f"Minimise π\\[R] + {job.bound.temperature}·KL(π, prior) with the paper's SuPAC-CE\n"
     )
-    outcome = run_demo(budget, seed)
+    try:
+        outcome = run(job, budget, seed)
+    except (ImportError, ValueError) as error:
+        console.print(str(error), style="red", markup=False, highlight=False)
+        raise typer.Exit(1) from error
     console.print(_iterations(outcome))
+    console.print(_parameters(outcome))
     console.print(_summary(outcome))
+    for note in outcome.result.notes:
+        console.print(f"note: {note}")
     console.print(f"\n{outcome.result.stop_reason.sentence}")
     try:
         written = write_report(outcome, out)
@@ -61,10 +80,10 @@ def demo(
     for path in written:
         console.print(f"wrote {path}")
     if not drawing_is_possible():
-        console.print("no picture: it needs matplotlib, pip install 'supac\\[plot]'")
+        console.print("no pictures: they need matplotlib, pip install 'supac\\[plot]'")
 
 
-def _iterations(outcome: Demo) -> Table:
+def _iterations(outcome: Outcome) -> Table:
     """One row an iteration."""
     history = outcome.result.history
     table = Table(title="What happened", title_justify="left")
@@ -77,15 +96,34 @@ def _iterations(outcome: Demo) -> Table:
     return table
 
 
-def _summary(outcome: Demo) -> Table:
+def _parameters(outcome: Outcome) -> Table:
+    """Median and 90 % of each parameter, before and after, in its unit."""
+    parameters = outcome.job.parameters
+    draws = {
+        "prior": parameters.sample(parameters.prior, 2_000, 0),
+        "posterior": outcome.result.sample(2_000, 0),
+    }
+    title = "What was learnt: median, 5 % to 95 %"
+    table = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
+    )
+    for heading in ("parameter", "unit", *draws, "truth"):
+        side: JustifyMethod = "left" if heading in ("parameter", "unit") else "right"
+        table.add_column(heading, justify=side, no_wrap=True)
+    quantiles = [np.quantile(x, [0.5, 0.05, 0.95], axis=0).T for x in draws.values()]
+    for i, (name, unit) in enumerate(zip(parameters.names, parameters.units, strict=True)):
+        cells = ("{:.2g} {:.2g}–{:.2g}".format(*part[i]) for part in quantiles)
+        table.add_row(name, unit, *cells, f"{outcome.job.truth[i]:.2g}")
+    return table
+
+
+def _summary(outcome: Outcome) -> Table:
     """Where it began, where it ended, and how sure that is."""
     table = Table(title="Result", title_justify="left")
     for heading in ("", "objective", "mean risk", "KL to prior"):
         table.add_column(heading, justify="right" if heading else "left")
-    result = outcome.result
-    table.add_row(
-        "prior, fresh draws", f"{outcome.prior_risk:.4f}", f"{outcome.prior_risk:.4f}", "0"
-    )
+    result, risk = outcome.result, f"{outcome.prior_risk:.4f}"
+    table.add_row("prior, fresh draws", risk, risk, "0")
     table.add_row(
         "posterior, from its own runs",
         f"{result.objective:.4f}",

@@ -1,27 +1,72 @@
-"""The main job on embedded data: SuPAC-CE on one of the paper's synthetic risks."""
+"""The main job on embedded data: calibrate the digester, or one of the synthetic risks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from supac.bounds import Catoni
-from supac.families import gaussian
+from supac.marginals import Normal
 from supac.minimize import Result, minimize
-from supac.plots import drawing_is_possible, save_run
-from supac.simulators.synthetic import SyntheticRisk, example
+from supac.parameters import Parameters
+from supac.plots import drawing_is_possible, save_fit, save_posterior
+from supac.simulators import adm1, synthetic
 from supac.supac import SuPAC
 
-TEMPERATURE = 0.1
+Risk = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Demo:
+class Job:
+    """What a demo runs: a problem, a bound, the paper's settings for it, and what is true."""
+
+    title: str
+    risk: Risk
+    parameters: Parameters
+    bound: Catoni
+    algorithm: SuPAC
+    budget: int
+    truth: np.ndarray
+    digester: adm1.Problem | None = None
+
+
+def digester_job() -> Job:
+    """The paper's main experiment on the embedded digester."""
+    problem = adm1.example()
+    return Job(
+        title="ADM1, an anaerobic digester: 30 parameters in 13 blocks, 196 days of synthetic data",
+        risk=problem.risk,
+        parameters=problem.parameters,
+        bound=Catoni(temperature=0.002, ceiling=3.0),
+        algorithm=SuPAC.paper(),
+        budget=480,
+        truth=np.array(list(adm1.generate.true_parameters().values())),
+        digester=problem,
+    )
+
+
+def synthetic_job() -> Job:
+    """One of the paper's 8-dimensional risks."""
+    risk = synthetic.example()
+    return Job(
+        title="A synthetic risk of the paper: 8 parameters, full covariance",
+        risk=risk,
+        parameters=Parameters({f"x{i}": Normal(0.0, 1.0) for i in range(8)}),
+        bound=Catoni(temperature=0.1),
+        algorithm=SuPAC.paper(first=100, batch=40, alpha_max=0.7, kl_max=0.5),
+        budget=500,
+        truth=risk.minimum,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
     """A run, and a check of it with draws that the run has never seen."""
 
-    risk: SyntheticRisk
+    job: Job
     result: Result
     prior_risk: float
     checked_risk: float
@@ -31,51 +76,68 @@ class Demo:
     @property
     def checked_objective(self) -> float:
         """The objective of the posterior, from fresh draws."""
-        return Catoni(TEMPERATURE)(self.checked_risk, self.result.kl)
+        return self.job.bound(self.checked_risk, self.result.kl)
 
 
-def run_demo(budget: int, seed: int, checks: int = 100_000) -> Demo:
+def run(job: Job, budget: int | None, seed: int, checks: int = 1_000) -> Outcome:
     """Minimise, then check."""
-    risk = example(seed)
-    prior = gaussian(np.zeros(8), np.eye(8))
     result = minimize(
-        risk,
-        prior,
-        Catoni(TEMPERATURE),
-        budget=budget,
-        algorithm=SuPAC.paper(first=100, batch=40, alpha_max=0.7, kl_max=0.5),
+        job.risk,
+        job.parameters,
+        job.bound,
+        budget=budget or job.budget,
+        algorithm=job.algorithm,
         vectorized=True,
         seed=seed,
     )
     rng = np.random.default_rng([seed, 1])
-    fresh = risk(result.posterior.sample(checks, rng))
-    return Demo(
-        risk=risk,
+    fresh = job.risk(result.sample(checks, rng))
+    return Outcome(
+        job=job,
         result=result,
-        prior_risk=float(risk(prior.sample(checks, rng)).mean()),
+        prior_risk=float(job.risk(job.parameters.sample(job.parameters.prior, checks, rng)).mean()),
         checked_risk=float(fresh.mean()),
         checked_error=float(fresh.std() / np.sqrt(checks)),
         checks=checks,
     )
 
 
-def write_report(demo: Demo, folder: Path) -> list[Path]:
-    """Two tables, the iterations and every evaluation made; and a picture, given matplotlib."""
+def write_report(outcome: Outcome, folder: Path) -> list[Path]:
+    """Two tables, the iterations and every evaluation made; and pictures, given matplotlib."""
     folder.mkdir(parents=True, exist_ok=True)
-    history, runs, picture = folder / "history.csv", folder / "evaluations.csv", folder / "run.png"
-    result = demo.result
-    _write_csv(history, list(result.history), np.column_stack(list(result.history.values())))
-    evaluations = result.evaluations
-    names = ["iteration", *(f"x{i}" for i in range(evaluations.x.shape[1])), "risk"]
-    _write_csv(
-        runs, names, np.column_stack([evaluations.iteration, evaluations.x, evaluations.risk])
-    )
-    if not drawing_is_possible():
-        return [history, runs]
-    save_run(picture, result, result.evaluations.proposals[0], truth=demo.risk.minimum)
-    return [history, runs, picture]
+    job, result = outcome.job, outcome.result
+    written = [folder / "history.csv", folder / "evaluations.csv"]
+    _write_csv(written[0], list(result.history), np.column_stack(list(result.history.values())))
+    runs = np.column_stack([result.evaluations.iteration, result.x, result.evaluations.risk])
+    _write_csv(written[1], ["iteration", *job.parameters.names, "risk"], runs)
+    if drawing_is_possible():
+        written.append(folder / "posterior.png")
+        save_posterior(written[-1], result, job.truth)
+        if job.digester is not None:
+            written.append(folder / "fit.png")
+            save_fit(written[-1], *_predictions(job.digester, outcome))
+    return written
 
 
-def _write_csv(path: Path, names: list[str], rows: np.ndarray[tuple[int, int]]) -> None:
+def _predictions(
+    problem: adm1.Problem, outcome: Outcome
+) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, dict[str, np.ndarray]]]:
+    """Days, observations, and outputs under draws of prior and posterior."""
+    result, days = outcome.result, problem.digester.days
+    titles = [f"{name}, {unit}" for name, unit in adm1.OUTPUT_UNITS.items()]
+    draws = {
+        "prior": problem.parameters.sample(problem.prior, 100, 2),
+        "posterior": result.sample(100, 3),
+    }
+    outputs = {name: problem.simulator.outputs(x) for name, x in draws.items()}
+    by_output = {
+        title: {name: values[:, :, k] for name, values in outputs.items()}
+        for k, title in enumerate(titles)
+    }
+    observed = dict(zip(titles, problem.digester.observed.T, strict=True))
+    return days, observed, by_output
+
+
+def _write_csv(path: Path, names: list[str], rows: np.ndarray) -> None:
     # %.17g gives every float back exactly, and whole numbers without a point.
     np.savetxt(path, rows, fmt="%.17g", delimiter=",", header=",".join(names), comments="")

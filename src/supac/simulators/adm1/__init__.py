@@ -1,6 +1,13 @@
 """Anaerobic Digestion Model No. 1, fast enough to be called a million times."""
 
-from supac.simulators.adm1.digester import OUTPUTS, Digester, DigesterError, UnitsWarning
+from supac.simulators.adm1 import generate
+from supac.simulators.adm1.digester import (
+    OUTPUT_UNITS,
+    OUTPUTS,
+    Digester,
+    DigesterError,
+    UnitsWarning,
+)
 from supac.simulators.adm1.model import BSM2, BSM2_KINETICS, CALIBRATED, PAPER, PAPER_KINETICS
 from supac.simulators.adm1.problem import Problem, example, load
 from supac.simulators.adm1.simulator import Simulator
@@ -10,6 +17,7 @@ __all__ = [
     "BSM2_KINETICS",
     "CALIBRATED",
     "OUTPUTS",
+    "OUTPUT_UNITS",
     "PAPER",
     "PAPER_KINETICS",
     "Digester",
@@ -18,5 +26,6 @@ __all__ = [
     "Simulator",
     "UnitsWarning",
     "example",
+    "generate",
     "load",
 ]

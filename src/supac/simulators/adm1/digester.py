@@ -18,6 +18,9 @@ FloatArray = npt.NDArray[np.float64]
 Table = dict[str, FloatArray]
 
 OUTPUTS = ("S_va", "S_bu", "S_pro", "S_ac", "S_IN", "q_gas", "q_ch4", "p_ch4", "p_co2")
+OUTPUT_UNITS = dict(
+    zip(OUTPUTS, 4 * ["kg COD/m³"] + ["kmol/m³", "m³/d", "m³/d", "bar", "bar"], strict=True)
+)
 FEED_COLUMNS = ("time", *model.LIQUID, "Q")
 INITIAL_FIELDS = ("time", *model.LIQUID, "pH", *model.GAS)
 
@@ -147,7 +150,7 @@ def _check_feed(feed: Table, start: float) -> None:
     if (steps > 1.0 + 1e-9).any():
         row = int(np.argmax(steps > 1.0 + 1e-9))
         raise DigesterError(
-            f"feed: a gap of {steps[row]:.3g} days ends at day {time[row]:g}; outputs are daily, so "
+            f"feed: a gap of {steps[row]:.3g} days ends at day {time[row]:g}; outputs are daily: "
             "give at least one row a day (Q = 0 where nothing was fed)"
         )
 
