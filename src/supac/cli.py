@@ -56,12 +56,11 @@ def demo(
     budget: Annotated[int | None, typer.Option(min=1, help="Risk queries.")] = None,
 ) -> None:
     """Calibrate the embedded digester (ADM1), or one of the paper's synthetic risks."""
-    job = digester_job() if problem is DemoProblem.ADM1 else synthetic_job()
-    console.print(f"[bold]{job.title}[/]")
-    console.print(
-        f"Minimise π\\[R] + {job.bound.temperature}·KL(π, prior) with the paper's SuPAC-CE\n"
-    )
     try:
+        job = digester_job() if problem is DemoProblem.ADM1 else synthetic_job()
+        console.print(f"[bold]{job.title}[/]")
+        price = job.bound.temperature
+        console.print(f"Minimise π\\[R] + {price}·KL(π, prior) with the paper's SuPAC-CE\n")
         outcome = run(job, budget, seed)
     except (ImportError, ValueError) as error:
         console.print(str(error), style="red", markup=False, highlight=False)

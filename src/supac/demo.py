@@ -36,8 +36,9 @@ class Job:
 def digester_job() -> Job:
     """The paper's main experiment on the embedded digester."""
     problem = adm1.example()
+    problem.simulator.load()
     return Job(
-        title="ADM1, an anaerobic digester: 30 parameters in 13 blocks, 196 days of synthetic data",
+        title="ADM1, an anaerobic digester: 30 parameters, 13 blocks, 196 days of data",
         risk=problem.risk,
         parameters=problem.parameters,
         bound=Catoni(temperature=0.002, ceiling=3.0),

@@ -69,6 +69,10 @@ class Simulator:
         states |= {name: traces[:, :, k] for k, name in enumerate(self._module.STATES)}
         return {**states, "pH": -np.log10(states["S_H"])}
 
+    def load(self) -> None:
+        """Load the model now rather than at the first run; ImportError where Numba is missing."""
+        assert self._module
+
     @cached_property
     def _module(self) -> Any:
         return kernel.load(self.variant, self.watch)
