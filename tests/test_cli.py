@@ -21,6 +21,7 @@ def test_demo_prints_and_writes_what_happened(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "What happened" in result.output
     assert "fresh draws" in result.output
+    out = out / "synthetic"
     assert (out / "posterior.png").read_bytes().startswith(b"\x89PNG")
     with (out / "history.csv").open() as file:
         assert [row["queries"] for row in csv.DictReader(file)] == ["100", "140", "180"]
@@ -34,9 +35,9 @@ def test_demo_calibrates_the_digester(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--budget", "192"])
     assert result.exit_code == 0, result.output
     assert re.search(r"k_m_ac\s+1/d\s+\d", result.output)
-    names = sorted(path.name for path in tmp_path.iterdir())
+    names = sorted(path.name for path in (tmp_path / "adm1").iterdir())
     assert names == ["evaluations.csv", "fit.png", "history.csv", "posterior.png"]
-    with (tmp_path / "evaluations.csv").open() as file:
+    with (tmp_path / "adm1" / "evaluations.csv").open() as file:
         row = next(csv.DictReader(file))
     assert 1.0 < float(row["k_m_ac"]) < 50.0  # in its own unit
 
@@ -59,7 +60,8 @@ def test_demo_without_extras_keeps_the_tables(tmp_path: Path) -> None:
         for problem in ("synthetic", "adm1")
     )
     assert "no pictures: they need matplotlib, pip install 'supac[plot]'" in plain.stdout
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["evaluations.csv", "history.csv"]
+    names = sorted(path.name for path in (tmp_path / "synthetic").iterdir())
+    assert names == ["evaluations.csv", "history.csv"]
     assert missing.returncode == 1
     assert "pip install 'supac[adm1]'" in missing.stdout
     assert "Traceback" not in missing.stderr

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
@@ -67,12 +66,13 @@ def demo(
         raise typer.Exit(1) from error
     console.print(_iterations(outcome))
     console.print(_parameters(outcome))
+    console.print("The posterior minimises the objective; its ranges are no credible intervals.\n")
     console.print(_summary(outcome))
     for note in outcome.result.notes:
         console.print(f"note: {note}")
     console.print(f"\n{outcome.result.stop_reason.sentence}")
     try:
-        written = write_report(outcome, out)
+        written = write_report(outcome, out / problem.value)
     except OSError as error:
         console.print(f"[red]cannot write to {out}[/]: {error.strerror}; choose another --out")
         raise typer.Exit(1) from error
@@ -103,9 +103,7 @@ def _parameters(outcome: Outcome) -> Table:
         "posterior": outcome.result.sample(2_000, 0),
     }
     title = "What was learnt: median, 5 % to 95 %"
-    table = Table(
-        title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
-    )
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     for heading in ("parameter", "unit", *draws, "truth"):
         side: JustifyMethod = "left" if heading in ("parameter", "unit") else "right"
         table.add_column(heading, justify=side, no_wrap=True)

@@ -14,6 +14,7 @@ from supac.minimize import Result, minimize
 from supac.parameters import Parameters
 from supac.plots import drawing_is_possible, save_fit, save_posterior
 from supac.simulators import adm1, synthetic
+from supac.simulators.adm1.generate import true_parameters
 from supac.supac import SuPAC
 
 Risk = Callable[[np.ndarray], np.ndarray]
@@ -44,7 +45,7 @@ def digester_job() -> Job:
         bound=Catoni(temperature=0.002, ceiling=3.0),
         algorithm=SuPAC.paper(),
         budget=480,
-        truth=np.array(list(adm1.generate.true_parameters().values())),
+        truth=np.array(list(true_parameters().values())),
         digester=problem,
     )
 

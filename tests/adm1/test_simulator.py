@@ -8,7 +8,9 @@ import os
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,6 +140,19 @@ def test_mass_is_conserved_over_a_dynamic_run() -> None:
         assert np.abs(error - error[0]).max() < 1e-9 * came[-1], element
 
 
+@pytest.mark.parametrize("variant", ["dae", "split"])
+def test_trajectories_hold_all_35_states_in_electric_balance(variant: Any) -> None:
+    states = adm1.Simulator(adm1.example().digester, variant).trajectories(TRUTH)
+    ions = [f"S_{acid}_ion" for acid in ("va", "bu", "pro", "ac", "hco3")] + ["S_nh3"]
+    assert len(set(model.LIQUID) | set(model.GAS) | set(ions)) == 35
+    assert set(states) > set(model.LIQUID) | set(model.GAS) | set(ions) | {"pH", "q_gas"}
+    weights = {"S_va_ion": 208.0, "S_bu_ion": 160.0, "S_pro_ion": 112.0, "S_ac_ion": 64.0}
+    charge = states["S_cation"] + states["S_IN"] - states["S_nh3"] + states["S_H"]
+    charge = charge - states["S_anion"] - states["S_hco3_ion"] - 2.08e-14 / states["S_H"]
+    charge = charge - np.sum([states[ion] / weight for ion, weight in weights.items()], axis=0)
+    assert np.abs(charge).max() < 1e-6  # of 0.1 kmol/m³; K_w is rounded here
+
+
 def test_a_row_does_not_depend_on_its_batch() -> None:
     problem = adm1.example()
     x = problem.parameters.sample(problem.prior, 37, 0)
@@ -260,8 +275,19 @@ class TestExample:
     def test_bad_parameters_are_refused(self) -> None:
         with pytest.raises(ValueError, match="a row of 30 parameters"):
             adm1.example().risk(np.ones((2, 29)))
-        with pytest.raises(ValueError, match="must be positive"):
+        with pytest.raises(ValueError, match=r"must be positive, but k_dis = -1\.0 in row 0"):
             adm1.example().risk(-np.ones((2, 30)))
+        for fixed, message in (
+            (adm1.BSM2 | {"k_La": 1.0}, r"unknown \['k_La'\]"),
+            (adm1.BSM2 | {"k_m_ac": 8.0}, "k_m_ac, which are calibrated"),
+            ({"Y_su": 0.1}, "missing"),
+            (adm1.BSM2 | {"Y_su": -0.1}, "must be positive, but not so: Y_su"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                adm1.Simulator(adm1.example().digester, fixed=fixed)
+        with pytest.raises(ValueError, match="threads must be a whole number"):
+            adm1.example(threads=0)
+        assert len(repr(adm1.example())) < 100
         with pytest.raises(ValueError, match='variant must be "dae" or "split"'):
             adm1.example(variant="DAE")  # type: ignore[arg-type]
 
@@ -287,10 +313,22 @@ class TestDigester:
             ("train_data/feed.csv", ("Q", None), "lacks Q"),
             ("train_data/feed.csv", ("X_ch", "-1"), "X_ch is negative in row 3"),
             ("train_data/feed.csv", ("X_ch", ""), "X_ch is missing in row 3"),
-            ("train_data/feed.csv", ("X_ch", "much"), "could not convert string to float: 'much'"),
+            ("train_data/feed.csv", ("X_ch", "much"), "X_ch in row 3 is no number: 'much'"),
+            (
+                "train_data/init_state.json",
+                {"S_ac": -1.0},
+                "S_ac = -1.0 must be a number, 0 or more",
+            ),
+            ("train_data/init_state.json", {"pH": 14.5}, "pH = 14.5 is above 14"),
+            ("train_data/init_state.json", {"time": -5.0}, "must be a number, 0 or more"),
+            ("train_data/init_state.json", {"S_ac": "0,07"}, "S_ac is no number: '0,07'"),
+            ("train_data/obs.csv", ("time", "3.5"), "time 3.5 is no whole day"),
+            ("train_data/obs.csv", ("time", "2"), "a day occurs twice"),
+            ("train_data/obs.csv", ("S_va", "0"), "S_va is not positive in row 3"),
+            ("train_data/obs.csv", ("time", None), "lacks time"),
+            ("train_data/feed.csv", ("Q", "1,5"), "row 3 has 29 cells, the header 28"),
             ("train_data/feed.csv", ("time", "gap"), "a gap of 2.25 days ends at day 2.5"),
             ("train_data/feed.csv", ("time", "0.25"), "time does not increase at row 3"),
-            ("train_data/obs.csv", ("q_gas", None), "lacks q_gas"),
             ("train_data/obs.csv", None, "obs.csv is missing"),
         ],
     )
@@ -314,12 +352,35 @@ class TestDigester:
                 rows = [{k: v for k, v in row.items() if k != name} for row in rows]
             else:
                 rows[2][name] = value
-            with path.open("w", newline="") as target:
-                writer = csv.DictWriter(target, list(rows[0]))
-                writer.writeheader()
-                writer.writerows(rows)
+            lines = [",".join(row) for row in (rows[0], *(row.values() for row in rows))]
+            path.write_text("\n".join(lines) + "\n")
         with pytest.raises(adm1.DigesterError, match=message):
             adm1.Digester.read(tmp_path)
+
+    def test_outputs_that_were_never_measured_need_no_column(self, tmp_path: Path) -> None:
+        adm1.example().digester.write(tmp_path)
+        path = tmp_path / "train_data" / "obs.csv"
+        rows = [{"time": row["time"], "q_gas": row["q_gas"]} for row in read(path)]
+        text = "\ufefftime, q_gas\n" + "".join(f"{r['time']},{r['q_gas']}\n" for r in rows)
+        path.write_text(text, encoding="utf-8")
+        problem = adm1.load(tmp_path)
+        assert np.isnan(problem.digester.observed).all(axis=0).tolist() == [
+            name != "q_gas" for name in adm1.OUTPUTS
+        ]
+        assert 0.0 < problem.risk(TRUTH)[0] < 0.1
+
+    def test_observations_beyond_the_feed_are_ignored_aloud(self) -> None:
+        digester = adm1.example().digester
+        short = {name: column[:121] for name, column in digester.feed.items()}
+        with pytest.warns(UserWarning, match="166 days of observations lie outside"):
+            cut = replace(digester, feed=short)
+        assert cut.observed.shape == (30, 9)
+
+    def test_nothing_observed_is_refused(self) -> None:
+        digester = replace(adm1.example().digester, observations=UNSEEN)
+        problem = adm1.Problem(digester, adm1.Simulator(digester))
+        with pytest.raises(adm1.DigesterError, match="no observation lies within"):
+            problem.risk(TRUTH)
 
     def test_a_concentration_in_the_field_of_the_ph_is_noticed(self, tmp_path: Path) -> None:
         adm1.example().digester.write(tmp_path)

@@ -1,6 +1,5 @@
 """Anaerobic Digestion Model No. 1, fast enough to be called a million times."""
 
-from supac.simulators.adm1 import generate
 from supac.simulators.adm1.digester import (
     OUTPUT_UNITS,
     OUTPUTS,
@@ -26,6 +25,5 @@ __all__ = [
     "Simulator",
     "UnitsWarning",
     "example",
-    "generate",
     "load",
 ]

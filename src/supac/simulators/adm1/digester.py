@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,12 +33,13 @@ class DigesterError(ValueError):
     """A digester's data are incomplete or impossible."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Digester:
     """The data of one digester.
 
-    A row of the feed describes what entered since the row before; observations are daily, NaN
-    where nothing was measured. Times in days, volumes in m³, temperatures in K, Q in m³/d.
+    A row of the feed describes what entered since the row before. Observations are daily, at whole
+    days: that of day k tells of the end of day k, or of all of it; NaN where nothing was measured.
+    Times in days, volumes in m³, temperatures in K, Q in m³/d.
     """
 
     V_liq: float
@@ -51,7 +52,12 @@ class Digester:
 
     def __post_init__(self) -> None:
         _check_reactor(self)
+        _check_initial(self.initial)
         _check_feed(self.feed, float(self.initial["time"]))
+        _check_observations(self.observations, self.days)
+
+    def __repr__(self) -> str:
+        return f"Digester({self.V_liq:g} m³, {len(self.days)} days)"
 
     @property
     def S_H(self) -> float:  # noqa: N802 - the paper's name
@@ -69,16 +75,24 @@ class Digester:
     def observed(self) -> FloatArray:
         """Observations of the outputs, one row a day, NaN where there is none: (days, 9)."""
         values = np.full((len(self.days), len(OUTPUTS)), np.nan)
-        rows = np.searchsorted(self.days, self.observations["time"] - 1e-9)
-        for row, time, k in zip(rows, self.observations["time"], range(len(rows)), strict=True):
-            if row < len(self.days) and abs(self.days[row] - time) < 0.5:
-                values[row] = [self.observations[name][k] for name in OUTPUTS]
+        rows = np.round(self.observations["time"] - self.days[0]).astype(int)
+        known = (rows >= 0) & (rows < len(self.days))
+        for k, name in enumerate(OUTPUTS):
+            if name in self.observations:
+                values[rows[known], k] = self.observations[name][known]
         return values
 
     @classmethod
     def read(cls, folder: str | Path) -> Digester:
         """Read dig_info.json, init_state.json, feed.csv and obs.csv (the latter in train_data/)."""
         root = Path(folder)
+        try:
+            return cls._read(root)
+        except DigesterError as error:
+            raise DigesterError(f"{root}: {error}") from error
+
+    @classmethod
+    def _read(cls, root: Path) -> Digester:
         part = root / "train_data" if (root / "train_data").is_dir() else root
         info = _read_json(root / "dig_info.json", ("V_liq", "V_gas", "T_ad"))
         initial = _read_json(part / "init_state.json", INITIAL_FIELDS)
@@ -87,7 +101,7 @@ class Digester:
                 f"{part / 'init_state.json'}: pH = {initial['pH']:g} cannot be a pH; it is taken "
                 f"as the concentration of H⁺ in kmol/m³, that is pH {-np.log10(initial['pH']):.2f}",
                 UnitsWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
         return cls(
             V_liq=info["V_liq"],
@@ -96,7 +110,7 @@ class Digester:
             T_op=info.get("T_op", info["T_ad"]),
             feed=_read_csv(part / "feed.csv", FEED_COLUMNS),
             initial=initial,
-            observations=_read_csv(part / "obs.csv", ("time", *OUTPUTS)),
+            observations=_read_csv(part / "obs.csv", ("time",), OUTPUTS),
         )
 
     def write(self, folder: str | Path) -> None:
@@ -125,6 +139,41 @@ def _check_reactor(digester: Digester) -> None:
         if not 250.0 < value < 400.0:
             hint = f"; {value:g} °C is {value + 273.15:g} K" if 0.0 < value < 100.0 else ""
             raise DigesterError(f"{name} = {value:g} is no temperature in kelvin{hint}")
+
+
+def _check_initial(initial: Mapping[str, float]) -> None:
+    for name in INITIAL_FIELDS:
+        if not (np.isfinite(initial[name]) and initial[name] >= 0.0):
+            raise DigesterError(
+                f"initial state: {name} = {initial[name]} must be a number, 0 or more"
+            )
+    if initial["pH"] > 14.0:
+        raise DigesterError(f"initial state: pH = {initial['pH']:g} is above 14")
+
+
+def _check_observations(observations: Table, days: FloatArray) -> None:
+    time = observations["time"]
+    if not np.allclose(time, np.round(time), atol=1e-6):
+        bad = time[np.argmax(np.abs(time - np.round(time)))]
+        raise DigesterError(
+            f"observations: time {bad:g} is no whole day; one row a day, at its end"
+        )
+    if len(np.unique(np.round(time))) < len(time):
+        raise DigesterError("observations: a day occurs twice")
+    for name in OUTPUTS:
+        wrong = observations.get(name, np.ones(1)) <= 0.0
+        if wrong.any():
+            raise DigesterError(
+                f"observations: {name} is not positive in row {int(np.argmax(wrong)) + 1}; residuals "
+                "are logarithmic: leave it empty where it was below detection"
+            )
+    outside = int(((time < days[0]) | (time > days[-1])).sum()) if len(days) else len(time)
+    if outside and len(time) > 1:
+        warnings.warn(
+            f"{outside} days of observations lie outside the days that the feed covers; ignored",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 def _check_feed(feed: Table, start: float) -> None:
@@ -157,37 +206,57 @@ def _check_feed(feed: Table, start: float) -> None:
 
 def _read_json(path: Path, required: tuple[str, ...]) -> dict[str, float]:
     try:
-        values = json.loads(path.read_text())
+        values = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
-        raise DigesterError(f"{path} is missing") from error
+        raise DigesterError(f"{path.name} is missing") from error
     except json.JSONDecodeError as error:
-        raise DigesterError(f"{path} is no JSON: {error}") from error
+        raise DigesterError(f"{path.name} is no JSON: {error}") from error
     _check_complete(path, required, values)
-    return {name: float(value) for name, value in values.items()}
+    return {name: _number(value, f"{path.name}: {name}") for name, value in values.items()}
 
 
-def _read_csv(path: Path, required: tuple[str, ...]) -> Table:
+def _read_csv(path: Path, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> Table:
     try:
-        with path.open(newline="") as file:
-            rows = list(csv.DictReader(file))
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header, *rows = list(csv.reader(file)) or [[]]
     except FileNotFoundError as error:
-        raise DigesterError(f"{path} is missing") from error
+        raise DigesterError(f"{path.name} is missing") from error
+    header = [name.strip() for name in header]
+    _check_complete(path, required, header)
+    if len(set(header)) < len(header):
+        raise DigesterError(f"{path.name} has two columns of one name")
     if not rows:
-        raise DigesterError(f"{path} holds no rows")
-    _check_complete(path, required, rows[0])
+        raise DigesterError(f"{path.name} holds no rows")
+    for k, row in enumerate(rows):
+        if len(row) != len(header):
+            raise DigesterError(
+                f"{path.name}: row {k + 1} has {len(row)} cells, the header {len(header)}; "
+                "decimals are points, cells are separated by commas"
+            )
+    wanted = [name for name in (*required, *optional) if name in header]
+    return {
+        name: np.array(
+            [
+                _number(row[header.index(name)] or "nan", f"{path.name}: {name} in row {k + 1}")
+                for k, row in enumerate(rows)
+            ]
+        )
+        for name in wanted
+    }
+
+
+def _number(value: object, where: str) -> float:
     try:
-        return {
-            name: np.array([float(row[name]) if row[name] else np.nan for row in rows])
-            for name in required
-        }
+        return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
-        raise DigesterError(f"{path}: {error}") from error
+        raise DigesterError(f"{where} is no number: {value!r}") from error
 
 
-def _check_complete(path: Path, required: tuple[str, ...], given: Mapping[str, object]) -> None:
+def _check_complete(path: Path, required: tuple[str, ...], given: Collection[str]) -> None:
     missing = [name for name in required if name not in given]
     if missing:
-        raise DigesterError(f"{path} lacks {', '.join(missing)}; it needs {', '.join(required)}")
+        hint = "; are its cells separated by commas?" if len(given) < 2 else ""
+        raise DigesterError(f"{path.name} lacks {', '.join(missing)}{hint}")
 
 
 def _write_csv(path: Path, table: Table) -> None:

@@ -78,8 +78,9 @@ def steady_state(feed: Table, x: FloatArray) -> dict[str, float]:
     digester = Digester(
         **REACTOR, feed={**average, "time": days}, initial=GUESS, observations=nothing
     )
-    end = {name: float(v[0, -1]) for name, v in Simulator(digester).trajectories(x).items()}
-    return {name: float(f"{end.get(name, 0.0):.8g}") for name in INITIAL_FIELDS}
+    states = Simulator(digester).trajectories(x)
+    end = {name: float(f"{states[name][0, -1]:.8g}") for name in INITIAL_FIELDS if name != "time"}
+    return {"time": 0.0, **end}
 
 
 def make_digester() -> Digester:
@@ -99,4 +100,6 @@ def make_digester() -> Digester:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m supac.simulators.adm1.generate FOLDER")
     make_digester().write(Path(sys.argv[1]))

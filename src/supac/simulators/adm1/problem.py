@@ -14,7 +14,7 @@ from supac.families import Distribution
 from supac.marginals import LogNormal
 from supac.parameters import Parameters
 from supac.simulators.adm1 import model
-from supac.simulators.adm1.digester import Digester, FloatArray
+from supac.simulators.adm1.digester import Digester, DigesterError, FloatArray
 from supac.simulators.adm1.simulator import Simulator
 
 FAILURE = 3.0
@@ -54,12 +54,15 @@ BLOCKS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     """What there is to calibrate, in the user's units: x (n, 30), in the order of `parameters`."""
 
     digester: Digester
     simulator: Simulator
+
+    def __repr__(self) -> str:
+        return f"Problem({self.simulator!r}, {len(self.parameters)} parameters)"
 
     @cached_property
     def parameters(self) -> Parameters:
@@ -98,7 +101,10 @@ class Problem:
 
     @cached_property
     def _log_observed(self) -> FloatArray:
-        return np.log(self.digester.observed + _SMALL)
+        observed = self.digester.observed
+        if np.isnan(observed).all():
+            raise DigesterError("no observation lies within the days that the feed covers")
+        return np.log(observed + _SMALL)
 
 
 _SMALL = 1e-8  # what is far below it counts as nothing

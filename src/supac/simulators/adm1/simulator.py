@@ -26,7 +26,7 @@ GAS_CONSTANT = 0.083145  # bar m³/(kmol K)
 BASE_TEMPERATURE = 298.15
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Simulator:
     """ADM1 for one digester.
 
@@ -50,8 +50,18 @@ class Simulator:
     def __post_init__(self) -> None:
         if self.variant not in ("dae", "split"):
             raise ValueError(f'variant must be "dae" or "split", not {self.variant!r}')
+        if not isinstance(self.digester, Digester):
+            raise TypeError(
+                f"digester must be a Digester, such as Digester.read(folder), not {self.digester!r}"
+            )
+        if not isinstance(self.threads, int) or self.threads < 1:
+            raise ValueError(f"threads must be a whole number, 1 or more, not {self.threads!r}")
+        _check_fixed(self.fixed)
         if self.interpolate and self.variant == "split":
             raise ValueError('the variant "split" holds the feed; interpolate it with "dae"')
+
+    def __repr__(self) -> str:
+        return f"Simulator({self.digester!r}, {self.variant!r})"
 
     def outputs(self, x: FloatArray, rtol: float = 0.0) -> FloatArray:
         """The nine daily outputs for each row of calibrated parameters: (n, 30) → (n, days, 9).
@@ -62,12 +72,30 @@ class Simulator:
         return self._run(x, rtol, trace=False)[0]
 
     def trajectories(self, x: FloatArray, rtol: float = 0.0) -> dict[str, FloatArray]:
-        """States at the end of each feed interval, by name, with pH and q_gas: (n, intervals)."""
+        """All 35 states, pH and q_gas at the time of each row of the feed: name → (n, rows).
+
+        `time` has these times. Of a run that fails the values mean nothing from then on.
+        """
         _, traces = self._run(x, rtol, trace=True)
         solved = ("S_H", "S_h2", "S_cation", "S_anion", "q_gas")  # states themselves in "dae"
         states = {n: traces[:, :, len(self._module.STATES) + k] for k, n in enumerate(solved)}
         states |= {name: traces[:, :, k] for k, name in enumerate(self._module.STATES)}
-        return {**states, "pH": -np.log10(states["S_H"])}
+        with np.errstate(invalid="ignore"):
+            pH = -np.log10(states["S_H"])
+        time = self.digester.feed["time"]
+        return {"time": time, **states, **self._ions(states), "pH": pH}
+
+    def _ions(self, states: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        """The six ions, in equilibrium with S_H."""
+        constants = dict(zip(CONSTANTS, self._constants(), strict=True))
+        pairs = {
+            f"S_{acid}_ion": (f"S_{acid}", f"K_a_{acid}") for acid in ("va", "bu", "pro", "ac")
+        }
+        pairs |= {"S_hco3_ion": ("S_IC", "K_a_co2"), "S_nh3": ("S_IN", "K_a_IN")}
+        return {
+            ion: constants[acidity] * states[whole] / (constants[acidity] + states["S_H"])
+            for ion, (whole, acidity) in pairs.items()
+        }
 
     def load(self) -> None:
         """Load the model now rather than at the first run; ImportError where Numba is missing."""
@@ -208,6 +236,21 @@ class Simulator:
         return table
 
 
+def _check_fixed(fixed: Mapping[str, float]) -> None:
+    unknown, missing = set(fixed) - set(model.BSM2), set(model.BSM2) - set(fixed)
+    calibrated = sorted(unknown & set(model.CALIBRATED))
+    if calibrated:
+        raise ValueError(f"fixed holds {', '.join(calibrated)}, which are calibrated: columns of x")
+    if unknown or missing:
+        raise ValueError(
+            f"fixed must hold the names of adm1.BSM2: unknown {sorted(unknown)}, missing "
+            f"{sorted(missing)}; change a copy, such as adm1.BSM2 | {{'Y_su': 0.12}}"
+        )
+    wrong = [name for name, value in fixed.items() if not value > 0.0]
+    if wrong:
+        raise ValueError(f"fixed values must be positive, but not so: {', '.join(wrong)}")
+
+
 def _checked(x: FloatArray) -> FloatArray:
     values = np.asarray(x, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != len(model.CALIBRATED):
@@ -215,7 +258,12 @@ def _checked(x: FloatArray) -> FloatArray:
             f"x must have a row of 30 parameters a simulation, not shape {values.shape}"
         )
     if not (values > 0.0).all():
-        raise ValueError("every parameter of ADM1 must be positive")
+        row, column = np.argwhere(~(values > 0.0))[0]
+        name, value = model.CALIBRATED[column], values[row, column]
+        raise ValueError(
+            f"every parameter of ADM1 must be positive, but {name} = {value} in row {row}; latent "
+            "points become parameters by problem.parameters.from_latent(u)"
+        )
     return values
 
 
