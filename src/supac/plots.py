@@ -109,6 +109,8 @@ def save_fit(
         for kind, colour, alpha in (("prior", PRIOR, 0.35), ("posterior", POSTERIOR, 0.55)):
             draws = predicted[name][kind]
             draws = draws[~np.isnan(draws).any(axis=1)]
+            if not len(draws):
+                continue
             low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=0)
             axes.fill_between(
                 time, low, high, color=colour, alpha=alpha, lw=0, label=f"{kind}, 90 %"
@@ -116,7 +118,8 @@ def save_fit(
             axes.plot(time, middle, color=colour, lw=1)
         axes.plot(time, values, ".", color=TRUTH, ms=2.5, label="observed")
         seen = values[~np.isnan(values)]
-        axes.set(title=name, ylim=(0.0, 1.6 * float(seen.max())), xlim=(time[0], time[-1]))
+        axes.set(title=name, ylim=(0.0, 1.6 * float(seen.max(initial=0.0)) or None))
+        axes.set_xlim(time[0], time[-1])
         axes.spines[["top", "right"]].set_visible(False)
     for axes in panels[-1]:
         axes.set_xlabel("day")

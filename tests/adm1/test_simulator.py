@@ -19,6 +19,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.simulators import adm1
 from supac.simulators.adm1 import generate, model
+from supac.simulators.adm1.simulator import kinetics_of
 
 pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
 
@@ -90,8 +91,9 @@ class TestAgainstThePapersCode:
     def test_tight_tolerance(
         self, problem: adm1.Problem, rows: list[dict[str, str]], x: FloatArray
     ) -> None:
-        tight = [k for k, row in enumerate(rows) if row["risk_tight"]][:3]
-        outputs = problem.simulator.outputs(x[tight], rtol=1e-10)
+        tight = [k for k, r in enumerate(rows) if r["risk_tight"] and float(r["risk_tight"]) < 3.0]
+        tight = tight[::3]  # a few seconds each
+        outputs = problem.simulator.outputs(x[tight], rtol=2e-10)
         expected = [float(rows[k]["risk_tight"]) for k in tight]
         risk = problem.loss(outputs.reshape(len(tight), -1))
         np.testing.assert_allclose(risk, expected, rtol=0.0, atol=1e-8)
@@ -172,12 +174,68 @@ def test_fixed_steps_are_accurate_over_the_prior() -> None:
     np.testing.assert_allclose(problem.risk(x), problem.loss(tight), rtol=1e-4, atol=3e-5)
 
 
+def wide_draws(n: int) -> FloatArray:
+    """Parameters four times as spread as the prior: some runs fail, some need care."""
+    problem = adm1.example()
+    z = 4.0 * np.random.default_rng(0).standard_normal((n, 30))
+    return problem.parameters.from_latent(z)
+
+
 def test_a_row_whose_fixed_steps_go_wrong_is_run_again_with_care() -> None:
-    """Two steps a day are too few to stay positive: every such row must be noticed."""
+    simulator, x = adm1.Simulator(adm1.example().digester, steps_a_day=4), wide_draws(64)
+    kinetics = kinetics_of(x)
+    plain, _, lowest = simulator._batch(kinetics, 0.0, False)
+    doubtful = np.flatnonzero(~(lowest >= 0.0))
+    assert 0 < len(doubtful) < 64
+    outputs = simulator.outputs(x)
+    np.testing.assert_array_equal(outputs[doubtful], simulator.outputs(x[doubtful], rtol=1e-4))
+    sound = np.setdiff1d(np.arange(64), doubtful)
+    np.testing.assert_array_equal(outputs[sound], plain[sound])
+
+
+@pytest.mark.parametrize("variant", ["dae", "split"])
+def test_rows_that_fail_do_not_depend_on_their_batch_either(variant: Any) -> None:
+    simulator, x = adm1.Simulator(adm1.example().digester, variant), wide_draws(48)
+    together, states = simulator.outputs(x), simulator.trajectories(x)["S_ac"]
+    failed = np.flatnonzero(np.isnan(together).any(axis=(1, 2)))
+    assert len(failed) >= 3
+    for k in failed[:6]:
+        np.testing.assert_array_equal(together[k], simulator.outputs(x[k : k + 1])[0])
+        np.testing.assert_array_equal(states[k], simulator.trajectories(x[k : k + 1])["S_ac"][0])
+    assert np.isnan(states[failed, -1]).all()
+
+
+def test_no_rows_give_no_outputs() -> None:
+    assert adm1.example().risk(np.empty((0, 30))).shape == (0,)
+
+
+def test_a_digester_without_strong_ions_runs() -> None:
     digester = adm1.example().digester
-    rough, fine = adm1.Simulator(digester, steps_a_day=2), adm1.Simulator(digester)
-    fast = PUBLISHED * np.where(np.isin(model.CALIBRATED, ("k_hyd_ch", "k_m_su")), 30.0, 1.0)
-    np.testing.assert_allclose(rough.outputs(fast), fine.outputs(fast), rtol=0.02)
+    feed = digester.feed | dict.fromkeys(("S_cation", "S_anion"), 0.0 * digester.feed["Q"])
+    without = replace(
+        digester, feed=feed, initial=dict(digester.initial) | {"S_cation": 0.0, "S_anion": 0.0}
+    )
+    assert np.isfinite(adm1.Simulator(without).outputs(TRUTH)).all()
+
+
+def test_a_day_of_thin_feed_is_no_failure_but_in_the_papers_sense() -> None:
+    digester = adm1.example().digester
+    thin = np.where((digester.feed["time"] > 50.0) & (digester.feed["time"] <= 51.0), 0.1, 1.0)
+    feed = {n: c * thin if n in model.LIQUID else c for n, c in digester.feed.items()}
+    thinned = replace(digester, feed=feed)
+    assert np.isfinite(adm1.Simulator(thinned, "dae").outputs(TRUTH)).all()
+    assert np.isnan(adm1.Simulator(thinned, "split").outputs(TRUTH)[0, 50:]).all()
+
+
+def test_days_are_counted_right_in_times_summed_up_from_tenths() -> None:
+    values = {name: float(c.mean()) for name, c in adm1.example().digester.feed.items()}
+    feed = constant_feed(20, values, rows_a_day=10)
+    feed["time"] = np.concatenate([[0.0], np.cumsum(np.full(200, 0.1))])
+    initial = dict(adm1.example().digester.initial)
+    digester = adm1.Digester(2500.0, 250.0, 308.15, 308.15, feed, initial, UNSEEN)
+    outputs = adm1.Simulator(digester).outputs(TRUTH)[0]
+    assert outputs.shape == (20, 9)
+    np.testing.assert_allclose(outputs[1:, 5], outputs[1, 5], rtol=0.05)  # a day's gas each day
 
 
 def test_an_interpolated_feed_is_the_limit_of_a_fine_one() -> None:
@@ -194,6 +252,10 @@ def test_an_interpolated_feed_is_the_limit_of_a_fine_one() -> None:
         digester = adm1.Digester(2500.0, 250.0, 308.15, 308.15, feed, initial, UNSEEN)
         simulator = adm1.Simulator(digester, interpolate=interpolate)
         ends.append(simulator.trajectories(TRUTH, rtol=1e-6)["S_ac"][0, -1])
+    fixed_steps = adm1.Simulator(
+        adm1.Digester(2500.0, 250.0, 308.15, 308.15, coarse, initial, UNSEEN), interpolate=True
+    ).trajectories(TRUTH)["S_ac"][0, -1]
+    assert fixed_steps == pytest.approx(ends[0], rel=1e-3)  # without ∂f/∂t it is 1 % off
     assert ends[0] == pytest.approx(ends[1], rel=1e-4)
     assert abs(ends[2] / ends[1] - 1.0) > 1e-2  # holding is something else
     with pytest.raises(ValueError, match="holds the feed"):
@@ -204,12 +266,10 @@ def test_gas_flow_is_normalised_to_atmospheric_pressure() -> None:
     digester = adm1.example().digester
     raw = adm1.Simulator(digester).trajectories(TRUTH)
     normal = adm1.Simulator(digester, normalised=True).trajectories(TRUTH)
-    simulator = adm1.Simulator(digester)
     pressure = raw["q_gas"] / adm1.PAPER["k_p"] + adm1.PAPER["p_atm"]
     np.testing.assert_allclose(
         normal["q_gas"], raw["q_gas"] * pressure / adm1.PAPER["p_atm"], rtol=1e-9
     )
-    assert simulator.variant == "dae"
 
 
 class TestRisk:
@@ -226,6 +286,15 @@ class TestRisk:
         off = np.where(np.isnan(observed), 1e6, observed * np.exp(0.1))
         assert np.isnan(observed).any()
         assert self.problem.loss(off)[0] == pytest.approx(0.1, rel=0.01)
+
+    def test_negative_predictions_are_no_fit(self) -> None:
+        """Surrogates of the outputs may predict them."""
+        assert self.problem.loss(-self.problem.simulate(TRUTH))[0] > 2.9
+        assert self.problem.loss(np.full((1, 1764), 1e30))[0] <= 3.0
+
+    def test_shapes_are_checked(self) -> None:
+        with pytest.raises(ValueError, match="a row of 1764 numbers a run"):
+            self.problem.loss(self.problem.simulator.outputs(TRUTH))
 
     def test_missing_predictions_are_a_failure(self) -> None:
         outputs = self.problem.simulate(TRUTH)
@@ -275,7 +344,9 @@ class TestExample:
     def test_bad_parameters_are_refused(self) -> None:
         with pytest.raises(ValueError, match="a row of 30 parameters"):
             adm1.example().risk(np.ones((2, 29)))
-        with pytest.raises(ValueError, match=r"must be positive, but k_dis = -1\.0 in row 0"):
+        with pytest.raises(
+            ValueError, match=r"must be positive and finite, but k_dis = -1\.0 in row 0"
+        ):
             adm1.example().risk(-np.ones((2, 30)))
         for fixed, message in (
             (adm1.BSM2 | {"k_La": 1.0}, r"unknown \['k_La'\]"),

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,15 +69,17 @@ class Digester:
     @property
     def days(self) -> FloatArray:
         """The days whose outputs a simulation gives, each by its end."""
-        first = int(self.initial["time"]) + 1
-        return np.arange(first, int(self.feed["time"][-1]) + 1, dtype=np.float64)
+        first = int(whole_days(self.initial["time"])) + 1
+        return np.arange(first, int(whole_days(self.feed["time"][-1])) + 1, dtype=np.float64)
 
     @property
     def observed(self) -> FloatArray:
         """Observations of the outputs, one row a day, NaN where there is none: (days, 9)."""
         values = np.full((len(self.days), len(OUTPUTS)), np.nan)
         rows = np.round(self.observations["time"] - self.days[0]).astype(int)
-        known = (rows >= 0) & (rows < len(self.days))
+        start = float(self.initial["time"])
+        whole = 1 if start - whole_days(start) > 1e-6 else 0  # of a part of a day nothing is known
+        known = (rows >= whole) & (rows < len(self.days))
         for k, name in enumerate(OUTPUTS):
             if name in self.observations:
                 values[rows[known], k] = self.observations[name][known]
@@ -125,6 +128,11 @@ class Digester:
         _write_csv(part / "obs.csv", self.observations)
 
 
+def whole_days(time: Any) -> Any:
+    """Days completed at a time, which may have been summed up from tenths."""
+    return np.floor(np.asarray(time) + 1e-6).astype(int)
+
+
 def _is_concentration(pH: float) -> bool:
     """No digester has a pH below 0.1; no water has 0.1 kmol/m³ of H⁺ unless it is acid."""
     return 0.0 < pH < 0.1
@@ -164,8 +172,8 @@ def _check_observations(observations: Table, days: FloatArray) -> None:
         wrong = observations.get(name, np.ones(1)) <= 0.0
         if wrong.any():
             raise DigesterError(
-                f"observations: {name} is not positive in row {int(np.argmax(wrong)) + 1}; residuals "
-                "are logarithmic: leave it empty where it was below detection"
+                f"observations: {name} is not positive in row {int(np.argmax(wrong)) + 1}; "
+                "residuals are logarithmic: leave it empty where it was below detection"
             )
     outside = int(((time < days[0]) | (time > days[-1])).sum()) if len(days) else len(time)
     if outside and len(time) > 1:

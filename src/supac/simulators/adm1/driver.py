@@ -18,6 +18,8 @@ DL = DIFFERENTIAL * LANES
 SMALL = np.array(
     [{"S_h2": 1e-5, "S_H": 1e-6}.get(s, 1e-2) for s in STATES]
 )  # below: absolute error
+# What must not become negative: concentrations, but not what is only watched.
+CONCENTRATION = np.array([s[:2] in ("S_", "X_") for s in STATES])
 STATE_OUTPUTS = tuple(STATES.index(s) for s in ("S_va", "S_bu", "S_pro", "S_ac", "S_IN"))
 
 
@@ -32,12 +34,14 @@ def add_drift(W, now, later, washed, share):
 
 
 @compiled
-def note_lowest(W):
-    """The lowest value of a state seen in each lane; NaN stays NaN."""
+def note_lowest(W, failed):
+    """The lowest concentration seen in each lane until it failed; NaN stays NaN."""
     for i in range(N):
-        for lane in range(LANES):
-            value, lowest = W[AT_Y + i * LANES + lane], W[AT_lowest + lane]
-            W[AT_lowest + lane] = value if not value >= lowest else lowest
+        if CONCENTRATION[i]:
+            for lane in range(LANES):
+                value, lowest = W[AT_Y + i * LANES + lane], W[AT_lowest + lane]
+                lower = not value >= lowest and not failed[lane]
+                W[AT_lowest + lane] = value if lower else lowest
 
 
 @compiled
@@ -52,13 +56,22 @@ def error_of_step(W, rtol):
 
 
 @compiled
+def unsettled(W, tolerance):
+    """Whether a Newton iteration has to go on in any lane; one that is NaN is past help."""
+    largest = 0.0
+    for lane in range(LANES):
+        largest = max(largest, abs(W[AT_residual + lane]))
+    return largest > tolerance
+
+
+@compiled
 def settle_H(W, constants, nu, tolerance):
     """S_H from the charge balance, lane by lane."""
     for lane in range(LANES):
         W[AT_residual + lane] = 1.0
     for _ in range(1000):
         newton_S_H(W, constants, nu, W, 0.0, 0.0, tolerance)
-        if np.abs(W[AT_residual : AT_residual + LANES]).max() <= tolerance:
+        if not unsettled(W, tolerance):
             break
 
 
@@ -69,7 +82,7 @@ def settle_h2(W, constants, nu, D, in_S_h2, tolerance):
         W[AT_residual + lane] = 1.0
     for _ in range(1000):
         newton_S_h2(W, constants, nu, W, D, in_S_h2, tolerance)
-        if np.abs(W[AT_residual : AT_residual + LANES]).max() <= tolerance:
+        if not unsettled(W, tolerance):
             break
 
 
@@ -207,7 +220,7 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
                     h_next, first = h, False
                 done = length if h_step == left else done + h_step
             else:
-                note_lowest(W)
+                note_lowest(W, failed)
                 done += h_step
                 h = min(1.3 * h, h_max)
                 if done > length * (1.0 - 1e-9):
@@ -216,9 +229,11 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
                 W[AT_y + k] = W[AT_Y + k]
         h = h_next
 
-        for k in range(NL):
-            if W[AT_y + k] < 0.0:
-                W[AT_y + k] = 0.5 * W[AT_before + k]
+        for i in range(N):
+            if CONCENTRATION[i]:
+                for k in range(i * LANES, (i + 1) * LANES):
+                    if W[AT_y + k] < 0.0:  # as the paper's code does
+                        W[AT_y + k] = 0.5 * W[AT_before + k]
         if DAE:
             for lane in range(LANES):
                 W[AT_S_h2 + lane] = W[AT_y + (N - 2) * LANES + lane]
@@ -239,6 +254,8 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
             p_co2[lane] += W[AT_gas + 3 * LANES + lane]
         if len(trace):
             for lane in range(LANES):
+                if failed[lane]:
+                    continue
                 for i in range(N):
                     trace[lane, n, i] = W[AT_y + i * LANES + lane]
                 trace[lane, n, N] = W[AT_S_H + lane]
@@ -254,7 +271,8 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
             for i in range(N):
                 value = W[AT_y + i * LANES + lane]
                 left -= solids[day[n], i] * value
-                least = min(least, value)
+                if CONCENTRATION[i] and not value >= 0.0:
+                    least = -1.0
             for j in range(5):
                 row[j] = W[AT_y + STATE_OUTPUTS[j] * LANES + lane]
             row[5], row[6] = volume[lane], methane[lane]

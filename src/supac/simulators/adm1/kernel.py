@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import importlib.util
 import os
@@ -65,7 +66,8 @@ def _source_file(variant: str, extra: Mapping[str, str], numba_version: str) -> 
 def _cache_folder() -> Path:
     """$SUPAC_CACHE, else a folder of the user's, else a temporary one."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    for folder in (os.environ.get("SUPAC_CACHE"), home / "supac", tempfile.mkdtemp("supac")):
+    shared = Path(tempfile.gettempdir()) / f"supac-{getpass.getuser()}"
+    for folder in (os.environ.get("SUPAC_CACHE"), home / "supac", shared):
         if folder is None:
             continue
         try:
@@ -81,7 +83,7 @@ def _cache_folder() -> Path:
 def announced(module: ModuleType, variant: str) -> Iterator[None]:
     """Say on stderr that what happens inside compiles, and for how long, where it does."""
     path = Path(str(module.__file__))
-    if any(path.parent.glob(f"__pycache__/{path.stem}*.nbc")):
+    if any(path.parent.glob(f"__pycache__/{path.stem}.simulate-*.nbc")):
         yield
         return
     print(

@@ -81,22 +81,29 @@ class Problem:
     def simulate(self, x: FloatArray) -> FloatArray:
         """Nine outputs a day, day after day: (n, 30) → (n, 9·days), NaN from a failure on."""
         outputs = self.simulator.outputs(x)
-        return outputs.reshape(len(outputs), -1)
+        return outputs.reshape(len(outputs), outputs.shape[1] * outputs.shape[2])
 
     def loss(self, outputs: FloatArray) -> FloatArray:
         """The paper's risk of simulated outputs: (n, 9·days) → (n,).
 
-        Root mean square of softly capped log-residuals over what was observed; 3 for a run with a
-        prediction missing, observed or not.
+        Root mean square of softly capped log-residuals over what was observed, at most 3; 3 for a
+        run with a prediction missing, observed or not. Negative predictions count as zero.
         """
-        shape = (len(outputs), *self._log_observed.shape)
+        days_and_outputs = self._log_observed.shape
+        if outputs.ndim != 2 or outputs.shape[1] != self._log_observed.size:
+            raise ValueError(
+                f"outputs must have a row of {self._log_observed.size} numbers a run, as "
+                f"`simulate` gives them, not shape {outputs.shape}"
+            )
+        predicted = np.log(np.maximum(outputs, 0.0) + _SMALL).reshape(-1, *days_and_outputs)
         seen = ~np.isnan(self._log_observed)
-        residual = np.log(outputs.reshape(shape) + _SMALL) - self._log_observed
-        mean = (soft_cap(np.nan_to_num(residual)) ** 2).sum(axis=(1, 2)) / seen.sum()
-        return np.where(np.isnan(outputs).any(axis=1), FAILURE, np.sqrt(mean))
+        residual = np.where(seen & np.isfinite(predicted), predicted - self._log_observed, 0.0)
+        mean = (soft_cap(residual) ** 2).sum(axis=(1, 2)) / seen.sum()
+        failed = ~np.isfinite(outputs).all(axis=1)
+        return np.where(failed, FAILURE, np.minimum(np.sqrt(mean), FAILURE))
 
     def risk(self, x: FloatArray) -> FloatArray:
-        """(n, 30) → (n,), between 0 and a little above 3."""
+        """(n, 30) → (n,), between 0 and 3."""
         return self.loss(self.simulate(x))
 
     @cached_property

@@ -13,7 +13,7 @@ import numpy as np
 
 from supac.simulators.adm1 import kernel, model
 from supac.simulators.adm1.compiler import COEFFICIENTS, CONSTANTS, KINETICS
-from supac.simulators.adm1.digester import OUTPUTS, Digester, FloatArray
+from supac.simulators.adm1.digester import OUTPUTS, Digester, FloatArray, whole_days
 from supac.simulators.adm1.expressions import constant
 
 # kg COD in a kg of volatile solids.
@@ -32,9 +32,10 @@ class Simulator:
 
     `variant`: "dae" solves pH and S_h2 together with the rest; "split" holds them during each feed
     interval and solves for them after it, as the paper's code does. `fixed`: the values that are
-    not calibrated, `model.BSM2` or `model.PAPER` or your own. `interpolate`: the feed changes
-    linearly from row to row, rather than being held. `normalised`: gas flows at atmospheric
-    pressure. Steps are fixed, `steps_a_day` of them (more in the first two days).
+    not calibrated, `model.BSM2` or `model.PAPER` or your own. `interpolate`: flow and loads (flow
+    times concentration) change linearly from row to row, rather than being held. `normalised`: gas
+    flows at atmospheric pressure. Steps are fixed, `steps_a_day` of them (more in the first two
+    days).
     """
 
     digester: Digester
@@ -56,6 +57,8 @@ class Simulator:
             )
         if not isinstance(self.threads, int) or self.threads < 1:
             raise ValueError(f"threads must be a whole number, 1 or more, not {self.threads!r}")
+        if not self.steps_a_day >= 1:
+            raise ValueError(f"steps_a_day must be 1 or more, not {self.steps_a_day!r}")
         _check_fixed(self.fixed)
         if self.interpolate and self.variant == "split":
             raise ValueError('the variant "split" holds the feed; interpolate it with "dae"')
@@ -66,15 +69,16 @@ class Simulator:
     def outputs(self, x: FloatArray, rtol: float = 0.0) -> FloatArray:
         """The nine daily outputs for each row of calibrated parameters: (n, 30) → (n, days, 9).
 
-        NaN from the day on which a run fails: gas stops, a concentration is not positive, or more
-        volatile solids leave than enter. With rtol > 0 the steps follow their own error.
+        NaN from the day on which a run fails: gas stops, a concentration becomes negative, or, in
+        the variant "split" as in the paper, effluent holds more volatile solids than the day's
+        feed. With rtol > 0 the steps follow their own error.
         """
         return self._run(x, rtol, trace=False)[0]
 
     def trajectories(self, x: FloatArray, rtol: float = 0.0) -> dict[str, FloatArray]:
         """All 35 states, pH and q_gas at the time of each row of the feed: name → (n, rows).
 
-        `time` has these times. Of a run that fails the values mean nothing from then on.
+        `time` has these times. NaN from the day after a run has failed on.
         """
         _, traces = self._run(x, rtol, trace=True)
         solved = ("S_H", "S_h2", "S_cation", "S_anion", "q_gas")  # states themselves in "dae"
@@ -106,6 +110,8 @@ class Simulator:
         return kernel.load(self.variant, self.watch)
 
     def _run(self, x: FloatArray, rtol: float, trace: bool) -> tuple[FloatArray, FloatArray]:
+        if not rtol >= 0.0:
+            raise ValueError(f"rtol must not be negative, but is {rtol!r}")
         kinetics = kinetics_of(_checked(x))
         with kernel.announced(self._module, self.variant):
             outputs, traces, lowest = self._batch(kinetics, rtol, trace)
@@ -126,9 +132,10 @@ class Simulator:
 
         def group(start: int) -> tuple[FloatArray, FloatArray, FloatArray]:
             rows = np.minimum(start + np.arange(lanes) % width, n - 1)
-            return self._simulate(kinetics[rows], rtol, trace)
+            chosen = kinetics[rows] if n else np.ones((lanes, len(KINETICS)))
+            return self._simulate(chosen, rtol, trace)
 
-        starts = range(0, n, width)
+        starts = range(0, max(n, 1), width)  # of no rows at all, the shapes
         if self.threads > 1:
             with ThreadPoolExecutor(self.threads) as pool:
                 groups = list(pool.map(group, starts))
@@ -144,7 +151,8 @@ class Simulator:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         data, lanes = self._data, self._module.LANES
         outputs = np.full((lanes, len(self.digester.days), len(OUTPUTS)), np.nan)
-        traces = np.empty((lanes if trace else 0, len(data["day"]), len(self._module.STATES) + 5))
+        shape = (lanes if trace else 0, len(data["day"]), len(self._module.STATES) + 5)
+        traces = np.full(shape, np.nan)
         lowest = np.empty(lanes)
         h_max = 1.0 / self.steps_a_day
         tolerance = 1e-12 if rtol > 0.0 else 1e-7
@@ -209,19 +217,19 @@ class Simulator:
 
     def _completed_days(self) -> Any:
         """Which day each feed interval completes, −1 for none."""
-        ends, day = self.digester.feed["time"], np.full(len(self.digester.feed["time"]), -1)
-        next_day = int(self.digester.initial["time"]) + 1
-        for n, end in enumerate(ends):
-            if int(end) >= next_day:
-                day[n] = int(end) - int(self.digester.initial["time"]) - 1
-                next_day = int(end) + 1
-        return day
+        ends = whole_days(self.digester.feed["time"])
+        start = int(whole_days(self.digester.initial["time"]))
+        before = np.concatenate([[start], ends[:-1]])
+        return np.where(ends > before, ends - start - 1, -1)
 
     def _solids(self) -> FloatArray:
         """Weights that make volatile solids of the states, and each day's solids in the feed."""
         feed, states, completes = self.digester.feed, self._module.STATES, self._completed_days()
         table = np.zeros((len(self.digester.days), len(states) + 1))
         table[:, :-1] = [1.0 / COD_OF_SOLIDS[n] if n in COD_OF_SOLIDS else 0.0 for n in states]
+        if self.variant == "dae":  # the paper's rule; a day of thin feed would break it
+            table[:, -1] = np.inf
+            return table
         fed = np.sum([feed[name] / cod for name, cod in COD_OF_SOLIDS.items()], axis=0)
         volume = feed["Q"] * np.diff(
             np.concatenate([[self.digester.initial["time"]], feed["time"]])
@@ -257,12 +265,13 @@ def _checked(x: FloatArray) -> FloatArray:
         raise ValueError(
             f"x must have a row of 30 parameters a simulation, not shape {values.shape}"
         )
-    if not (values > 0.0).all():
-        row, column = np.argwhere(~(values > 0.0))[0]
+    fine = (values > 0.0) & np.isfinite(values)
+    if not fine.all():
+        row, column = np.argwhere(~fine)[0]
         name, value = model.CALIBRATED[column], values[row, column]
         raise ValueError(
-            f"every parameter of ADM1 must be positive, but {name} = {value} in row {row}; latent "
-            "points become parameters by problem.parameters.from_latent(u)"
+            f"every parameter of ADM1 must be positive and finite, but {name} = {value} in row "
+            f"{row}; latent points become parameters by problem.parameters.from_latent(u)"
         )
     return values
 
