@@ -34,14 +34,13 @@ def add_drift(W, now, later, washed, share):
 
 
 @compiled
-def note_lowest(W, failed):
-    """The lowest concentration seen in each lane until it failed; NaN stays NaN."""
+def note_lowest(W):
+    """The lowest concentration seen in each lane; NaN stays NaN."""
     for i in range(N):
         if CONCENTRATION[i]:
             for lane in range(LANES):
                 value, lowest = W[AT_Y + i * LANES + lane], W[AT_lowest + lane]
-                lower = not value >= lowest and not failed[lane]
-                W[AT_lowest + lane] = value if lower else lowest
+                W[AT_lowest + lane] = lowest if value >= lowest else value
 
 
 @compiled
@@ -113,8 +112,8 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
 
     Steps are fixed: they grow by 1.3 from h_first to h_max in the intervals of the transient at the
     beginning, and are about h_max after it. With rtol > 0 they follow the error of the first lane.
-    Outputs (LANES, days, 9) become NaN on the day a simulation fails; `lowest` (LANES,) tells
-    which ones a fixed step made negative.
+    Outputs (LANES, days, 9) become NaN on the day a simulation fails; `lowest` (LANES,) is the
+    lowest concentration until then, negative where a fixed step was too long.
     """
     h_first, h_max, transient, rtol, tolerance = options
     W = np.zeros(SIZE)
@@ -220,7 +219,7 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
                     h_next, first = h, False
                 done = length if h_step == left else done + h_step
             else:
-                note_lowest(W, failed)
+                note_lowest(W)
                 done += h_step
                 h = min(1.3 * h, h_max)
                 if done > length * (1.0 - 1e-9):
@@ -278,6 +277,8 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
             row[5], row[6] = volume[lane], methane[lane]
             row[7], row[8] = p_ch4[lane] / parts, p_co2[lane] / parts
             least = min(least, left, 1.0 - W[AT_S_H + lane], row[5], row[6], row[7], row[8])
+            if not failed[lane]:  # what comes after a failure says nothing
+                lowest[lane] = W[AT_lowest + lane]
             failed[lane] = failed[lane] or not least > 0.0
             if failed[lane]:
                 row[:] = np.nan
@@ -285,5 +286,3 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
         parts = 0
         if failed.all():
             break
-    for lane in range(LANES):
-        lowest[lane] = W[AT_lowest + lane]

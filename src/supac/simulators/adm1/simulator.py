@@ -153,7 +153,7 @@ class Simulator:
         outputs = np.full((lanes, len(self.digester.days), len(OUTPUTS)), np.nan)
         shape = (lanes if trace else 0, len(data["day"]), len(self._module.STATES) + 5)
         traces = np.full(shape, np.nan)
-        lowest = np.empty(lanes)
+        lowest = np.full(lanes, np.inf)
         h_max = 1.0 / self.steps_a_day
         tolerance = 1e-12 if rtol > 0.0 else 1e-7
         self._module.simulate(
