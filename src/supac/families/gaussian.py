@@ -39,6 +39,11 @@ class _GaussianFamily(Family):
             raise ValueError(f"theta = {theta} is outside the domain of {self}")
         return member
 
+    def _log_normaliser(self, linear: FloatArray, mean: FloatArray, root: FloatArray) -> float:
+        """½ μᵀPμ − ½ log det(P/2π), with Pμ given."""
+        log_det_root = float(np.log(np.diag(root)).sum())
+        return 0.5 * float(mean @ linear) - log_det_root + 0.5 * self.dim * _LOG_2PI
+
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         mean, root = self._standard(theta)
         z = rng.standard_normal((n, self.dim))
@@ -113,9 +118,7 @@ class Gaussian(_GaussianFamily):
         member = self.standard(theta)
         if member is None:
             return float("inf")
-        mean, root = member
-        quadratic = 0.5 * float(mean @ theta[: self.dim])
-        return quadratic - float(np.log(np.diag(root)).sum()) + 0.5 * self.dim * _LOG_2PI
+        return self._log_normaliser(theta[: self.dim], *member)
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
         mean, covariance = self.moments(theta)
@@ -405,9 +408,7 @@ class ScaledGaussian(_KnownCovariance):
         member = self.standard(theta)
         if member is None:
             return float("inf")
-        mean, root = member
-        quadratic = 0.5 * float(mean @ theta[:-1])
-        return quadratic - float(np.log(np.diag(root)).sum()) + 0.5 * self.dim * _LOG_2PI
+        return self._log_normaliser(theta[:-1], *member)
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
         mean, _ = self._standard(theta)

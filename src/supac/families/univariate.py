@@ -167,7 +167,25 @@ class Gamma(Univariate):
         return np.array([mean**2 / variance, -mean / variance])
 
 
-class Exponential(Univariate):
+class _ExponentialStatistic(Univariate):
+    """Families whose statistic T ≥ 0 is exponentially distributed: θ = −rate."""
+
+    def log_partition(self, theta: FloatArray) -> float:
+        return float(-np.log(-theta[0])) if theta[0] < 0.0 else float("inf")
+
+    def mean_statistics(self, theta: FloatArray) -> FloatArray:
+        return -1.0 / theta
+
+    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
+        if not mean[0] > 0.0:
+            raise ValueError(f"no {self} distribution has mean statistic {mean[0]}")
+        return -1.0 / mean
+
+    def fisher(self, theta: FloatArray) -> FloatArray:
+        return np.array([[theta[0] ** -2]])
+
+
+class Exponential(_ExponentialStatistic):
     """Exponential(rate) on (0, ∞): θ = −rate, T = x."""
 
     def __init__(self) -> None:
@@ -178,20 +196,6 @@ class Exponential(Univariate):
 
     def log_base(self, x: FloatArray) -> FloatArray:
         return np.where(x[:, 0] >= 0.0, 0.0, -np.inf)
-
-    def log_partition(self, theta: FloatArray) -> float:
-        return float(-np.log(-theta[0])) if theta[0] < 0.0 else float("inf")
-
-    def mean_statistics(self, theta: FloatArray) -> FloatArray:
-        return -1.0 / theta
-
-    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
-        if not mean[0] > 0.0:
-            raise ValueError(f"no Exponential distribution has mean {mean[0]}")
-        return -1.0 / mean
-
-    def fisher(self, theta: FloatArray) -> FloatArray:
-        return np.array([[theta[0] ** -2]])
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return rng.exponential(-1.0 / theta[0], size=(n, 1))
@@ -204,7 +208,7 @@ class Exponential(Univariate):
         return np.array([-1.0 / mean])
 
 
-class Pareto(Univariate):
+class Pareto(_ExponentialStatistic):
     """Pareto(tail index) on (minimum, ∞), minimum known: θ = −index, T = log(x / minimum)."""
 
     def __init__(self, minimum: float) -> None:
@@ -217,20 +221,6 @@ class Pareto(Univariate):
     def log_base(self, x: FloatArray) -> FloatArray:
         inside = x[:, 0] >= self.minimum
         return np.where(inside, -np.log(np.where(inside, x[:, 0], 1.0)), -np.inf)
-
-    def log_partition(self, theta: FloatArray) -> float:
-        return float(-np.log(-theta[0])) if theta[0] < 0.0 else float("inf")
-
-    def mean_statistics(self, theta: FloatArray) -> FloatArray:
-        return -1.0 / theta
-
-    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
-        if not mean[0] > 0.0:
-            raise ValueError(f"no Pareto distribution has mean log(x / minimum) = {mean[0]}")
-        return -1.0 / mean
-
-    def fisher(self, theta: FloatArray) -> FloatArray:
-        return np.array([[theta[0] ** -2]])
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return self.minimum * np.exp(rng.exponential(-1.0 / theta[0], size=(n, 1)))
