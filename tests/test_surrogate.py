@@ -132,7 +132,7 @@ def test_graph_search_finds_nearly_the_nearest() -> None:
     points = rng.standard_normal((2_000, 6)).astype(np.float32)
     draws = rng.standard_normal((500, 6)).astype(np.float32)
     agree = search_graph(points, draws, 1)[:, 0] == search_all(points, draws, 1)[:, 0]
-    assert agree.mean() > 0.9  # measured 0.99; an index over the wrong points finds 0.0005
+    assert agree.mean() > 0.98  # all agree here; a graph search may miss a few
 
 
 def test_approximate_and_exact_cells_weigh_alike() -> None:
@@ -144,8 +144,8 @@ def test_approximate_and_exact_cells_weigh_alike() -> None:
         .weights(PLANE, np.random.default_rng(5))
         for a in (False, True)
     )
-    # The same draws, so only missed neighbours differ: at most as many as the last test allows.
-    assert np.abs(exact - rough).sum() < 2.0 * 0.1
+    # The same draws, so only missed neighbours differ, each in two weights: as in the last test.
+    assert np.abs(exact - rough).sum() < 2.0 * 0.02
 
 
 def test_voronoi_weights_are_the_masses_of_the_cells() -> None:

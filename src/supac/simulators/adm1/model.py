@@ -164,6 +164,6 @@ PAPER_KINETICS = BSM2_KINETICS | {"pH_LL_ac": 5.0}
 
 
 # What changes in days, where a step takes hours: the rates' dependence on these is left out of the
-# matrix of a step (not of the equations). It saves a quarter of the time and doubles an error that
-# is small at the default steps; refining them gains less than the method's order promises.
+# matrix of a step (not of the equations). Steps are cheaper for it and a little less exact, and
+# refining them gains less than the method's order promises.
 SLOW = (*BIOMASS, "S_IN")
