@@ -106,9 +106,7 @@ def test_parameters_know_their_structure() -> None:
     assert supac.Parameters(three()).prior.family == supac.Gaussian(3)
     assert supac.Parameters(three(), blocks=[]).prior.family == supac.DiagonalGaussian(3)
     blocked = supac.Parameters(three(), blocks=[["offset", "rate"]])
-    assert blocked.prior.family == supac.Product(
-        [supac.Gaussian(2), supac.Gaussian(1)], [[2, 0], [1]]
-    )
+    assert blocked.prior.family == supac.Gaussian(3, blocks=[[2, 0]])
     assert blocked.names == ("rate", "yield", "offset")
     assert blocked.units == ("1/d", "", "K")
     assert len(blocked) == 3

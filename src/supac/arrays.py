@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
+BoolArray = npt.NDArray[np.bool_]
 Frozen = TypeVar("Frozen", FloatArray, IntArray)
 
 

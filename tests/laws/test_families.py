@@ -268,9 +268,9 @@ def test_blocks_may_be_any_permutation(order: list[int], cut: int) -> None:
 
 def test_indices_in_no_block_stand_alone() -> None:
     distribution = supac.gaussian(np.zeros(4), np.eye(4), blocks=[[2, 0]])
-    assert distribution.family == supac.Product(
-        [supac.Gaussian(2), supac.Gaussian(1), supac.Gaussian(1)], [[2, 0], [1], [3]]
-    )
+    assert distribution.family == supac.Gaussian(4, blocks=[[0, 2], [1], [3]])
+    assert distribution.family != supac.Gaussian(4)
+    assert distribution.family.size == 9
 
 
 def test_families_and_distributions_are_values() -> None:

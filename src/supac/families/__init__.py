@@ -1,6 +1,6 @@
 """Exponential families and their members."""
 
-from supac.families.family import Distribution, Family, Whitening
+from supac.families.family import Distribution, Family, NormalWhitening, Whitening
 from supac.families.gaussian import (
     DiagonalGaussian,
     FixedGaussian,
@@ -36,6 +36,7 @@ __all__ = [
     "FixedGaussian",
     "Gamma",
     "Gaussian",
+    "NormalWhitening",
     "Pareto",
     "Poisson",
     "Product",

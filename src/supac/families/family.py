@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from supac.arrays import FloatArray, frozen, vector
+from supac.arrays import BoolArray, FloatArray, frozen, vector
 
 
 class Whitening(ABC):
@@ -31,6 +31,40 @@ class Whitening(ABC):
         """The η with η·T(x) = beta·features(x) + constant."""
 
 
+class NormalWhitening(Whitening):
+    """Coordinates z = Cᵀ(x − μ) in which a Gaussian is N(0, I)."""
+
+    def __init__(self, mean: FloatArray, root: FloatArray):
+        self._mean, self._root = mean, root
+
+    @abstractmethod
+    def features_of_points(self, z: FloatArray) -> FloatArray:
+        """The features as functions of z, the same for every member: (n, dim) → (n, size)."""
+
+    @abstractmethod
+    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
+        """E[f · feature] for the features of second degree, given E[∇²f] in z."""
+
+    def points(self, x: FloatArray) -> FloatArray:
+        """z = Cᵀ(x − μ)."""
+        return (x - self._mean) @ self._root
+
+    def spread(self, z: FloatArray) -> FloatArray:
+        """x = μ + C⁻ᵀz, the inverse of `points`: (n, dim) → (n, dim)."""
+        return self._mean + np.asarray(solve_triangular(self._root, z.T, lower=True, trans="T").T)
+
+    def features(self, x: FloatArray) -> FloatArray:
+        """The statistics, centred and orthonormal."""
+        return self.features_of_points(self.points(x))
+
+    def projection(self, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
+        """E[f · features], from E[∇f] and E[∇²f] in x by the identities of Bonnet and Price."""
+        slope = solve_triangular(self._root, gradient, lower=True)
+        half = solve_triangular(self._root, hessian, lower=True)
+        curvature = solve_triangular(self._root, half.T, lower=True)
+        return np.concatenate([slope, self._quadratic_moments(np.asarray(curvature))])
+
+
 class Family(ABC):
     """An exponential family on R^dim whose parameter θ is a flat vector of `size` entries."""
 
@@ -38,6 +72,8 @@ class Family(ABC):
         self.dim = dim
         self.size = size
         self.chart_size = size
+        self.coupled: BoolArray = np.eye(dim, dtype=bool)
+        """Which pairs of coordinates may correlate: (dim, dim)."""
         self._identity = (type(self), *identity)
 
     def __eq__(self, other: object) -> bool:

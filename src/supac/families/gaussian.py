@@ -15,8 +15,7 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from supac.arrays import FloatArray, covariance_matrix, finite, frozen, vector
-from supac.families.family import Distribution, Family, Whitening
-from supac.families.product import Product
+from supac.families.family import Distribution, Family, NormalWhitening, Whitening
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -74,19 +73,33 @@ class _GaussianFamily(Family):
 
 
 class Gaussian(_GaussianFamily):
-    """All Gaussians on R^dim: T = (x, x_i x_j for i ≤ j), θ = (Pμ, −P_ii/2 and −P_ij)."""
+    """Gaussians on R^dim: T = (x, x_i x_j for i ≤ j), θ = (Pμ, −P_ii/2 and −P_ij).
 
-    def __init__(self, dim: int):
-        super().__init__(dim, dim + dim * (dim + 1) // 2, dim)
-        self.chart_size = dim + dim**2
-        self._rows, self._columns = np.triu_indices(dim)
+    With `blocks`, groups of indices, those whose covariance vanishes between groups, and only the
+    pairs i, j of one group; what is in no group stands alone. Roots and inverses have the same
+    zeros, so that dense matrices serve them all.
+    """
+
+    def __init__(self, dim: int, blocks: Sequence[Sequence[int]] | None = None):
+        groups = [list(range(dim))] if blocks is None else _complete(blocks, dim)
+        labels = np.empty(dim, dtype=np.intp)
+        for label, group in enumerate(groups):
+            labels[group] = label
+        coupled = labels[:, None] == labels
+        self._rows, self._columns = np.nonzero(np.triu(coupled))
         self._diagonal = self._rows == self._columns
+        super().__init__(dim, dim + len(self._rows), dim, coupled.tobytes())
+        self.coupled = frozen(coupled)
+        self.chart_size = dim + int(coupled.sum())
 
     def __repr__(self) -> str:
-        return f"Gaussian({self.dim})"
+        if self.coupled.all():
+            return f"Gaussian({self.dim})"
+        groups = {tuple(np.flatnonzero(row).tolist()) for row in self.coupled}
+        return f"Gaussian({self.dim}, blocks={sorted(list(g) for g in groups if len(g) > 1)})"
 
     def _symmetric(self, upper: FloatArray) -> FloatArray:
-        matrix = np.empty((self.dim, self.dim))
+        matrix = np.zeros((self.dim, self.dim))
         matrix[self._rows, self._columns] = upper
         matrix[self._columns, self._rows] = upper
         return matrix
@@ -127,8 +140,8 @@ class Gaussian(_GaussianFamily):
 
     def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
         first = mean[: self.dim]
-        covariance = self._symmetric(mean[self.dim :]) - np.outer(first, first)
-        return self.from_moments(first, covariance)
+        second = self._symmetric(mean[self.dim :])
+        return self.from_moments(first, second - np.where(self.coupled, np.outer(first, first), 0))
 
     def fisher(self, theta: FloatArray) -> FloatArray:
         mean, covariance = self.moments(theta)
@@ -146,21 +159,22 @@ class Gaussian(_GaussianFamily):
         return np.block([[covariance, mixed], [mixed.T, quartic]])
 
     def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-        covariance = covariance_matrix(covariance, "covariance", self.dim)
-        root = np.linalg.cholesky(covariance)
+        matched = np.where(self.coupled, covariance_matrix(covariance, "covariance", self.dim), 0.0)
+        root = np.linalg.cholesky(matched)
         return self._natural(mean, np.asarray(cho_solve((root, True), np.eye(self.dim))))
 
     def whiten(self, theta: FloatArray) -> Whitening:
         return _FullWhitening(self, *self._standard(theta))
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
-        """Mean and a root S of the covariance, SSᵀ = Σ, all dim² entries free."""
+        """Mean and a root S of the covariance, SSᵀ = Σ, all entries within blocks free."""
         mean, root = self._standard(theta)
         inverse_root = solve_triangular(root, np.eye(self.dim), lower=True, trans="T")
-        return np.concatenate([mean, np.ravel(inverse_root)])
+        return np.concatenate([mean, inverse_root[self.coupled]])
 
     def _from_chart(self, phi: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        root = phi[self.dim :].reshape(self.dim, self.dim)
+        root = np.zeros((self.dim, self.dim))
+        root[self.coupled] = phi[self.dim :]
         inverse_root = np.linalg.solve(root, np.eye(self.dim))
         return phi[: self.dim], root, inverse_root.T @ inverse_root
 
@@ -175,25 +189,26 @@ class Gaussian(_GaussianFamily):
         outer = np.outer(linear, mean)
         slope = 0.5 * (outer + outer.T - self._symmetric(upper))
         by_root = -2.0 * precision @ slope @ precision @ root
-        return np.concatenate([precision @ linear, by_root.ravel()])
+        return np.concatenate([precision @ linear, by_root[self.coupled]])
 
 
-class _FullWhitening(Whitening):
+class _FullWhitening(NormalWhitening):
     """Features z_i, then z_i z_j for i ≤ j, with (z_i² − 1)/√2 on the diagonal."""
 
     def __init__(self, family: Gaussian, mean: FloatArray, root: FloatArray):
-        self._family, self._mean, self._root = family, mean, root
-        self._rows, self._columns = np.triu_indices(family.dim)
+        super().__init__(mean, root)
+        self._family = family
+        self._rows, self._columns = family._rows, family._columns
 
-    def points(self, x: FloatArray) -> FloatArray:
-        return (x - self._mean) @ self._root
-
-    def features(self, x: FloatArray) -> FloatArray:
-        z = self.points(x)
+    def features_of_points(self, z: FloatArray) -> FloatArray:
         products = z[:, self._rows] * z[:, self._columns]
         diagonal = self._rows == self._columns
         products[:, diagonal] = (products[:, diagonal] - 1.0) / np.sqrt(2.0)
         return np.hstack([z, products])
+
+    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
+        upper = hessian[self._rows, self._columns]
+        return np.where(self._rows == self._columns, np.sqrt(0.5) * upper, upper)
 
     def coefficients(self, beta: FloatArray) -> FloatArray:
         dim = len(self._mean)
@@ -263,7 +278,7 @@ class DiagonalGaussian(_GaussianFamily):
         return np.concatenate([mean / variances, -0.5 / variances])
 
     def whiten(self, theta: FloatArray) -> Whitening:
-        return _DiagonalWhitening(*self.moments(theta))
+        return _DiagonalWhitening(*self._standard(theta))
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
         """Mean and standard deviations."""
@@ -280,25 +295,20 @@ class DiagonalGaussian(_GaussianFamily):
         return np.concatenate([linear / deviation**2, by_deviation])
 
 
-class _DiagonalWhitening(Whitening):
+class _DiagonalWhitening(NormalWhitening):
     """Features z_i, then (z_i² − 1)/√2."""
 
-    def __init__(self, mean: FloatArray, covariance: FloatArray):
-        self._mean, self._deviation = mean, np.sqrt(np.diag(covariance))
-
-    def points(self, x: FloatArray) -> FloatArray:
-        return (x - self._mean) / self._deviation
-
-    def features(self, x: FloatArray) -> FloatArray:
-        z = self.points(x)
+    def features_of_points(self, z: FloatArray) -> FloatArray:
         return np.hstack([z, (z**2 - 1.0) / np.sqrt(2.0)])
 
+    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
+        return np.sqrt(0.5) * np.diag(hessian)
+
     def coefficients(self, beta: FloatArray) -> FloatArray:
-        dim = len(self._mean)
-        quadratic = beta[dim:] / (np.sqrt(2.0) * self._deviation**2)
-        return np.concatenate(
-            [beta[:dim] / self._deviation - 2.0 * quadratic * self._mean, quadratic]
-        )
+        dim, inverse_deviation = len(self._mean), np.diag(self._root)
+        quadratic = np.sqrt(0.5) * beta[dim:] * inverse_deviation**2
+        linear = beta[:dim] * inverse_deviation - 2.0 * quadratic * self._mean
+        return np.concatenate([linear, quadratic])
 
 
 class _KnownCovariance(_GaussianFamily):
@@ -307,6 +317,7 @@ class _KnownCovariance(_GaussianFamily):
     def __init__(self, covariance: Any, extra: int):
         known = frozen(covariance_matrix(covariance, "covariance"))
         super().__init__(len(known), len(known) + extra, known.shape, known.tobytes())
+        self.coupled = frozen(known != 0.0)
         self.covariance = known
 
     def __repr__(self) -> str:
@@ -367,17 +378,14 @@ class FixedGaussian(_KnownCovariance):
         return self._precision @ gradient
 
 
-class _FixedWhitening(Whitening):
+class _FixedWhitening(NormalWhitening):
     """Features z."""
 
-    def __init__(self, mean: FloatArray, root: FloatArray):
-        self._mean, self._root = mean, root
+    def features_of_points(self, z: FloatArray) -> FloatArray:
+        return z
 
-    def points(self, x: FloatArray) -> FloatArray:
-        return (x - self._mean) @ self._root
-
-    def features(self, x: FloatArray) -> FloatArray:
-        return self.points(x)
+    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
+        return np.empty(0)
 
     def coefficients(self, beta: FloatArray) -> FloatArray:
         return self._root @ beta
@@ -451,17 +459,17 @@ class ScaledGaussian(_KnownCovariance):
         return np.append(along_mean / root_scale**2, by_scale)
 
 
-class _ScaledWhitening(Whitening):
+class _ScaledWhitening(NormalWhitening):
     """Features z, then (|z|² − d)/√(2d)."""
 
     def __init__(self, family: ScaledGaussian, mean: FloatArray, root: FloatArray, scale: float):
-        self._family, self._mean, self._root, self._scale = family, mean, root, scale
+        super().__init__(mean, root)
+        self._family, self._scale = family, scale
 
-    def points(self, x: FloatArray) -> FloatArray:
-        return (x - self._mean) @ self._root
+    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
+        return np.array([np.trace(hessian) / np.sqrt(2.0 * len(hessian))])
 
-    def features(self, x: FloatArray) -> FloatArray:
-        z = self.points(x)
+    def features_of_points(self, z: FloatArray) -> FloatArray:
         dim = z.shape[1]
         radius = (np.einsum("ij,ij->i", z, z) - dim) / np.sqrt(2.0 * dim)
         return np.hstack([z, radius[:, None]])
@@ -511,12 +519,8 @@ def gaussian(
             return Distribution(diagonal, diagonal.from_moments(centre, np.diag(spread)))
         spread = np.diag(spread)
     spread = covariance_matrix(spread, "covariance", dim)
-    if blocks is None:
-        return Distribution(Gaussian(dim), Gaussian(dim).from_moments(centre, spread))
-    groups = _complete(blocks, dim)
-    family = Product([Gaussian(len(group)) for group in groups], groups)
-    between = ~np.any([np.isin(range(dim), g)[:, None] & np.isin(range(dim), g) for g in groups], 0)
-    if np.any(spread[between]):
+    family = Gaussian(dim, blocks)
+    if np.any(spread[~family.coupled]):
         raise ValueError(
             "covariance has entries between blocks; set them to zero or join the blocks"
         )

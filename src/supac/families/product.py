@@ -15,7 +15,7 @@ class Product(Family):
     """The product of `factors`, factor k acting on the coordinates `groups[k]` of x.
 
     θ and T are those of the factors, one after the other. Without `groups` the factors take
-    consecutive coordinates. A block-diagonal Gaussian is a product of Gaussians.
+    consecutive coordinates.
     """
 
     def __init__(self, factors: Sequence[Family], groups: Sequence[Sequence[int]] | None = None):
@@ -36,6 +36,8 @@ class Product(Family):
         size = sum(factor.size for factor in self.factors)
         super().__init__(dim, size, self.factors, tuple(tuple(g.tolist()) for g in self.groups))
         self.chart_size = sum(factor.chart_size for factor in self.factors)
+        for factor, group in zip(self.factors, self.groups, strict=True):
+            self.coupled[np.ix_(group, group)] = factor.coupled
 
     def __repr__(self) -> str:
         return f"Product({list(self.factors)}, {[group.tolist() for group in self.groups]})"
