@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench bench-adm1 clean
+.PHONY: demo test lint bench bench-adm1 bench-queries bench-peers clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
@@ -23,6 +23,19 @@ bench: .venv/ready
 bench-adm1: .venv/ready
 	$(BIN)/python benchmarks/adm1.py $(ARGS)
 
+bench-queries: .venv/ready
+	$(BIN)/python benchmarks/queries.py $(ARGS)
+
+# PyVBMC brings much that nothing else here needs, so it has an environment of its own.
+bench-peers: .venv-peers/ready
+	OMP_NUM_THREADS=1 .venv-peers/bin/python benchmarks/peers.py $(ARGS)
+
+.venv-peers/ready: export PIP_CONSTRAINT := $(CURDIR)/constraints.txt $(CURDIR)/benchmarks/peers-constraints.txt
+.venv-peers/ready: pyproject.toml constraints.txt benchmarks/peers-constraints.txt
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet pyvbmc --editable .
+	@touch $@
+
 # The environment is rebuilt when what it is made from changes.
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -32,4 +45,4 @@ bench-adm1: .venv/ready
 	@touch $@
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv .venv-peers demo

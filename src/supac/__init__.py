@@ -10,6 +10,7 @@ from supac.bounds import (
     Thiemann,
     TolstikhinSeldin,
 )
+from supac.composite import Composite, MeanSquare, RootMeanSquare, SquareLoss
 from supac.evaluate import EvaluationError
 from supac.evaluations import Evaluations
 from supac.families import (
@@ -40,9 +41,17 @@ from supac.families import (
 from supac.gradient import GradientDescent, Nesterov
 from supac.minimize import Iteration, Result, StopReason, minimize
 from supac.parameters import Parameters
-from supac.steps import FixedStep
+from supac.steps import FixedStep, TrustRegion
 from supac.supac import SuPAC
-from supac.surrogate import Importance, Surrogate, Uniform, Voronoi
+from supac.surrogate import (
+    GaussianProcess,
+    Importance,
+    OutputEmulator,
+    Ridge,
+    Surrogate,
+    Uniform,
+    Voronoi,
+)
 
 __version__ = "0.1.0"
 
@@ -52,6 +61,7 @@ __all__ = [
     "Beta",
     "Bound",
     "Catoni",
+    "Composite",
     "DiagonalGaussian",
     "Distribution",
     "EvaluationError",
@@ -62,26 +72,33 @@ __all__ = [
     "FixedStep",
     "Gamma",
     "Gaussian",
+    "GaussianProcess",
     "GradientDescent",
     "Importance",
     "Info",
     "Iteration",
     "MaurerLangfordSeeger",
     "McAllester",
+    "MeanSquare",
     "Nesterov",
+    "OutputEmulator",
     "Parameters",
     "Pareto",
     "Poisson",
     "Problem",
     "Product",
     "Result",
+    "Ridge",
+    "RootMeanSquare",
     "ScaledGaussian",
+    "SquareLoss",
     "State",
     "StopReason",
     "SuPAC",
     "Surrogate",
     "Thiemann",
     "TolstikhinSeldin",
+    "TrustRegion",
     "Uniform",
     "Voronoi",
     "bernoulli",

@@ -15,12 +15,12 @@ from typing import Protocol
 
 import numpy as np
 
-from supac.arrays import FloatArray, points, vector, whole
+from supac.arrays import BoolArray, FloatArray, points, vector, whole
 from supac.bounds import Bound
 from supac.evaluations import Evaluations
 from supac.families import Distribution
 from supac.parameters import Parameters
-from supac.surrogate import Density
+from supac.surrogate import Density, Loss
 from supac.surrogate.known import Function
 
 
@@ -35,6 +35,8 @@ class Problem:
     """A cheap approximation of the risk, (n, dim) → (n,)."""
     failure_risk: float | None = None
     """What a failed run counts as; None leaves it out."""
+    loss: Loss | None = None
+    """From the simulator's outputs to risks, where `tell` is told the outputs."""
 
     @classmethod
     def within(cls, prior: Distribution | Parameters, bound: Bound) -> Problem:
@@ -47,12 +49,29 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
+class Batch:
+    """Points to evaluate, and where they come from."""
+
+    x: FloatArray
+    proposal: Distribution
+    drawn: BoolArray
+    """Which of them were drawn from the proposal; the others were chosen on purpose."""
+
+    @classmethod
+    def plain(cls, x: FloatArray, proposal: Distribution) -> Batch:
+        """All drawn."""
+        return cls(x, proposal, np.ones(len(x), dtype=bool))
+
+
+@dataclass(frozen=True, eq=False)
 class State:
     """Where an algorithm stands: all that the next `ask` and `tell` depend on."""
 
     seed: int
     posterior: Distribution
     evaluations: Evaluations
+    batch: Batch | None = None
+    """What the algorithm asks for next, where that was planned with the last step."""
     memory: Mapping[str, FloatArray] = field(default_factory=dict)
     """Named arrays that an algorithm carries from one iteration to the next."""
 
@@ -65,12 +84,20 @@ class State:
         """The random numbers of this iteration; one stream for each use."""
         return np.random.default_rng([self.seed, self.iteration, stream])
 
-    def draw(self, n: int) -> FloatArray:
+    def draw(self, n: int, stream: int = 0) -> FloatArray:
         """n draws of the posterior, the same whenever they are asked for."""
-        return self.posterior.sample(n, self.rng(DRAW))
+        return self.posterior.sample(n, self.rng(stream))
 
-    def told(self, x: FloatArray, risk: FloatArray) -> Evaluations:
-        """All evaluations with one batch more; a NaN risk is a failed run."""
+    def planned(self, x: FloatArray) -> Batch:
+        """Where x comes from: the batch that was planned, or else draws of the posterior."""
+        if self.batch is not None and np.array_equal(self.batch.x, x):
+            return self.batch
+        return Batch.plain(x, self.posterior)
+
+    def told(
+        self, x: FloatArray, risk: FloatArray, outputs: FloatArray | None = None
+    ) -> Evaluations:
+        """All evaluations with one batch more; a NaN risk, or NaN outputs, is a failed run."""
         checked = points(x, "x", self.posterior.dim)
         risks = np.asarray(risk, dtype=np.float64)
         if risks.shape != (len(checked),):
@@ -78,10 +105,15 @@ class State:
                 f"risk must hold one number a point, shape ({len(checked)},), not {risks.shape}"
             )
         vector(risks[~np.isnan(risks)], "risk")
-        return self.evaluations.append(checked, risks, self.posterior)
+        if outputs is not None and (np.ndim(outputs) != 2 or len(outputs) != len(checked)):
+            raise ValueError(
+                f"outputs must hold one row a point, ({len(checked)}, m), not {np.shape(outputs)}"
+            )
+        batch = self.planned(checked)
+        return self.evaluations.append(checked, risks, batch.proposal, outputs, batch.drawn)
 
 
-DRAW, PROJECT = 0, 1
+DRAW, PROJECT, FIT, VALIDATE = 0, 1, 2, 3
 """Streams of random numbers."""
 
 
@@ -101,7 +133,21 @@ class Info:
     """What the surrogate expects the new posterior's objective to be."""
     r_squared: float = np.nan
     effective_size: float = np.nan
+    """How many independent draws of the posterior all runs so far are worth."""
+    k_hat: float = np.nan
+    """Pareto shape of their weights: below 0.7 they cover the posterior."""
     loo_error: float = np.nan
+    """Root mean square error of predicting a run from the others."""
+    radius: float = np.nan
+    """How far, in KL, the step was allowed to go."""
+    shortfall: float = np.nan
+    """By how much the batch's mean risk exceeded what the last step predicted."""
+    ratio: float = np.nan
+    """Realised over predicted decrease of the last step."""
+    wrong: float = np.nan
+    """How many runs failed or lie outside what the others explain."""
+    failure_chance: float = np.nan
+    """The share of the new posterior's runs that are expected to go wrong."""
     notes: tuple[str, ...] = ()
     """Sentences on anything out of the ordinary."""
 
@@ -116,9 +162,14 @@ class Algorithm(Protocol):
         """The points to evaluate next: (n, dim)."""
 
     def tell(
-        self, problem: Problem, state: State, x: FloatArray, risk: FloatArray
+        self,
+        problem: Problem,
+        state: State,
+        x: FloatArray,
+        risk: FloatArray,
+        outputs: FloatArray | None = None,
     ) -> tuple[State, Info]:
-        """The state after their risks are known."""
+        """The state after their risks are known, and their outputs where there are any."""
 
 
 def initial_state(problem: Problem, seed: int) -> State:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.intp]
 BoolArray = npt.NDArray[np.bool_]
-Frozen = TypeVar("Frozen", FloatArray, IntArray)
+Frozen = TypeVar("Frozen", FloatArray, IntArray, BoolArray)
 
 
 def finite(value: Any, name: str) -> FloatArray:

@@ -3,81 +3,144 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.composite import Composite
 
 Risk = Callable[[FloatArray], Any]
 
 _GO_ON = 'pass on_failure="penalise" or on_failure="drop" to go on without such runs'
-_ALL_AT_ONCE = "pass vectorized=True if risk takes an (n, dim) array and returns n risks"
+_ALL_AT_ONCE = "pass vectorized=True if {name} takes an (n, dim) array and answers for all points"
+_ONE = "leave out vectorized=True if it takes one point"
 
 
 class EvaluationError(RuntimeError):
     """The risk failed, or answered something that is not a risk."""
 
 
-def evaluate(
-    risk: Risk, x: FloatArray, *, vectorized: bool, raising: bool
-) -> tuple[FloatArray, list[str]]:
-    """The risk of each row of x, (n, dim) → (n,), NaN for a failed run; and why runs failed.
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of a batch."""
 
-    A run fails by raising an exception or by returning NaN or ±infinity. Where `raising`, the
-    first failure ends the evaluation; a wrong type or shape always does.
+    risk: FloatArray
+    """(n,), NaN for a failed run."""
+    outputs: FloatArray | None
+    """(n, m) where the risk is a `Composite`, NaN for a failed run."""
+    reasons: list[str]
+    """Why runs failed."""
+
+
+def evaluate(risk: Risk, x: FloatArray, *, vectorized: bool, raising: bool) -> Outcome:
+    """The risk of each row of x: (n, dim).
+
+    A run fails by raising an exception or by answering NaN or ±infinity. Where `raising`, the first
+    failure ends the evaluation; a wrong type or shape always does. A failed run of a `Composite`
+    has the risk that its loss gives to NaN outputs, and has failed only if that is NaN too.
     """
     read_only = x.view()
     read_only.flags.writeable = False
-    if vectorized:
-        risks, reasons = _all_at_once(risk, read_only), [""] * len(x)
-    else:
-        risks, reasons = _one_by_one(risk, read_only, raising)
-    for i in np.flatnonzero(~np.isfinite(risks)):
-        reasons[i] = reasons[i] or f"risk returned {risks[i]}"
-        if raising:
-            raise EvaluationError(f"{reasons[i]} at x = {x[i]}; make it finite, or {_GO_ON}")
-    return np.where(np.isfinite(risks), risks, np.nan), [reason for reason in reasons if reason]
+    if isinstance(risk, Composite):
+        return _evaluate_composite(risk, read_only, vectorized, raising)
+    answers, reasons = _answers(risk, "risk", read_only, vectorized, raising, ndim=0)
+    return Outcome(_checked(answers, x, "risk", reasons, raising), None, _kept(reasons))
 
 
-def _all_at_once(risk: Risk, x: FloatArray) -> FloatArray:
+def _evaluate_composite(risk: Composite, x: FloatArray, vectorized: bool, raising: bool) -> Outcome:
+    outputs, reasons = _answers(risk.simulate, "simulate", x, vectorized, raising, ndim=1)
+    failed = ~np.isfinite(outputs).all(axis=1, keepdims=True)
+    outputs = np.where(failed, np.nan, outputs)
+    for i in np.flatnonzero(failed):
+        reasons[i] = reasons[i] or "simulate returned NaN or infinity"
     try:
-        answer = risk(x)
+        losses = _as_floats(risk.loss(outputs))
     except Exception as error:
         raise EvaluationError(
-            f"risk, called with vectorized=True on an array of shape {x.shape}, raised "
-            f"{_name(error)}; leave out vectorized=True if it takes one point"
+            f"loss raised {_name(error)} for outputs of shape {outputs.shape}; it must take many "
+            "rows of outputs, (n, m), and return n risks"
         ) from error
-    risks = _as_floats(answer)
-    if risks is None or risks.shape != (len(x),):
+    if losses is None or losses.shape != (len(x),):
+        shape = "no numbers" if losses is None else f"shape {losses.shape}"
         raise EvaluationError(
-            f"risk, called with vectorized=True on {len(x)} points, must return an array of shape "
-            f"({len(x)},), not {_describe(answer)}; leave out vectorized=True if it takes one point"
+            f"loss must take outputs (n, m) and return n risks; for {outputs.shape} it returned "
+            f"{shape}"
         )
-    return risks
+    return Outcome(_checked(losses, x, "loss", reasons, raising), outputs, _kept(reasons))
 
 
-def _one_by_one(risk: Risk, x: FloatArray, raising: bool) -> tuple[FloatArray, list[str]]:
-    risks, reasons = np.zeros(len(x)), [""] * len(x)
+def _kept(reasons: list[str]) -> list[str]:
+    return [reason for reason in reasons if reason]
+
+
+def _checked(
+    risks: FloatArray, x: FloatArray, name: str, reasons: list[str], raising: bool
+) -> FloatArray:
+    for i in np.flatnonzero(~np.isfinite(risks)):
+        reasons[i] = reasons[i] or f"{name} returned {risks[i]}"
+        if raising:
+            raise EvaluationError(f"{reasons[i]} at x = {x[i]}; make it finite, or {_GO_ON}")
+    return np.where(np.isfinite(risks), risks, np.nan)
+
+
+def _answers(
+    function: Risk, name: str, x: FloatArray, vectorized: bool, raising: bool, ndim: int
+) -> tuple[FloatArray, list[str]]:
+    """One row of answers a point, NaN where it failed, and why."""
+    if vectorized:
+        return _all_at_once(function, name, x, ndim), [""] * len(x)
+    return _one_by_one(function, name, x, raising, ndim)
+
+
+def _all_at_once(function: Risk, name: str, x: FloatArray, ndim: int) -> FloatArray:
+    try:
+        answer = function(x)
+    except Exception as error:
+        raise EvaluationError(
+            f"{name}, called with vectorized=True on an array of shape {x.shape}, raised "
+            f"{_name(error)}; {_ONE}"
+        ) from error
+    values = _as_floats(answer)
+    if values is None or values.ndim != ndim + 1 or len(values) != len(x):
+        shape = f"({len(x)},)" if ndim == 0 else f"({len(x)}, m)"
+        raise EvaluationError(
+            f"{name}, called with vectorized=True on {len(x)} points, must return an array of "
+            f"shape {shape}, not {_describe(answer)}; {_ONE}"
+        )
+    return values
+
+
+def _one_by_one(
+    function: Risk, name: str, x: FloatArray, raising: bool, ndim: int
+) -> tuple[FloatArray, list[str]]:
+    answers: list[FloatArray | None] = [None] * len(x)
+    reasons = [""] * len(x)
+    wanted = "one number" if ndim == 0 else "a vector of outputs, always as many,"
+    all_at_once = _ALL_AT_ONCE.format(name=name)
     for i, point in enumerate(x):
         try:
-            answer = risk(point)
+            answer = function(point)
         except Exception as error:
             if raising:
                 raise EvaluationError(
-                    f"risk raised {_name(error)} at x = {point}; {_ALL_AT_ONCE}; {_GO_ON}"
+                    f"{name} raised {_name(error)} at x = {point}; {all_at_once}; {_GO_ON}"
                 ) from error
-            risks[i], reasons[i] = np.nan, _name(error)
+            reasons[i] = _name(error)
             continue
-        number = _as_floats(answer)
-        if number is None or number.ndim != 0:
+        values = _as_floats(answer)
+        known = next((each for each in answers if each is not None), values)
+        if values is None or values.ndim != ndim or known is None or values.shape != known.shape:
             raise EvaluationError(
-                f"risk must return one number a point, not {_describe(answer)}; {_ALL_AT_ONCE}"
+                f"{name} must return {wanted} a point, not {_describe(answer)}; {all_at_once}"
             )
-        risks[i] = number
-        if raising and not np.isfinite(number):
+        answers[i] = values
+        if raising and ndim == 0 and not np.isfinite(values):
             break  # the rest would be run in vain
-    return risks, reasons
+    shape = next((each.shape for each in answers if each is not None), (1,) * ndim)
+    filled = [np.full(shape, np.nan) if each is None else each for each in answers]
+    return np.array(filled, dtype=np.float64), reasons
 
 
 def _name(error: Exception) -> str:

@@ -32,7 +32,12 @@ class GradientDescent:
         return state.draw(self.batch)
 
     def tell(
-        self, problem: Problem, state: State, x: FloatArray, risk: FloatArray
+        self,
+        problem: Problem,
+        state: State,
+        x: FloatArray,
+        risk: FloatArray,
+        outputs: FloatArray | None = None,
     ) -> tuple[State, Info]:
         """One step in the family's chart."""
         return _descend(problem, state, x, risk, self.step_size, momentum=0.0)
@@ -60,7 +65,12 @@ class Nesterov:
         return state.draw(self.batch)
 
     def tell(
-        self, problem: Problem, state: State, x: FloatArray, risk: FloatArray
+        self,
+        problem: Problem,
+        state: State,
+        x: FloatArray,
+        risk: FloatArray,
+        outputs: FloatArray | None = None,
     ) -> tuple[State, Info]:
         """One accelerated step in the family's chart."""
         return _descend(problem, state, x, risk, self.step_size, self.momentum)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Literal
 
 import numpy as np
 
-from supac.algorithm import PROJECT, Algorithm, Info, Problem, State
+from supac.algorithm import PROJECT, VALIDATE, Algorithm, Batch, Info, Problem, State
 from supac.arrays import FloatArray, whole
 from supac.bounds import Bound
-from supac.evaluate import evaluate
+from supac.composite import Composite
+from supac.evaluate import Outcome, evaluate
 from supac.evaluations import Evaluations
 from supac.families import Distribution
 from supac.parameters import Parameters
 from supac.progress import ProgressBar
 from supac.supac import SuPAC
-from supac.surrogate import Density, Importance, view_prior
+from supac.surrogate import Density, Importance, Loss, view_prior
 from supac.surrogate.known import Function
 
 
@@ -60,8 +61,9 @@ class Iteration:
 class Result:
     """The posterior, what it costs, and how it was found.
 
-    `mean_risk` is estimated from the runs already made, reweighted for the posterior. The posterior
-    was fitted to the same runs, so it is optimistic, strongly so where `effective_size` is small.
+    `mean_risk` is the mean of `validated` fresh runs. Where there are none it is estimated from the
+    runs already made, reweighted for the posterior; that was fitted to the same runs, so the
+    estimate is optimistic, strongly so where `effective_size` is small.
     """
 
     posterior: Distribution
@@ -71,6 +73,8 @@ class Result:
     """Standard error of `mean_risk`."""
     effective_size: float
     """How many independent runs the estimate of `mean_risk` is worth."""
+    validated: int
+    """How many fresh runs of the posterior itself `mean_risk` rests on."""
     kl: float
     stop_reason: StopReason
     evaluations: Evaluations
@@ -92,10 +96,16 @@ class Result:
             return self.posterior.sample(n, rng)
         return self.parameters.sample(self.posterior, n, rng)
 
+    @property
+    def _basis(self) -> str:
+        if self.validated:
+            return f"from {self.validated} fresh runs"
+        return f"worth {self.effective_size:.0f} runs"
+
     def __str__(self) -> str:
         summary = (
             f"objective {self.objective:.5g} (mean risk {self.mean_risk:.5g} "
-            f"± {self.mean_risk_error:.1g}, worth {self.effective_size:.0f} runs; "
+            f"± {self.mean_risk_error:.1g}, {self._basis}; "
             f"KL {round(self.kl, 12):.4g}); "
             f"{len(self.evaluations)} runs, {self.evaluations.failed} failed; "
             f"stopped: {self.stop_reason}"
@@ -114,6 +124,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     proxy: Function | None = None,
     vectorized: bool = False,
     on_failure: Literal["raise", "penalise", "drop"] = "raise",
+    validation: int | None = None,
     tolerance: float = 1e-12,
     progress: bool | None = None,
     seed: int = 0,
@@ -124,7 +135,8 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     Parameters
     ----------
     risk
-        x (dim,) → float; with `vectorized=True`, (n, dim) → (n,).
+        x (dim,) → float; with `vectorized=True`, (n, dim) → (n,). Or `Composite(simulate, loss)`,
+        which takes far fewer runs.
     prior
         A distribution, or `Parameters`: then risk and proxy are called in the user's units.
     bound
@@ -143,6 +155,10 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     on_failure
         What a run that raises, or returns NaN or infinity, does: "raise" an error; "penalise",
         count as the bound's ceiling; "drop", be left out, which changes what is bounded.
+    validation
+        Queries of the budget with which the posterior is checked before it is returned; by default
+        a fifth, at most 60, for algorithms that ask for it. Where they are worse than predicted
+        the algorithm learns from half of them, and the better of the two posteriors is returned.
     tolerance
         Stop when KL between successive posteriors falls below it.
     progress
@@ -156,7 +172,8 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     parameters = prior if isinstance(prior, Parameters) else None
     if not callable(risk):
         raise TypeError(f"risk must be a function of x, not {risk!r}")
-    problem = _problem(prior, bound, start, proxy, on_failure)
+    loss = risk.loss if isinstance(risk, Composite) else None
+    problem = _problem(prior, bound, start, proxy, on_failure, loss)
     algorithm = SuPAC() if algorithm is None else _checked(algorithm)
     if not tolerance >= 0.0:
         raise ValueError(f"tolerance must not be negative, but is {tolerance!r}")
@@ -167,28 +184,50 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             f"budget = {budget} is smaller than the first batch of {len(x)} queries; raise it, or "
             f"make the batch smaller, such as algorithm=SuPAC(first={budget}, batch={budget})"
         )
+    reserve = _reserve(validation, algorithm, budget, len(x))
     infos: list[Info] = []
     queries: list[int] = []
     reasons: Counter[str] = Counter()
     with ProgressBar(budget, progress) as bar:
-        while True:
-            in_units = x if parameters is None else parameters.from_latent(x)
-            risks, why = evaluate(
-                risk, in_units, vectorized=vectorized, raising=on_failure == "raise"
-            )
-            reasons.update(why)
+
+        def run(points: FloatArray) -> Outcome:
+            in_units = points if parameters is None else parameters.from_latent(points)
+            raising = on_failure == "raise"
+            outcome = evaluate(risk, in_units, vectorized=vectorized, raising=raising)
+            reasons.update(outcome.reasons)
+            return outcome
+
+        stop = None
+        while stop is None:
+            outcome = run(x)
             drawn_from = state.posterior
-            state, info = algorithm.tell(problem, state, x, risks)
+            state, info = algorithm.tell(problem, state, x, outcome.risk, outcome.outputs)
             infos.append(info)
             queries.append(len(state.evaluations))
             bar.update(queries[-1], info)
             event = Iteration(queries[-1], drawn_from, info.objective, info, state.posterior)
             asked = callback is not None and bool(callback(event))
             x = algorithm.ask(problem, state)
-            stop = _reason_to_stop(state, info, budget - len(x), tolerance, asked)
-            if stop is not None:
-                notes = _notes_on_the_way(queries, infos) + _notes_on_failures(reasons)
-                return _result(problem, state, stop, _columns(queries, infos), parameters, notes)
+            stop = _reason_to_stop(state, info, budget - reserve - len(x), tolerance, asked)
+        finish = _Finish(problem, algorithm, state, run)
+        if reserve > 1 and stop in (StopReason.BUDGET, StopReason.CONVERGED):
+            finish.validate(reserve, infos[-1].predicted)
+            bar.update(len(finish.state.evaluations), infos[-1])
+    notes = _notes_on_the_way(queries, infos) + _notes_on_failures(reasons)
+    return finish.result(stop, _columns(queries, infos), parameters, notes)
+
+
+def _reserve(validation: int | None, algorithm: Algorithm, budget: int, first: int) -> int:
+    """Queries kept for the end."""
+    if validation is None:
+        asks = getattr(algorithm, "validation", None)
+        return min(asks(budget), budget - first) if asks is not None else 0
+    if whole(validation, "validation", least=0) + first > budget:
+        raise ValueError(
+            f"validation = {validation} leaves too little of the budget of {budget} for the first "
+            f"batch of {first} queries"
+        )
+    return validation
 
 
 def _checked(algorithm: Algorithm) -> Algorithm:
@@ -203,6 +242,7 @@ def _problem(
     start: Distribution | None,
     proxy: Function | None,
     on_failure: str,
+    loss: Loss | None,
 ) -> Problem:
     if not isinstance(bound, Bound):
         raise TypeError(f"bound must be a bound such as Catoni(temperature=0.01), not {bound!r}")
@@ -232,7 +272,7 @@ def _problem(
             proxy = _in_units(proxy, prior)
         _check_function(proxy, x, "proxy")
     failure_risk = getattr(bound, "ceiling", None) if on_failure == "penalise" else None
-    return Problem(density, bound, start, proxy, failure_risk)
+    return Problem(density, bound, start, proxy, failure_risk, loss)
 
 
 def _in_units(function: Function, parameters: Parameters) -> Function:
@@ -273,11 +313,13 @@ def _columns(queries: list[int], infos: list[Info]) -> dict[str, FloatArray]:
     return {"queries": np.array(queries, dtype=np.float64), **columns}
 
 
-def _notes_on_the_estimate(problem: Problem, state: State, size: float) -> tuple[str, ...]:
+def _notes_on_the_estimate(
+    problem: Problem, state: State, size: float, *, fresh: bool
+) -> tuple[str, ...]:
     """What to know before using the mean risk, and the bound made of it."""
     notes = []
     unknowns = state.posterior.family.size + 1
-    if size < unknowns:
+    if size < unknowns and not fresh:
         notes.append(
             f"the mean risk rests on the equivalent of {size:.0f} independent runs, fewer than the "
             f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior"
@@ -317,30 +359,115 @@ def _notes_on_failures(reasons: Counter[str]) -> tuple[str, ...]:
     return (f"{reasons.total()} runs failed, {count} of them with: {reason}",)
 
 
-def _result(
-    problem: Problem,
-    state: State,
-    stop: StopReason,
-    history: dict[str, FloatArray],
-    parameters: Parameters | None,
-    notes: tuple[str, ...],
-) -> Result:
-    posterior = state.posterior
-    runs = state.evaluations.usable(problem.failure_risk)
-    mean_risk = error = size = np.nan
-    if len(runs):
-        mean_risk, error, size = Importance().fit(runs, posterior).mean_risk(posterior)
-    kl = view_prior(problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
-    return Result(
-        posterior=posterior,
-        objective=problem.bound(mean_risk, kl),
-        mean_risk=mean_risk,
-        mean_risk_error=error,
-        effective_size=size,
-        kl=kl,
-        stop_reason=stop,
-        evaluations=state.evaluations,
-        history=history,
-        notes=_notes_on_the_estimate(problem, state, size) + notes,
-        parameters=parameters,
-    )
+@dataclass(frozen=True, eq=False)
+class _Validated:
+    """A posterior and the mean risk of fresh runs of it."""
+
+    posterior: Distribution
+    kl: float
+    mean_risk: float
+    error: float
+    runs: int
+
+
+@dataclass(eq=False)
+class _Finish:
+    """What happens between the last step and the result."""
+
+    problem: Problem
+    algorithm: Algorithm
+    state: State
+    run: Callable[[FloatArray], Outcome]
+    validated: _Validated | None = None
+    notes: tuple[str, ...] = ()
+
+    def validate(self, reserve: int, predicted: float) -> None:
+        """Fresh runs of the posterior; where they disappoint, learn from them and try again."""
+        half = (reserve + 1) // 2
+        first, state = self._fresh(half)
+        surprise = self.problem.bound(first.mean_risk - 2.0 * first.error, first.kl)
+        if not surprise > predicted:
+            # Not worse than predicted: the rest of the runs makes the estimate more precise.
+            second, state = self._fresh(reserve - half, state)
+            self.validated, self.state = _pooled(first, second), state
+            return
+        latest = state.evaluations.iteration == self.state.iteration
+        fresh = state.evaluations.select(latest)
+        self.state, _ = self.algorithm.tell(
+            self.problem,
+            replace(self.state, batch=Batch.plain(fresh.x, self.state.posterior)),
+            fresh.x,
+            fresh.risk,
+            fresh.outputs,
+        )
+        second, self.state = self._fresh(reserve - half)
+        better = min((second, first), key=self._objective)
+        self.validated = better
+        self.notes = (
+            f"fresh runs of the last posterior gave an objective of {self._objective(first):.4g} "
+            f"where {predicted:.4g} was predicted; after learning from them, "
+            f"{self._objective(second):.4g}. The better of the two posteriors is returned",
+        )
+
+    def _objective(self, each: _Validated) -> float:
+        return self.problem.bound(each.mean_risk, each.kl)
+
+    def _fresh(self, n: int, state: State | None = None) -> tuple[_Validated, State]:
+        """N runs of the state's posterior, and the state that knows them."""
+        state = state or self.state
+        posterior = state.posterior
+        x = state.draw(n, VALIDATE)
+        outcome = self.run(x)
+        known = replace(state, batch=Batch.plain(x, posterior))
+        evaluations = known.told(x, outcome.risk, outcome.outputs)
+        runs = evaluations.usable(self.problem.failure_risk)
+        risk = runs.risk[runs.iteration == state.iteration]
+        mean, error = np.nan, np.nan
+        if len(risk):
+            mean, error = float(risk.mean()), float(risk.std() / np.sqrt(max(len(risk) - 1, 1)))
+        kl = view_prior(self.problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
+        validated = _Validated(posterior, kl, mean, error, len(risk))
+        return validated, replace(known, evaluations=evaluations, batch=None)
+
+    def result(
+        self,
+        stop: StopReason,
+        history: dict[str, FloatArray],
+        parameters: Parameters | None,
+        notes: tuple[str, ...],
+    ) -> Result:
+        """The posterior with what is known of it."""
+        problem, state, checked = self.problem, self.state, self.validated
+        posterior = state.posterior if checked is None else checked.posterior
+        runs = state.evaluations.usable(problem.failure_risk)
+        mean_risk = error = size = np.nan
+        if len(runs):
+            mean_risk, error, size = Importance().fit(runs, posterior).mean_risk(posterior)
+        kl = view_prior(problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
+        if checked is not None:
+            mean_risk, error, size = checked.mean_risk, checked.error, float(checked.runs)
+        about = _notes_on_the_estimate(problem, state, size, fresh=checked is not None)
+        return Result(
+            posterior=posterior,
+            objective=problem.bound(mean_risk, kl),
+            mean_risk=mean_risk,
+            mean_risk_error=error,
+            effective_size=size,
+            validated=0 if checked is None else checked.runs,
+            kl=kl,
+            stop_reason=stop,
+            evaluations=state.evaluations,
+            history=history,
+            notes=about + self.notes + notes,
+            parameters=parameters,
+        )
+
+
+def _pooled(first: _Validated, second: _Validated) -> _Validated:
+    """Two sets of runs of one posterior as one."""
+    if not second.runs:
+        return first
+    n, m = first.runs, second.runs
+    mean = (n * first.mean_risk + m * second.mean_risk) / (n + m)
+    error = float(np.hypot(n * first.error, m * second.error)) / (n + m)
+    return replace(first, mean_risk=mean, error=error, runs=n + m)

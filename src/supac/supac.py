@@ -1,4 +1,4 @@
-"""Surrogate PAC-Bayes learning: the paper's Algorithms 1 and 2."""
+"""Surrogate PAC-Bayes learning: the paper's Algorithms 1 and 2, and what we recommend instead."""
 
 from __future__ import annotations
 
@@ -6,48 +6,68 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from supac.algorithm import PROJECT, Info, Problem, State, initial_state
+from supac.algorithm import DRAW, FIT, PROJECT, Batch, Info, Problem, State, initial_state
 from supac.arrays import FloatArray, whole
+from supac.blas import one_thread
+from supac.bounds import slopes
+from supac.draws import latin_hypercube
 from supac.evaluations import Evaluations
-from supac.families import Distribution
-from supac.steps import FixedStep, Step, StepRule
+from supac.families import Distribution, NormalWhitening, gaussian
+from supac.steps import FixedStep, Step, StepRule, Trial, TrustRegion
 from supac.surrogate import (
+    Context,
     Estimator,
+    GatedModel,
+    GaussianProcess,
+    OutputEmulator,
+    Ridge,
     RiskModel,
     Surrogate,
     Uniform,
     Voronoi,
+    pareto_shape,
     ray_minimiser,
     view_prior,
 )
+from supac.surrogate.importance import Importance
 from supac.surrogate.known import Corrected
+
+_WIDE_AT_FIRST, _WIDE = 1.3, 1.15  # batches are drawn wider than the posterior, to see its edges
+_PROBES = 0.2  # share of a batch that looks into the tails, once steps stay inside the radius
+_INSIDE = 0.97
+_SETTLED, _PATIENCE = 0.02, 3  # nats that a few inner updates must gain to be worth another
+_MOST_LEFT_OUT = 0.3  # share of a batch that may be wrong without the step being to blame
+_MANY = 1_500  # evaluations from which regression on them all is as good as an emulator
 
 
 @dataclass(frozen=True)
 class SuPAC:
     """An estimator × a step rule × a batch plan.
 
-    The first batch has `first` points, by default two for each dimension of the surrogate; the
-    others `batch`, by default one for two. A round fits one model of the risk and makes `inner`
-    closed-form updates on it; the paper makes one.
+    By default the risk is emulated: its outputs where it is a `Composite`, else the risk itself,
+    and beyond some thousand evaluations by regression on them all. A round fits one model of the
+    risk and makes up to `inner` closed-form updates on it within the trust region; the paper makes
+    one. The first batch has `first` points, the others `batch`: the number of workers, or what the
+    estimator needs.
     """
 
-    estimator: Estimator = field(default_factory=Voronoi)
-    step: StepRule = field(default_factory=FixedStep)
+    estimator: Estimator | None = None
+    step: StepRule = field(default_factory=TrustRegion)
     first: int | None = None
     batch: int | None = None
-    inner: int = 1
+    inner: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("first", "batch", "inner"):
             if getattr(self, name) is not None:
                 whole(getattr(self, name), name, least=1)
-        if self.inner > 1 and isinstance(self.estimator, Uniform):
+        if (self.inner or 1) > 1 and isinstance(self.estimator, Uniform):
             raise ValueError("inner > 1 needs an estimator that can look beyond the last batch")
-        if not hasattr(self.estimator, "fit") or not hasattr(self.step, "move"):
+        known = self.estimator is None or hasattr(self.estimator, "fit")
+        if not known or not hasattr(self.step, "move"):
             raise TypeError(
-                "SuPAC takes an estimator, such as Voronoi(), and a step rule, such as "
-                f"FixedStep(), not {self.estimator!r} and {self.step!r}"
+                "SuPAC takes an estimator, such as GaussianProcess(), and a step rule, such as "
+                f"TrustRegion(), not {self.estimator!r} and {self.step!r}"
             )
 
     @classmethod
@@ -62,53 +82,258 @@ class SuPAC:
         """SuPAC-CE (Algorithm 2), by default with the hyperparameters of its ADM1 experiment."""
         return cls(Voronoi(draws=draws), FixedStep(alpha_max, kl_max), first, batch)
 
+    def validation(self, budget: int) -> int:
+        """How many queries of a budget to keep for checking the last posterior."""
+        return min(budget // 5, 60) if isinstance(self.step, TrustRegion) else 0
+
     def init(self, problem: Problem, seed: int) -> State:
         """The state before the first batch."""
-        return initial_state(problem, seed)
+        state = initial_state(problem, seed)
+        return replace(state, batch=self._plan(problem, state))
 
     def ask(self, problem: Problem, state: State) -> FloatArray:
-        """Independent draws of the current posterior: (n, dim)."""
-        surrogate_size = problem.start.family.size + 1
-        if state.iteration == 0:
-            return state.draw(self.first or 2 * surrogate_size)
-        return state.draw(self.batch or (surrogate_size + 1) // 2)
+        """The next batch: (n, dim), mostly draws around the current posterior."""
+        batch = self._plan(problem, state) if state.batch is None else state.batch
+        return batch.x
 
     def tell(
-        self, problem: Problem, state: State, x: FloatArray, risk: FloatArray
+        self,
+        problem: Problem,
+        state: State,
+        x: FloatArray,
+        risk: FloatArray,
+        outputs: FloatArray | None = None,
     ) -> tuple[State, Info]:
         """Fit the risk, then alternate `approximate` and `solve` (Algorithm 1)."""
-        evaluations = state.told(x, risk)
+        evaluations = state.told(x, risk, outputs)
         runs = evaluations.usable(problem.failure_risk)
-        told = replace(state, evaluations=evaluations)
-        if not (runs.iteration == state.iteration).any():
+        told = replace(state, evaluations=evaluations, batch=None)
+        if not (runs.iteration == state.iteration).any() or runs.ok.sum() < 3:
             return told, _nothing_learnt()
+        with one_thread():
+            return self._learn(problem, state, told, runs)
+
+    def _learn(
+        self, problem: Problem, state: State, told: State, runs: Evaluations
+    ) -> tuple[State, Info]:
+        trial = _trial(state, told.evaluations)
+        radius = state.memory.get("radius")
+        verdict = self.step.judge(None if radius is None else float(radius[0]), trial)
+        anchor = state.posterior
+        if verdict.rejected:
+            anchor = anchor.at(state.memory["previous"])
         rng = state.rng(PROJECT)
-        model = self._fit(problem, runs, state.posterior)
-        posterior, rounds = state.posterior, []
-        for _ in range(self.inner):
+        resolution = _resolution(problem, anchor, rng)
+        memory = {**state.memory, **({"rejected": np.ones(1)} if verdict.rejected else {})}
+        model, note = self._fit(
+            problem,
+            told.evaluations,
+            anchor,
+            Context(
+                prior=problem.prior if isinstance(problem.prior, Distribution) else problem.start,
+                resolution=resolution,
+                failure_risk=problem.failure_risk,
+                loss=problem.loss,
+                memory=memory,
+                rng=state.rng(FIT),
+            ),
+        )
+        descent = self._descend(problem, model, anchor, verdict.radius, resolution, rng)
+        new = replace(told, posterior=descent.posterior)
+        inside = descent.kl_from_start < _INSIDE * verdict.radius
+        batch = self._plan(problem, new, model if inside else None)
+        memory = {
+            **getattr(model, "memory", {}),
+            "radius": np.array([verdict.radius]),
+            "previous": anchor.theta,
+            "gain": np.array([descent.objectives[0] - descent.predicted]),
+            "expected": _expect(model, descent, batch.x),
+        }
+        info = _report(problem, runs, model, descent, trial)
+        info = replace(info, radius=verdict.radius, notes=(*note, *info.notes))
+        if verdict.rejected:
+            info = replace(info, notes=(*info.notes, _REJECTED))
+        return replace(new, batch=batch, memory=memory), info
+
+    def _fit(
+        self,
+        problem: Problem,
+        evaluations: Evaluations,
+        current: Distribution,
+        context: Context,
+    ) -> tuple[RiskModel, tuple[str, ...]]:
+        estimator, note = self._estimator(problem, evaluations)
+        if problem.proxy is None:
+            return estimator.fit(evaluations, current, context), note
+        return Corrected.fit(problem.proxy, evaluations, estimator, current, context), note
+
+    def _estimator(
+        self, problem: Problem, evaluations: Evaluations | None = None
+    ) -> tuple[Estimator, tuple[str, ...]]:
+        """The estimator to use, and why where that is not obvious."""
+        if self.estimator is not None:
+            return self.estimator, ()
+        enough = max(_MANY, 10 * (problem.start.family.size + 1))
+        if evaluations is not None and len(evaluations) >= enough:
+            note = f"from {enough:,} evaluations on, regression on them all replaces the emulator"
+            return Ridge(), (note,)
+        if problem.loss is not None and problem.proxy is None:
+            return OutputEmulator(), ()
+        return GaussianProcess(), ()
+
+    def _plan(self, problem: Problem, state: State, model: RiskModel | None = None) -> Batch:
+        """The next batch: wider than the posterior where it is emulated, with probes of `model`."""
+        n = self._size(problem, state)
+        emulated = isinstance(
+            self._estimator(problem, state.evaluations)[0], GaussianProcess | OutputEmulator
+        )
+        posterior = state.posterior
+        whitening = posterior.whiten()
+        if not (emulated and isinstance(whitening, NormalWhitening)):
+            return Batch.plain(state.draw(n), posterior)
+        rng = state.rng(DRAW)
+        wide = _WIDE if state.iteration else _WIDE_AT_FIRST
+        count = max(round(_PROBES * n), 1) if isinstance(model, GatedModel) and n > 3 else 0
+        x = whitening.spread(wide * latin_hypercube(n - count, posterior.dim, rng))
+        if count and isinstance(model, GatedModel):
+            x = np.concatenate([x, model.probes(count, posterior, rng)])
+        return Batch(x, _widened(posterior, wide), np.arange(n) < n - count)
+
+    def _size(self, problem: Problem, state: State) -> int:
+        """How many points to evaluate next."""
+        chosen = self.batch if state.iteration else self.first
+        if chosen is not None:
+            return chosen
+        unknowns = problem.start.family.size + 1
+        estimator, _ = self._estimator(problem, state.evaluations)
+        if isinstance(estimator, GaussianProcess | OutputEmulator):
+            return max(10, len(state.evaluations) // 20) if state.iteration else 20
+        if isinstance(estimator, Ridge) and state.iteration:
+            return max(10, len(state.evaluations) // 20)
+        return (unknowns + 1) // 2 if state.iteration else 2 * unknowns
+
+    def _descend(
+        self,
+        problem: Problem,
+        model: RiskModel,
+        start: Distribution,
+        radius: float,
+        resolution: float,
+        rng: np.random.Generator,
+    ) -> _Descent:
+        """Closed-form updates on the model's projections, within the radius around `start`."""
+        inner = self.inner or (25 if isinstance(model, GatedModel) else 1)
+        posterior, kl_from_start = start, 0.0
+        rounds: list[_Round] = []
+        for _ in range(inner):
             surrogate = model.project(posterior, rng)
             prior = view_prior(problem.prior, posterior, rng)
+            kl = prior.kl(posterior.theta)
             target = ray_minimiser(problem.bound, surrogate, prior)
-            step = self.step.move(posterior, target, anchor=state.posterior)
-            kl = prior.kl(posterior.theta), prior.kl(step.posterior.theta)
-            rounds.append((surrogate, step, kl))
-            posterior = step.posterior
-        return replace(told, posterior=posterior), _report(problem, runs, rounds)
+            step = self.step.move(posterior, target, start, radius)
+            rounds.append(_Round(posterior, surrogate, kl, kl_from_start, step))
+            posterior, kl_from_start = step.posterior, step.kl
+            if step.kl > _INSIDE * radius or _settled(problem, rounds, resolution):
+                break
+        last = rounds[-1]
+        new_kl = view_prior(problem.prior, last.posterior, rng).kl(posterior.theta)
+        if inner == 1:
+            predicted = problem.bound(last.surrogate.mean_under(posterior.theta), new_kl)
+            return _Descent(problem, rounds, posterior, predicted, kl_from_start)
+        # Updates overshoot at times: the best of all that were visited is where to go.
+        final = model.project(posterior, rng)
+        rounds.append(_Round(posterior, final, new_kl, kl_from_start, last.step))
+        best = min(rounds, key=lambda each: problem.bound(each.surrogate.mean, each.kl))
+        predicted = problem.bound(best.surrogate.mean, best.kl)
+        return _Descent(problem, rounds, best.posterior, predicted, best.kl_from_start)
 
-    def _fit(self, problem: Problem, runs: Evaluations, current: Distribution) -> RiskModel:
-        if problem.proxy is None:
-            return self.estimator.fit(runs, current)
-        return Corrected.fit(problem.proxy, runs, self.estimator, current)
+
+@dataclass(frozen=True)
+class _Round:
+    """One inner update: the surrogate at a posterior, and the step from there."""
+
+    posterior: Distribution
+    surrogate: Surrogate
+    kl: float
+    kl_from_start: float
+    step: Step
+
+
+@dataclass(frozen=True)
+class _Descent:
+    """The updates of one round, and where they led."""
+
+    problem: Problem
+    rounds: list[_Round]
+    posterior: Distribution
+    predicted: float
+    kl_from_start: float
+
+    @property
+    def objectives(self) -> list[float]:
+        """The predicted bound of each posterior visited."""
+        return [self.problem.bound(each.surrogate.mean, each.kl) for each in self.rounds]
+
+
+def _settled(problem: Problem, rounds: list[_Round], resolution: float) -> bool:
+    """Whether the last few updates together gained next to nothing."""
+    if len(rounds) <= _PATIENCE:
+        return False
+    objectives = [problem.bound(each.surrogate.mean, each.kl) for each in rounds]
+    before, after = min(objectives[:-_PATIENCE]), min(objectives[-_PATIENCE:])
+    return before - after < _SETTLED * resolution
+
+
+def _trial(state: State, evaluations: Evaluations) -> Trial | None:
+    """What the fresh batch says of the last step."""
+    new = evaluations.select(evaluations.iteration == state.iteration)
+    expected = state.memory.get("expected", np.empty(0))
+    if len(expected) != len(new):
+        return None
+    judged = new.drawn & np.isfinite(new.risk)
+    residual = (new.risk - expected)[judged]
+    usual = new.ok[judged] & (residual <= state.memory.get("delta", np.array([np.inf]))[0])
+    if usual.mean() >= 1.0 - _MOST_LEFT_OUT:
+        residual = residual[usual]
+    if len(residual) < 2:
+        return None
+    return Trial(float(state.memory["gain"][0]), residual)
+
+
+def _expect(model: RiskModel, descent: _Descent, x: FloatArray) -> FloatArray:
+    """What the model predicts at x; where it cannot, what its last projection does."""
+    if isinstance(model, GatedModel):
+        return model.predict(x)
+    surrogate = descent.rounds[-1].surrogate
+    return surrogate.at.family.statistics(x) @ surrogate.eta + surrogate.intercept
+
+
+def _resolution(problem: Problem, at: Distribution, rng: np.random.Generator) -> float:
+    """The difference of risk that is worth one nat of KL around `at`: λ for Catoni's bound."""
+    kl = view_prior(problem.prior, at, rng).kl(at.theta)
+    by_risk, by_kl = slopes(problem.bound, 0.5, max(kl, 0.0))
+    return by_kl / by_risk
+
+
+def _widened(posterior: Distribution, factor: float) -> Distribution:
+    """A Gaussian with the same mean and a wider covariance, in the same family if that has it."""
+    mean, covariance = posterior.family.moments(posterior.theta)
+    wide = posterior.at(posterior.family.from_moments(mean, factor**2 * covariance))
+    if np.allclose(wide.covariance, factor**2 * covariance, rtol=1e-9, atol=0.0):
+        return wide
+    return gaussian(mean, factor**2 * covariance)
 
 
 def _report(
     problem: Problem,
     runs: Evaluations,
-    rounds: list[tuple[Surrogate, Step, tuple[float, float]]],
+    model: RiskModel,
+    descent: _Descent,
+    trial: Trial | None,
 ) -> Info:
     """The first inner round tells of the posterior that drew the batch, the last of the new one."""
-    surrogate, _, (kl, _) = rounds[0]
-    last, step, (_, new_kl) = rounds[-1]
+    first, last = descent.rounds[0], descent.rounds[-1]
+    surrogate = first.surrogate
     notes = []
     if surrogate.ridge > 0.0:
         notes.append(
@@ -120,20 +345,30 @@ def _report(
             "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; "
             "smaller steps or larger batches avoid it"
         )
-    if step.alpha == 0.0:
+    if last.step.alpha == 0.0:
         notes.append("no step towards the surrogate's minimiser stays within the trust region")
+    weights = Importance().fit(runs, descent.posterior).weights(descent.posterior)
+    gated = isinstance(model, GatedModel)
     return Info(
         mean_risk=surrogate.mean,
-        kl=kl,
-        objective=problem.bound(surrogate.mean, kl),
-        alpha=step.alpha,
-        step_kl=step.kl,
-        predicted=problem.bound(last.mean_under(step.posterior.theta), new_kl),
+        kl=first.kl,
+        objective=problem.bound(surrogate.mean, first.kl),
+        alpha=last.step.alpha,
+        step_kl=descent.posterior.kl(first.posterior),
+        predicted=descent.predicted,
         r_squared=surrogate.r_squared,
-        effective_size=surrogate.effective_size,
+        effective_size=1.0 / float(weights @ weights) if gated else surrogate.effective_size,
+        k_hat=pareto_shape(weights),
         loo_error=surrogate.loo_error,
+        shortfall=np.nan if trial is None else trial.shortfall,
+        ratio=np.nan if trial is None else trial.ratio,
+        wrong=model.wrong if isinstance(model, GatedModel) else np.nan,
+        failure_chance=model.chance(descent.posterior) if isinstance(model, GatedModel) else np.nan,
         notes=tuple(notes),
     )
+
+
+_REJECTED = "the last step made things worse than predicted and was taken back"
 
 
 def _nothing_learnt() -> Info:

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from supac.arrays import BoolArray, FloatArray, frozen, vector
 
@@ -36,6 +36,16 @@ class NormalWhitening(Whitening):
 
     def __init__(self, mean: FloatArray, root: FloatArray):
         self._mean, self._root = mean, root
+
+    @property
+    def mean(self) -> FloatArray:
+        """μ: (dim,)."""
+        return self._mean
+
+    @property
+    def covariance(self) -> FloatArray:
+        """C⁻ᵀC⁻¹: (dim, dim)."""
+        return np.asarray(cho_solve((self._root, True), np.eye(len(self._root))))
 
     @abstractmethod
     def features_of_points(self, z: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ from supac.arrays import FloatArray
 from supac.evaluations import Evaluations
 from supac.families import Distribution
 from supac.surrogate.least_squares import project
-from supac.surrogate.surrogate import Estimator, RiskModel, Surrogate
+from supac.surrogate.surrogate import Context, Estimator, RiskModel, Surrogate
 
 Function = Callable[[FloatArray], FloatArray]
 
@@ -40,14 +40,21 @@ class Corrected:
 
     @classmethod
     def fit(
-        cls, proxy: Function, evaluations: Evaluations, estimator: Estimator, current: Distribution
+        cls,
+        proxy: Function,
+        evaluations: Evaluations,
+        estimator: Estimator,
+        current: Distribution,
+        context: Context | None = None,
     ) -> Corrected:
         """The proxy times its least-squares slope (a poor proxy gets little), and the rest."""
-        known = proxy(evaluations.x)
+        context = context or Context()
+        runs = evaluations.usable(context.failure_risk)
+        known = proxy(runs.x)
         centred = known - known.mean()
         variance = float(centred @ centred)
-        slope = float(centred @ evaluations.risk) / variance if variance > 0.0 else 0.0
-        return cls(proxy, slope, estimator.fit(evaluations.minus(slope * known), current))
+        slope = float(centred @ runs.risk) / variance if variance > 0.0 else 0.0
+        return cls(proxy, slope, estimator.fit(runs.minus(slope * known), current, context))
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """The sum of the two projections; the diagnostics are the correction's."""

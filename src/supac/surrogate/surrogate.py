@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -43,6 +44,26 @@ class Surrogate:
         return self.mean + float(self.eta @ moved)
 
 
+Loss = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What an estimator may know besides the runs."""
+
+    prior: Distribution | None = None
+    """The scales on which parameters vary; by default the current posterior's."""
+    resolution: float = 0.0
+    """The difference of risk that is worth one nat of KL: λ for Catoni's bound."""
+    failure_risk: float | None = None
+    """What a run without a risk counts as; None leaves it out."""
+    loss: Loss | None = None
+    """From outputs to risks, where the risk is a `Composite`."""
+    memory: Mapping[str, FloatArray] = field(default_factory=dict)
+    """What the estimator's last model wanted to be remembered."""
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+
 class RiskModel(Protocol):
     """A model of the risk that can be projected as often as it is asked."""
 
@@ -53,5 +74,7 @@ class RiskModel(Protocol):
 class Estimator(Protocol):
     """Turns evaluations into a model of the risk."""
 
-    def fit(self, evaluations: Evaluations, current: Distribution) -> RiskModel:
+    def fit(
+        self, evaluations: Evaluations, current: Distribution, context: Context | None = None
+    ) -> RiskModel:
         """A model of the risk, meant to be good around `current`."""

@@ -12,7 +12,7 @@ from supac.arrays import FloatArray, IntArray
 from supac.evaluations import Evaluations
 from supac.families import Distribution
 from supac.surrogate.least_squares import project
-from supac.surrogate.surrogate import Surrogate
+from supac.surrogate.surrogate import Context, Surrogate
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -37,9 +37,12 @@ class Voronoi:
         if self.k < 1 or self.draws < 1:
             raise ValueError(f"k and draws must be at least 1, not {self.k!r} and {self.draws!r}")
 
-    def fit(self, evaluations: Evaluations, current: Distribution) -> NearestNeighbours:
+    def fit(
+        self, evaluations: Evaluations, current: Distribution, context: Context | None = None
+    ) -> NearestNeighbours:
         """The nearest-neighbour predictor; it is the same around every distribution."""
-        return NearestNeighbours(evaluations.x, evaluations.risk, self)
+        runs = evaluations.usable((context or Context()).failure_risk)
+        return NearestNeighbours(runs.x, runs.risk, self)
 
 
 @dataclass(frozen=True, eq=False)

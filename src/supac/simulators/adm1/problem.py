@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from supac.composite import Composite, RootMeanSquare
 from supac.families import Distribution
 from supac.marginals import LogNormal
 from supac.parameters import Parameters
@@ -89,22 +90,33 @@ class Problem:
         Root mean square of softly capped log-residuals over what was observed, at most 3; 3 for a
         run with a prediction missing, observed or not. Negative predictions count as zero.
         """
-        days_and_outputs = self._log_observed.shape
         if outputs.ndim != 2 or outputs.shape[1] != self._log_observed.size:
             raise ValueError(
                 f"outputs must have a row of {self._log_observed.size} numbers a run, as "
                 f"`simulate` gives them, not shape {outputs.shape}"
             )
-        predicted = np.log(np.maximum(outputs, 0.0) + _SMALL).reshape(-1, *days_and_outputs)
-        seen = ~np.isnan(self._log_observed)
-        residual = np.where(seen & np.isfinite(predicted), predicted - self._log_observed, 0.0)
-        mean = (soft_cap(residual) ** 2).sum(axis=(1, 2)) / seen.sum()
-        failed = ~np.isfinite(outputs).all(axis=1)
-        return np.where(failed, FAILURE, np.minimum(np.sqrt(mean), FAILURE))
+        return Loss()(self._residuals(outputs))
+
+    def _residuals(self, outputs: FloatArray) -> FloatArray:
+        """Softly capped log-residuals of what was observed; a row of NaN for a failed run."""
+        seen = ~np.isnan(self._log_observed).ravel()
+        failed = ~np.isfinite(outputs).all(axis=1, keepdims=True)
+        predicted = np.log(np.maximum(np.where(failed, 0.0, outputs)[:, seen], 0.0) + _SMALL)
+        residual = predicted - self._log_observed.ravel()[seen]
+        return np.where(failed, np.nan, np.sign(residual) * soft_cap(residual))
 
     def risk(self, x: FloatArray) -> FloatArray:
         """(n, 30) → (n,), between 0 and 3."""
         return self.loss(self.simulate(x))
+
+    def residuals(self, x: FloatArray) -> FloatArray:
+        """Signed and softly capped log-residuals: (n, 30) → (n, observed), NaN if failed."""
+        return self._residuals(self.simulate(x))
+
+    @property
+    def composite(self) -> Composite:
+        """The same risk in two parts, for `minimize(problem.composite, …, vectorized=True)`."""
+        return Composite(self.residuals, Loss())
 
     @cached_property
     def _log_observed(self) -> FloatArray:
@@ -112,6 +124,14 @@ class Problem:
         if np.isnan(observed).all():
             raise DigesterError("no observation lies within the days that the feed covers")
         return np.log(observed + _SMALL)
+
+
+class Loss(RootMeanSquare):
+    """Root mean square of the residuals, at most 3, and 3 for a failed run."""
+
+    def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
+        """The root, capped."""
+        return np.where(np.isnan(mean_square), FAILURE, np.minimum(np.sqrt(mean_square), FAILURE))
 
 
 _SMALL = 1e-8  # what is far below it counts as nothing

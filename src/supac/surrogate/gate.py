@@ -1,0 +1,201 @@
+"""Where runs go wrong: the probability that a run fails or leaves what its neighbours explain.
+
+Simulators rarely fail at random: beyond some value of one parameter, or of a combination of two,
+the process they describe collapses. The gate is a noisy-or of half-spaces,
+
+    p(x) = 1 − (1 − ε) Π_k [1 − g·Φ((a_k·u − t_k)/s)],
+
+u being x in units of the prior's standard deviations, seen from the current mean. The directions
+a_k are given: both ways along each axis, diagonals of the pairs that may correlate, and a few
+suggested by the data. Unknown is where the cliff of each direction is, if it has one; that is
+sampled by Gibbs' method on a grid. Cliffs that no run has excluded yet keep a small probability:
+insurance against tails that nobody has looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit, ndtr
+
+from supac.arrays import BoolArray, FloatArray, IntArray
+
+_WIDTH, _CERTAINTY, _LEAK = 0.25, 0.9, 0.005  # s, g, ε
+_THRESHOLDS = np.arange(-2.0, 6.01, 0.25)
+_AXIS, _PAIR, _DATA = 0.05, 0.01, 0.01  # prior probability that a direction has a cliff
+_MOST_PAIRS = 40
+_MOST_FAILURES = 120  # the latest count; their likelihood then stays within float64
+_CHAINS, _BURN, _SWEEPS = 8, 3, 7
+_GRID = np.arange(-6.0, 10.01, 0.05)  # on which a direction's probability is tabulated
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """The fitted gate: `chances[k, j]` that direction k has its cliff at threshold j, times g."""
+
+    centre: FloatArray
+    scale: FloatArray
+    """u = (x − centre) @ scale."""
+    directions: FloatArray
+    chances: FloatArray
+
+    @cached_property
+    def _table(self) -> FloatArray:
+        return self.chances @ ndtr((_GRID - _THRESHOLDS[:, None]) / _WIDTH)
+
+    def probability(self, x: FloatArray) -> FloatArray:
+        """Chance that a run at x goes wrong, to first order in the chances: (n, dim) → (n,)."""
+        along = (x - self.centre) @ self.scale @ self.directions.T
+        place = np.clip((along - _GRID[0]) / (_GRID[1] - _GRID[0]), 0.0, len(_GRID) - 1.001)
+        left = place.astype(np.intp)
+        share = place - left
+        rows = np.arange(len(self.directions))
+        values = self._table[rows, left] * (1.0 - share) + self._table[rows, left + 1] * share
+        return np.minimum(values.sum(axis=1), 1.0)
+
+    def expectation(
+        self, mean: FloatArray, covariance: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """E[p], E[∇p] and E[∇²p] under N(mean, covariance): Φ averaged over a Gaussian is a Φ."""
+        along = self.directions @ self.scale.T
+        variance = np.einsum("ki,ij,kj->k", along, covariance, along)
+        width = np.sqrt(_WIDTH**2 + variance)[:, None]
+        excess = (along @ (mean - self.centre))[:, None] - _THRESHOLDS
+        excess /= width
+        density = self.chances * np.exp(-0.5 * excess**2) / (np.sqrt(2.0 * np.pi) * width)
+        slope, curvature = density.sum(axis=1), -(density * excess / width).sum(axis=1)
+        value = float(np.vdot(self.chances, ndtr(excess)))
+        return value, slope @ along, (along * curvature[:, None]).T @ along
+
+
+def fit_gate(
+    x: FloatArray,
+    wrong: BoolArray,
+    iteration: IntArray,
+    centre: FloatArray,
+    scale: FloatArray,
+    coupled: BoolArray,
+    near: float,
+    rng: np.random.Generator,
+) -> Gate:
+    """The gate that explains which runs went wrong.
+
+    `near` is the weight of cliffs within half a standard deviation of the centre: none, unless
+    many of the last batch went wrong.
+    """
+    u = (x - centre) @ scale
+    directions, chance = _directions(u, wrong, iteration, coupled)
+    along = u @ directions.T
+    grid = len(_THRESHOLDS)
+    weight = np.where(_THRESHOLDS < 0.5, max(near, 1e-12), 1.0)
+    log_prior = np.log(chance)[:, None] + np.log(weight / weight.sum())
+    # Last column: no cliff. Columns before: how much less likely the good runs are behind a cliff.
+    log_odds = np.zeros((len(directions), grid + 1))
+    log_odds[:, :grid] = log_prior - np.log1p(-chance)[:, None] + _log_spared_all(along[~wrong])
+    bad = along[wrong][-_MOST_FAILURES:]
+    spared = np.ones((len(directions), grid + 1, len(bad)))
+    spared[:, :grid] = 1.0 - _CERTAINTY * ndtr((bad.T[:, None] - _THRESHOLDS[:, None]) / _WIDTH)
+    odds = np.exp(np.minimum(log_odds, 600.0))
+    chances = odds / odds.sum(axis=1, keepdims=True)
+    # A direction that explains no failure keeps what the good runs say of it; the others compete.
+    gain = np.log((1.0 - (1.0 - _LEAK) * spared) / _LEAK).sum(axis=2)
+    active = np.flatnonzero((log_odds + gain)[:, :grid].max(axis=1, initial=-np.inf) > -5.0)
+    if len(bad) and len(active):
+        chances[active] = _explain(odds[active], spared[active], rng)
+    return Gate(centre, scale, directions, _CERTAINTY * chances[:, :grid])
+
+
+def _log_spared_all(along: FloatArray) -> FloatArray:
+    """Σ_i log(1 − g·Φ((along_ik − t)/s)) over runs i: (n, D) → (D, T).
+
+    Where the threshold is far above a run the term vanishes, far below it is log(1 − g); only what
+    is between is computed.
+    """
+    total = np.zeros((along.shape[1], len(_THRESHOLDS)))
+    for j, threshold in enumerate(_THRESHOLDS):
+        excess = (along - threshold) / _WIDTH
+        beyond = excess > 4.0
+        total[:, j] = np.log1p(-_CERTAINTY) * beyond.sum(axis=0)
+        run, direction = np.nonzero((excess > -4.0) & ~beyond)
+        terms = np.log1p(-_CERTAINTY * ndtr(excess[run, direction]))
+        total[:, j] += np.bincount(direction, terms, along.shape[1])
+    return total
+
+
+def _explain(odds: FloatArray, spared: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Posterior over each direction's threshold: (D, T + 1), by Gibbs sampling in parallel chains.
+
+    Given all other cliffs, failure i escapes them with probability e_i, and threshold j of
+    direction k has weight odds[k, j]·Π_i (1 − e_i·spared[k, j, i]).
+    """
+    count, states, _ = spared.shape
+    state = np.full((count, _CHAINS), states - 1)
+    escaped = np.full((_CHAINS, spared.shape[2]), 1.0 - _LEAK)
+    chances = np.zeros((count, states))
+    uniform = rng.random((_BURN + _SWEEPS, count, _CHAINS))
+    for sweep in range(_BURN + _SWEEPS):
+        for k in range(count):
+            others = escaped / spared[k, state[k]]
+            weight = (1.0 - others[:, None] * spared[k]).prod(axis=2) * odds[k]
+            cumulative = weight.cumsum(axis=1)
+            total = cumulative[:, -1:]
+            drawn = (cumulative < uniform[sweep, k][:, None] * total).sum(axis=1)
+            state[k] = np.minimum(drawn, states - 1)
+            escaped = others * spared[k, state[k]]
+            if sweep >= _BURN:
+                chances[k] += (weight / total).sum(axis=0)
+    return chances / (_SWEEPS * _CHAINS)
+
+
+def _directions(
+    u: FloatArray, wrong: BoolArray, iteration: IntArray, coupled: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """Unit vectors (D, dim), and the prior probability of a cliff along each (D,)."""
+    dim = u.shape[1]
+    axes = np.vstack([np.eye(dim), -np.eye(dim)])
+    directions, chance = [axes], [np.full(2 * dim, _AXIS)]
+    rows, columns = np.nonzero(np.tril(coupled, -1))
+    if len(rows) <= _MOST_PAIRS:
+        for signs in ((1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)):
+            pairs = np.zeros((len(rows), dim))
+            pairs[np.arange(len(rows)), rows] = signs[0] * np.sqrt(0.5)
+            pairs[np.arange(len(rows)), columns] = signs[1] * np.sqrt(0.5)
+            directions.append(pairs)
+            chance.append(np.full(len(rows), _PAIR))
+    if wrong.sum() >= 2:
+        suggested = _suggest(u, wrong, iteration)
+        directions.append(suggested)
+        chance.append(np.full(len(suggested), _DATA / max(len(suggested), 1)))
+    return np.vstack(directions), np.concatenate(chance)
+
+
+def _suggest(u: FloatArray, wrong: BoolArray, iteration: IntArray) -> FloatArray:
+    """Directions in which failures differ from the good runs: (≤ 3, dim)."""
+    contrasts = []
+    for which in np.unique(iteration[wrong]):
+        batch = iteration == which
+        good = u[batch & ~wrong]
+        contrasts.append(u[batch & wrong] - (good.mean(axis=0) if len(good) else 0.0))
+    mean = np.vstack(contrasts).mean(axis=0)
+    sparse = np.sign(mean) * np.maximum(np.abs(mean) - 1.5 / np.sqrt(wrong.sum()), 0.0)
+    candidates = np.vstack([mean, sparse, _logistic(u, wrong)])
+    norms = np.linalg.norm(candidates, axis=1)
+    return candidates[norms > 1e-6] / norms[norms > 1e-6, None]
+
+
+def _logistic(u: FloatArray, wrong: BoolArray) -> FloatArray:
+    """Coefficients of a logistic regression with a unit ridge: (dim,)."""
+    design = np.column_stack([np.ones(len(u)), u])
+    ridge = np.ones(design.shape[1])
+    ridge[0] = 0.05
+    theta = np.zeros(design.shape[1])
+    theta[0] = -2.0
+    for _ in range(12):
+        chance = expit(np.clip(design @ theta, -30.0, 30.0))
+        weight = np.maximum(chance * (1.0 - chance), 1e-4)
+        slope = design.T @ (wrong - chance) - ridge * theta
+        step = np.linalg.solve((design.T * weight) @ design + np.diag(ridge), slope)
+        theta = theta + step * min(1.0, 3.0 / max(float(np.abs(step).max()), 1e-9))
+    return theta[1:]

@@ -1,0 +1,170 @@
+"""A Gaussian process on the risk itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from supac.arrays import BoolArray, FloatArray
+from supac.evaluations import Evaluations
+from supac.families import Distribution, NormalWhitening
+from supac.surrogate.gated import GatedModel, fit_gated, nearest, units
+from supac.surrogate.process import Hyperprior, Process, fit_hyperparameters, misfit
+from supac.surrogate.surrogate import Context
+
+_RECENT = 32  # runs that say where the bulk of the risks is
+
+
+@dataclass(frozen=True)
+class GaussianProcess:
+    """Emulates the risk, in closed form under Gaussian posteriors.
+
+    Above `limit` evaluations only those nearest to the current posterior are used.
+    """
+
+    limit: int = 600
+
+    def fit(
+        self, evaluations: Evaluations, current: Distribution, context: Context | None = None
+    ) -> GatedModel:
+        """The process with its gate."""
+        context = context or Context()
+        runs = evaluations.usable(context.failure_risk)
+        rows = nearest(runs, current, self.limit)
+        emulation = RiskEmulation.build(runs.select(rows), current, context)
+        return fit_gated(emulation, runs, rows, current, context)
+
+
+@dataclass(frozen=True)
+class Warp:
+    """The identity up to `cap`, logarithmic above: y ↦ cap + scale·log(1 + (y − cap)/scale)."""
+
+    cap: float = np.inf
+    scale: float = 1.0
+
+    @classmethod
+    def above(cls, risk: FloatArray, deviations: float = 8.0) -> Warp:
+        """Squashes what is so many robust standard deviations above the latest risks' median."""
+        recent = risk[-_RECENT:]
+        middle = float(np.median(recent))
+        deviation = max(1.4826 * float(np.median(np.abs(recent - middle))), 1e-12)
+        return cls(middle + deviations * deviation, deviations * deviation)
+
+    def __call__(self, risk: FloatArray) -> FloatArray:
+        """Risks as they are emulated: (n,) → (n,)."""
+        excess = np.maximum(risk - self.cap, 0.0) / self.scale
+        return np.minimum(risk, self.cap) + self.scale * np.log1p(excess)
+
+    def log_jacobian(self, risk: FloatArray) -> float:
+        """Log of the product of its slopes."""
+        return -float(np.log1p(np.maximum(risk - self.cap, 0.0) / self.scale).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class RiskEmulation:
+    """The runs in the units in which they are emulated."""
+
+    u: FloatArray
+    risk: FloatArray
+    centre: FloatArray
+    scale: FloatArray
+    prior: Hyperprior
+
+    @classmethod
+    def build(cls, runs: Evaluations, current: Distribution, context: Context) -> RiskEmulation:
+        """Parameters in prior standard deviations from the current mean."""
+        centre, scale = units(current, context)
+        prior = Hyperprior.build(
+            current.family.coupled,
+            deviations=(1.0, 0.6, 0.37, 0.08),
+            noise_limits=(1e-4, 2.0),
+            noise_floor=1e-3,
+        )
+        return cls((runs.x - centre) @ scale, runs.risk, centre, scale, prior)
+
+    @property
+    def default(self) -> FloatArray:
+        """One set of hyperparameters for each of the two warps."""
+        return np.concatenate([self.prior.centre, self.prior.centre])
+
+    def condition(
+        self, kept: BoolArray, inflation: FloatArray, phi: FloatArray, steps: int
+    ) -> RiskBulk:
+        """The risk as it is or squashed, whichever has the larger evidence."""
+        risk = self.risk[kept]
+        fits, halves = [], np.split(phi, 2)
+        for which, warp in enumerate((Warp(), Warp.above(risk))):
+            if which and not (risk > warp.cap).any():
+                halves[1] = halves[0]
+                break
+            warped = warp(risk)
+            weight = 1.0 / inflation
+            mean = float(weight @ warped / weight.sum())
+            deviation = float(np.sqrt(weight @ (warped - mean) ** 2 / weight.sum())) + 1e-12
+            y = ((warped - mean) / deviation)[:, None]
+            if steps:
+                halves[which] = fit_hyperparameters(
+                    halves[which], self.u[kept], y, inflation, self.prior, steps
+                )
+            process = Process(halves[which], self.prior, self.u[kept], y, inflation)
+            cost = misfit(halves[which], process.u, y, inflation, self.prior)[0]
+            cost += len(y) * np.log(deviation) - warp.log_jacobian(risk)
+            fits.append((cost, process, warp, mean, deviation))
+        cost, process, warp, mean, deviation = min(fits, key=lambda fit: fit[0])
+        return RiskBulk(self, np.concatenate(halves), process, warp, mean, deviation, cost)
+
+
+@dataclass(frozen=True, eq=False)
+class RiskBulk:
+    """A process of the standardised, perhaps squashed risk."""
+
+    emulation: RiskEmulation
+    phi: FloatArray
+    process: Process
+    warp: Warp
+    mean: float
+    deviation: float
+    cost: float
+
+    def misfit(self) -> float:
+        """Minus the log-evidence of the risks."""
+        return self.cost
+
+    def _inputs(self, x: FloatArray) -> FloatArray:
+        return (x - self.emulation.centre) @ self.emulation.scale
+
+    def predict(self, x: FloatArray) -> FloatArray:
+        """The expected risk: (n, dim) → (n,)."""
+        return self.mean + self.deviation * self.process.predict(self._inputs(x))[:, 0]
+
+    def left_out(self) -> tuple[FloatArray, FloatArray]:
+        """For each run kept, its risk and squared standardised error as others predict them."""
+        process = self.process
+        error = process.y[:, 0] - process.left_out[:, 0]
+        surprise = error**2 / (process.amplitude * process.left_out_variance)
+        return self.mean + self.deviation * process.left_out[:, 0], surprise
+
+    def held_out(self, rows: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """The same for runs that were not kept."""
+        mean, variance = self.process.predict_with_variance(self.emulation.u[rows])
+        observed = (self.warp(self.emulation.risk[rows]) - self.mean) / self.deviation
+        spread = self.process.amplitude * (variance + self.process.noise)
+        surprise = (observed - mean[:, 0]) ** 2 / spread
+        return self.mean + self.deviation * mean[:, 0], surprise
+
+    @cached_property
+    def _scale(self) -> FloatArray:
+        return self.emulation.scale
+
+    def moments(self, whitening: NormalWhitening) -> tuple[float, FloatArray, float]:
+        """Mean risk and E[risk · features], in closed form."""
+        mean = (whitening.mean - self.emulation.centre) @ self._scale
+        covariance = self._scale.T @ whitening.covariance @ self._scale
+        value, slope, curvature = self.process.expectation(mean, covariance)
+        beta = whitening.projection(
+            self.deviation * (self._scale @ slope),
+            self.deviation * (self._scale @ curvature @ self._scale.T),
+        )
+        return self.mean + self.deviation * value, beta, np.nan

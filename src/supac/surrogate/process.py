@@ -1,0 +1,289 @@
+"""Gaussian processes for small numbers of expensive runs.
+
+The kernel is a constant, a linear, a quadratic and a squared-exponential part on a learnt linear
+metric; all outputs share it and one amplitude, which has a closed form. Working in units of the
+prior, the hyperparameters have informative priors: a few dozen runs are enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.optimize import Bounds, minimize
+
+from supac.arrays import BoolArray, FloatArray, IntArray
+
+_CONSTANT = 4.0  # variance of the kernel's constant, in units of the amplitude
+
+
+@dataclass(frozen=True, eq=False)
+class Hyperprior:
+    """Where the hyperparameters are expected, and how far they may go.
+
+    φ holds the logarithms of the length scales, the off-diagonal entries of the metric, and the
+    logarithms of the squared-exponential, linear, quadratic and noise standard deviations. All are
+    normal but the off-diagonals, which are Cauchy: most are small, a few are not.
+    """
+
+    rows: IntArray
+    columns: IntArray
+    centre: FloatArray
+    spread: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    noise_floor: float
+
+    @classmethod
+    def build(
+        cls,
+        coupled: BoolArray,
+        deviations: tuple[float, float, float, float],
+        noise_limits: tuple[float, float],
+        noise_floor: float,
+    ) -> Hyperprior:
+        """`deviations` are the expected standard deviations of the parts and of the noise."""
+        dim = len(coupled)
+        rows, columns = np.nonzero(np.tril(coupled, -1))
+        pairs = len(rows)
+        log_length = 0.5 * np.log(dim) + 0.7
+        centre = np.concatenate([np.full(dim, log_length), np.zeros(pairs), np.log(deviations)])
+        spread = np.ones(len(centre))
+        spread[dim : dim + pairs] = _sparsity(pairs)
+        spread[-1] = 1.5
+        lower, upper = centre - 4.0 * spread, centre + 4.0 * spread
+        lower[dim : dim + pairs], upper[dim : dim + pairs] = -6.0, 6.0
+        lower[-1], upper[-1] = np.log(noise_limits)
+        return cls(rows, columns, centre, spread, lower, upper, noise_floor)
+
+    @property
+    def dim(self) -> int:
+        """Number of inputs."""
+        return len(self.centre) - len(self.rows) - 4
+
+    def unpack(self, phi: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Length scales (dim,), unit-diagonal metric (dim, dim), variances of the parts (4,)."""
+        dim = self.dim
+        metric = np.eye(dim)
+        metric[self.rows, self.columns] = phi[dim:-4]
+        return np.exp(phi[:dim]), metric, np.exp(2.0 * phi[-4:])
+
+    def penalty(self, phi: FloatArray) -> tuple[float, FloatArray]:
+        """Minus the log-density of φ, up to a constant, and its gradient."""
+        standard = (phi - self.centre) / self.spread
+        value, slope = 0.5 * standard**2, standard.copy()
+        off = slice(self.dim, len(phi) - 4)
+        value[off] = np.log1p(standard[off] ** 2)
+        slope[off] = 2.0 * standard[off] / (1.0 + standard[off] ** 2)
+        return float(value.sum()), slope / self.spread
+
+
+def _sparsity(pairs: int) -> float:
+    """Scale of the Cauchy prior: as many pairs as there are, a handful is expected to matter."""
+    return min(0.3, 8.0 / max(pairs, 1))
+
+
+def misfit(
+    phi: FloatArray, u: FloatArray, y: FloatArray, inflation: FloatArray, prior: Hyperprior
+) -> tuple[float, FloatArray]:
+    """Minus the log-evidence of y (n, k) at inputs u (n, dim), amplitude profiled, and gradient.
+
+    k·½ log det K + ½nk·log(tr(yᵀK⁻¹y)/nk) + penalty(φ); the noise of run i is inflated by
+    `inflation[i]`.
+    """
+    n, outputs = y.shape
+    lengths, metric, (smooth, linear, quadratic, noise) = prior.unpack(phi)
+    v = (u @ metric.T) / lengths
+    gram = v @ v.T
+    bumps, kernel = _kernel(gram, np.diag(gram), np.diag(gram), (smooth, linear, quadratic))
+    diagonal = np.diag_indices(n)
+    kernel[diagonal] += (noise + prior.noise_floor**2) * inflation
+    root, failed = dpotrf(kernel, lower=1, overwrite_a=1)
+    if failed:
+        return 1e10, np.zeros_like(phi)
+    solved = cho_solve((root, True), y, check_finite=False)
+    log_det = float(np.log(root[diagonal]).sum())
+    power = max(float(np.vdot(y, solved)), 1e-300)
+    value = outputs * log_det + 0.5 * n * outputs * np.log(power / (n * outputs))
+
+    inverse, _ = dpotri(root, lower=1, overwrite_c=1)
+    weight = np.tril(inverse, -1)
+    weight += weight.T
+    weight[diagonal] = inverse[diagonal]
+    weight *= 0.5 * outputs
+    weight -= (0.5 * n * outputs / power) * (solved @ solved.T)  # ∂value/∂K
+
+    penalty, gradient = prior.penalty(phi)
+    by_bumps, by_gram = weight * bumps, weight * gram
+    pull = 2.0 * (by_bumps @ v) - 2.0 * by_bumps.sum(axis=1)[:, None] * v
+    pull += (2.0 * linear) * (weight @ v) + (4.0 * quadratic) * (by_gram @ v)  # ∂value/∂v
+    dim = prior.dim
+    gradient[:dim] -= np.einsum("ij,ij->j", pull, v)
+    gradient[dim:-4] += ((pull / lengths).T @ u)[prior.rows, prior.columns]
+    gradient[-4:] += 2.0 * np.array(
+        [
+            by_bumps.sum(),
+            linear * by_gram.sum(),
+            quadratic * np.vdot(by_gram, gram),
+            noise * float(weight[diagonal] @ inflation),
+        ]
+    )
+    return value + penalty, gradient
+
+
+def _kernel(
+    gram: FloatArray,
+    left: FloatArray,
+    right: FloatArray,
+    variances: tuple[float, float, float],
+) -> tuple[FloatArray, FloatArray]:
+    """The squared-exponential part and the whole kernel, from inner products and squared norms."""
+    smooth, linear, quadratic = variances
+    bumps = gram - 0.5 * left[:, None]
+    bumps -= 0.5 * right
+    np.minimum(bumps, 0.0, out=bumps)
+    np.exp(bumps, out=bumps)
+    bumps *= smooth
+    whole = quadratic * gram
+    whole += linear
+    whole *= gram
+    whole += bumps
+    whole += _CONSTANT
+    return bumps, whole
+
+
+def fit_hyperparameters(
+    start: FloatArray,
+    u: FloatArray,
+    y: FloatArray,
+    inflation: FloatArray,
+    prior: Hyperprior,
+    iterations: int,
+) -> FloatArray:
+    """φ of larger evidence than `start`, by at most `iterations` steps of L-BFGS."""
+    found = minimize(
+        lambda phi: misfit(phi, u, y, inflation, prior),
+        np.clip(start, prior.lower, prior.upper),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=Bounds(prior.lower, prior.upper),
+        options={"maxiter": iterations, "maxcor": 20},
+    )
+    return np.asarray(found.x) if np.isfinite(found.fun) else start
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """A Gaussian process conditioned on y (n, k) at inputs u (n, dim), in standardised units."""
+
+    phi: FloatArray
+    prior: Hyperprior
+    u: FloatArray
+    y: FloatArray
+    inflation: FloatArray
+
+    @cached_property
+    def metric(self) -> FloatArray:
+        """A with v = A·u the inputs in units of the learnt length scales: (dim, dim)."""
+        lengths, metric, _ = self.prior.unpack(self.phi)
+        return metric / lengths[:, None]
+
+    @cached_property
+    def v(self) -> FloatArray:
+        """The training inputs in units of the learnt length scales."""
+        return self.u @ self.metric.T
+
+    @cached_property
+    def variances(self) -> tuple[float, float, float]:
+        """Of the squared-exponential, linear and quadratic parts."""
+        smooth, linear, quadratic, _ = self.prior.unpack(self.phi)[2]
+        return float(smooth), float(linear), float(quadratic)
+
+    @cached_property
+    def noise(self) -> float:
+        """Variance of the noise of a run that is not inflated."""
+        return float(np.exp(2.0 * self.phi[-1])) + self.prior.noise_floor**2
+
+    @cached_property
+    def _squares(self) -> FloatArray:
+        return np.einsum("ij,ij->i", self.v, self.v)
+
+    @cached_property
+    def root(self) -> FloatArray:
+        """Cholesky factor of the kernel matrix."""
+        _, kernel = _kernel(self.v @ self.v.T, self._squares, self._squares, self.variances)
+        kernel[np.diag_indices(len(kernel))] += self.noise * self.inflation
+        return np.asarray(np.linalg.cholesky(kernel), dtype=np.float64)
+
+    @cached_property
+    def solved(self) -> FloatArray:
+        """K⁻¹y: (n, k)."""
+        return np.asarray(cho_solve((self.root, True), self.y, check_finite=False))
+
+    @cached_property
+    def amplitude(self) -> float:
+        """The variance that all parts are multiplied by, where it has the largest evidence."""
+        return max(float((self.y * self.solved).mean()), 1e-300)
+
+    @cached_property
+    def _inverse_diagonal(self) -> FloatArray:
+        inverse, _ = dpotri(self.root, lower=1)
+        return np.diag(inverse).copy()
+
+    @cached_property
+    def left_out(self) -> FloatArray:
+        """The prediction of each run from all others: (n, k)."""
+        return self.y - self.solved / self._inverse_diagonal[:, None]
+
+    @cached_property
+    def left_out_variance(self) -> FloatArray:
+        """Its variance with the noise, in units of the amplitude: (n,)."""
+        return 1.0 / self._inverse_diagonal
+
+    def predict(self, u: FloatArray) -> FloatArray:
+        """Mean at new inputs: (m, dim) → (m, k)."""
+        return self._cross(u)[0] @ self.solved
+
+    def predict_with_variance(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean (m, k), and variance without the noise, in units of the amplitude: (m,)."""
+        cross, squares = self._cross(u)
+        smooth, linear, quadratic = self.variances
+        before = _CONSTANT + smooth + (linear + quadratic * squares) * squares
+        scores = solve_triangular(self.root, cross.T, lower=True, check_finite=False)
+        explained = np.einsum("ij,ij->j", scores, scores)
+        return cross @ self.solved, np.maximum(before - explained, 0.0)
+
+    def _cross(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        v = u @ self.metric.T
+        squares = np.einsum("ij,ij->i", v, v)
+        return _kernel(v @ self.v.T, squares, self._squares, self.variances)[1], squares
+
+    def expectation(
+        self, mean: FloatArray, covariance: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """E[m], E[∇m] and E[∇²m] of the first output's mean m under N(mean, covariance) in u.
+
+        A Gaussian bump averaged over a Gaussian is a wider bump; the polynomials are exact.
+        """
+        smooth, linear, quadratic = self.variances
+        weights = self.solved[:, 0]
+        centre, spread = self.metric @ mean, self.metric @ covariance @ self.metric.T
+        root = np.linalg.cholesky(spread + np.eye(len(spread)))
+        offset = self.v - centre
+        scaled = solve_triangular(root, offset.T, lower=True)  # (dim, n)
+        shrink = -np.log(np.diag(root)).sum()
+        heights = weights * smooth * np.exp(shrink - 0.5 * np.einsum("ij,ij->j", scaled, scaled))
+        pulled = solve_triangular(root, scaled, lower=True, trans="T")  # (S + I)⁻¹(v − c)
+        slope = pulled @ heights
+        curvature = (pulled * heights) @ pulled.T
+        curvature -= heights.sum() * cho_solve((root, True), np.eye(len(root)))
+        tilt = linear * (weights @ self.v)
+        bowl = 2.0 * quadratic * (self.v * weights[:, None]).T @ self.v
+        value = heights.sum() + _CONSTANT * weights.sum()
+        value += tilt @ centre + 0.5 * (centre @ bowl @ centre + np.vdot(bowl, spread))
+        slope = slope + tilt + bowl @ centre
+        back = self.metric.T
+        return float(value), back @ slope, back @ (curvature + bowl) @ self.metric
