@@ -87,6 +87,8 @@ class Evaluations:
         Never as less than the worst run that did not fail, so that failing is never rewarded.
         """
         unknown = np.isnan(self.risk)
+        if not unknown.any():
+            return self
         if failure_risk is None:
             return self.select(~unknown)
         worst = max(failure_risk, self.risk[~unknown].max(initial=-np.inf))

@@ -114,9 +114,9 @@ class TrustRegion:
     """
 
     alpha: float = 0.5
-    start: float = 1.0
+    start: float = 2.0
     least: float = 0.25
-    most: float = 4.0
+    most: float = 8.0
     too_little: float = 0.3
     enough: float = 0.7
 

@@ -13,7 +13,7 @@ from supac.bounds import slopes
 from supac.draws import latin_hypercube
 from supac.evaluations import Evaluations
 from supac.families import Distribution, NormalWhitening, gaussian
-from supac.steps import FixedStep, Step, StepRule, Trial, TrustRegion
+from supac.steps import FixedStep, StepRule, Trial, TrustRegion
 from supac.surrogate import (
     Context,
     Estimator,
@@ -30,9 +30,8 @@ from supac.surrogate import (
     view_prior,
 )
 from supac.surrogate.importance import Importance
-from supac.surrogate.known import Corrected
+from supac.surrogate.known import Corrected, LocalPrior
 
-_WIDE_AT_FIRST, _WIDE = 1.3, 1.15  # batches are drawn wider than the posterior, to see its edges
 _PROBES = 0.2  # share of a batch that looks into the tails, once steps stay inside the radius
 _INSIDE = 0.97
 _SETTLED, _PATIENCE = 0.02, 3  # nats that a few inner updates must gain to be worth another
@@ -146,7 +145,7 @@ class SuPAC:
             **getattr(model, "memory", {}),
             "radius": np.array([verdict.radius]),
             "previous": anchor.theta,
-            "gain": np.array([descent.objectives[0] - descent.predicted]),
+            "gain": np.array([descent.first.objective - descent.predicted]),
             "expected": _expect(model, descent, batch.x),
         }
         info = _report(problem, runs, model, descent, trial)
@@ -184,15 +183,15 @@ class SuPAC:
     def _plan(self, problem: Problem, state: State, model: RiskModel | None = None) -> Batch:
         """The next batch: wider than the posterior where it is emulated, with probes of `model`."""
         n = self._size(problem, state)
-        emulated = isinstance(
-            self._estimator(problem, state.evaluations)[0], GaussianProcess | OutputEmulator
-        )
+        estimator, _ = self._estimator(problem, state.evaluations)
         posterior = state.posterior
         whitening = posterior.whiten()
-        if not (emulated and isinstance(whitening, NormalWhitening)):
+        if not isinstance(estimator, GaussianProcess | OutputEmulator):
+            return Batch.plain(state.draw(n), posterior)
+        if not isinstance(whitening, NormalWhitening):
             return Batch.plain(state.draw(n), posterior)
         rng = state.rng(DRAW)
-        wide = _WIDE if state.iteration else _WIDE_AT_FIRST
+        wide = estimator.widening[min(state.iteration, 1)]
         count = max(round(_PROBES * n), 1) if isinstance(model, GatedModel) and n > 3 else 0
         x = whitening.spread(wide * latin_hypercube(n - count, posterior.dim, rng))
         if count and isinstance(model, GatedModel):
@@ -207,7 +206,8 @@ class SuPAC:
         unknowns = problem.start.family.size + 1
         estimator, _ = self._estimator(problem, state.evaluations)
         if isinstance(estimator, GaussianProcess | OutputEmulator):
-            return max(10, len(state.evaluations) // 20) if state.iteration else 20
+            few = min(max(problem.start.dim, 10), 20)
+            return max(10, len(state.evaluations) // 20) if state.iteration else few
         if isinstance(estimator, Ridge) and state.iteration:
             return max(10, len(state.evaluations) // 20)
         return (unknowns + 1) // 2 if state.iteration else 2 * unknowns
@@ -223,65 +223,77 @@ class SuPAC:
     ) -> _Descent:
         """Closed-form updates on the model's projections, within the radius around `start`."""
         inner = self.inner or (25 if isinstance(model, GatedModel) else 1)
-        posterior, kl_from_start = start, 0.0
-        rounds: list[_Round] = []
-        for _ in range(inner):
-            surrogate = model.project(posterior, rng)
-            prior = view_prior(problem.prior, posterior, rng)
-            kl = prior.kl(posterior.theta)
-            target = ray_minimiser(problem.bound, surrogate, prior)
-            step = self.step.move(posterior, target, start, radius)
-            rounds.append(_Round(posterior, surrogate, kl, kl_from_start, step))
-            posterior, kl_from_start = step.posterior, step.kl
-            if step.kl > _INSIDE * radius or _settled(problem, rounds, resolution):
-                break
-        last = rounds[-1]
-        new_kl = view_prior(problem.prior, last.posterior, rng).kl(posterior.theta)
+        here = _Visit.at(problem, model, start, 0.0, rng)
         if inner == 1:
-            predicted = problem.bound(last.surrogate.mean_under(posterior.theta), new_kl)
-            return _Descent(problem, rounds, posterior, predicted, kl_from_start)
-        # Updates overshoot at times: the best of all that were visited is where to go.
-        final = model.project(posterior, rng)
-        rounds.append(_Round(posterior, final, new_kl, kl_from_start, last.step))
-        best = min(rounds, key=lambda each: problem.bound(each.surrogate.mean, each.kl))
-        predicted = problem.bound(best.surrogate.mean, best.kl)
-        return _Descent(problem, rounds, best.posterior, predicted, best.kl_from_start)
+            step = self.step.move(start, here.target, start, radius)
+            predicted = problem.bound(
+                here.surrogate.mean_under(step.posterior.theta),
+                here.prior.kl(step.posterior.theta),
+            )
+            return _Descent(here, here.surrogate, step.posterior, predicted, step.alpha, step.kl)
+        first, share, alpha = here, 1.0, 0.0
+        gains: list[float] = []
+        for _ in range(inner):
+            theta = here.posterior.theta
+            target = theta + share * (here.target - theta)
+            step = self.step.move(here.posterior, target, start, radius)
+            there = _Visit.at(problem, model, step.posterior, step.kl, rng)
+            gains.append(here.objective - there.objective)
+            if gains[-1] > 0.0:
+                here, share, alpha = there, min(2.0 * share, 1.0), step.alpha * share
+            else:
+                share *= 0.5  # too far: the projection is only valid around where it was made
+                gains[-1] = 0.0
+            at_the_edge = here is there and step.kl > _INSIDE * radius
+            if at_the_edge or (
+                len(gains) >= _PATIENCE and sum(gains[-_PATIENCE:]) < _SETTLED * resolution
+            ):
+                break
+        return _Descent(
+            first, here.surrogate, here.posterior, here.objective, alpha, here.kl_from_start
+        )
 
 
-@dataclass(frozen=True)
-class _Round:
-    """One inner update: the surrogate at a posterior, and the step from there."""
+@dataclass(frozen=True, eq=False)
+class _Visit:
+    """A posterior as the model sees it, and where its surrogate's minimiser lies."""
 
     posterior: Distribution
-    surrogate: Surrogate
-    kl: float
     kl_from_start: float
-    step: Step
+    surrogate: Surrogate
+    prior: LocalPrior
+    target: FloatArray
+    kl: float
+    objective: float
+
+    @classmethod
+    def at(
+        cls,
+        problem: Problem,
+        model: RiskModel,
+        posterior: Distribution,
+        kl_from_start: float,
+        rng: np.random.Generator,
+    ) -> _Visit:
+        """`approximate`, then `solve` (Algorithm 1)."""
+        surrogate = model.project(posterior, rng)
+        prior = view_prior(problem.prior, posterior, rng)
+        target = ray_minimiser(problem.bound, surrogate, prior)
+        kl = prior.kl(posterior.theta)
+        objective = problem.bound(surrogate.mean, kl)
+        return cls(posterior, kl_from_start, surrogate, prior, target, kl, objective)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Descent:
     """The updates of one round, and where they led."""
 
-    problem: Problem
-    rounds: list[_Round]
+    first: _Visit
+    last: Surrogate
     posterior: Distribution
     predicted: float
+    alpha: float
     kl_from_start: float
-
-    @property
-    def objectives(self) -> list[float]:
-        """The predicted bound of each posterior visited."""
-        return [self.problem.bound(each.surrogate.mean, each.kl) for each in self.rounds]
-
-
-def _settled(problem: Problem, rounds: list[_Round], resolution: float) -> bool:
-    """Whether the last few updates together gained next to nothing."""
-    if len(rounds) <= _PATIENCE:
-        return False
-    objectives = [problem.bound(each.surrogate.mean, each.kl) for each in rounds]
-    before, after = min(objectives[:-_PATIENCE]), min(objectives[-_PATIENCE:])
-    return before - after < _SETTLED * resolution
 
 
 def _trial(state: State, evaluations: Evaluations) -> Trial | None:
@@ -304,7 +316,7 @@ def _expect(model: RiskModel, descent: _Descent, x: FloatArray) -> FloatArray:
     """What the model predicts at x; where it cannot, what its last projection does."""
     if isinstance(model, GatedModel):
         return model.predict(x)
-    surrogate = descent.rounds[-1].surrogate
+    surrogate = descent.last
     return surrogate.at.family.statistics(x) @ surrogate.eta + surrogate.intercept
 
 
@@ -317,6 +329,8 @@ def _resolution(problem: Problem, at: Distribution, rng: np.random.Generator) ->
 
 def _widened(posterior: Distribution, factor: float) -> Distribution:
     """A Gaussian with the same mean and a wider covariance, in the same family if that has it."""
+    if factor == 1.0:
+        return posterior
     mean, covariance = posterior.family.moments(posterior.theta)
     wide = posterior.at(posterior.family.from_moments(mean, factor**2 * covariance))
     if np.allclose(wide.covariance, factor**2 * covariance, rtol=1e-9, atol=0.0):
@@ -331,9 +345,8 @@ def _report(
     descent: _Descent,
     trial: Trial | None,
 ) -> Info:
-    """The first inner round tells of the posterior that drew the batch, the last of the new one."""
-    first, last = descent.rounds[0], descent.rounds[-1]
-    surrogate = first.surrogate
+    """The first visit tells of the posterior that drew the batch, the last of the new one."""
+    first, surrogate = descent.first, descent.first.surrogate
     notes = []
     if surrogate.ridge > 0.0:
         notes.append(
@@ -345,20 +358,22 @@ def _report(
             "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; "
             "smaller steps or larger batches avoid it"
         )
-    if last.step.alpha == 0.0:
-        notes.append("no step towards the surrogate's minimiser stays within the trust region")
-    weights = Importance().fit(runs, descent.posterior).weights(descent.posterior)
-    gated = isinstance(model, GatedModel)
+    if descent.alpha == 0.0:
+        notes.append(_NO_STEP)
+    size, k_hat = surrogate.effective_size, np.nan
+    if isinstance(model, GatedModel) and len(runs) <= _MANY:
+        weights = Importance().fit(runs, descent.posterior).weights(descent.posterior)
+        size, k_hat = 1.0 / float(weights @ weights), pareto_shape(weights)
     return Info(
         mean_risk=surrogate.mean,
         kl=first.kl,
         objective=problem.bound(surrogate.mean, first.kl),
-        alpha=last.step.alpha,
+        alpha=descent.alpha,
         step_kl=descent.posterior.kl(first.posterior),
         predicted=descent.predicted,
         r_squared=surrogate.r_squared,
-        effective_size=1.0 / float(weights @ weights) if gated else surrogate.effective_size,
-        k_hat=pareto_shape(weights),
+        effective_size=size,
+        k_hat=k_hat,
         loo_error=surrogate.loo_error,
         shortfall=np.nan if trial is None else trial.shortfall,
         ratio=np.nan if trial is None else trial.ratio,
@@ -368,6 +383,9 @@ def _report(
     )
 
 
+_NO_STEP = (
+    "no step towards the surrogate's minimiser stays within the trust region and promises a gain"
+)
 _REJECTED = "the last step made things worse than predicted and was taken back"
 
 

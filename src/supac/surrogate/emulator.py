@@ -22,12 +22,15 @@ class OutputEmulator:
     """Emulates the principal components of the outputs with one shared process.
 
     The expected loss, the emulator's own uncertainty included, is averaged over `draws` draws.
-    Above `limit` evaluations only those nearest to the current posterior are used.
+    Above `limit` evaluations only those nearest to the current posterior are used. The first batch
+    and the others are drawn wider than the posterior by the factors of `widening`: outputs vary
+    smoothly beyond its edges, and where they do not one had better know.
     """
 
     components: int = 40
     draws: int = 1500
     limit: int = 400
+    widening: tuple[float, float] = (1.3, 1.15)
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
@@ -39,10 +42,10 @@ class OutputEmulator:
                 "OutputEmulator needs the simulator's outputs: "
                 "pass risk=Composite(simulate, loss), or use GaussianProcess()"
             )
-        runs = evaluations.usable(context.failure_risk)
-        rows = nearest(runs, current, self.limit)
-        emulation = OutputEmulation.build(self, runs.select(rows), context.loss, current, context)
-        return fit_gated(emulation, runs, rows, current, context)
+        usable = evaluations.usable(context.failure_risk)
+        runs, rows = nearest(usable, current, self.limit)
+        emulation = OutputEmulation.build(self, runs, context.loss, current, context)
+        return fit_gated(emulation, usable, runs, rows, current, context)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +60,8 @@ class OutputEmulation:
     u: FloatArray
     coordinates: FloatArray
     """(n, r) with outputs = coordinates @ basis.T; NaN where the run failed."""
-    basis: FloatArray
-    """(m, r), orthonormal."""
+    outputs: FloatArray
+    """(ok, m), those of the runs that did not fail."""
     loss: Loss
     centre: FloatArray
     scale: FloatArray
@@ -83,24 +86,22 @@ class OutputEmulation:
         coordinates = np.full((len(runs), min(outputs.shape)), np.nan)
         if outputs.shape[0] < outputs.shape[1]:
             values, vectors = np.linalg.eigh(outputs @ outputs.T)
-            length = np.sqrt(np.maximum(values, values[-1] * 1e-14))
-            basis = outputs.T @ (vectors / length)
-            coordinates[runs.ok] = vectors * length
+            coordinates[runs.ok] = vectors * np.sqrt(np.maximum(values, values[-1] * 1e-14))
         else:
-            basis = np.eye(outputs.shape[1])
             coordinates[runs.ok] = outputs
         prior = Hyperprior.build(
             current.family.coupled,
             deviations=(1.0, 1.0, 0.22, 0.05),
             noise_limits=(1e-3, 0.1),
             noise_floor=3e-3,
+            oblique=8.0,
         )
         count = max(rule.draws, 10 * current.family.size)
         return cls(
             rule,
             (runs.x - centre) @ scale,
             coordinates,
-            basis,
+            outputs,
             loss,
             centre,
             scale,
@@ -108,6 +109,15 @@ class OutputEmulation:
             draws=orthogonal(count, current.dim, context.rng),
             errors=context.rng.standard_normal((max(count, len(runs)), rule.components)),
         )
+
+    @cached_property
+    def basis(self) -> FloatArray:
+        """(m, r), orthonormal; only a loss that must see all outputs needs it."""
+        m, r = self.outputs.shape[1], self.coordinates.shape[1]
+        if r == m:
+            return np.eye(m)
+        own = self.coordinates[np.isfinite(self.coordinates[:, 0])]
+        return self.outputs.T @ (own / np.einsum("ij,ij->j", own, own))
 
     @property
     def default(self) -> FloatArray:
@@ -193,7 +203,7 @@ class OutputBulk:
             square = self.mean @ self.mean + 2.0 * scores @ self._mean_scores
             square += np.einsum("ij,ij->i", scores, scores) + self.rest
             square += y.shape[1] * self._spread * variance
-            return loss.of_mean_square(np.maximum(square, 0.0) / len(self.emulation.basis))
+            return loss.of_mean_square(np.maximum(square, 0.0) / self.emulation.outputs.shape[1])
         noise = self.emulation.errors[: len(y), : y.shape[1]]
         noise = np.sqrt(self._spread * variance)[:, None] * noise
         # Both signs of each error: what is odd in them averages out.

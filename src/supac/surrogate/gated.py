@@ -31,7 +31,9 @@ from supac.surrogate.surrogate import Context, Surrogate
 _RECENT, _RECENT_ERRORS = 40, 60
 _SURPRISE = 9.0  # squared standardised error from which a run may count as wrong
 _MOST_WRONG = 0.6  # share of the runs
-_FIRST_STEPS, _STEPS = 40, 10  # of L-BFGS on the hyperparameters
+_FIRST_STEPS, _STEPS, _FEW_STEPS = 40, 10, 4  # of L-BFGS on the hyperparameters
+_WELL_KNOWN = 250  # runs from which few steps do: the hyperparameters hardly change any more
+_NEWS = 1.08  # growth of the number of runs that is worth fitting them anew
 
 
 class Bulk(Protocol):
@@ -168,17 +170,19 @@ def units(current: Distribution, context: Context) -> tuple[FloatArray, FloatArr
     return current.mean, np.asarray(np.linalg.solve(root, np.eye(len(root)))).T
 
 
-def nearest(runs: Evaluations, current: Distribution, limit: int) -> IntArray:
-    """The rows of the `limit` runs that are nearest to `current`, in its own metric."""
+def nearest(runs: Evaluations, current: Distribution, limit: int) -> tuple[Evaluations, IntArray]:
+    """The `limit` runs that are nearest to `current`, in its own metric, and their rows."""
     if len(runs) <= limit:
-        return np.arange(len(runs))
+        return runs, np.arange(len(runs))
     z = current.whiten().points(runs.x)
     distance = np.einsum("ij,ij->i", z, z)
-    return np.sort(np.argsort(distance, kind="stable")[:limit])
+    rows = np.sort(np.argsort(distance, kind="stable")[:limit])
+    return runs.select(rows), rows
 
 
 def fit_gated(
     emulation: Emulation,
+    everything: Evaluations,
     runs: Evaluations,
     rows: IntArray,
     current: Distribution,
@@ -186,26 +190,33 @@ def fit_gated(
 ) -> GatedModel:
     """Screen the runs, emulate the good ones, teach the others to the gate.
 
-    Only `rows` of the runs are in the emulation; the others keep their labels.
+    The runs are those of the emulation, `rows` of everything; the others keep their labels.
     """
     memory = context.memory
     first = "wrong" not in memory
     phi = memory.get("phi", emulation.default)
     if len(phi) != len(emulation.default):
         phi = emulation.default
-    all_wrong, all_inflation = _before(runs, memory)
-    runs, wrong, inflation = runs.select(rows), all_wrong[rows], all_inflation[rows]
+    all_wrong, all_inflation = _before(everything, memory)
+    total = len(everything)
+    wrong, inflation = all_wrong[rows], all_inflation[rows]
     screen = _Screen(emulation, runs, context.resolution)
     steps = _FIRST_STEPS
+    fitted = memory.get("fitted", np.zeros(1))
+    if first or total >= _NEWS * fitted[0]:
+        fitted = np.array([float(total)])
     if not first:
+        news = fitted[0] == total
+        steps = (_STEPS if total <= _WELL_KNOWN else _FEW_STEPS) if news else 0
         before = wrong
-        wrong, inflation, phi = screen.relabel(wrong, inflation, phi)
-        # φ was just fitted to the same runs, if the screen has changed its mind about none.
-        steps = 0 if np.array_equal(wrong, before) else _STEPS
+        wrong, inflation, phi = screen.relabel(wrong, inflation, phi, steps)
+        # φ was just fitted to the same runs, but for those that the screen has changed its mind of.
+        steps = 0 if np.array_equal(wrong, before) else min(steps, _FEW_STEPS)
     bulk = emulation.condition(~wrong, inflation[~wrong], phi, steps)
     restarted = memory.get("restarted", np.zeros(1))
-    if first or len(runs) >= 2 * restarted[0] or "rejected" in memory:
-        restarted = np.array([float(len(runs))])
+    stuck = total >= 2 * restarted[0] or "rejected" in memory
+    if first or (stuck and total <= _WELL_KNOWN):
+        restarted = np.array([float(total)])
         if not first:
             again = emulation.condition(~wrong, inflation[~wrong], emulation.default, _FIRST_STEPS)
             bulk = min(bulk, again, key=lambda each: each.misfit())
@@ -229,6 +240,7 @@ def fit_gated(
             "inflation": all_inflation,
             "delta": np.array([screen.delta]),
             "restarted": restarted,
+            "fitted": fitted,
         },
         seed=int(context.rng.integers(2**32)),
     )
@@ -261,12 +273,12 @@ class _Screen:
     """The excess risk from which a run may count as wrong."""
 
     def relabel(
-        self, wrong: BoolArray, inflation: FloatArray, phi: FloatArray
+        self, wrong: BoolArray, inflation: FloatArray, phi: FloatArray, steps: int
     ) -> tuple[BoolArray, FloatArray, FloatArray]:
         """Twice: emulate the runs that are kept, then judge all runs by it."""
         runs, n = self.runs, len(self.runs)
-        for steps in (_STEPS, 0):
-            bulk = self.emulation.condition(~wrong, inflation[~wrong], phi, steps)
+        for first in (True, False):
+            bulk = self.emulation.condition(~wrong, inflation[~wrong], phi, steps * first)
             phi = bulk.phi
             predicted, surprise = np.zeros(n), np.zeros(n)
             predicted[~wrong], surprise[~wrong] = bulk.left_out()
@@ -281,7 +293,7 @@ class _Screen:
             most = int(_MOST_WRONG * n)
             if new.sum() > most:
                 new &= excess >= np.sort(excess)[-most]
-            if steps and self._useless(runs.risk[~wrong]):
+            if first and self._useless(runs.risk[~wrong]):
                 upper = _upper_class(runs.risk[~wrong])
                 if upper is not None:
                     new |= runs.ok & (runs.risk > upper)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,20 +20,23 @@ _RECENT = 32  # runs that say where the bulk of the risks is
 class GaussianProcess:
     """Emulates the risk, in closed form under Gaussian posteriors.
 
-    Above `limit` evaluations only those nearest to the current posterior are used.
+    Above `limit` evaluations only those nearest to the current posterior are used. The first batch
+    and the others are drawn wider than the posterior by the factors of `widening`; a risk saturates
+    in the tails, so little is learnt there.
     """
 
     limit: int = 600
+    widening: tuple[float, float] = (1.0, 1.0)
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
     ) -> GatedModel:
         """The process with its gate."""
         context = context or Context()
-        runs = evaluations.usable(context.failure_risk)
-        rows = nearest(runs, current, self.limit)
-        emulation = RiskEmulation.build(runs.select(rows), current, context)
-        return fit_gated(emulation, runs, rows, current, context)
+        usable = evaluations.usable(context.failure_risk)
+        runs, rows = nearest(usable, current, self.limit)
+        emulation = RiskEmulation.build(runs, current, context)
+        return fit_gated(emulation, usable, runs, rows, current, context)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class RiskEmulation:
             deviations=(1.0, 0.6, 0.37, 0.08),
             noise_limits=(1e-4, 2.0),
             noise_floor=1e-3,
+            oblique=3.0,
         )
         return cls((runs.x - centre) @ scale, runs.risk, centre, scale, prior)
 
@@ -93,27 +96,50 @@ class RiskEmulation:
         self, kept: BoolArray, inflation: FloatArray, phi: FloatArray, steps: int
     ) -> RiskBulk:
         """The risk as it is or squashed, whichever has the larger evidence."""
-        risk = self.risk[kept]
-        fits, halves = [], np.split(phi, 2)
-        for which, warp in enumerate((Warp(), Warp.above(risk))):
-            if which and not (risk > warp.cap).any():
-                halves[1] = halves[0]
-                break
-            warped = warp(risk)
-            weight = 1.0 / inflation
-            mean = float(weight @ warped / weight.sum())
-            deviation = float(np.sqrt(weight @ (warped - mean) ** 2 / weight.sum())) + 1e-12
-            y = ((warped - mean) / deviation)[:, None]
-            if steps:
-                halves[which] = fit_hyperparameters(
-                    halves[which], self.u[kept], y, inflation, self.prior, steps
-                )
-            process = Process(halves[which], self.prior, self.u[kept], y, inflation)
-            cost = misfit(halves[which], process.u, y, inflation, self.prior)[0]
-            cost += len(y) * np.log(deviation) - warp.log_jacobian(risk)
-            fits.append((cost, process, warp, mean, deviation))
-        cost, process, warp, mean, deviation = min(fits, key=lambda fit: fit[0])
-        return RiskBulk(self, np.concatenate(halves), process, warp, mean, deviation, cost)
+        risk, u = self.risk[kept], self.u[kept]
+        plain, squashed = np.split(phi, 2)
+        candidates = [_Standardised.of(risk, Warp(), inflation, plain)]
+        if (risk > Warp.above(risk).cap).any():
+            candidates.append(_Standardised.of(risk, Warp.above(risk), inflation, squashed))
+        costs = [each.cost(u, inflation, self.prior) for each in candidates]
+        if steps:
+            # The less likely warp is kept up to date with fewer steps.
+            for which, each in enumerate(candidates):
+                few = steps if which == int(np.argmin(costs)) else (steps + 2) // 3
+                better = fit_hyperparameters(each.phi, u, each.y, inflation, self.prior, few)
+                candidates[which] = replace(each, phi=better)
+            costs = [each.cost(u, inflation, self.prior) for each in candidates]
+        chosen = candidates[int(np.argmin(costs))]
+        process = Process(chosen.phi, self.prior, u, chosen.y, inflation)
+        both = np.concatenate([candidates[0].phi, candidates[-1].phi])
+        return RiskBulk(self, both, process, chosen, min(costs))
+
+
+@dataclass(frozen=True, eq=False)
+class _Standardised:
+    """Risks warped and standardised, and the hyperparameters of their process."""
+
+    phi: FloatArray
+    warp: Warp
+    mean: float
+    deviation: float
+    y: FloatArray
+    log_jacobian: float
+
+    @classmethod
+    def of(
+        cls, risk: FloatArray, warp: Warp, inflation: FloatArray, phi: FloatArray
+    ) -> _Standardised:
+        warped, weight = warp(risk), 1.0 / inflation
+        mean = float(weight @ warped / weight.sum())
+        deviation = float(np.sqrt(weight @ (warped - mean) ** 2 / weight.sum())) + 1e-12
+        y = ((warped - mean) / deviation)[:, None]
+        log_jacobian = warp.log_jacobian(risk) - len(risk) * np.log(deviation)
+        return cls(phi, warp, mean, deviation, y, float(log_jacobian))
+
+    def cost(self, u: FloatArray, inflation: FloatArray, prior: Hyperprior) -> float:
+        """Minus the log-evidence of the risks as they are."""
+        return misfit(self.phi, u, self.y, inflation, prior)[0] - self.log_jacobian
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +149,7 @@ class RiskBulk:
     emulation: RiskEmulation
     phi: FloatArray
     process: Process
-    warp: Warp
-    mean: float
-    deviation: float
+    risk: _Standardised
     cost: float
 
     def misfit(self) -> float:
@@ -137,34 +161,33 @@ class RiskBulk:
 
     def predict(self, x: FloatArray) -> FloatArray:
         """The expected risk: (n, dim) → (n,)."""
-        return self.mean + self.deviation * self.process.predict(self._inputs(x))[:, 0]
+        return self.risk.mean + self.risk.deviation * self.process.predict(self._inputs(x))[:, 0]
 
     def left_out(self) -> tuple[FloatArray, FloatArray]:
         """For each run kept, its risk and squared standardised error as others predict them."""
         process = self.process
         error = process.y[:, 0] - process.left_out[:, 0]
         surprise = error**2 / (process.amplitude * process.left_out_variance)
-        return self.mean + self.deviation * process.left_out[:, 0], surprise
+        return self.risk.mean + self.risk.deviation * process.left_out[:, 0], surprise
 
     def held_out(self, rows: BoolArray) -> tuple[FloatArray, FloatArray]:
         """The same for runs that were not kept."""
         mean, variance = self.process.predict_with_variance(self.emulation.u[rows])
-        observed = (self.warp(self.emulation.risk[rows]) - self.mean) / self.deviation
+        observed = (
+            self.risk.warp(self.emulation.risk[rows]) - self.risk.mean
+        ) / self.risk.deviation
         spread = self.process.amplitude * (variance + self.process.noise)
         surprise = (observed - mean[:, 0]) ** 2 / spread
-        return self.mean + self.deviation * mean[:, 0], surprise
-
-    @cached_property
-    def _scale(self) -> FloatArray:
-        return self.emulation.scale
+        return self.risk.mean + self.risk.deviation * mean[:, 0], surprise
 
     def moments(self, whitening: NormalWhitening) -> tuple[float, FloatArray, float]:
         """Mean risk and E[risk · features], in closed form."""
-        mean = (whitening.mean - self.emulation.centre) @ self._scale
-        covariance = self._scale.T @ whitening.covariance @ self._scale
+        scale = self.emulation.scale
+        mean = (whitening.mean - self.emulation.centre) @ scale
+        covariance = scale.T @ whitening.covariance @ scale
         value, slope, curvature = self.process.expectation(mean, covariance)
         beta = whitening.projection(
-            self.deviation * (self._scale @ slope),
-            self.deviation * (self._scale @ curvature @ self._scale.T),
+            self.risk.deviation * (scale @ slope),
+            self.risk.deviation * (scale @ curvature @ scale.T),
         )
-        return self.mean + self.deviation * value, beta, np.nan
+        return self.risk.mean + self.risk.deviation * value, beta, np.nan

@@ -7,16 +7,18 @@ prior, the hyperparameters have informative priors: a few dozen runs are enough.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotri
-from scipy.optimize import Bounds, minimize
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+from scipy.optimize import fmin_l_bfgs_b
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 
+_ROWS = 128  # predicted at a time: what stays in a core's cache
 _CONSTANT = 4.0  # variance of the kernel's constant, in units of the amplitude
 
 
@@ -44,15 +46,19 @@ class Hyperprior:
         deviations: tuple[float, float, float, float],
         noise_limits: tuple[float, float],
         noise_floor: float,
+        oblique: float,
     ) -> Hyperprior:
-        """`deviations` are the expected standard deviations of the parts and of the noise."""
+        """`deviations` are the expected standard deviations of the parts and of the noise.
+
+        `oblique` is how many of the metric's off-diagonals, however many, are expected to matter.
+        """
         dim = len(coupled)
         rows, columns = np.nonzero(np.tril(coupled, -1))
         pairs = len(rows)
         log_length = 0.5 * np.log(dim) + 0.7
         centre = np.concatenate([np.full(dim, log_length), np.zeros(pairs), np.log(deviations)])
         spread = np.ones(len(centre))
-        spread[dim : dim + pairs] = _sparsity(pairs)
+        spread[dim : dim + pairs] = min(0.3, oblique / max(pairs, 1))
         spread[-1] = 1.5
         lower, upper = centre - 4.0 * spread, centre + 4.0 * spread
         lower[dim : dim + pairs], upper[dim : dim + pairs] = -6.0, 6.0
@@ -81,11 +87,6 @@ class Hyperprior:
         return float(value.sum()), slope / self.spread
 
 
-def _sparsity(pairs: int) -> float:
-    """Scale of the Cauchy prior: as many pairs as there are, a handful is expected to matter."""
-    return min(0.3, 8.0 / max(pairs, 1))
-
-
 def misfit(
     phi: FloatArray, u: FloatArray, y: FloatArray, inflation: FloatArray, prior: Hyperprior
 ) -> tuple[float, FloatArray]:
@@ -98,7 +99,9 @@ def misfit(
     lengths, metric, (smooth, linear, quadratic, noise) = prior.unpack(phi)
     v = (u @ metric.T) / lengths
     gram = v @ v.T
-    bumps, kernel = _kernel(gram, np.diag(gram), np.diag(gram), (smooth, linear, quadratic))
+    bumps, kernel = np.empty((n, n)), np.empty((n, n))
+    squares = np.diag(gram)
+    _kernel(gram, squares, squares, (smooth, linear, quadratic), bumps, kernel)
     diagonal = np.diag_indices(n)
     kernel[diagonal] += (noise + prior.noise_floor**2) * inflation
     root, failed = dpotrf(kernel, lower=1, overwrite_a=1)
@@ -109,10 +112,9 @@ def misfit(
     power = max(float(np.vdot(y, solved)), 1e-300)
     value = outputs * log_det + 0.5 * n * outputs * np.log(power / (n * outputs))
 
-    inverse, _ = dpotri(root, lower=1, overwrite_c=1)
-    weight = np.tril(inverse, -1)
-    weight += weight.T
-    weight[diagonal] = inverse[diagonal]
+    inverse, _ = dpotri(root, lower=1, overwrite_c=1)  # its upper triangle is zero
+    weight = inverse + inverse.T
+    weight[diagonal] *= 0.5
     weight *= 0.5 * outputs
     weight -= (0.5 * n * outputs / power) * (solved @ solved.T)  # ∂value/∂K
 
@@ -139,20 +141,25 @@ def _kernel(
     left: FloatArray,
     right: FloatArray,
     variances: tuple[float, float, float],
-) -> tuple[FloatArray, FloatArray]:
-    """The squared-exponential part and the whole kernel, from inner products and squared norms."""
+    bumps: FloatArray,
+    whole: FloatArray,
+) -> None:
+    """Write the squared-exponential part and the whole kernel, from inner products and squares.
+
+    Into buffers of the caller: fresh memory costs more than all the arithmetic. `gram` itself may
+    be the one for the bumps.
+    """
     smooth, linear, quadratic = variances
-    bumps = gram - 0.5 * left[:, None]
+    np.multiply(gram, quadratic, out=whole)
+    whole += linear
+    whole *= gram
+    np.subtract(gram, 0.5 * left[:, None], out=bumps)
     bumps -= 0.5 * right
     np.minimum(bumps, 0.0, out=bumps)
     np.exp(bumps, out=bumps)
     bumps *= smooth
-    whole = quadratic * gram
-    whole += linear
-    whole *= gram
     whole += bumps
     whole += _CONSTANT
-    return bumps, whole
 
 
 def fit_hyperparameters(
@@ -164,15 +171,15 @@ def fit_hyperparameters(
     iterations: int,
 ) -> FloatArray:
     """φ of larger evidence than `start`, by at most `iterations` steps of L-BFGS."""
-    found = minimize(
-        lambda phi: misfit(phi, u, y, inflation, prior),
+    found, value, _ = fmin_l_bfgs_b(
+        misfit,
         np.clip(start, prior.lower, prior.upper),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=Bounds(prior.lower, prior.upper),
-        options={"maxiter": iterations, "maxcor": 20},
+        args=(u, y, inflation, prior),
+        bounds=np.column_stack([prior.lower, prior.upper]),
+        m=20,
+        maxiter=iterations,
     )
-    return np.asarray(found.x) if np.isfinite(found.fun) else start
+    return np.asarray(found) if np.isfinite(value) else start
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,9 +221,16 @@ class Process:
     @cached_property
     def root(self) -> FloatArray:
         """Cholesky factor of the kernel matrix."""
-        _, kernel = _kernel(self.v @ self.v.T, self._squares, self._squares, self.variances)
+        gram = self.v @ self.v.T
+        kernel = np.empty_like(gram)
+        _kernel(gram, self._squares, self._squares, self.variances, gram, kernel)
         kernel[np.diag_indices(len(kernel))] += self.noise * self.inflation
         return np.asarray(np.linalg.cholesky(kernel), dtype=np.float64)
+
+    @cached_property
+    def _inverse_root(self) -> FloatArray:
+        """L⁻¹, once, for the variance at thousands of points."""
+        return np.asarray(dtrtri(self.root, lower=1)[0])
 
     @cached_property
     def solved(self) -> FloatArray:
@@ -245,21 +259,36 @@ class Process:
 
     def predict(self, u: FloatArray) -> FloatArray:
         """Mean at new inputs: (m, dim) → (m, k)."""
-        return self._cross(u)[0] @ self.solved
+        means = np.empty((len(u), self.y.shape[1]))
+        for rows, cross, _ in self._cross(u):
+            np.matmul(cross, self.solved, out=means[rows])
+        return means
 
     def predict_with_variance(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean (m, k), and variance without the noise, in units of the amplitude: (m,)."""
-        cross, squares = self._cross(u)
+        means, variances = np.empty((len(u), self.y.shape[1])), np.empty(len(u))
+        scores = np.empty((min(len(u), _ROWS), len(self.y)))
         smooth, linear, quadratic = self.variances
-        before = _CONSTANT + smooth + (linear + quadratic * squares) * squares
-        scores = solve_triangular(self.root, cross.T, lower=True, check_finite=False)
-        explained = np.einsum("ij,ij->j", scores, scores)
-        return cross @ self.solved, np.maximum(before - explained, 0.0)
+        for rows, cross, squares in self._cross(u):
+            np.matmul(cross, self.solved, out=means[rows])
+            explained = np.matmul(cross, self._inverse_root.T, out=scores[: len(cross)])
+            before = _CONSTANT + smooth + (linear + quadratic * squares) * squares
+            variances[rows] = before - np.einsum("ij,ij->i", explained, explained)
+        return means, np.maximum(variances, 0.0)
 
-    def _cross(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _cross(self, u: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+        """Kernel between some rows of u and the training inputs, and the rows' squares."""
         v = u @ self.metric.T
         squares = np.einsum("ij,ij->i", v, v)
-        return _kernel(v @ self.v.T, squares, self._squares, self.variances)[1], squares
+        gram, kernel = np.empty((2, min(len(u), _ROWS), len(self.y)))
+        for start in range(0, len(u), _ROWS):
+            rows = slice(start, start + _ROWS)
+            few = len(v[rows])
+            np.matmul(v[rows], self.v.T, out=gram[:few])
+            _kernel(
+                gram[:few], squares[rows], self._squares, self.variances, gram[:few], kernel[:few]
+            )
+            yield rows, kernel[:few], squares[rows]
 
     def expectation(
         self, mean: FloatArray, covariance: FloatArray
