@@ -9,7 +9,7 @@ from supac import marginals
 from supac.arrays import FloatArray
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
-QUICK = supac.SuPAC(supac.Voronoi(draws=1_000), first=20, batch=10)
+QUICK = supac.SuPAC(supac.Voronoi(draws=1_000), supac.FixedStep(), first=20, batch=10)
 
 
 def wave(x: FloatArray) -> float:

@@ -130,13 +130,18 @@ def test_ask_and_tell_are_pure() -> None:
         state = first
 
 
-def test_default_batches_follow_the_dimension_of_the_surrogate() -> None:
-    algorithm, problem = supac.SuPAC(), supac.Problem.within(PLANE, supac.Catoni(0.1))
+@pytest.mark.parametrize(
+    ("estimator", "first", "then"), [(None, 10, 10), (supac.Voronoi(draws=500), 12, 3)]
+)
+def test_default_batches_are_what_the_estimator_needs(
+    estimator: supac.Voronoi | None, first: int, then: int
+) -> None:
+    algorithm, problem = supac.SuPAC(estimator), supac.Problem.within(PLANE, supac.Catoni(0.1))
     state = algorithm.init(problem, 0)
     x = algorithm.ask(problem, state)
-    assert len(x) == 12
+    assert len(x) == first
     state, _ = algorithm.tell(problem, state, x, wave(x))
-    assert len(algorithm.ask(problem, state)) == 3
+    assert len(algorithm.ask(problem, state)) == then
 
 
 def test_a_deficient_first_batch_is_said_so() -> None:
@@ -165,7 +170,7 @@ def test_failed_runs_are_left_out_or_counted() -> None:
 
 
 def test_inner_updates_stay_in_one_trust_region() -> None:
-    problem = supac.Problem.within(PLANE, supac.Catoni(0.01))
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.1))
     moved = []
     for inner in (1, 5):
         algorithm = supac.SuPAC(
