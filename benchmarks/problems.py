@@ -177,7 +177,7 @@ def drug_model() -> Task:
 
 
 def _seeds(count: int) -> tuple[int, ...]:
-    return tuple(range(101, 101 + count))
+    return tuple(range(201, 201 + count))
 
 
 def _synthetic(
@@ -218,15 +218,15 @@ def _drug() -> Problem:
         {
             "composite": Contender(supac.SuPAC(batch=8), 120, _seeds(8), composite=True),
             "scalar": Contender(supac.SuPAC(batch=10), 400, _seeds(8)),
-            "paper": Contender(supac.SuPAC.paper(first=180, batch=32), 900, _seeds(8)),
+            "paper": Contender(supac.SuPAC.paper(first=180, batch=32), 900, _seeds(3)),
         },
         levels=(0.25, 0.18, 0.15, 0.135),
     )
 
 
-_PAPER_8 = Contender(supac.SuPAC.paper(first=88, batch=44), 600, _seeds(5))
-_PAPER_24 = Contender(supac.SuPAC.paper(first=144, batch=32), 1600, _seeds(5))
-_PAPER_20 = Contender(supac.SuPAC.paper(first=460, batch=64), 1600, _seeds(5))
+_PAPER_8 = Contender(supac.SuPAC.paper(first=88, batch=44), 600, _seeds(3))
+_PAPER_24 = Contender(supac.SuPAC.paper(first=144, batch=32), 1600, _seeds(3))
+_PAPER_20 = Contender(supac.SuPAC.paper(first=460, batch=64), 1600, _seeds(3))
 PROBLEMS = {
     problem.name: problem
     for problem in (

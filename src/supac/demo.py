@@ -15,20 +15,18 @@ from supac.parameters import Parameters
 from supac.plots import drawing_is_possible, save_fit, save_posterior
 from supac.simulators import adm1, synthetic
 from supac.simulators.adm1.generate import true_parameters
-from supac.supac import SuPAC
 
 Risk = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What a demo runs: a problem, a bound, the paper's settings for it, and what is true."""
+    """What a demo runs: a problem, a bound, and what is true."""
 
     title: str
     risk: Risk
     parameters: Parameters
     bound: Catoni
-    algorithm: SuPAC
     budget: int
     truth: np.ndarray
     digester: adm1.Problem | None = None
@@ -40,11 +38,10 @@ def digester_job() -> Job:
     problem.simulator.load()
     return Job(
         title="ADM1, an anaerobic digester: 30 parameters, 13 blocks, 196 days of data",
-        risk=problem.risk,
+        risk=problem.composite,
         parameters=problem.parameters,
         bound=Catoni(temperature=0.002, ceiling=3.0),
-        algorithm=SuPAC.paper(),
-        budget=480,
+        budget=150,
         truth=np.array(list(true_parameters().values())),
         digester=problem,
     )
@@ -58,8 +55,7 @@ def synthetic_job() -> Job:
         risk=risk,
         parameters=Parameters({f"x{i}": Normal(0.0, 1.0) for i in range(8)}),
         bound=Catoni(temperature=0.1),
-        algorithm=SuPAC.paper(first=100, batch=40, alpha_max=0.7, kl_max=0.5),
-        budget=500,
+        budget=200,
         truth=risk.minimum,
     )
 
@@ -88,7 +84,6 @@ def run(job: Job, budget: int | None, seed: int, checks: int = 1_000) -> Outcome
         job.parameters,
         job.bound,
         budget=budget or job.budget,
-        algorithm=job.algorithm,
         vectorized=True,
         seed=seed,
     )

@@ -34,27 +34,46 @@ class Outcome:
     """Why runs failed."""
 
 
-def evaluate(risk: Risk, x: FloatArray, *, vectorized: bool, raising: bool) -> Outcome:
+def evaluate(
+    risk: Risk, x: FloatArray, *, vectorized: bool, raising: bool, outputs: int | None = None
+) -> Outcome:
     """The risk of each row of x: (n, dim).
 
     A run fails by raising an exception or by answering NaN or ±infinity. Where `raising`, the first
     failure ends the evaluation; a wrong type or shape always does. A failed run of a `Composite`
-    has the risk that its loss gives to NaN outputs, and has failed only if that is NaN too.
+    has the risk that its loss gives to NaN outputs; only where that is NaN too it has none. How
+    many `outputs` there are is known from earlier runs, or from those of this batch.
     """
     read_only = x.view()
     read_only.flags.writeable = False
     if isinstance(risk, Composite):
-        return _evaluate_composite(risk, read_only, vectorized, raising)
+        return _evaluate_composite(risk, read_only, vectorized, raising, outputs)
     answers, reasons = _answers(risk, "risk", read_only, vectorized, raising, ndim=0)
     return Outcome(_checked(answers, x, "risk", reasons, raising), None, _kept(reasons))
 
 
-def _evaluate_composite(risk: Composite, x: FloatArray, vectorized: bool, raising: bool) -> Outcome:
+def _evaluate_composite(
+    risk: Composite, x: FloatArray, vectorized: bool, raising: bool, known: int | None
+) -> Outcome:
     outputs, reasons = _answers(risk.simulate, "simulate", x, vectorized, raising, ndim=1)
     failed = ~np.isfinite(outputs).all(axis=1, keepdims=True)
     outputs = np.where(failed, np.nan, outputs)
     for i in np.flatnonzero(failed):
         reasons[i] = reasons[i] or "simulate returned NaN or infinity"
+    if failed.all() and all(reasons):
+        outputs = np.full((len(x), known or outputs.shape[1]), np.nan)
+        if known is None and not vectorized:
+            raise EvaluationError(
+                f"every run of the first batch failed, the first with: {reasons[0]}; look at the "
+                "simulator, or narrow the prior to where it works"
+            )
+    if known is not None and outputs.shape[1] != known:
+        raise EvaluationError(
+            f"simulate returned {outputs.shape[1]} outputs a point, but {known} before; it must "
+            "always return as many"
+        )
+    if not outputs.shape[1]:
+        raise EvaluationError("simulate returned no outputs; it must return at least one a point")
     try:
         losses = _as_floats(risk.loss(outputs))
     except Exception as error:
@@ -161,5 +180,5 @@ def _describe(answer: Any) -> str:
     if isinstance(answer, np.ndarray):
         return f"an array of shape {answer.shape}"
     if isinstance(answer, list | tuple):
-        return f"a {type(answer).__name__} of length {len(answer)}"
+        return f"a {type(answer).__name__} of length {len(answer)} (make it an array)"
     return f"{answer!r} of type {type(answer).__name__}"

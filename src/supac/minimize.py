@@ -188,12 +188,17 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     infos: list[Info] = []
     queries: list[int] = []
     reasons: Counter[str] = Counter()
+    widths: dict[str, int] = {}
     with ProgressBar(budget, progress) as bar:
 
         def run(points: FloatArray) -> Outcome:
             in_units = points if parameters is None else parameters.from_latent(points)
             raising = on_failure == "raise"
-            outcome = evaluate(risk, in_units, vectorized=vectorized, raising=raising)
+            outcome = evaluate(
+                risk, in_units, vectorized=vectorized, raising=raising, outputs=widths.get("m")
+            )
+            if outcome.outputs is not None:
+                widths["m"] = outcome.outputs.shape[1]
             reasons.update(outcome.reasons)
             return outcome
 

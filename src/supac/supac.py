@@ -32,7 +32,6 @@ from supac.surrogate import (
 from supac.surrogate.importance import Importance
 from supac.surrogate.known import Corrected, LocalPrior
 
-_PROBES = 0.2  # share of a batch that looks into the tails, once steps stay inside the radius
 _INSIDE = 0.97
 _SETTLED, _PATIENCE = 0.02, 3  # nats that a few inner updates must gain to be worth another
 _MOST_LEFT_OUT = 0.3  # share of a batch that may be wrong without the step being to blame
@@ -192,7 +191,9 @@ class SuPAC:
             return Batch.plain(state.draw(n), posterior)
         rng = state.rng(DRAW)
         wide = estimator.widening[min(state.iteration, 1)]
-        count = max(round(_PROBES * n), 1) if isinstance(model, GatedModel) and n > 3 else 0
+        count = (
+            max(round(estimator.probes * n), 1) if isinstance(model, GatedModel) and n > 3 else 0
+        )
         x = whitening.spread(wide * latin_hypercube(n - count, posterior.dim, rng))
         if count and isinstance(model, GatedModel):
             x = np.concatenate([x, model.probes(count, posterior, rng)])

@@ -24,13 +24,15 @@ class OutputEmulator:
     The expected loss, the emulator's own uncertainty included, is averaged over `draws` draws.
     Above `limit` evaluations only those nearest to the current posterior are used. The first batch
     and the others are drawn wider than the posterior by the factors of `widening`: outputs vary
-    smoothly beyond its edges, and where they do not one had better know.
+    smoothly beyond its edges, and where they do not one had better know. The share `probes` of a
+    batch looks into the tails, once steps stay inside the trust region.
     """
 
     components: int = 40
     draws: int = 1500
     limit: int = 400
     widening: tuple[float, float] = (1.3, 1.15)
+    probes: float = 0.5
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None

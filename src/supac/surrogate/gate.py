@@ -130,30 +130,36 @@ def _explain(odds: FloatArray, spared: FloatArray, rng: np.random.Generator) -> 
     """Posterior over each direction's threshold: (D, T + 1), by Gibbs sampling in parallel chains.
 
     Given all other cliffs, failure i escapes them with probability e_i, and threshold j of
-    direction k has weight odds[k, j]·Π_i (1 − e_i·spared[k, j, i]).
+    direction k has weight odds[k, j]·Π_i (1 − e_i·spared[k, j, i]). The last threshold is none, and
+    spares all. Directions compete for the same failures, and whichever explains them first is slow
+    to give way: so each chain begins with one cliff, drawn by how well it alone explains them all,
+    and visits the directions in an order of its own.
     """
-    count, states, failures = spared.shape
-    by_failure = np.ascontiguousarray(spared.transpose(0, 2, 1))  # products run along memory
-    state = np.full((count, _CHAINS), states - 1)
-    escaped = np.full((failures, _CHAINS), 1.0 - _LEAK)
+    count, states, _ = spared.shape
+    by_failure = np.ascontiguousarray(spared.transpose(0, 2, 1))  # (D, failures, T + 1)
+    chain = np.arange(_CHAINS)
+    alone = (odds * (1.0 - (1.0 - _LEAK) * by_failure).prod(axis=1))[:, :-1].ravel()
+    first, threshold = np.divmod(rng.choice(len(alone), _CHAINS, p=alone / alone.sum()), states - 1)
+    state = np.full((_CHAINS, count), states - 1)
+    state[chain, first] = threshold
+    escaped = (1.0 - _LEAK) * by_failure[first, :, threshold]
     chances = np.zeros((count, states))
-    uniform = rng.random((_BURN + _SWEEPS, count, _CHAINS, 1))
-    explained = np.empty((failures, _CHAINS, states))
     for sweep in range(_BURN + _SWEEPS):
-        for k in range(count):
+        order = rng.permuted(np.tile(np.arange(count), (_CHAINS, 1)), axis=1)
+        uniform = rng.random((count, _CHAINS, 1))
+        for step in range(count):
+            k = order[:, step]
             own = by_failure[k]
-            others = escaped / own[:, state[k]]
-            np.multiply(others[:, :, None], own[:, None], out=explained)
-            np.subtract(1.0, explained, out=explained)
-            weight = explained.prod(axis=0)
+            others = escaped / own[chain, :, state[chain, k]]
+            weight = (1.0 - others[:, :, None] * own).prod(axis=1)
             weight *= odds[k]
             cumulative = weight.cumsum(axis=1)
             total = cumulative[:, -1:]
-            drawn = (cumulative < uniform[sweep, k] * total).sum(axis=1)
-            state[k] = np.minimum(drawn, states - 1)
-            escaped = others * own[:, state[k]]
+            drawn = np.minimum((cumulative < uniform[step] * total).sum(axis=1), states - 1)
+            state[chain, k] = drawn
+            escaped = others * own[chain, :, drawn]
             if sweep >= _BURN:
-                chances[k] += (weight / total).sum(axis=0)
+                np.add.at(chances, k, weight / total)
     return chances / (_SWEEPS * _CHAINS)
 
 

@@ -22,11 +22,13 @@ class GaussianProcess:
 
     Above `limit` evaluations only those nearest to the current posterior are used. The first batch
     and the others are drawn wider than the posterior by the factors of `widening`; a risk saturates
-    in the tails, so little is learnt there.
+    in the tails, so little is learnt there. The share `probes` of a batch looks for failures in the
+    tails all the same, once steps stay inside the trust region.
     """
 
     limit: int = 600
     widening: tuple[float, float] = (1.0, 1.0)
+    probes: float = 0.2
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None

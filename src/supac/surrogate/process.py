@@ -170,12 +170,12 @@ def fit_hyperparameters(
     prior: Hyperprior,
     iterations: int,
 ) -> FloatArray:
-    """φ of larger evidence than `start`, by at most `iterations` steps of L-BFGS."""
+    """φ of larger evidence than `start`, by at most `iterations` ≥ 1 steps of L-BFGS."""
     found, value, _ = fmin_l_bfgs_b(
         misfit,
         np.clip(start, prior.lower, prior.upper),
         args=(u, y, inflation, prior),
-        bounds=np.column_stack([prior.lower, prior.upper]),
+        bounds=list(zip(prior.lower, prior.upper, strict=True)),
         m=20,
         maxiter=iterations,
     )

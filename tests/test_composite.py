@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.evaluate import evaluate
+from supac.evaluations import Evaluations
+
+X = np.array([[0.0, 1.0], [2.0, -1.0], [3.0, 0.5], [-1.0, 2.0]])
+OUTPUTS = np.column_stack([X[:, 0], X[:, 1] - 1.0, X[:, 0] * X[:, 1]])
+CEILING = 7.0
+
+
+def one(x: FloatArray) -> FloatArray:
+    return np.array([x[0], x[1] - 1.0, x[0] * x[1]])
+
+
+def many(x: FloatArray) -> FloatArray:
+    return np.column_stack([x[:, 0], x[:, 1] - 1.0, x[:, 0] * x[:, 1]])
+
+
+def nan_beyond_two(x: FloatArray) -> FloatArray:
+    return np.full(3, np.nan) if x[0] >= 2.0 else one(x)
+
+
+def raises_beyond_two(x: FloatArray) -> FloatArray:
+    if x[0] >= 2.0:
+        raise RuntimeError("no steady state")
+    return one(x)
+
+
+def with_ceiling(outputs: FloatArray) -> FloatArray:
+    risks = (outputs**2).mean(axis=1)
+    return np.where(np.isfinite(risks), risks, CEILING)
+
+
+@pytest.mark.parametrize(("simulate", "vectorized"), [(one, False), (many, True)])
+def test_outputs_and_risks_are_those_of_the_points(
+    simulate: Callable[[FloatArray], FloatArray], vectorized: bool
+) -> None:
+    risk = supac.Composite(simulate, supac.MeanSquare())
+    outcome = evaluate(risk, X, vectorized=vectorized, raising=True)
+    np.testing.assert_array_equal(outcome.outputs, OUTPUTS)
+    np.testing.assert_allclose(outcome.risk, (OUTPUTS**2).mean(axis=1))
+    assert outcome.reasons == []
+
+
+def test_it_can_be_called_like_any_risk() -> None:
+    expected = (OUTPUTS**2).mean(axis=1)
+    np.testing.assert_allclose(supac.Composite(many, supac.MeanSquare())(X), expected)
+    for x, risk in zip(X, expected, strict=True):
+        value = supac.Composite(one, supac.MeanSquare())(x)
+        assert np.ndim(value) == 0
+        assert value == pytest.approx(risk)
+
+
+def test_one_point_is_a_batch_of_one() -> None:
+    risk = supac.Composite(one, supac.MeanSquare())
+    outcome = evaluate(risk, X[:1], vectorized=False, raising=True)
+    assert outcome.outputs is not None
+    assert outcome.outputs.shape == (1, 3)
+    assert outcome.risk == pytest.approx((OUTPUTS[:1] ** 2).mean(axis=1))
+
+
+def test_square_losses_are_what_they_say() -> None:
+    residuals = np.array([[3.0, -4.0], [0.0, 0.0], [1.0, 1.0]])
+    np.testing.assert_allclose(supac.MeanSquare()(residuals), [12.5, 0.0, 1.0])
+    np.testing.assert_allclose(supac.RootMeanSquare()(residuals), [np.sqrt(12.5), 0.0, 1.0])
+    squares = np.array([0.0, 4.0])
+    np.testing.assert_array_equal(supac.MeanSquare().of_mean_square(squares), squares)
+    np.testing.assert_array_equal(supac.RootMeanSquare().of_mean_square(squares), [0.0, 2.0])
+
+
+def test_a_square_loss_of_ones_own_is_one_function() -> None:
+    class Logarithm(supac.SquareLoss):
+        def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
+            return np.log1p(mean_square)
+
+    np.testing.assert_allclose(Logarithm()(OUTPUTS), np.log1p((OUTPUTS**2).mean(axis=1)))
+
+
+@pytest.mark.parametrize("simulate", [nan_beyond_two, raises_beyond_two])
+def test_a_failed_run_without_a_risk_is_nan_where_one_may_go_on(
+    simulate: Callable[[FloatArray], FloatArray],
+) -> None:
+    risk = supac.Composite(simulate, supac.RootMeanSquare())
+    outcome = evaluate(risk, X, vectorized=False, raising=False)
+    failed = np.array([False, True, True, False])
+    np.testing.assert_array_equal(np.isnan(outcome.risk), failed)
+    assert outcome.outputs is not None
+    np.testing.assert_array_equal(np.isnan(outcome.outputs).all(axis=1), failed)
+    np.testing.assert_array_equal(outcome.outputs[~failed], OUTPUTS[~failed])
+    assert len(outcome.reasons) == 2
+
+
+def test_reasons_say_why_runs_failed() -> None:
+    for simulate, reason in (
+        (nan_beyond_two, "simulate returned NaN or infinity"),
+        (raises_beyond_two, "RuntimeError: no steady state"),
+    ):
+        risk = supac.Composite(simulate, supac.MeanSquare())
+        assert evaluate(risk, X, vectorized=False, raising=False).reasons == [reason] * 2
+
+
+def test_one_bad_output_spoils_the_run() -> None:
+    def simulate(x: FloatArray) -> FloatArray:
+        return np.where(x[:, :1] >= 2.0, [[1.0, np.inf, 2.0]], many(x))
+
+    outcome = evaluate(
+        supac.Composite(simulate, supac.MeanSquare()), X, vectorized=True, raising=False
+    )
+    assert outcome.outputs is not None
+    assert np.isnan(outcome.outputs[1:3]).all()
+    assert np.isnan(outcome.risk[1:3]).all()
+    assert np.isfinite(outcome.risk[[0, 3]]).all()
+
+
+def test_a_loss_may_give_a_failure_a_risk_of_its_own() -> None:
+    """Such a run has failed, and is counted, but nobody need guess what it costs."""
+    risk = supac.Composite(nan_beyond_two, with_ceiling)
+    for raising in (True, False):
+        outcome = evaluate(risk, X, vectorized=False, raising=raising)
+        np.testing.assert_array_equal(outcome.risk[1:3], CEILING)
+        assert outcome.reasons == ["simulate returned NaN or infinity"] * 2
+        runs = Evaluations.none(2).append(
+            X, outcome.risk, supac.gaussian([0.0, 0.0], np.eye(2)), outcome.outputs
+        )
+        assert runs.failed == 2
+        np.testing.assert_array_equal(runs.ok, [True, False, False, True])
+        np.testing.assert_array_equal(runs.usable(None).risk, outcome.risk)
+
+
+def test_an_exception_gets_the_ceiling_too_where_one_may_go_on() -> None:
+    risk = supac.Composite(raises_beyond_two, with_ceiling)
+    outcome = evaluate(risk, X, vectorized=False, raising=False)
+    np.testing.assert_array_equal(outcome.risk[1:3], CEILING)
+
+
+def test_a_minimisation_goes_on_with_the_ceiling() -> None:
+    result = supac.minimize(
+        supac.Composite(nan_beyond_two, with_ceiling),
+        supac.gaussian([1.0, 0.0], np.eye(2)),
+        supac.Catoni(temperature=0.1),
+        budget=40,
+        algorithm=supac.SuPAC(supac.Importance()),
+    )
+    runs = result.evaluations
+    assert runs.failed == (runs.x[:, 0] >= 2.0).sum() > 0
+    np.testing.assert_array_equal(runs.risk[~runs.ok], CEILING)
+    assert any("simulate returned NaN" in note for note in result.notes)
+
+
+def raises_always(x: FloatArray) -> FloatArray:
+    raise RuntimeError("no steady state")
+
+
+def of_two_lengths(x: FloatArray) -> FloatArray:
+    return np.zeros(3 if x[0] < 2.0 else 2)
+
+
+def only_one_row(outputs: FloatArray) -> float:
+    return float(outputs[0] @ outputs[0])
+
+
+def only_one_vector(outputs: FloatArray) -> float:
+    return float(outputs @ outputs)
+
+
+MISTAKES: dict[str, tuple[Any, Any, bool, str]] = {
+    "a number": (
+        lambda x: 0.3,
+        supac.MeanSquare(),
+        False,
+        r"simulate must return a vector of outputs, .* a point, not 0\.3 of type float; pass "
+        r"vectorized=True if simulate takes",
+    ),
+    "a matrix": (
+        lambda x: np.eye(2),
+        supac.MeanSquare(),
+        False,
+        r"a vector of outputs, .* not an array of shape \(2, 2\)",
+    ),
+    "a list": (lambda x: [1.0, 2.0], supac.MeanSquare(), False, "not a list of length 2"),
+    "nothing": (lambda x: None, supac.MeanSquare(), False, "not None of type NoneType"),
+    "two lengths": (
+        of_two_lengths,
+        supac.MeanSquare(),
+        False,
+        r"always as many, a point, not an array of shape \(2,\)",
+    ),
+    "a vector for all": (
+        lambda x: np.zeros(len(x)),
+        supac.MeanSquare(),
+        True,
+        r"on 4 points, must return an array of shape \(4, m\), not an array of shape \(4,\); "
+        "leave out vectorized=True",
+    ),
+    "too few rows": (
+        lambda x: np.zeros((2, 3)),
+        supac.MeanSquare(),
+        True,
+        r"must return an array of shape \(4, m\), not an array of shape \(2, 3\)",
+    ),
+    "raises for all": (
+        lambda x: one(x[0, 0]),
+        supac.MeanSquare(),
+        True,
+        r"simulate, called with vectorized=True on an array of shape \(4, 2\), raised IndexError: "
+        r".*; leave out vectorized=True",
+    ),
+    "a loss of one row": (
+        one,
+        only_one_row,
+        False,
+        r"loss must take outputs \(n, m\) and return n risks; for \(4, 3\) it returned shape \(\)",
+    ),
+    "a loss that raises": (
+        one,
+        only_one_vector,
+        False,
+        r"loss raised ValueError: .* for outputs of shape \(4, 3\); it must take many rows of "
+        r"outputs, \(n, m\), and return n risks",
+    ),
+    "a loss of no numbers": (one, lambda outputs: "low", False, "it returned no numbers"),
+    "a loss an output": (one, np.square, False, r"it returned shape \(4, 3\)"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("raising", [True, False])
+def test_a_mistake_is_an_error_that_says_what_to_do(name: str, raising: bool) -> None:
+    simulate, loss, vectorized, message = MISTAKES[name]
+    with pytest.raises(supac.EvaluationError, match=message):
+        evaluate(supac.Composite(simulate, loss), X, vectorized=vectorized, raising=raising)
+
+
+FAILURES: dict[str, tuple[Any, Any, str]] = {
+    "raises": (
+        raises_beyond_two,
+        with_ceiling,
+        r"simulate raised RuntimeError: no steady state at x = \[ 2\. -1\.\]; .*"
+        'on_failure="penalise" or on_failure="drop" to go on',
+    ),
+    "nan": (
+        nan_beyond_two,
+        supac.MeanSquare(),
+        r"simulate returned NaN or infinity at x = \[ 2\. -1\.\]; make it finite, or pass "
+        'on_failure="penalise"',
+    ),
+    "loss": (
+        one,
+        lambda outputs: np.where(outputs[:, 0] >= 2.0, np.inf, 1.0),
+        r"loss returned inf at x = \[ 2\. -1\.\]; make it finite, or pass on_failure",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_is_an_error_where_it_should_be_one(name: str) -> None:
+    simulate, loss, message = FAILURES[name]
+    risk = supac.Composite(simulate, loss)
+    with pytest.raises(supac.EvaluationError, match=message):
+        evaluate(risk, X, vectorized=False, raising=True)
+    outcome = evaluate(risk, X, vectorized=False, raising=False)
+    assert len(outcome.reasons) == 2
+
+
+def test_the_first_exception_ends_the_evaluation() -> None:
+    calls = []
+
+    def simulate(x: FloatArray) -> FloatArray:
+        calls.append(x)
+        return raises_always(x)
+
+    with pytest.raises(supac.EvaluationError, match="no steady state") as caught:
+        evaluate(supac.Composite(simulate, with_ceiling), X, vectorized=False, raising=True)
+    assert len(calls) == 1
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_a_simulator_may_not_change_its_input() -> None:
+    def simulate(x: FloatArray) -> FloatArray:
+        x[0] = 9.0
+        return one(x)
+
+    before = X.copy()
+    with pytest.raises(supac.EvaluationError, match="read-only"):
+        evaluate(supac.Composite(simulate, with_ceiling), X, vectorized=False, raising=True)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_the_parts_must_be_functions() -> None:
+    with pytest.raises(TypeError, match="simulate must be a function, not 3"):
+        supac.Composite(3, supac.MeanSquare())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="loss must be a function, not 'mse'"):
+        supac.Composite(one, "mse")  # type: ignore[arg-type]
+
+
+def test_outputs_are_told_of_every_batch_or_of_none() -> None:
+    at = supac.gaussian([0.0, 0.0], np.eye(2))
+    runs = Evaluations.none(2).append(X, np.zeros(4), at, OUTPUTS)
+    with pytest.raises(ValueError, match="every batch or of none"):
+        runs.append(X, np.zeros(4), at)

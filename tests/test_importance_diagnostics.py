@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import genpareto
+
+import supac
+from numerics import assert_mean
+from supac.evaluations import Evaluations
+from supac.surrogate.importance import pareto_shape, tempered_weights
+
+NEAR, AT = supac.gaussian([0.0, 0.0], np.eye(2)), supac.gaussian([0.5, 0.3], 0.8 * np.eye(2))
+
+
+def half_chosen(n: int) -> Evaluations:
+    """Two batches, of which every other run was chosen on purpose."""
+    rng = np.random.default_rng(0)
+    runs = Evaluations.none(2)
+    for proposal in (NEAR, supac.gaussian([1.0, 0.0], 2.0 * np.eye(2))):
+        drawn = np.arange(n) % 2 == 0
+        runs = runs.append(proposal.sample(n, rng), np.zeros(n), proposal, drawn=drawn)
+    return runs
+
+
+@pytest.mark.parametrize("shape", [0.1, 0.5, 0.9])
+def test_the_shape_of_a_generalised_pareto_law_is_found(shape: float) -> None:
+    """600 weights are in the tail of 40 000; the prior pulls by at most 10/610 of the distance."""
+    found = np.array(
+        [pareto_shape(genpareto.rvs(shape, size=40_000, random_state=seed)) for seed in range(40)]
+    )
+    pull = 10.0 / 610.0 * (0.5 - shape)
+    assert_mean(found - pull, shape)
+    # One sample's error is that of the best estimator there is, (1 + k)/√n.
+    assert found.std() == pytest.approx((1.0 + shape) / np.sqrt(600.0), rel=0.4)
+
+
+def test_few_weights_are_steadied_by_the_prior() -> None:
+    """Five are in the tail of 25: their own estimate's deviation, ≈ 1.5/√5, counts a third."""
+    found = [pareto_shape(genpareto.rvs(0.5, size=25, random_state=seed)) for seed in range(200)]
+    assert np.mean(found) == pytest.approx(0.5, abs=0.15)
+    assert np.std(found) < 0.5 * 1.5 / np.sqrt(5.0)
+
+
+def test_the_shape_does_not_depend_on_the_scale_nor_on_the_order() -> None:
+    weights = genpareto.rvs(0.4, size=2_000, random_state=0)
+    shuffled = np.random.default_rng(0).permutation(weights)
+    assert pareto_shape(1e-9 * shuffled) == pytest.approx(pareto_shape(weights), rel=1e-9)
+
+
+def test_bounded_weights_have_a_negative_shape() -> None:
+    assert pareto_shape(np.random.default_rng(1).random(10_000)) < -0.5
+
+
+@pytest.mark.parametrize(("n", "known"), [(0, False), (1, False), (24, False), (25, True)])
+def test_too_few_weights_tell_nothing(n: int, known: bool) -> None:
+    assert np.isfinite(pareto_shape(np.random.default_rng(2).random(n))) == known
+    assert np.isnan(pareto_shape(np.random.default_rng(2).random(n))) != known
+
+
+def test_equal_weights_have_no_tail() -> None:
+    assert pareto_shape(np.full(100, 0.01)) == -np.inf
+
+
+def test_a_posterior_narrower_than_its_proposal_is_safe_and_a_wider_one_is_not() -> None:
+    """The weights of N(0, s²I) under draws of N(0, I) have the shape 1 − 1/s², or are bounded."""
+    rng = np.random.default_rng(3)
+    x = NEAR.sample(20_000, rng)
+    runs = Evaluations.none(2).append(x, np.zeros(20_000), NEAR)
+    shapes = [
+        pareto_shape(tempered_weights(runs, supac.gaussian([0.0, 0.0], s * np.eye(2)), 1.0)[0])
+        for s in (0.5, 2.0, 5.0)
+    ]
+    assert shapes[0] < 0.1
+    assert shapes[1] == pytest.approx(0.5, abs=5.0 * 1.5 / np.sqrt(424))
+    assert shapes[2] == pytest.approx(0.8, abs=5.0 * 1.8 / np.sqrt(424))
+
+
+@pytest.mark.parametrize("temper", [0.25, 0.5, 1.0])
+def test_runs_chosen_on_purpose_weigh_nothing(temper: float) -> None:
+    runs = half_chosen(30)
+    weights, _ = tempered_weights(runs, AT, temper)
+    np.testing.assert_array_equal(weights[~runs.drawn], 0.0)
+    assert (weights[runs.drawn] > 0.0).all()
+    assert weights.sum() == pytest.approx(1.0, rel=1e-12)
+
+
+def test_the_others_weigh_a_power_of_their_importance() -> None:
+    runs = half_chosen(30)
+    drawn = runs.drawn
+    plain = supac.Importance().fit(runs, AT).weights(AT)
+    for temper in (0.5, 1.0):
+        weights, size = tempered_weights(runs, AT, temper)
+        np.testing.assert_allclose(weights[drawn], plain**temper / (plain**temper).sum())
+        assert size == pytest.approx(1.0 / float(plain @ plain))  # of those that are not tempered
+
+
+def test_runs_all_chosen_on_purpose_weigh_the_same() -> None:
+    runs = half_chosen(10)
+    chosen = runs.select(~runs.drawn)
+    weights, size = tempered_weights(chosen, AT, 0.5)
+    np.testing.assert_allclose(weights, 0.1)
+    assert np.isnan(size)

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supac
+from numerics import derivative
+from quadrature import nodes
+from supac.arrays import FloatArray
+from supac.surrogate.process import _ROWS, Hyperprior, Process, fit_hyperparameters, misfit
+
+
+def hyperprior(dim: int, noise_floor: float = 3e-3) -> Hyperprior:
+    return Hyperprior.build(
+        np.ones((dim, dim), dtype=bool),
+        deviations=(1.0, 1.0, 0.22, 0.05),
+        noise_limits=(1e-3, 0.1),
+        noise_floor=noise_floor,
+        oblique=8.0,
+    )
+
+
+def process(n: int, dim: int, outputs: int = 1, seed: int = 0) -> Process:
+    """Random inputs, outputs, hyperparameters and inflations."""
+    rng = np.random.default_rng(seed)
+    prior = hyperprior(dim)
+    phi = prior.centre + 0.5 * rng.standard_normal(len(prior.centre))
+    u = rng.standard_normal((n, dim))
+    y = np.column_stack([np.sin(u @ rng.standard_normal(dim) + k) for k in range(outputs)])
+    return Process(phi, prior, u, y, inflation=1.0 + 3.0 * rng.random(n))
+
+
+def textbook_kernel(given: Process, left: FloatArray, right: FloatArray) -> FloatArray:
+    """4 + linear⟨v, v'⟩ + quadratic⟨v, v'⟩² + smooth·exp(−½|v − v'|²), entry by entry."""
+    dim = given.u.shape[1]
+    metric = np.eye(dim)
+    metric[np.tril_indices(dim, -1)] = given.phi[dim:-4]
+    smooth, linear, quadratic = np.exp(given.phi[-4:-1]) ** 2
+
+    def scaled(u: FloatArray) -> FloatArray:
+        return (metric @ u) / np.exp(given.phi[:dim])
+
+    def entry(v: FloatArray, w: FloatArray) -> float:
+        bump = smooth * np.exp(-0.5 * ((v - w) ** 2).sum())
+        return float(4.0 + linear * (v @ w) + quadratic * (v @ w) ** 2 + bump)
+
+    return np.array([[entry(scaled(a), scaled(b)) for b in right] for a in left])
+
+
+def noisy_kernel(given: Process) -> FloatArray:
+    noise = np.exp(given.phi[-1]) ** 2 + given.prior.noise_floor**2
+    return textbook_kernel(given, given.u, given.u) + noise * np.diag(given.inflation)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("dim", "outputs"), [(1, 1), (2, 3), (4, 2)])
+def test_the_misfits_gradient_is_its_derivative(seed: int, dim: int, outputs: int) -> None:
+    given = process(15, dim, outputs, seed)
+    assert (given.inflation != 1.0).all()
+
+    def value(phi: FloatArray) -> float:
+        return misfit(phi, given.u, given.y, given.inflation, given.prior)[0]
+
+    _, gradient = misfit(given.phi, given.u, given.y, given.inflation, given.prior)
+    np.testing.assert_allclose(gradient, derivative(value, given.phi), rtol=1e-6, atol=1e-6)
+
+
+def test_the_misfit_is_minus_the_log_evidence_at_the_best_amplitude() -> None:
+    """Up to constants: differences between two φ are those of the textbook's Gaussian density."""
+    one, other = process(12, 3, 2, seed=0), process(12, 3, 2, seed=1)
+    values, expected = [], []
+    for phi in (one.phi, other.phi):
+        given = Process(phi, one.prior, one.u, one.y, one.inflation)
+        kernel = noisy_kernel(given)
+        power = sum(float(each @ np.linalg.solve(kernel, each)) for each in given.y.T)
+        amplitude = power / given.y.size
+        whole = np.kron(np.eye(2), amplitude * kernel)
+        stacked = given.y.T.ravel()
+        minus_log = 0.5 * np.linalg.slogdet(whole)[1] + 0.5 * stacked @ np.linalg.solve(
+            whole, stacked
+        )
+        expected.append(minus_log + given.prior.penalty(phi)[0])
+        values.append(misfit(phi, given.u, given.y, given.inflation, given.prior)[0])
+        assert given.amplitude == pytest.approx(amplitude, rel=1e-9)
+    assert values[1] - values[0] == pytest.approx(expected[1] - expected[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_predictions_are_those_of_the_textbook(seed: int) -> None:
+    given = process(20, 3, 2, seed)
+    new = 2.0 * np.random.default_rng(100 + seed).standard_normal((7, 3))
+    kernel, cross = noisy_kernel(given), textbook_kernel(given, new, given.u)
+    mean, variance = given.predict_with_variance(new)
+    np.testing.assert_allclose(mean, cross @ np.linalg.solve(kernel, given.y), rtol=1e-8)
+    before = np.diag(textbook_kernel(given, new, new))
+    explained = np.einsum("ij,ji->i", cross, np.linalg.solve(kernel, cross.T))
+    np.testing.assert_allclose(variance, before - explained, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(given.predict(new), mean, rtol=1e-12)
+
+
+def test_leaving_a_run_out_is_fitting_without_it() -> None:
+    given = process(18, 2, 3)
+    for i in range(18):
+        kept = np.arange(18) != i
+        refit = Process(given.phi, given.prior, given.u[kept], given.y[kept], given.inflation[kept])
+        mean, variance = refit.predict_with_variance(given.u[i : i + 1])
+        np.testing.assert_allclose(given.left_out[i], mean[0], rtol=1e-7, atol=1e-9)
+        noise = given.noise * given.inflation[i]
+        assert given.left_out_variance[i] == pytest.approx(variance[0] + noise, rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_expectations_under_a_gaussian_are_those_of_quadrature(seed: int) -> None:
+    """By Stein's identities: E[∇m] = C⁻¹E[(u − c)m], E[∇²m] = C⁻¹E[((u − c)(u − c)ᵀ − C)m]C⁻¹."""
+    given = process(20, 2, 2, seed)
+    covariance = np.array([[0.5, 0.2], [0.2, 0.3]])
+    at = supac.gaussian([0.4, -0.7], covariance)
+    u, weights = nodes(at)
+    m, inverse = given.predict(u)[:, 0], np.linalg.inv(covariance)
+    z = (u - at.mean) @ inverse
+    value, slope, curvature = given.expectation(at.mean, covariance)
+    assert value == pytest.approx(float(weights @ m), abs=1e-8)
+    np.testing.assert_allclose(slope, (weights * m) @ z, atol=1e-8)
+    expected = (z * (weights * m)[:, None]).T @ z - float(weights @ m) * inverse
+    np.testing.assert_allclose(curvature, expected, atol=1e-8)
+
+
+def test_a_narrow_gaussian_sees_the_prediction_and_its_derivatives() -> None:
+    given = process(20, 3)
+    at = np.array([0.3, -0.2, 0.5])
+    value, slope, curvature = given.expectation(at, 1e-12 * np.eye(3))
+
+    def mean(u: FloatArray) -> float:
+        return float(given.predict(u[None])[0, 0])
+
+    def gradient(u: FloatArray) -> FloatArray:
+        return given.expectation(u, 1e-12 * np.eye(3))[1]
+
+    assert value == pytest.approx(mean(at), abs=1e-9)
+    np.testing.assert_allclose(slope, derivative(mean, at, 1e-3), atol=1e-7)
+    np.testing.assert_allclose(curvature, derivative(gradient, at, 1e-3), atol=1e-7)
+
+
+def test_data_with_hardly_any_noise_are_interpolated() -> None:
+    rng = np.random.default_rng(0)
+    prior = hyperprior(2, noise_floor=0.0)
+    phi = prior.centre.copy()
+    phi[-1] = np.log(1e-5)
+    u = rng.standard_normal((15, 2))
+    y = np.column_stack([np.sin(u[:, 0]), np.cos(u[:, 1])])
+    given = Process(phi, prior, u, y, np.ones(15))
+    mean, variance = given.predict_with_variance(u)
+    np.testing.assert_allclose(mean, y, atol=1e-6)
+    assert (variance < 2e-10).all()  # at most the noise's variance, and rounding
+
+
+def test_far_away_the_uncertainty_is_not_less_than_nearby() -> None:
+    given = process(20, 2)
+    _, variance = given.predict_with_variance(np.array([[0.0, 0.0], [30.0, 0.0], [0.0, 30.0]]))
+    assert variance[0] < min(variance[1:])
+
+
+def test_an_inflated_run_counts_less() -> None:
+    given = process(20, 2)
+    doubted = given.inflation.copy()
+    doubted[3] = 1e8
+    ignored = np.arange(20) != 3
+    new = np.random.default_rng(1).standard_normal((5, 2))
+    inflated = Process(given.phi, given.prior, given.u, given.y, doubted).predict(new)
+    without = Process(
+        given.phi, given.prior, given.u[ignored], given.y[ignored], given.inflation[ignored]
+    ).predict(new)
+    np.testing.assert_allclose(inflated, without, atol=1e-4)
+    assert np.abs(given.predict(new) - without).max() > 1e-3
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("iterations", [1, 3, 30])
+def test_fitting_never_makes_the_misfit_worse(seed: int, iterations: int) -> None:
+    given = process(20, 3, 2, seed)
+    start = np.clip(given.phi, given.prior.lower, given.prior.upper)
+    data = (given.u, given.y, given.inflation, given.prior)
+    found = fit_hyperparameters(start, *data, iterations)
+    assert misfit(found, *data)[0] < misfit(start, *data)[0]
+    assert (given.prior.lower <= found).all()
+    assert (found <= given.prior.upper).all()
+
+
+def test_fitting_finds_the_direction_that_matters() -> None:
+    """One of four inputs moves the output: its length scale comes out the shortest."""
+    rng = np.random.default_rng(3)
+    u = rng.standard_normal((40, 4))
+    prior = hyperprior(4)
+    y = np.sin(2.0 * u[:, 2:3])
+    phi = fit_hyperparameters(prior.centre, u, y - y.mean(), np.ones(40), prior, 60)
+    assert np.argmin(phi[:4]) == 2
+    assert phi[2] < np.delete(phi[:4], 2).min() - 1.0
+
+
+def test_a_kernel_without_a_root_is_a_large_misfit_not_an_error() -> None:
+    """Repeated runs without noise: the kernel matrix is singular, and rounding decides."""
+    prior = hyperprior(2, noise_floor=0.0)
+    phi = prior.centre.copy()
+    phi[-1] = -30.0
+    u = np.repeat(np.random.default_rng(0).standard_normal((5, 2)), 8, axis=0)
+    y = np.random.default_rng(1).standard_normal((40, 1))
+    with pytest.raises(np.linalg.LinAlgError):
+        Process(phi, prior, u, y, np.ones(40)).predict(u)
+    value, gradient = misfit(phi, u, y, np.ones(40), prior)
+    assert value == 1e10
+    np.testing.assert_array_equal(gradient, 0.0)
+
+
+def test_many_rows_are_predicted_as_one_by_one() -> None:
+    given = process(25, 3, 2)
+    new = np.random.default_rng(1).standard_normal((2 * _ROWS + 17, 3))
+    mean, variance = given.predict_with_variance(new)
+    for i in (0, 1, _ROWS - 1, _ROWS, 2 * _ROWS - 1, 2 * _ROWS, len(new) - 1):
+        one, spread = given.predict_with_variance(new[i : i + 1])
+        np.testing.assert_allclose(mean[i], one[0], rtol=1e-9, atol=1e-11)
+        assert variance[i] == pytest.approx(spread[0], rel=1e-9, abs=1e-11)
+    np.testing.assert_allclose(given.predict(new), mean, rtol=1e-12, atol=1e-13)
+
+
+def test_no_rows_are_no_predictions() -> None:
+    mean, variance = process(10, 2, 3).predict_with_variance(np.empty((0, 2)))
+    assert mean.shape == (0, 3)
+    assert variance.shape == (0,)
+
+
+def test_parameters_that_are_not_coupled_have_no_oblique_metric() -> None:
+    coupled = np.zeros((3, 3), dtype=bool)
+    coupled[2, 0] = coupled[0, 2] = True
+    prior = Hyperprior.build(coupled, (1.0, 1.0, 0.22, 0.05), (1e-3, 0.1), 3e-3, 8.0)
+    assert prior.dim == 3
+    assert len(prior.centre) == 3 + 1 + 4
+    _, metric, _ = prior.unpack(np.arange(8.0))
+    np.testing.assert_array_equal(metric, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [3.0, 0.0, 1.0]])
