@@ -1,9 +1,11 @@
 """How long does a step of SuPAC-CE take, beside the simulator?
 
 One row a problem size: seconds for the weights (Voronoi cells, 40,000 draws), for the weighted
-least squares and for the step, the median of five; then exhaustive search against faiss's.
+least squares and for the step, the median of five; then exhaustive search against faiss's; then a
+round of the emulators (fit, projections, steps), on one thread as always.
 
-    make bench                       # both tables, about two minutes
+    make bench                       # all tables, some minutes
+    make bench ARGS=--emulators      # a round of the emulators alone
     make bench ARGS=--full           # also full covariance in 100 dimensions, slow
 """
 
@@ -22,7 +24,7 @@ import numpy as np
 import supac
 from supac.arrays import FloatArray
 from supac.steps import FixedStep
-from supac.surrogate import ray_minimiser, view_prior
+from supac.surrogate import Estimator, ray_minimiser, view_prior
 from supac.surrogate.least_squares import project
 from supac.surrogate.voronoi import NearestNeighbours, search_all
 
@@ -31,11 +33,16 @@ REPEATS = 5
 SIZES = (100, 300, 1_000, 3_000, 10_000)
 # The sizes of the 13 blocks of the paper's ADM1 posterior: 30 parameters, 84 statistics.
 BLOCKS = (4, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 1, 1)
+EVALUATIONS = (50, 100, 200, 400, 800, 2_000)
 RESULTS = Path(__file__).parent / "results" / "overhead.md"
+EMULATORS = Path(__file__).parent / "results" / "emulators.md"
 
 
 def main() -> None:
-    """Run both questions, print the tables and keep them."""
+    """Answer the questions, print the tables and keep them."""
+    if "--emulators" in sys.argv:
+        write(EMULATORS, time_emulators())
+        return
     families = {
         "8, full": supac.gaussian(np.zeros(8), np.eye(8)),
         "30, 13 blocks": supac.gaussian(np.zeros(30), np.ones(30), blocks=_groups(BLOCKS)),
@@ -55,9 +62,58 @@ def main() -> None:
             lines.append(f"| {name} | {prior.family.size} | {n:,} | {time_a_step(prior, n)} |")
             print(lines[-1], flush=True)
     lines += ["", *compare_with_faiss()]
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text("\n".join(lines) + "\n")
+    write(RESULTS, lines)
+    write(EMULATORS, time_emulators())
+
+
+def write(path: Path, lines: list[str]) -> None:
+    """Keep a table, and show it."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
+
+
+def time_emulators() -> list[str]:
+    """Milliseconds a round with each emulator, by the number of evaluations so far."""
+    prior = supac.gaussian(np.zeros(30), np.ones(30), blocks=_groups(BLOCKS))
+    rng = np.random.default_rng(0)
+    slopes, tilts = rng.standard_normal((2, 30, 1_764)) / 6.0
+
+    def simulate(x: FloatArray) -> FloatArray:
+        return np.tanh(x @ slopes - 0.3) + 0.2 * (x @ tilts) ** 2
+
+    loss = supac.RootMeanSquare()
+    problem = supac.Problem(prior, supac.Catoni(0.002), prior, loss=loss)
+    contenders: dict[str, Estimator] = {
+        "OutputEmulator, 1,764 outputs": supac.OutputEmulator(),
+        "GaussianProcess": supac.GaussianProcess(),
+        "Ridge": supac.Ridge(),
+    }
+    lines = [
+        f"{os.cpu_count()} cores ({platform.machine()}), NumPy {np.__version__}. 30 parameters, 13 "
+        "blocks. Milliseconds that a round of ten runs takes beside them, median (worst) of "
+        f"{3 * REPEATS}.\n",
+        "| estimator | " + " | ".join(f"{n:,}" for n in EVALUATIONS) + " |",
+        "|---|" + "---|" * len(EVALUATIONS),
+    ]
+    for name, estimator in contenders.items():
+        cells = []
+        for n in EVALUATIONS:
+            times = []
+            for seed in range(REPEATS):
+                algorithm = supac.SuPAC(estimator, first=n - 30, batch=10)
+                state = algorithm.init(problem, seed)
+                while len(state.evaluations) < n:
+                    x = algorithm.ask(problem, state)
+                    outputs = simulate(x)
+                    start = time.perf_counter()
+                    state, _ = algorithm.tell(problem, state, x, loss(outputs), outputs)
+                    times.append(1e3 * (time.perf_counter() - start))
+                del times[-4]  # the first fit, from scratch
+            cells.append(f"{np.median(times):.0f} ({max(times):.0f})")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        print(lines[-1], flush=True)
+    return lines
 
 
 def _groups(sizes: tuple[int, ...]) -> list[list[int]]:

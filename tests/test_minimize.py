@@ -374,3 +374,109 @@ def test_progress_is_silent_unless_asked_for(capfd: pytest.CaptureFixture[str]) 
     shown = capfd.readouterr().err
     assert "40/40" in shown
     assert "objective" in shown
+
+
+def residuals(x: FloatArray) -> FloatArray:
+    rates = np.linspace(0.2, 1.5, 6)
+    return np.exp(-0.3 * x[..., :1] * rates) + 0.2 * x[..., 1:] * rates - 1.1
+
+
+def test_a_composite_risk_is_emulated_by_its_outputs() -> None:
+    composite = supac.Composite(residuals, supac.RootMeanSquare())
+    bound = supac.Catoni(0.02)
+    one = supac.minimize(composite, PLANE, bound, budget=60, seed=3)
+    many = supac.minimize(composite, PLANE, bound, budget=60, seed=3, vectorized=True)
+    outputs = many.evaluations.outputs
+    assert outputs is not None
+    assert one.evaluations.outputs is not None
+    np.testing.assert_allclose(one.evaluations.outputs, outputs, atol=1e-12)
+    assert one.posterior.mean == pytest.approx(many.posterior.mean, abs=1e-6)
+    np.testing.assert_array_equal(outputs, residuals(many.evaluations.x))
+    np.testing.assert_array_equal(supac.RootMeanSquare()(outputs), many.evaluations.risk)
+
+
+def test_a_composite_run_by_hand_is_the_same_run() -> None:
+    loss = supac.RootMeanSquare()
+    composite = supac.Composite(residuals, loss)
+    bound = supac.Catoni(0.02)
+    result = supac.minimize(composite, PLANE, bound, budget=30, validation=0, vectorized=True)
+    problem = supac.Problem(PLANE, bound, PLANE, loss=loss)
+    algorithm = supac.SuPAC()
+    state = algorithm.init(problem, 0)
+    for _ in range(3):
+        x = algorithm.ask(problem, state)
+        outputs = residuals(x)
+        state, _ = algorithm.tell(problem, state, x, loss(outputs), outputs)
+    assert state.posterior == result.posterior
+
+
+def test_a_composite_whose_runs_all_fail_for_a_while_goes_on() -> None:
+    calls = 0
+
+    def simulate(x: FloatArray) -> FloatArray:
+        nonlocal calls
+        calls += 1
+        if 20 < calls <= 30:
+            raise RuntimeError("no licence")
+        return residuals(x)
+
+    result = supac.minimize(
+        supac.Composite(simulate, supac.MeanSquare()),
+        PLANE,
+        supac.Catoni(0.1),
+        budget=60,
+        on_failure="drop",
+    )
+    assert result.evaluations.failed == 10
+    assert len(result.evaluations) == 60
+    assert any("no licence" in note for note in result.notes)
+
+
+def test_the_posterior_is_validated_with_fresh_runs() -> None:
+    settings = {"budget": 100, "vectorized": True, "seed": 1}
+    result = supac.minimize(waves, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
+    assert len(result.evaluations) == 100
+    assert result.validated in (10, 20)
+    last = result.evaluations.select(result.evaluations.iteration >= len(result.history["kl"]))
+    assert len(last) == 20
+    assert last.drawn.all()
+    truth = waves(result.posterior.sample(200_000, 0)).mean()
+    assert abs(result.mean_risk - truth) < 4.0 * result.mean_risk_error
+    assert "fresh runs" in str(result)
+    none = supac.minimize(
+        waves,
+        PLANE,
+        supac.Catoni(0.05),
+        validation=0,
+        **settings,  # type: ignore[arg-type]
+    )
+    assert none.validated == 0
+
+
+def test_a_disappointing_validation_is_learnt_from() -> None:
+    """The risk of a region that no batch has met rises just before the end."""
+    calls = 0
+
+    def treacherous(x: FloatArray) -> FloatArray:
+        nonlocal calls
+        calls += len(x)
+        return waves(x) + (0.6 * (x[:, 0] < -0.5) if calls > 60 else 0.0)
+
+    result = supac.minimize(
+        treacherous, PLANE, supac.Catoni(0.05), budget=100, validation=40, vectorized=True
+    )
+    assert result.validated == 20
+    assert any("was predicted; after learning from them" in note for note in result.notes)
+
+
+def test_validation_must_fit_into_the_budget() -> None:
+    with pytest.raises(ValueError, match="validation = 95 leaves too little of the budget"):
+        supac.minimize(waves, PLANE, supac.Catoni(0.05), budget=100, validation=95)
+
+
+def test_a_larger_budget_begins_the_same_way_by_default() -> None:
+    short, long = (
+        supac.minimize(waves, PLANE, supac.Catoni(0.05), budget=b, vectorized=True)
+        for b in (50, 80)
+    )
+    np.testing.assert_array_equal(short.evaluations.x[:40], long.evaluations.x[:40])

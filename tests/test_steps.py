@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogue import FAMILIES
-from supac.steps import FixedStep
+from supac.steps import FixedStep, Trial, TrustRegion
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -66,3 +66,66 @@ def test_a_target_that_is_not_a_number_is_not_followed() -> None:
 def test_bad_steps_are_refused(alpha_max: float, kl_max: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FixedStep(alpha_max, kl_max)
+
+
+def trial(gain: float, shortfall: float, error: float, n: int = 9) -> Trial:
+    """A batch whose residuals have this mean and standard error."""
+    spread = np.tile([-1.0, 0.0, 1.0], n // 3)
+    return Trial(gain, shortfall + spread * error * np.sqrt(n) / spread.std())
+
+
+def test_a_trial_compares_what_came_with_what_was_predicted() -> None:
+    seen = trial(gain=0.2, shortfall=0.05, error=0.01)
+    assert seen.shortfall == pytest.approx(0.05)
+    assert seen.error == pytest.approx(0.01)
+    assert seen.ratio == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(
+    ("shortfall", "error", "radius", "rejected"),
+    [
+        (0.02, 0.01, 4.0, False),  # most of the gain came
+        (0.10, 0.01, 2.0, False),  # half of it
+        (0.18, 0.01, 1.0, False),  # a tenth, and not by chance
+        (0.18, 0.20, 2.0, False),  # a tenth, but that may be chance
+        (0.40, 0.05, 1.0, True),  # the bound rose
+        (0.40, 0.25, 1.0, False),  # it may have risen
+    ],
+)
+def test_the_radius_follows_the_realised_gain(
+    shortfall: float, error: float, radius: float, rejected: bool
+) -> None:
+    verdict = TrustRegion().judge(2.0, trial(0.2, shortfall, error))
+    assert verdict.radius == radius
+    assert verdict.rejected is rejected
+
+
+def test_the_radius_has_limits() -> None:
+    rule = TrustRegion(start=1.0, least=0.5, most=1.5)
+    assert rule.judge(None, None).radius == 1.0
+    assert rule.judge(1.0, trial(1.0, 0.0, 0.1)).radius == 1.5
+    assert rule.judge(0.5, trial(1.0, 3.0, 0.1)).radius == 0.5
+
+
+def test_a_trust_region_moves_within_its_radius() -> None:
+    start, end = FAMILIES["gaussian"]
+    step = TrustRegion(alpha=1.0).move(start, end.theta, start, 0.01)
+    assert step.kl == pytest.approx(0.01, rel=1e-6)
+    free = TrustRegion(alpha=0.5).move(start, end.theta, start, 1e6)
+    np.testing.assert_allclose(free.posterior.theta, 0.5 * (start.theta + end.theta))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": 0.0}, "alpha must be in"),
+        ({"start": 10.0}, "least, start and most"),
+        ({"least": 0.0}, "least, start and most"),
+        ({"too_little": 0.8}, "too_little and enough"),
+    ],
+)
+def test_a_trust_region_refuses_what_makes_no_sense(
+    options: dict[str, float], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        TrustRegion(**options)

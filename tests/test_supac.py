@@ -281,3 +281,104 @@ def test_a_prior_that_looks_like_no_member_still_pulls(bound: supac.Bound) -> No
 def test_bad_plans_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be a whole number, 1 or more"):
         supac.SuPAC(**{name: 0})  # type: ignore[arg-type]
+
+
+def test_the_default_needs_few_queries_on_a_smooth_risk() -> None:
+    """An 8-dimensional risk of the paper: within 2 % of the optimum after 100 queries."""
+    risk = synthetic.example(0)
+    prior = supac.gaussian(np.zeros(8), np.eye(8))
+    result = supac.minimize(
+        risk, prior, supac.Catoni(0.1), budget=100, validation=0, vectorized=True, seed=4
+    )
+    best = true_objective(risk, best_gaussian(risk, 0.1), 0.1)
+    assert true_objective(risk, result.posterior, 0.1) < 1.02 * best
+
+
+def test_a_step_that_made_things_worse_is_taken_back() -> None:
+    """The risk changes after the first step, so that the step was wrong."""
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.05))
+    algorithm = supac.SuPAC()
+    state = algorithm.init(problem, 0)
+    x = algorithm.ask(problem, state)
+    moved, first = algorithm.tell(problem, state, x, wave(x))
+    assert moved.posterior != PLANE
+    x = algorithm.ask(problem, moved)
+    good, _ = algorithm.tell(problem, moved, x, wave(x))
+    bad, info = algorithm.tell(problem, moved, x, wave(x) + 0.5)
+    assert "taken back" in info.notes[-1]
+    assert info.radius < first.radius
+    assert info.ratio < 0.0
+    assert bad.posterior.kl(PLANE) <= info.radius
+    assert good.memory["radius"][0] > info.radius
+
+
+def test_many_evaluations_are_regressed_on() -> None:
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.05))
+    algorithm = supac.SuPAC(first=1_600)
+    state = algorithm.init(problem, 0)
+    x = algorithm.ask(problem, state)
+    state, info = algorithm.tell(problem, state, x, wave(x))
+    assert "from 1,500 evaluations on, regression" in info.notes[0]
+    for _ in range(8):
+        x = algorithm.ask(problem, state)
+        assert len(x) == len(state.evaluations) // 20
+        state, _ = algorithm.tell(problem, state, x, wave(x))
+    fresh = supac.SuPAC(supac.Uniform(), supac.FixedStep(0.5, 1.0), first=20_000, batch=20_000)
+    best = supac.minimize(
+        wave, PLANE, supac.Catoni(0.05), budget=400_000, vectorized=True, algorithm=fresh
+    ).posterior
+    x = np.random.default_rng(7).standard_normal((100_000, 2))
+    objectives = [
+        wave(q.whiten().spread(x)).mean() + 0.05 * q.kl(PLANE)  # type: ignore[attr-defined]
+        for q in (state.posterior, best)
+    ]
+    assert objectives[0] < objectives[1] + 0.002
+
+
+def test_a_batch_that_was_not_planned_is_learnt_from_without_a_trial() -> None:
+    """Runs made elsewhere count as draws of the posterior."""
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.05))
+    algorithm = supac.SuPAC()
+    state = algorithm.init(problem, 0)
+    x = PLANE.sample(17, 5)
+    state, _ = algorithm.tell(problem, state, x, wave(x))
+    x = state.posterior.sample(9, 6)
+    state, info = algorithm.tell(problem, state, x, wave(x))
+    assert len(state.evaluations) == 26
+    assert np.isnan(info.ratio)
+
+
+def test_the_same_bits_with_any_number_of_threads() -> None:
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(
+                supac.minimize(
+                    synthetic.example(1),
+                    supac.gaussian(np.zeros(8), np.eye(8)),
+                    supac.Catoni(0.1),
+                    budget=60,
+                    vectorized=True,
+                )
+            )
+    assert found[0].posterior == found[1].posterior
+    np.testing.assert_array_equal(found[0].evaluations.x, found[1].evaluations.x)
+
+
+def test_diagnostics_say_how_sure_the_model_is() -> None:
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.05))
+    algorithm = supac.SuPAC(batch=20)
+    state = algorithm.init(problem, 0)
+    for _ in range(6):
+        x = algorithm.ask(problem, state)
+        state, info = algorithm.tell(problem, state, x, wave(x))
+    fresh = wave(state.posterior.sample(50_000, 1)).mean()
+    kl = state.posterior.kl(PLANE)
+    assert info.predicted == pytest.approx(fresh + 0.05 * kl, abs=3.0 * info.loo_error)
+    assert 5.0 < info.effective_size <= len(state.evaluations)
+    assert info.k_hat < 0.7
+    assert abs(info.shortfall) < 0.05
+    assert info.wrong == 0.0
+    assert 0.0 <= info.failure_chance < 0.01

@@ -136,7 +136,7 @@ def _one_by_one(
 ) -> tuple[FloatArray, list[str]]:
     answers: list[FloatArray | None] = [None] * len(x)
     reasons = [""] * len(x)
-    wanted = "one number" if ndim == 0 else "a vector of outputs, always as many,"
+    wanted = "one number" if ndim == 0 else "a NumPy vector of outputs, always as many,"
     all_at_once = _ALL_AT_ONCE.format(name=name)
     for i, point in enumerate(x):
         try:
@@ -180,5 +180,5 @@ def _describe(answer: Any) -> str:
     if isinstance(answer, np.ndarray):
         return f"an array of shape {answer.shape}"
     if isinstance(answer, list | tuple):
-        return f"a {type(answer).__name__} of length {len(answer)} (make it an array)"
+        return f"a {type(answer).__name__} of length {len(answer)}"
     return f"{answer!r} of type {type(answer).__name__}"

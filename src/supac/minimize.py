@@ -157,8 +157,9 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
         count as the bound's ceiling; "drop", be left out, which changes what is bounded.
     validation
         Queries of the budget with which the posterior is checked before it is returned; by default
-        a fifth, at most 60, for algorithms that ask for it. Where they are worse than predicted
-        the algorithm learns from half of them, and the better of the two posteriors is returned.
+        a fifth, at most 60, and what is left over, for algorithms that ask for it. Where they are
+        worse than predicted the algorithm learns from half of them, and the better of the two
+        posteriors is returned.
     tolerance
         Stop when KL between successive posteriors falls below it.
     progress
@@ -216,7 +217,8 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             stop = _reason_to_stop(state, info, budget - reserve - len(x), tolerance, asked)
         finish = _Finish(problem, algorithm, state, run)
         if reserve > 1 and stop in (StopReason.BUDGET, StopReason.CONVERGED):
-            finish.validate(reserve, infos[-1].predicted)
+            left = budget - len(state.evaluations) if validation is None else reserve
+            finish.validate(left, infos[-1].predicted)
             bar.update(len(finish.state.evaluations), infos[-1])
     notes = _notes_on_the_way(queries, infos) + _notes_on_failures(reasons)
     return finish.result(stop, _columns(queries, infos), parameters, notes)

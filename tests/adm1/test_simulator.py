@@ -493,3 +493,32 @@ def test_without_numba_the_extra_is_named() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert "pip install 'supac[adm1]'" in outcome.stderr
+
+
+def test_the_composite_is_the_same_risk_in_two_parts() -> None:
+    problem = adm1.example()
+    x = problem.parameters.from_latent(2.5 * np.random.default_rng(8).standard_normal((60, 30)))
+    residuals = problem.composite.simulate(x)
+    failed = np.isnan(problem.simulate(x)).any(axis=1)
+    assert failed.any()
+    np.testing.assert_array_equal(np.isnan(residuals).all(axis=1), failed)
+    assert np.isfinite(residuals[~failed]).all()
+    np.testing.assert_allclose(problem.composite(x), problem.risk(x), rtol=1e-12)
+    assert (problem.composite(x)[failed] == 3.0).all()
+
+
+def test_a_digester_is_calibrated_in_a_hundred_runs() -> None:
+    problem = adm1.example()
+    result = supac.minimize(
+        problem.composite,
+        problem.parameters,
+        supac.Catoni(temperature=0.002, ceiling=3.0),
+        budget=100,
+        vectorized=True,
+    )
+    at_truth = float(problem.risk(TRUTH)[0])
+    fresh = problem.risk(result.sample(300, 1))
+    assert at_truth < fresh.mean() < 1.3 * at_truth
+    assert abs(result.mean_risk - fresh.mean()) < 4.0 * np.hypot(
+        result.mean_risk_error, fresh.std() / np.sqrt(300)
+    )

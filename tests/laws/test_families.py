@@ -11,6 +11,7 @@ import supac
 from catalogue import FAMILIES, OUTSIDE, SCIPY
 from numerics import assert_mean, derivative
 from supac.arrays import FloatArray
+from supac.families import NormalWhitening
 
 every_family = pytest.mark.parametrize("name", FAMILIES)
 DRAWS = 40_000
@@ -305,3 +306,39 @@ def test_bad_gaussians_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         supac.gaussian(mean, covariance, blocks)
+
+
+NORMAL = [name for name in FAMILIES if isinstance(FAMILIES[name][0].whiten(), NormalWhitening)]
+
+
+@pytest.mark.parametrize("name", NORMAL)
+def test_normal_whitenings_invert_and_share_their_features(name: str) -> None:
+    distribution = FAMILIES[name][0]
+    whitening = distribution.whiten()
+    assert isinstance(whitening, NormalWhitening)
+    x = distribution.sample(7, 0)
+    z = whitening.points(x)
+    np.testing.assert_allclose(whitening.spread(z), x, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(whitening.features_of_points(z), whitening.features(x))
+    np.testing.assert_allclose(whitening.mean, distribution.mean)
+    np.testing.assert_allclose(whitening.covariance, distribution.covariance, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NORMAL)
+def test_bonnet_and_price_give_the_projection_of_a_quadratic(name: str) -> None:
+    """E[f·features] from E[∇f] and E[∇²f], against draws, for f = b·x + ½ xᵀAx."""
+    distribution = FAMILIES[name][0]
+    whitening = distribution.whiten()
+    assert isinstance(whitening, NormalWhitening)
+    rng = np.random.default_rng(3)
+    slope, root = (
+        rng.standard_normal(distribution.dim),
+        rng.standard_normal((distribution.dim,) * 2),
+    )
+    hessian = root + root.T
+    beta = whitening.projection(slope + hessian @ distribution.mean, hessian)
+    x = distribution.sample(400_000, 4)
+    f = x @ slope + 0.5 * np.einsum("ni,ij,nj->n", x, hessian, x)
+    terms = (f - f.mean())[:, None] * whitening.features(x)
+    error = terms.std(axis=0) / np.sqrt(len(x))
+    assert (np.abs(terms.mean(axis=0) - beta) < 5.0 * error).all()
