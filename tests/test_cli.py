@@ -17,16 +17,16 @@ from supac.plots import drawing_is_possible
 @pytest.mark.skipif(not drawing_is_possible(), reason="plots are an extra")
 def test_demo_prints_and_writes_what_happened(tmp_path: Path) -> None:
     out = tmp_path / "a" / "demo"
-    result = CliRunner().invoke(app, ["demo", "synthetic", "--out", str(out), "--budget", "180"])
+    result = CliRunner().invoke(app, ["demo", "synthetic", "--out", str(out), "--budget", "60"])
     assert result.exit_code == 0, result.output
     assert "What happened" in result.output
     assert "fresh draws" in result.output
     out = out / "synthetic"
     assert (out / "posterior.png").read_bytes().startswith(b"\x89PNG")
     with (out / "history.csv").open() as file:
-        assert [row["queries"] for row in csv.DictReader(file)] == ["100", "140", "180"]
+        assert [row["queries"] for row in csv.DictReader(file)] == ["10", "20", "30", "40"]
     with (out / "evaluations.csv").open() as file:
-        assert sum(1 for _ in csv.reader(file)) == 181
+        assert sum(1 for _ in csv.reader(file)) == 61
 
 
 @pytest.mark.skipif(not drawing_is_possible(), reason="plots are an extra")

@@ -59,7 +59,7 @@ def demo(
         job = digester_job() if problem is DemoProblem.ADM1 else synthetic_job()
         console.print(f"[bold]{job.title}[/]")
         price = job.bound.temperature
-        console.print(f"Minimise π\\[R] + {price}·KL(π, prior) with the paper's SuPAC-CE\n")
+        console.print(f"Minimise π\\[R] + {price}·KL(π, prior) with SuPAC\n")
         outcome = run(job, budget, seed)
     except (ImportError, ValueError) as error:
         console.print(str(error), style="red", markup=False, highlight=False)
@@ -86,11 +86,20 @@ def _iterations(outcome: Outcome) -> Table:
     """One row an iteration."""
     history = outcome.result.history
     table = Table(title="What happened", title_justify="left")
-    for heading in ("queries", "objective", "mean risk", "KL to prior", "step α", "step KL", "R²"):
+    columns = {
+        "objective": "objective",
+        "mean risk": "mean_risk",
+        "KL to prior": "kl",
+        "radius": "radius",
+        "step KL": "step_kl",
+        "gain ratio": "ratio",
+        "wrong": "wrong",
+    }
+    for heading in ("queries", *columns):
         table.add_column(heading, justify="right")
-    columns = ("objective", "mean_risk", "kl", "alpha", "step_kl", "r_squared")
     for i, queries in enumerate(history["queries"]):
-        cells = (f"{history[name][i]:.3f}" for name in columns)
+        values = [history[name][i] for name in columns.values()]
+        cells = ("" if np.isnan(value) else f"{value:.3g}" for value in values)
         table.add_row(f"{queries:.0f}", *cells)
     return table
 
@@ -122,7 +131,7 @@ def _summary(outcome: Outcome) -> Table:
     result, risk = outcome.result, f"{outcome.prior_risk:.4f}"
     table.add_row("prior, fresh draws", risk, risk, "0")
     table.add_row(
-        "posterior, from its own runs",
+        f"posterior, {result.validated} runs of the budget",
         f"{result.objective:.4f}",
         f"{result.mean_risk:.4f} ± {result.mean_risk_error:.4f}",
         f"{result.kl:.3f}",

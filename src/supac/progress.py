@@ -42,5 +42,5 @@ class ProgressBar:
 
     def update(self, queries: int, info: Info) -> None:
         """Show where the run stands after one more iteration."""
-        words = f"objective {info.objective:.4g}  KL {info.kl:.3g}  α {info.alpha:.2g}"
+        words = f"objective {info.objective:.4g}  KL {info.kl:.3g}  step {info.step_kl:.2g}"
         self._progress.update(self._task, completed=queries, description=words)
