@@ -81,7 +81,7 @@ def test_the_default_algorithm_serves_every_family(name: str) -> None:
         return 0.5 + 0.4 * np.tanh(x.sum(axis=1) - prior.mean.sum())
 
     result = supac.minimize(risk, prior, supac.Catoni(0.2), budget=70, vectorized=True)
-    assert result.validated in (7, 14)  # half of them, if the first half was worse than predicted
+    assert result.validated in (10, 20)  # half of them, if the first half was worse than predicted
     mean = risk(result.posterior.sample(100_000, 0)).mean()
     assert mean + 0.2 * result.kl < risk(prior.sample(100_000, 0)).mean()
 

@@ -204,8 +204,7 @@ def test_a_kernel_without_a_root_is_a_large_misfit_not_an_error() -> None:
     phi[-1] = -30.0
     u = np.repeat(np.random.default_rng(0).standard_normal((5, 2)), 8, axis=0)
     y = np.random.default_rng(1).standard_normal((40, 1))
-    with pytest.raises(np.linalg.LinAlgError):
-        Process(phi, prior, u, y, np.ones(40)).predict(u)
+    assert np.isfinite(Process(phi, prior, u, y, np.ones(40)).predict(u)).all()  # with some jitter
     value, gradient = misfit(phi, u, y, np.ones(40), prior)
     assert value == 1e10
     np.testing.assert_array_equal(gradient, 0.0)

@@ -39,13 +39,20 @@ class Problem:
     """From the simulator's outputs to risks, where `tell` is told the outputs."""
 
     @classmethod
-    def within(cls, prior: Distribution | Parameters, bound: Bound) -> Problem:
+    def within(
+        cls,
+        prior: Distribution | Parameters,
+        bound: Bound,
+        *,
+        loss: Loss | None = None,
+        failure_risk: float | None = None,
+    ) -> Problem:
         """The usual case: the posterior is sought in the prior's family, from the prior on.
 
         The points of `Parameters` are latent: `parameters.from_latent(x)` has the user's units.
         """
         latent = prior.prior if isinstance(prior, Parameters) else prior
-        return cls(prior=latent, bound=bound, start=latent)
+        return cls(latent, bound, latent, failure_risk=failure_risk, loss=loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +63,25 @@ class Batch:
     proposal: Distribution
     drawn: BoolArray
     """Which of them were drawn from the proposal; the others were chosen on purpose."""
+    expected: FloatArray | None = None
+    """The risks that a model predicts, where there is one."""
 
     @classmethod
     def plain(cls, x: FloatArray, proposal: Distribution) -> Batch:
         """All drawn."""
         return cls(x, proposal, np.ones(len(x), dtype=bool))
+
+    def reordered(self, x: FloatArray) -> Batch | None:
+        """The same batch with its points in the order of x; None if x holds other points."""
+        if x.shape != self.x.shape:
+            return None
+        mine, yours = np.lexsort(self.x.T), np.lexsort(x.T)
+        if not np.array_equal(self.x[mine], x[yours]):
+            return None
+        rows = np.empty(len(x), dtype=np.intp)
+        rows[yours] = mine
+        expected = None if self.expected is None else self.expected[rows]
+        return Batch(x, self.proposal, self.drawn[rows], expected)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +111,8 @@ class State:
 
     def planned(self, x: FloatArray) -> Batch:
         """Where x comes from: the batch that was planned, or else draws of the posterior."""
-        if self.batch is not None and np.array_equal(self.batch.x, x):
-            return self.batch
-        return Batch.plain(x, self.posterior)
+        planned = None if self.batch is None else self.batch.reordered(x)
+        return planned or Batch.plain(x, self.posterior)
 
     def told(
         self, x: FloatArray, risk: FloatArray, outputs: FloatArray | None = None

@@ -217,7 +217,8 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             stop = _reason_to_stop(state, info, budget - reserve - len(x), tolerance, asked)
         finish = _Finish(problem, algorithm, state, run)
         if reserve > 1 and stop in (StopReason.BUDGET, StopReason.CONVERGED):
-            left = budget - len(state.evaluations) if validation is None else reserve
+            spare = validation is None and stop is StopReason.BUDGET
+            left = budget - len(state.evaluations) if spare else reserve
             finish.validate(left, infos[-1].predicted)
             bar.update(len(finish.state.evaluations), infos[-1])
     notes = _notes_on_the_way(queries, infos) + _notes_on_failures(reasons)
@@ -372,9 +373,18 @@ class _Validated:
 
     posterior: Distribution
     kl: float
-    mean_risk: float
-    error: float
-    runs: int
+    risk: FloatArray
+
+    @property
+    def mean_risk(self) -> float:
+        """NaN where no run is left."""
+        return float(self.risk.mean()) if len(self.risk) else np.nan
+
+    @property
+    def error(self) -> float:
+        """Its standard error; unknown from fewer than two runs."""
+        n = len(self.risk)
+        return float(self.risk.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
 
 
 @dataclass(eq=False)
@@ -396,7 +406,8 @@ class _Finish:
         if not surprise > predicted:
             # Not worse than predicted: the rest of the runs makes the estimate more precise.
             second, state = self._fresh(reserve - half, state)
-            self.validated, self.state = _pooled(first, second), state
+            both = np.concatenate([first.risk, second.risk])
+            self.validated, self.state = replace(first, risk=both), state
             return
         latest = state.evaluations.iteration == self.state.iteration
         fresh = state.evaluations.select(latest)
@@ -408,8 +419,7 @@ class _Finish:
             fresh.outputs,
         )
         second, self.state = self._fresh(reserve - half)
-        better = min((second, first), key=self._objective)
-        self.validated = better
+        self.validated = min((first, second), key=self._objective)
         self.notes = (
             f"fresh runs of the last posterior gave an objective of {self._objective(first):.4g} "
             f"where {predicted:.4g} was predicted; after learning from them, "
@@ -417,7 +427,7 @@ class _Finish:
         )
 
     def _objective(self, each: _Validated) -> float:
-        return self.problem.bound(each.mean_risk, each.kl)
+        return self.problem.bound(each.mean_risk, each.kl) if len(each.risk) else np.inf
 
     def _fresh(self, n: int, state: State | None = None) -> tuple[_Validated, State]:
         """N runs of the state's posterior, and the state that knows them."""
@@ -429,11 +439,8 @@ class _Finish:
         evaluations = known.told(x, outcome.risk, outcome.outputs)
         runs = evaluations.usable(self.problem.failure_risk)
         risk = runs.risk[runs.iteration == state.iteration]
-        mean, error = np.nan, np.nan
-        if len(risk):
-            mean, error = float(risk.mean()), float(risk.std() / np.sqrt(max(len(risk) - 1, 1)))
         kl = view_prior(self.problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
-        validated = _Validated(posterior, kl, mean, error, len(risk))
+        validated = _Validated(posterior, kl, risk)
         return validated, replace(known, evaluations=evaluations, batch=None)
 
     def result(
@@ -452,7 +459,7 @@ class _Finish:
             mean_risk, error, size = Importance().fit(runs, posterior).mean_risk(posterior)
         kl = view_prior(problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
         if checked is not None:
-            mean_risk, error, size = checked.mean_risk, checked.error, float(checked.runs)
+            mean_risk, error, size = checked.mean_risk, checked.error, float(len(checked.risk))
         about = _notes_on_the_estimate(problem, state, size, fresh=checked is not None)
         return Result(
             posterior=posterior,
@@ -460,7 +467,7 @@ class _Finish:
             mean_risk=mean_risk,
             mean_risk_error=error,
             effective_size=size,
-            validated=0 if checked is None else checked.runs,
+            validated=0 if checked is None else len(checked.risk),
             kl=kl,
             stop_reason=stop,
             evaluations=state.evaluations,
@@ -468,13 +475,3 @@ class _Finish:
             notes=about + self.notes + notes,
             parameters=parameters,
         )
-
-
-def _pooled(first: _Validated, second: _Validated) -> _Validated:
-    """Two sets of runs of one posterior as one."""
-    if not second.runs:
-        return first
-    n, m = first.runs, second.runs
-    mean = (n * first.mean_risk + m * second.mean_risk) / (n + m)
-    error = float(np.hypot(n * first.error, m * second.error)) / (n + m)
-    return replace(first, mean_risk=mean, error=error, runs=n + m)

@@ -27,7 +27,7 @@ class Trial:
     """What a fresh batch says of the step that led to the posterior that drew it."""
 
     gain: float
-    """By how much the bound was predicted to fall."""
+    """By how much the bound was predicted to fall, more than nothing."""
     residual: FloatArray
     """Risk minus prediction of each run that went as expected."""
 
@@ -47,7 +47,7 @@ class Trial:
     @property
     def ratio(self) -> float:
         """Realised over predicted decrease."""
-        return (self.gain - self.shortfall) / max(self.gain, 1e-12)
+        return (self.gain - self.shortfall) / self.gain
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class TrustRegion:
         elif trial.ratio < self.too_little and shortfall > error:
             radius = max(0.5 * radius, self.least)
         rise = shortfall - trial.gain
-        return Verdict(radius, rejected=rise > max(error, 0.0) and shortfall > 2.0 * error)
+        return Verdict(radius, rejected=rise > error and shortfall > 2.0 * error)
 
     def move(
         self, current: Distribution, target: FloatArray, anchor: Distribution, radius: float

@@ -9,7 +9,7 @@ import numpy as np
 from supac.algorithm import DRAW, FIT, PROJECT, Batch, Info, Problem, State, initial_state
 from supac.arrays import FloatArray, whole
 from supac.blas import one_thread
-from supac.bounds import slopes
+from supac.bounds import Catoni, slopes
 from supac.draws import latin_hypercube
 from supac.evaluations import Evaluations
 from supac.families import Distribution, NormalWhitening, gaussian
@@ -34,6 +34,7 @@ from supac.surrogate.known import Corrected, LocalPrior
 
 _INSIDE = 0.97
 _SETTLED, _PATIENCE = 0.02, 3  # nats that a few inner updates must gain to be worth another
+_SHORTEST = 1e-4  # share of the way to the minimiser that is not worth trying
 _MOST_LEFT_OUT = 0.3  # share of a batch that may be wrong without the step being to blame
 _MANY = 1_500  # evaluations from which regression on them all is as good as an emulator
 
@@ -106,22 +107,29 @@ class SuPAC:
         evaluations = state.told(x, risk, outputs)
         runs = evaluations.usable(problem.failure_risk)
         told = replace(state, evaluations=evaluations, batch=None)
-        if not (runs.iteration == state.iteration).any() or runs.ok.sum() < 3:
-            return told, _nothing_learnt()
+        if not (runs.iteration == state.iteration).any():
+            return told, _nothing_learnt("every run of the batch failed: no step was made")
+        if runs.ok.sum() < 3:
+            return told, _nothing_learnt("fewer than three good runs so far: no step was made")
         with one_thread():
-            return self._learn(problem, state, told, runs)
+            return self._learn(problem, state, told, runs, state.planned(x).expected)
 
     def _learn(
-        self, problem: Problem, state: State, told: State, runs: Evaluations
+        self,
+        problem: Problem,
+        state: State,
+        told: State,
+        runs: Evaluations,
+        expected: FloatArray | None,
     ) -> tuple[State, Info]:
-        trial = _trial(state, told.evaluations)
+        trial = _trial(state, told.evaluations, expected)
         radius = state.memory.get("radius")
         verdict = self.step.judge(None if radius is None else float(radius[0]), trial)
         anchor = state.posterior
         if verdict.rejected:
             anchor = anchor.at(state.memory["previous"])
         rng = state.rng(PROJECT)
-        resolution = _resolution(problem, anchor, rng)
+        resolution = _resolution(problem, runs, anchor, rng)
         memory = {**state.memory, **({"rejected": np.ones(1)} if verdict.rejected else {})}
         model, note = self._fit(
             problem,
@@ -133,6 +141,7 @@ class SuPAC:
                 failure_risk=problem.failure_risk,
                 loss=problem.loss,
                 memory=memory,
+                expected=expected,
                 rng=state.rng(FIT),
             ),
         )
@@ -140,12 +149,12 @@ class SuPAC:
         new = replace(told, posterior=descent.posterior)
         inside = descent.kl_from_start < _INSIDE * verdict.radius
         batch = self._plan(problem, new, model if inside else None)
+        batch = replace(batch, expected=_expect(model, descent, batch.x))
         memory = {
             **getattr(model, "memory", {}),
             "radius": np.array([verdict.radius]),
             "previous": anchor.theta,
             "gain": np.array([descent.first.objective - descent.predicted]),
-            "expected": _expect(model, descent, batch.x),
         }
         info = _report(problem, runs, model, descent, trial)
         info = replace(info, radius=verdict.radius, notes=(*note, *info.notes))
@@ -239,16 +248,17 @@ class SuPAC:
             target = theta + share * (here.target - theta)
             step = self.step.move(here.posterior, target, start, radius)
             there = _Visit.at(problem, model, step.posterior, step.kl, rng)
-            gains.append(here.objective - there.objective)
-            if gains[-1] > 0.0:
-                here, share, alpha = there, min(2.0 * share, 1.0), step.alpha * share
-            else:
-                share *= 0.5  # too far: the projection is only valid around where it was made
-                gains[-1] = 0.0
-            at_the_edge = here is there and step.kl > _INSIDE * radius
-            if at_the_edge or (
-                len(gains) >= _PATIENCE and sum(gains[-_PATIENCE:]) < _SETTLED * resolution
-            ):
+            gain = here.objective - there.objective
+            if not gain > 0.0:
+                # Too far: the projection is only valid around where it was made.
+                share *= 0.5 * step.alpha
+                if share < _SHORTEST:
+                    break
+                continue
+            gains.append(gain)
+            here, alpha, share = there, step.alpha * share, min(2.0 * share, 1.0)
+            settled = len(gains) >= _PATIENCE and sum(gains[-_PATIENCE:]) < _SETTLED * resolution
+            if settled or step.kl > _INSIDE * radius:
                 break
         return _Descent(
             first, here.surrogate, here.posterior, here.objective, alpha, here.kl_from_start
@@ -297,20 +307,18 @@ class _Descent:
     kl_from_start: float
 
 
-def _trial(state: State, evaluations: Evaluations) -> Trial | None:
-    """What the fresh batch says of the last step."""
+def _trial(state: State, evaluations: Evaluations, expected: FloatArray | None) -> Trial | None:
+    """What the fresh batch says of the last step; nothing, if there was none."""
     new = evaluations.select(evaluations.iteration == state.iteration)
-    expected = state.memory.get("expected", np.empty(0))
-    if len(expected) != len(new):
+    gain = float(state.memory.get("gain", np.zeros(1))[0])
+    if expected is None or not gain > 0.0:
         return None
     judged = new.drawn & np.isfinite(new.risk)
     residual = (new.risk - expected)[judged]
     usual = new.ok[judged] & (residual <= state.memory.get("delta", np.array([np.inf]))[0])
-    if usual.mean() >= 1.0 - _MOST_LEFT_OUT:
+    if usual.sum() >= (1.0 - _MOST_LEFT_OUT) * len(usual):
         residual = residual[usual]
-    if len(residual) < 2:
-        return None
-    return Trial(float(state.memory["gain"][0]), residual)
+    return Trial(gain, residual) if len(residual) >= 2 else None
 
 
 def _expect(model: RiskModel, descent: _Descent, x: FloatArray) -> FloatArray:
@@ -321,11 +329,15 @@ def _expect(model: RiskModel, descent: _Descent, x: FloatArray) -> FloatArray:
     return surrogate.at.family.statistics(x) @ surrogate.eta + surrogate.intercept
 
 
-def _resolution(problem: Problem, at: Distribution, rng: np.random.Generator) -> float:
+def _resolution(
+    problem: Problem, runs: Evaluations, at: Distribution, rng: np.random.Generator
+) -> float:
     """The difference of risk that is worth one nat of KL around `at`: λ for Catoni's bound."""
-    kl = view_prior(problem.prior, at, rng).kl(at.theta)
-    by_risk, by_kl = slopes(problem.bound, 0.5, max(kl, 0.0))
-    return by_kl / by_risk
+    if isinstance(problem.bound, Catoni):
+        return problem.bound.temperature
+    kl = max(view_prior(problem.prior, at, rng).kl(at.theta), 0.0)
+    by_risk, by_kl = slopes(problem.bound, float(np.median(runs.risk[-40:])), kl)
+    return by_kl / by_risk if by_risk > 0.0 else 0.0
 
 
 def _widened(posterior: Distribution, factor: float) -> Distribution:
@@ -390,6 +402,5 @@ _NO_STEP = (
 _REJECTED = "the last step made things worse than predicted and was taken back"
 
 
-def _nothing_learnt() -> Info:
-    note = "every run of the batch failed: no step was made"
+def _nothing_learnt(note: str) -> Info:
     return Info(np.nan, np.nan, np.nan, notes=(note,))

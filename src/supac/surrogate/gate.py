@@ -24,7 +24,7 @@ from supac.arrays import BoolArray, FloatArray, IntArray
 
 _WIDTH, _CERTAINTY, _LEAK = 0.25, 0.9, 0.005  # s, g, ε
 _THRESHOLDS = np.arange(-2.0, 6.01, 0.25)
-_AXIS, _PAIR, _DATA = 0.05, 0.01, 0.01  # prior probability that a direction has a cliff
+_AXIS, _PAIR, _DATA = 0.05, 0.01, 0.001  # prior probability that a direction has a cliff
 _MOST_PAIRS = 40
 _MOST_FAILURES = 120  # the latest count; their likelihood then stays within float64
 _CHAINS, _BURN, _SWEEPS = 8, 3, 7

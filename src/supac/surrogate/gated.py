@@ -197,7 +197,7 @@ def fit_gated(
     phi = memory.get("phi", emulation.default)
     if len(phi) != len(emulation.default):
         phi = emulation.default
-    all_wrong, all_inflation = _before(everything, memory)
+    all_wrong, all_inflation = _before(everything, context)
     total = len(everything)
     wrong, inflation = all_wrong[rows], all_inflation[rows]
     screen = _Screen(emulation, runs, context.resolution)
@@ -246,16 +246,15 @@ def fit_gated(
     )
 
 
-def _before(runs: Evaluations, memory: Mapping[str, FloatArray]) -> tuple[BoolArray, FloatArray]:
+def _before(runs: Evaluations, context: Context) -> tuple[BoolArray, FloatArray]:
     """Labels and noise inflation as the last fit left them; new runs judged by its predictions."""
-    n = len(runs)
+    n, memory, expected = len(runs), context.memory, context.expected
     wrong, inflation = ~runs.ok, np.ones(n)
     if "wrong" in memory:
         old = len(memory["wrong"])
         wrong[:old] = memory["wrong"] > 0.5
         inflation[:old] = memory["inflation"]
-        expected = memory.get("expected", np.empty(0))
-        if len(expected) == n - old:
+        if expected is not None and len(expected) == n - old:
             wrong[old:] |= runs.risk[old:] - expected > memory["delta"][0]
     if (wrong & runs.ok).sum() > _MOST_WRONG * n:
         wrong = ~runs.ok

@@ -224,8 +224,15 @@ class Process:
         gram = self.v @ self.v.T
         kernel = np.empty_like(gram)
         _kernel(gram, self._squares, self._squares, self.variances, gram, kernel)
-        kernel[np.diag_indices(len(kernel))] += self.noise * self.inflation
-        return np.asarray(np.linalg.cholesky(kernel), dtype=np.float64)
+        diagonal = np.diag_indices(len(kernel))
+        kernel[diagonal] += self.noise * self.inflation
+        jitter = 0.0
+        while True:  # points that coincide may leave a matrix that is only nearly positive definite
+            root, failed = dpotrf(kernel, lower=1)
+            if not failed:
+                return np.ascontiguousarray(root)
+            jitter = 10.0 * jitter or 1e-12 * float(np.trace(kernel))
+            kernel[diagonal] += jitter
 
     @cached_property
     def _inverse_root(self) -> FloatArray:

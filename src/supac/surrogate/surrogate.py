@@ -61,6 +61,8 @@ class Context:
     """From outputs to risks, where the risk is a `Composite`."""
     memory: Mapping[str, FloatArray] = field(default_factory=dict)
     """What the estimator's last model wanted to be remembered."""
+    expected: FloatArray | None = None
+    """What that model predicted for the latest runs."""
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
 
