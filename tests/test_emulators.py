@@ -193,7 +193,7 @@ def test_any_number_of_outputs_is_emulated(width: int) -> None:
 
 
 def test_the_output_emulator_says_what_it_needs() -> None:
-    with pytest.raises(ValueError, match=r"pass risk=Composite\(simulate, loss\)"):
+    with pytest.raises(ValueError, match=r"pass risk=Composite\(simulate, loss\) without"):
         supac.OutputEmulator().fit(runs_of(PLANE, 20), PLANE)
 
 
@@ -284,3 +284,21 @@ def _normal_cdf(x: FloatArray) -> FloatArray:
     from scipy.special import ndtr  # noqa: PLC0415
 
     return np.asarray(ndtr(x))
+
+
+@pytest.mark.parametrize(
+    ("prior", "mean"),
+    [
+        (supac.fixed_gaussian(np.zeros(3), np.eye(3)), [1.0 / 2.1] * 3),
+        (supac.gaussian(np.zeros(2), np.ones(2)), [1.0 / 2.1] * 2),
+        (supac.scaled_gaussian(np.zeros(2), np.eye(2)), [1.0 / 2.1] * 2),
+    ],
+)
+def test_a_quadratic_risk_is_solved_by_emulation(
+    prior: supac.Distribution, mean: list[float]
+) -> None:
+    """Σ(x − ½)² + 0.1·KL has its minimum at a mean of 1/2.1, whatever the covariance may be."""
+    result = supac.minimize(
+        lambda x: ((x - 0.5) ** 2).sum(axis=1), prior, supac.Catoni(0.1), budget=60, vectorized=True
+    )
+    np.testing.assert_allclose(result.posterior.mean, mean, atol=0.01)

@@ -65,7 +65,8 @@ def _evaluate_composite(
         if known is None and not vectorized:
             raise EvaluationError(
                 f"every run of the first batch failed, the first with: {reasons[0]}; look at the "
-                "simulator, or narrow the prior to where it works"
+                "simulator, narrow the prior to where it works, or "
+                + _ALL_AT_ONCE.format(name="simulate")
             )
     if known is not None and outputs.shape[1] != known:
         raise EvaluationError(
@@ -136,7 +137,7 @@ def _one_by_one(
 ) -> tuple[FloatArray, list[str]]:
     answers: list[FloatArray | None] = [None] * len(x)
     reasons = [""] * len(x)
-    wanted = "one number" if ndim == 0 else "a NumPy vector of outputs, always as many,"
+    wanted = "one number" if ndim == 0 else "a 1-D NumPy array of outputs"
     all_at_once = _ALL_AT_ONCE.format(name=name)
     for i, point in enumerate(x):
         try:
@@ -150,7 +151,12 @@ def _one_by_one(
             continue
         values = _as_floats(answer)
         known = next((each for each in answers if each is not None), values)
-        if values is None or values.ndim != ndim or known is None or values.shape != known.shape:
+        if values is not None and known is not None and known.shape != values.shape:
+            raise EvaluationError(
+                f"{name} returned an array of shape {values.shape} at x = {point}, but "
+                f"{known.shape} before; it must always return as many outputs"
+            )
+        if values is None or values.ndim != ndim:
             raise EvaluationError(
                 f"{name} must return {wanted} a point, not {_describe(answer)}; {all_at_once}"
             )

@@ -221,8 +221,11 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             left = budget - len(state.evaluations) if spare else reserve
             finish.validate(left, infos[-1].predicted)
             bar.update(len(finish.state.evaluations), infos[-1])
+    history = _columns(queries, infos)
     notes = _notes_on_the_way(queries, infos) + _notes_on_failures(reasons)
-    return finish.result(stop, _columns(queries, infos), parameters, notes)
+    if stop is StopReason.BUDGET:
+        notes = _note_on_the_budget(history["objective"]) + notes
+    return finish.result(stop, history, parameters, notes)
 
 
 def _reserve(validation: int | None, algorithm: Algorithm, budget: int, first: int) -> int:
@@ -308,7 +311,8 @@ def _reason_to_stop(
     """`room` is the number of queries after which the next batch no longer fits."""
     if asked:
         return StopReason.USER
-    if 2 * state.evaluations.failed > len(state.evaluations):
+    enough_to_tell = len(state.evaluations) >= 30 or room < len(state.evaluations)
+    if enough_to_tell and 2 * state.evaluations.failed > len(state.evaluations):
         return StopReason.FAILURES
     if info.alpha > 0.0 and info.step_kl < tolerance:
         return StopReason.CONVERGED
@@ -360,11 +364,21 @@ def _notes_on_the_way(queries: list[int], infos: list[Info]) -> tuple[str, ...]:
     )
 
 
+def _note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
+    """Whether more runs would have helped: the last two steps gained over a tenth of it all."""
+    known = objective[np.isfinite(objective)]
+    if len(known) < 4 or known[-3] - known[-1] < 0.1 * (known[0] - known[-1]):
+        return ()
+    falling = " → ".join(f"{value:.3g}" for value in known[-3:])
+    return (f"the objective was still falling when the budget ended ({falling}): raise it",)
+
+
 def _notes_on_failures(reasons: Counter[str]) -> tuple[str, ...]:
     if not reasons:
         return ()
     reason, count = reasons.most_common(1)[0]
-    return (f"{reasons.total()} runs failed, {count} of them with: {reason}",)
+    share = "all" if count == reasons.total() else f"{count} of them"
+    return (f"{reasons.total()} runs failed, {share} with: {reason}",)
 
 
 @dataclass(frozen=True, eq=False)

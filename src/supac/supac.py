@@ -91,7 +91,7 @@ class SuPAC:
         return replace(state, batch=self._plan(problem, state))
 
     def ask(self, problem: Problem, state: State) -> FloatArray:
-        """The next batch: (n, dim), mostly draws around the current posterior."""
+        """The next batch: (n, dim), draws around the current posterior and probes of its tails."""
         batch = self._plan(problem, state) if state.batch is None else state.batch
         return batch.x
 
@@ -156,7 +156,10 @@ class SuPAC:
             "previous": anchor.theta,
             "gain": np.array([descent.first.objective - descent.predicted]),
         }
-        info = _report(problem, runs, model, descent, trial)
+        seen = descent.first
+        if verdict.rejected:
+            seen = _Visit.at(problem, model, state.posterior, np.nan, rng)
+        info = _report(problem, runs, model, descent, seen, trial)
         info = replace(info, radius=verdict.radius, notes=(*note, *info.notes))
         if verdict.rejected:
             info = replace(info, notes=(*info.notes, _REJECTED))
@@ -356,10 +359,11 @@ def _report(
     runs: Evaluations,
     model: RiskModel,
     descent: _Descent,
+    seen: _Visit,
     trial: Trial | None,
 ) -> Info:
-    """The first visit tells of the posterior that drew the batch, the last of the new one."""
-    first, surrogate = descent.first, descent.first.surrogate
+    """`seen` is the posterior that drew the batch, by what is known after it."""
+    surrogate = seen.surrogate
     notes = []
     if surrogate.ridge > 0.0:
         notes.append(
@@ -379,10 +383,10 @@ def _report(
         size, k_hat = 1.0 / float(weights @ weights), pareto_shape(weights)
     return Info(
         mean_risk=surrogate.mean,
-        kl=first.kl,
-        objective=problem.bound(surrogate.mean, first.kl),
+        kl=seen.kl,
+        objective=seen.objective,
         alpha=descent.alpha,
-        step_kl=descent.posterior.kl(first.posterior),
+        step_kl=descent.posterior.kl(seen.posterior),
         predicted=descent.predicted,
         r_squared=surrogate.r_squared,
         effective_size=size,
@@ -396,10 +400,8 @@ def _report(
     )
 
 
-_NO_STEP = (
-    "no step towards the surrogate's minimiser stays within the trust region and promises a gain"
-)
-_REJECTED = "the last step made things worse than predicted and was taken back"
+_NO_STEP = "no step within the trust region promised a gain: the posterior stayed where it was"
+_REJECTED = "a step made things worse than predicted and was taken back"
 
 
 def _nothing_learnt(note: str) -> Info:

@@ -32,7 +32,7 @@ class OutputEmulator:
     draws: int = 1500
     limit: int = 400
     widening: tuple[float, float] = (1.3, 1.15)
-    probes: float = 0.5
+    probes: float = 0.35
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
@@ -41,8 +41,8 @@ class OutputEmulator:
         context = context or Context()
         if evaluations.outputs is None or context.loss is None:
             raise ValueError(
-                "OutputEmulator needs the simulator's outputs: "
-                "pass risk=Composite(simulate, loss), or use GaussianProcess()"
+                "OutputEmulator needs the simulator's outputs, and they must explain the risk: "
+                "pass risk=Composite(simulate, loss) without a proxy, or use GaussianProcess()"
             )
         usable = evaluations.usable(context.failure_risk)
         runs, rows = nearest(usable, current, self.limit)

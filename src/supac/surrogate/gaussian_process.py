@@ -28,7 +28,7 @@ class GaussianProcess:
 
     limit: int = 600
     widening: tuple[float, float] = (1.0, 1.0)
-    probes: float = 0.2
+    probes: float = 0.1
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -55,6 +55,11 @@ class Corrected:
         variance = float(centred @ centred)
         slope = float(centred @ runs.risk) / variance if variance > 0.0 else 0.0
         return cls(proxy, slope, estimator.fit(runs.minus(slope * known), current, context))
+
+    @property
+    def memory(self) -> Mapping[str, FloatArray]:
+        """That of the model of the rest."""
+        return getattr(self.correction, "memory", {})
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """The sum of the two projections; the diagnostics are the correction's."""
