@@ -176,14 +176,14 @@ MISTAKES: dict[str, tuple[Any, Any, bool, str]] = {
         lambda x: 0.3,
         supac.MeanSquare(),
         False,
-        r"simulate must return a vector of outputs, .* a point, not 0\.3 of type float; pass "
+        r"simulate must return a 1-D NumPy array of outputs a point, not 0\.3 of type float; pass "
         r"vectorized=True if simulate takes",
     ),
     "a matrix": (
         lambda x: np.eye(2),
         supac.MeanSquare(),
         False,
-        r"a vector of outputs, .* not an array of shape \(2, 2\)",
+        r"1-D NumPy array of outputs a point, not an array of shape \(2, 2\)",
     ),
     "a list": (lambda x: [1.0, 2.0], supac.MeanSquare(), False, "not a list of length 2"),
     "nothing": (lambda x: None, supac.MeanSquare(), False, "not None of type NoneType"),
@@ -191,7 +191,7 @@ MISTAKES: dict[str, tuple[Any, Any, bool, str]] = {
         of_two_lengths,
         supac.MeanSquare(),
         False,
-        r"always as many, a point, not an array of shape \(2,\)",
+        r"returned an array of shape \(2,\) at x = .* but \(3,\) before; it must always",
     ),
     "a vector for all": (
         lambda x: np.zeros(len(x)),

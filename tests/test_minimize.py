@@ -227,7 +227,7 @@ def test_too_many_failures_stop_the_run() -> None:
         on_failure="drop",
     )
     assert result.stop_reason is supac.StopReason.FAILURES
-    assert len(result.evaluations) == 20
+    assert len(result.evaluations) == 30  # fewer would be too few to tell
     assert np.isnan(result.objective)
     assert result.posterior == PLANE
 
