@@ -219,8 +219,9 @@ class SuPAC:
         unknowns = problem.start.family.size + 1
         estimator, _ = self._estimator(problem, state.evaluations)
         if isinstance(estimator, GaussianProcess | OutputEmulator):
-            few = min(max(problem.start.dim, 10), 20)
-            return max(10, len(state.evaluations) // 20) if state.iteration else few
+            few = min(max(problem.start.dim, 10), 20)  # outputs teach much, a risk little
+            first = few if isinstance(estimator, OutputEmulator) else 20
+            return max(10, len(state.evaluations) // 20) if state.iteration else first
         if isinstance(estimator, Ridge) and state.iteration:
             return max(10, len(state.evaluations) // 20)
         return (unknowns + 1) // 2 if state.iteration else 2 * unknowns
