@@ -1,8 +1,8 @@
 """Linear algebra on one thread.
 
 The matrices here are small: threads cost more than they bring, by a factor of a hundred where they
-compete with a simulator for the cores. And the bits of a result then do not depend on how many cores
-there are.
+compete with a simulator for the cores. And the bits of a result then do not depend on the number of
+cores.
 """
 
 from __future__ import annotations
