@@ -127,17 +127,20 @@ class OutputEmulation:
         return self.prior.centre
 
     @cached_property
-    def _projectors(self) -> dict[int, tuple[FloatArray, FloatArray]]:
+    def _projectors(self) -> dict[type, tuple[FloatArray, FloatArray]]:
         return {}
 
     def projector(self, whitening: NormalWhitening) -> tuple[FloatArray, FloatArray]:
-        """Centred features at the draws, and the matrix of their least squares."""
-        features = whitening.features_of_points(self.draws)
-        key = features.shape[1]
-        if key not in self._projectors:
+        """Centred features at the draws, and the matrix of their least squares.
+
+        The same for all members of a family, and all that ask are of one.
+        """
+        if type(whitening) not in self._projectors:
+            features = whitening.features_of_points(self.draws)
             centred = features - features.mean(axis=0)
-            self._projectors[key] = (centred, np.linalg.solve(centred.T @ centred, centred.T))
-        return self._projectors[key]
+            least_squares = np.linalg.solve(centred.T @ centred, centred.T)
+            self._projectors[type(whitening)] = (centred, least_squares)
+        return self._projectors[type(whitening)]
 
     def condition(
         self, kept: BoolArray, inflation: FloatArray, phi: FloatArray, steps: int
