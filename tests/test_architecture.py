@@ -19,7 +19,7 @@ LAYERS = [
     {"families", "marginals", "parameters", "composite", "evaluations"},
     {"bounds", "surrogate", "steps"},
     {"algorithm", "supac", "gradient"},
-    {"evaluate", "progress", "minimize"},
+    {"evaluate", "validation", "progress", "minimize"},
     {"plots", "demo"},
     {"cli"},
 ]

@@ -437,6 +437,7 @@ def test_the_posterior_is_validated_with_fresh_runs() -> None:
     result = supac.minimize(waves, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
     assert len(result.evaluations) == 100
     assert result.validated in (10, 20)
+    assert result.start == PLANE
     last = result.evaluations.select(result.evaluations.iteration >= len(result.history["kl"]))
     assert len(last) == 20
     assert last.drawn.all()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Literal
 
 import numpy as np
 
-from supac.algorithm import PROJECT, VALIDATE, Algorithm, Batch, Info, Problem, State
+from supac.algorithm import PROJECT, Algorithm, Info, Problem, State
 from supac.arrays import FloatArray, whole
 from supac.bounds import Bound
 from supac.composite import Composite
@@ -22,6 +22,7 @@ from supac.progress import ProgressBar
 from supac.supac import SuPAC
 from supac.surrogate import Density, Importance, Loss, view_prior
 from supac.surrogate.known import Function
+from supac.validation import Checked, validate
 
 
 class StopReason(StrEnum):
@@ -67,6 +68,8 @@ class Result:
     """
 
     posterior: Distribution
+    start: Distribution
+    """Where the search began: the prior, unless another was given."""
     objective: float
     mean_risk: float
     mean_risk_error: float
@@ -189,23 +192,22 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     infos: list[Info] = []
     queries: list[int] = []
     reasons: Counter[str] = Counter()
-    widths: dict[str, int] = {}
+
+    def run(points: FloatArray, before: Evaluations) -> Outcome:
+        outcome = evaluate(
+            risk,
+            points if parameters is None else parameters.from_latent(points),
+            vectorized=vectorized,
+            raising=on_failure == "raise",
+            outputs=None if before.outputs is None else before.outputs.shape[1],
+        )
+        reasons.update(outcome.reasons)
+        return outcome
+
     with ProgressBar(budget, progress) as bar:
-
-        def run(points: FloatArray) -> Outcome:
-            in_units = points if parameters is None else parameters.from_latent(points)
-            raising = on_failure == "raise"
-            outcome = evaluate(
-                risk, in_units, vectorized=vectorized, raising=raising, outputs=widths.get("m")
-            )
-            if outcome.outputs is not None:
-                widths["m"] = outcome.outputs.shape[1]
-            reasons.update(outcome.reasons)
-            return outcome
-
         stop = None
         while stop is None:
-            outcome = run(x)
+            outcome = run(x, state.evaluations)
             drawn_from = state.posterior
             state, info = algorithm.tell(problem, state, x, outcome.risk, outcome.outputs)
             infos.append(info)
@@ -215,17 +217,17 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             asked = callback is not None and bool(callback(event))
             x = algorithm.ask(problem, state)
             stop = _reason_to_stop(state, info, budget - reserve - len(x), tolerance, asked)
-        finish = _Finish(problem, algorithm, state, run)
+        checked = Checked(state)
         if reserve > 1 and stop in (StopReason.BUDGET, StopReason.CONVERGED):
             spare = validation is None and stop is StopReason.BUDGET
             left = budget - len(state.evaluations) if spare else reserve
-            finish.validate(left, infos[-1].predicted)
-            bar.update(len(finish.state.evaluations), infos[-1])
+            checked = validate(problem, algorithm, state, run, left, infos[-1].predicted)
+            bar.update(len(checked.state.evaluations), infos[-1])
     history = _columns(queries, infos)
     notes = _notes_on_the_way(queries, infos) + _notes_on_failures(reasons)
     if stop is StopReason.BUDGET:
         notes = _note_on_the_budget(history["objective"]) + notes
-    return finish.result(stop, history, parameters, notes)
+    return _result(problem, checked, stop, history, parameters, notes)
 
 
 def _reserve(validation: int | None, algorithm: Algorithm, budget: int, first: int) -> int:
@@ -381,111 +383,37 @@ def _notes_on_failures(reasons: Counter[str]) -> tuple[str, ...]:
     return (f"{reasons.total()} runs failed, {share} with: {reason}",)
 
 
-@dataclass(frozen=True, eq=False)
-class _Validated:
-    """A posterior and the mean risk of fresh runs of it."""
-
-    posterior: Distribution
-    kl: float
-    risk: FloatArray
-
-    @property
-    def mean_risk(self) -> float:
-        """NaN where no run is left."""
-        return float(self.risk.mean()) if len(self.risk) else np.nan
-
-    @property
-    def error(self) -> float:
-        """Its standard error; unknown from fewer than two runs."""
-        n = len(self.risk)
-        return float(self.risk.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
-
-
-@dataclass(eq=False)
-class _Finish:
-    """What happens between the last step and the result."""
-
-    problem: Problem
-    algorithm: Algorithm
-    state: State
-    run: Callable[[FloatArray], Outcome]
-    validated: _Validated | None = None
-    notes: tuple[str, ...] = ()
-
-    def validate(self, reserve: int, predicted: float) -> None:
-        """Fresh runs of the posterior; where they disappoint, learn from them and try again."""
-        half = (reserve + 1) // 2
-        first, state = self._fresh(half)
-        surprise = self.problem.bound(first.mean_risk - 2.0 * first.error, first.kl)
-        if not surprise > predicted:
-            # Not worse than predicted: the rest of the runs makes the estimate more precise.
-            second, state = self._fresh(reserve - half, state)
-            both = np.concatenate([first.risk, second.risk])
-            self.validated, self.state = replace(first, risk=both), state
-            return
-        latest = state.evaluations.iteration == self.state.iteration
-        fresh = state.evaluations.select(latest)
-        self.state, _ = self.algorithm.tell(
-            self.problem,
-            replace(self.state, batch=Batch.plain(fresh.x, self.state.posterior)),
-            fresh.x,
-            fresh.risk,
-            fresh.outputs,
-        )
-        second, self.state = self._fresh(reserve - half)
-        self.validated = min((first, second), key=self._objective)
-        self.notes = (
-            f"fresh runs of the last posterior gave an objective of {self._objective(first):.4g} "
-            f"where {predicted:.4g} was predicted; after learning from them, "
-            f"{self._objective(second):.4g}. The better of the two posteriors is returned",
-        )
-
-    def _objective(self, each: _Validated) -> float:
-        return self.problem.bound(each.mean_risk, each.kl) if len(each.risk) else np.inf
-
-    def _fresh(self, n: int, state: State | None = None) -> tuple[_Validated, State]:
-        """N runs of the state's posterior, and the state that knows them."""
-        state = state or self.state
-        posterior = state.posterior
-        x = state.draw(n, VALIDATE)
-        outcome = self.run(x)
-        known = replace(state, batch=Batch.plain(x, posterior))
-        evaluations = known.told(x, outcome.risk, outcome.outputs)
-        runs = evaluations.usable(self.problem.failure_risk)
-        risk = runs.risk[runs.iteration == state.iteration]
-        kl = view_prior(self.problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
-        validated = _Validated(posterior, kl, risk)
-        return validated, replace(known, evaluations=evaluations, batch=None)
-
-    def result(
-        self,
-        stop: StopReason,
-        history: dict[str, FloatArray],
-        parameters: Parameters | None,
-        notes: tuple[str, ...],
-    ) -> Result:
-        """The posterior with what is known of it."""
-        problem, state, checked = self.problem, self.state, self.validated
-        posterior = state.posterior if checked is None else checked.posterior
-        runs = state.evaluations.usable(problem.failure_risk)
-        mean_risk = error = size = np.nan
-        if len(runs):
-            mean_risk, error, size = Importance().fit(runs, posterior).mean_risk(posterior)
-        kl = view_prior(problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
-        if checked is not None:
-            mean_risk, error, size = checked.mean_risk, checked.error, float(len(checked.risk))
-        about = _notes_on_the_estimate(problem, state, size, fresh=checked is not None)
-        return Result(
-            posterior=posterior,
-            objective=problem.bound(mean_risk, kl),
-            mean_risk=mean_risk,
-            mean_risk_error=error,
-            effective_size=size,
-            validated=0 if checked is None else len(checked.risk),
-            kl=kl,
-            stop_reason=stop,
-            evaluations=state.evaluations,
-            history=history,
-            notes=about + self.notes + notes,
-            parameters=parameters,
-        )
+def _result(
+    problem: Problem,
+    checked: Checked,
+    stop: StopReason,
+    history: dict[str, FloatArray],
+    parameters: Parameters | None,
+    notes: tuple[str, ...],
+) -> Result:
+    """The posterior with what is known of it."""
+    state, fresh = checked.state, checked.runs
+    posterior = state.posterior if fresh is None else fresh.posterior
+    kl = view_prior(problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
+    runs = state.evaluations.usable(problem.failure_risk)
+    mean_risk = error = size = np.nan
+    if fresh is not None:
+        mean_risk, error, size = fresh.mean_risk, fresh.error, float(len(fresh.risk))
+    elif len(runs):
+        mean_risk, error, size = Importance().fit(runs, posterior).mean_risk(posterior)
+    about = _notes_on_the_estimate(problem, state, size, fresh=fresh is not None)
+    return Result(
+        posterior=posterior,
+        start=problem.start,
+        objective=problem.bound(mean_risk, kl),
+        mean_risk=mean_risk,
+        mean_risk_error=error,
+        effective_size=size,
+        validated=0 if fresh is None else len(fresh.risk),
+        kl=kl,
+        stop_reason=stop,
+        evaluations=state.evaluations,
+        history=history,
+        notes=about + checked.notes + notes,
+        parameters=parameters,
+    )

@@ -69,7 +69,7 @@ def draw_marginals(axes: Axes, result: Result, truth: FloatArray | None) -> None
 
     With `Parameters`, in the latent coordinates in which every prior is N(0, 1).
     """
-    prior, posterior = result.evaluations.proposals[0], result.posterior
+    prior, posterior = result.start, result.posterior
     rows = np.arange(len(posterior.mean))[::-1]
     for distribution, offset, colour, label in (
         (prior, 0.16, PRIOR, "prior"),

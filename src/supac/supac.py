@@ -197,17 +197,17 @@ class SuPAC:
         estimator, _ = self._estimator(problem, state.evaluations)
         posterior = state.posterior
         whitening = posterior.whiten()
-        if not isinstance(estimator, GaussianProcess | OutputEmulator):
-            return Batch.plain(state.draw(n), posterior)
-        if not isinstance(whitening, NormalWhitening):
+        if not (
+            isinstance(estimator, GaussianProcess | OutputEmulator)
+            and isinstance(whitening, NormalWhitening)
+        ):
             return Batch.plain(state.draw(n), posterior)
         rng = state.rng(DRAW)
         wide = estimator.widening[min(state.iteration, 1)]
-        count = (
-            max(round(estimator.probes * n), 1) if isinstance(model, GatedModel) and n > 3 else 0
-        )
+        probing = isinstance(model, GatedModel) and n > 3
+        count = max(round(estimator.probes * n), 1) if probing else 0
         x = whitening.spread(wide * latin_hypercube(n - count, posterior.dim, rng))
-        if count and isinstance(model, GatedModel):
+        if isinstance(model, GatedModel) and count:
             x = np.concatenate([x, model.probes(count, posterior, rng)])
         return Batch(x, _widened(posterior, wide), np.arange(n) < n - count)
 
@@ -218,13 +218,12 @@ class SuPAC:
             return chosen
         unknowns = problem.start.family.size + 1
         estimator, _ = self._estimator(problem, state.evaluations)
-        if isinstance(estimator, GaussianProcess | OutputEmulator):
-            few = min(max(problem.start.dim, 10), 20)  # outputs teach much, a risk little
-            first = few if isinstance(estimator, OutputEmulator) else 20
-            return max(10, len(state.evaluations) // 20) if state.iteration else first
-        if isinstance(estimator, Ridge) and state.iteration:
-            return max(10, len(state.evaluations) // 20)
-        return (unknowns + 1) // 2 if state.iteration else 2 * unknowns
+        if state.iteration:
+            small = isinstance(estimator, GaussianProcess | OutputEmulator | Ridge)
+            return max(10, len(state.evaluations) // 20) if small else (unknowns + 1) // 2
+        if isinstance(estimator, OutputEmulator):
+            return min(max(problem.start.dim, 10), 20)
+        return 20 if isinstance(estimator, GaussianProcess) else 2 * unknowns
 
     def _descend(
         self,

@@ -1,0 +1,97 @@
+"""A last look before a posterior is returned: fresh runs of it, and perhaps a second try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from supac.algorithm import PROJECT, VALIDATE, Algorithm, Batch, Problem, State
+from supac.arrays import FloatArray
+from supac.evaluate import Outcome
+from supac.evaluations import Evaluations
+from supac.families import Distribution
+from supac.surrogate import view_prior
+
+Run = Callable[[FloatArray, Evaluations], Outcome]
+"""Evaluates points, given the runs made before."""
+
+
+@dataclass(frozen=True, eq=False)
+class FreshRuns:
+    """Independent runs of a posterior that were not used to find it."""
+
+    posterior: Distribution
+    kl: float
+    risk: FloatArray
+
+    @property
+    def mean_risk(self) -> float:
+        """NaN where no run is left."""
+        return float(self.risk.mean()) if len(self.risk) else np.nan
+
+    @property
+    def error(self) -> float:
+        """Its standard error; unknown from fewer than two runs."""
+        n = len(self.risk)
+        return float(self.risk.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """The last state, and the fresh runs of the posterior to return, if any were made."""
+
+    state: State
+    runs: FreshRuns | None = None
+    notes: tuple[str, ...] = ()
+
+
+def validate(
+    problem: Problem, algorithm: Algorithm, state: State, run: Run, reserve: int, predicted: float
+) -> Checked:
+    """Half of `reserve` fresh runs; where they disappoint, learn from them and try again.
+
+    Otherwise the other half makes the estimate more precise.
+    """
+
+    def objective(runs: FreshRuns) -> float:
+        return problem.bound(runs.mean_risk, runs.kl) if len(runs.risk) else np.inf
+
+    half = (reserve + 1) // 2
+    first, outcome, x = _fresh(problem, state, run, half)
+    asked = replace(state, batch=Batch.plain(x, state.posterior))
+    if not problem.bound(first.mean_risk - 2.0 * first.error, first.kl) > predicted:
+        known = _remember(asked, x, outcome)
+        second, outcome, x = _fresh(problem, known, run, reserve - half)
+        both = np.concatenate([first.risk, second.risk])
+        return Checked(_remember(known, x, outcome), replace(first, risk=both))
+    learnt, _ = algorithm.tell(problem, asked, x, outcome.risk, outcome.outputs)
+    second, outcome, x = _fresh(problem, learnt, run, reserve - half)
+    note = (
+        f"fresh runs of the last posterior gave an objective of {objective(first):.4g} where "
+        f"{predicted:.4g} was predicted; after learning from them, {objective(second):.4g}. The "
+        "better of the two posteriors is returned"
+    )
+    return Checked(_remember(learnt, x, outcome), min((first, second), key=objective), (note,))
+
+
+def _fresh(
+    problem: Problem, state: State, run: Run, n: int
+) -> tuple[FreshRuns, Outcome, FloatArray]:
+    """N runs of the state's posterior."""
+    posterior, x = state.posterior, state.draw(n, VALIDATE)
+    outcome = run(x, state.evaluations)
+    new = Evaluations.none(posterior.dim).append(x, outcome.risk, posterior)
+    # A failed run counts as no less than the worst of all runs, not only of these.
+    before = state.evaluations.risk
+    worst = float(before[np.isfinite(before)].max(initial=-np.inf))
+    failure_risk = None if problem.failure_risk is None else max(problem.failure_risk, worst)
+    kl = view_prior(problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
+    return FreshRuns(posterior, kl, new.usable(failure_risk).risk), outcome, x
+
+
+def _remember(state: State, x: FloatArray, outcome: Outcome) -> State:
+    """The state that knows runs of its own posterior without having learnt from them."""
+    known = replace(state, batch=Batch.plain(x, state.posterior))
+    return replace(known, evaluations=known.told(x, outcome.risk, outcome.outputs), batch=None)
