@@ -177,7 +177,7 @@ def drug_model() -> Task:
 
 
 def _seeds(count: int) -> tuple[int, ...]:
-    return tuple(range(301, 301 + count))
+    return tuple(range(401, 401 + count))
 
 
 def _synthetic(

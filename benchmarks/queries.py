@@ -3,7 +3,7 @@
 The true objective of every posterior on the way, from fresh draws that are common to all runs of a
 problem; the queries until it reaches each level; and the algorithm's own time a round.
 
-    make bench-queries                                     # all, seeds 301 and up: hours
+    make bench-queries                                     # all, seeds 401 and up: hours
     make bench-queries ARGS="--problems meta8-0.1 --seeds 1:3 --folder /tmp/try"
     make bench-queries ARGS=--report                       # table and plot of what is there
 
@@ -110,7 +110,7 @@ def _options() -> argparse.Namespace:
     seeds.add_argument("--seeds", type=_seeds, help="a,b,c or a:b, both ends included")
     seeds.add_argument(
         "--unseen", dest="seeds", action="store_const", const=None,
-        help="the final table's own seeds, 301 and up: the default",
+        help="the final table's own seeds, 401 and up: the default",
     )  # fmt: skip
     parser.add_argument("--draws", type=int, default=4000, help="behind each true objective")
     parser.add_argument(

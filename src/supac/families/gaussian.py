@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from supac.arrays import FloatArray, covariance_matrix, finite, frozen, vector
 from supac.families.family import Distribution, Family, NormalWhitening, Whitening
@@ -115,11 +116,11 @@ class Gaussian(_GaussianFamily):
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         upper = theta[self.dim :]
         precision = self._symmetric(np.where(self._diagonal, -2.0 * upper, -upper))
-        try:
-            root = cholesky(precision, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
+        # LAPACK itself: this is called so often that the checks around it would take longer.
+        root, failed = dpotrf(precision, lower=1)
+        if failed:
             return None
-        return np.asarray(cho_solve((root, True), theta[: self.dim])), root
+        return np.asarray(dpotrs(root, theta[: self.dim], lower=1)[0]), root
 
     def statistics(self, x: FloatArray) -> FloatArray:
         return np.hstack([x, x[:, self._rows] * x[:, self._columns]])

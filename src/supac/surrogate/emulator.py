@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from supac.arrays import BoolArray, FloatArray
 from supac.composite import SquareLoss
@@ -29,7 +30,7 @@ class OutputEmulator:
     """
 
     components: int = 40
-    draws: int = 1500
+    draws: int = 1200
     limit: int = 400
     widening: tuple[float, float] = (1.3, 1.15)
     probes: float = 0.35
@@ -87,8 +88,9 @@ class OutputEmulation:
         outputs = np.asarray(runs.outputs)[runs.ok]
         coordinates = np.full((len(runs), min(outputs.shape)), np.nan)
         if outputs.shape[0] < outputs.shape[1]:
-            values, vectors = np.linalg.eigh(outputs @ outputs.T)
-            coordinates[runs.ok] = vectors * np.sqrt(np.maximum(values, values[-1] * 1e-14))
+            gram = outputs @ outputs.T
+            gram[np.diag_indices(len(gram))] += 1e-12 * np.trace(gram) + 1e-300
+            coordinates[runs.ok] = np.linalg.cholesky(gram)
         else:
             coordinates[runs.ok] = outputs
         prior = Hyperprior.build(
@@ -119,7 +121,7 @@ class OutputEmulation:
         if r == m:
             return np.eye(m)
         own = self.coordinates[np.isfinite(self.coordinates[:, 0])]
-        return self.outputs.T @ (own / np.einsum("ij,ij->j", own, own))
+        return np.asarray(solve_triangular(own, self.outputs, lower=True).T)
 
     @property
     def default(self) -> FloatArray:
@@ -142,19 +144,34 @@ class OutputEmulation:
             self._projectors[type(whitening)] = (centred, least_squares)
         return self._projectors[type(whitening)]
 
+    @cached_property
+    def _found(self) -> dict[bytes, FloatArray]:
+        return {}
+
+    def _principal(self, kept: BoolArray) -> FloatArray:
+        """Principal directions of the runs kept, the same however noisy each of them is taken for.
+
+        All components share one kernel, so only which are left out depends on the directions.
+        """
+        if kept.tobytes() not in self._found:
+            rows = self.coordinates[kept]
+            centred = rows - rows.mean(axis=0)
+            _, vectors = np.linalg.eigh(centred.T @ centred)
+            count = max(min(self.rule.components, len(rows) - 2, vectors.shape[1]), 1)
+            self._found[kept.tobytes()] = vectors[:, ::-1][:, :count]
+        return self._found[kept.tobytes()]
+
     def condition(
         self, kept: BoolArray, inflation: FloatArray, phi: FloatArray, steps: int
     ) -> OutputBulk:
         """Principal components of the runs kept, and their process."""
         rows = self.coordinates[kept]
         weight = (1.0 / inflation) / (1.0 / inflation).sum()
+        directions = self._principal(kept)
         mean = weight @ rows
         centred = rows - mean
-        values, vectors = np.linalg.eigh((centred.T * weight) @ centred)
-        count = max(min(self.rule.components, len(rows) - 2, len(values)), 1)
-        directions = vectors[:, ::-1][:, :count]
-        rest = float(np.maximum(values[::-1][count:], 0.0).sum())
         scores = centred @ directions
+        rest = max(float(weight @ ((centred**2).sum(axis=1) - (scores**2).sum(axis=1))), 0.0)
         unit = float(np.sqrt((weight @ scores**2).mean())) + 1e-300
         y = (scores - weight @ scores) / unit
         shift = weight @ scores
