@@ -352,7 +352,7 @@ def report(records: list[Record], optima: dict[str, float], draws: int) -> str:
     """One table a problem."""
     commits = ", ".join(sorted({record.commit for record in records}))
     lines = [
-        f"{os.cpu_count()} cores ({platform.machine()}), one thread a run; commit {commits}. True "
+        f"One thread a run ({platform.machine()}); commit {commits}. True "
         f"objectives from {draws:,} fresh draws, common to all runs of a problem. Median over the "
         "seeds (worst seed): the queries until the objective is at or below a level, and the "
         "objective after so many queries. Milliseconds a round are the algorithm's own, without "
