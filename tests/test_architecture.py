@@ -19,7 +19,9 @@ LAYERS = [
     {"families", "marginals", "parameters", "composite", "evaluations"},
     {"bounds", "surrogate", "steps"},
     {"algorithm", "supac", "gradient"},
-    {"evaluate", "validation", "progress", "minimize"},
+    {"runs", "specs"},
+    {"execution", "interrupt", "progress", "store", "exchange", "evaluate"},
+    {"validation", "result", "loop", "minimize"},
     {"plots", "demo"},
     {"cli"},
 ]

@@ -13,6 +13,8 @@ from supac.bounds import (
 from supac.composite import Composite, MeanSquare, RootMeanSquare, SquareLoss
 from supac.evaluate import EvaluationError
 from supac.evaluations import Evaluations
+from supac.exchange import KnownRuns, export, read_csv
+from supac.execution import ExecutionError
 from supac.families import (
     Bernoulli,
     Beta,
@@ -39,9 +41,22 @@ from supac.families import (
     scaled_gaussian,
 )
 from supac.gradient import GradientDescent, Nesterov
-from supac.minimize import Iteration, Result, StopReason, minimize
+from supac.minimize import minimize, resume
 from supac.parameters import Parameters
+from supac.result import Iteration, Result, StopReason
+from supac.runs import Run, Status
+from supac.simulators.per_worker import PerWorker
+from supac.simulators.program import Program
+from supac.simulators.umbridge import UMBridge
 from supac.steps import FixedStep, TrustRegion
+from supac.store import (
+    NotAStoreError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    StoreMismatchError,
+    StoreTooNewError,
+)
 from supac.supac import SuPAC
 from supac.surrogate import (
     GaussianProcess,
@@ -66,6 +81,7 @@ __all__ = [
     "Distribution",
     "EvaluationError",
     "Evaluations",
+    "ExecutionError",
     "Exponential",
     "Family",
     "FixedGaussian",
@@ -77,33 +93,46 @@ __all__ = [
     "Importance",
     "Info",
     "Iteration",
+    "KnownRuns",
     "MaurerLangfordSeeger",
     "McAllester",
     "MeanSquare",
     "Nesterov",
+    "NotAStoreError",
     "OutputEmulator",
     "Parameters",
     "Pareto",
+    "PerWorker",
     "Poisson",
     "Problem",
     "Product",
+    "Program",
     "Result",
     "Ridge",
     "RootMeanSquare",
+    "Run",
     "ScaledGaussian",
     "SquareLoss",
     "State",
+    "Status",
     "StopReason",
+    "StoreBusyError",
+    "StoreDamagedError",
+    "StoreError",
+    "StoreMismatchError",
+    "StoreTooNewError",
     "SuPAC",
     "Surrogate",
     "Thiemann",
     "TolstikhinSeldin",
     "TrustRegion",
+    "UMBridge",
     "Uniform",
     "Voronoi",
     "bernoulli",
     "beta",
     "exponential",
+    "export",
     "fixed_gaussian",
     "gamma",
     "gaussian",
@@ -112,6 +141,8 @@ __all__ = [
     "pareto",
     "poisson",
     "product",
+    "read_csv",
+    "resume",
     "scaled_gaussian",
     "simulators",
 ]

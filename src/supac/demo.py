@@ -10,9 +10,10 @@ import numpy as np
 
 from supac.bounds import Catoni
 from supac.marginals import Normal
-from supac.minimize import Result, minimize
+from supac.minimize import minimize
 from supac.parameters import Parameters
 from supac.plots import drawing_is_possible, save_fit, save_posterior
+from supac.result import Result
 from supac.simulators import adm1, synthetic
 from supac.simulators.adm1.generate import true_parameters
 

@@ -1,21 +1,28 @@
-"""Turns points into risks, and a bad answer into an error that says what to do."""
+"""The one owner of all runs: makes them, records each as it ends, and loses none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from supac.arrays import FloatArray
+from supac.arrays import FloatArray, frozen
 from supac.composite import Composite
+from supac.exchange import KnownRuns
+from supac.execution import Answer, Flight, Simulator
+from supac.interrupt import Interrupt, Interrupted
+from supac.parameters import Parameters
+from supac.runs import Run, Status
+from supac.store import Store, columns
 
 Risk = Callable[[FloatArray], Any]
 
 _GO_ON = 'pass on_failure="penalise" or on_failure="drop" to go on without such runs'
 _ALL_AT_ONCE = "pass vectorized=True if {name} takes an (n, dim) array and answers for all points"
 _ONE = "leave out vectorized=True if it takes one point"
+_PATIENCE = 0.2  # seconds between looks at whether a stop was asked for
 
 
 class EvaluationError(RuntimeError):
@@ -27,164 +34,279 @@ class Outcome:
     """What became of a batch."""
 
     risk: FloatArray
-    """(n,), NaN for a failed run."""
+    """(n,), NaN for a failed run, unless its loss has a value for failures."""
     outputs: FloatArray | None
     """(n, m) where the risk is a `Composite`, NaN for a failed run."""
-    reasons: list[str]
-    """Why runs failed."""
+    seconds: FloatArray
+    failures: tuple[Run, ...]
+    ids: tuple[int, ...]
 
 
-def evaluate(
-    risk: Risk, x: FloatArray, *, vectorized: bool, raising: bool, outputs: int | None = None
-) -> Outcome:
-    """The risk of each row of x: (n, dim).
-
-    A run fails by raising an exception or by answering NaN or ±infinity. Where `raising`, the first
-    failure ends the evaluation; a wrong type or shape always does. A failed run of a `Composite`
-    has the risk that its loss gives to NaN outputs; only where that is NaN too it has none. How
-    many `outputs` there are is known from earlier runs, or from those of this batch.
-    """
-    read_only = x.view()
-    read_only.flags.writeable = False
+def simulator_of(risk: Risk, *, vectorized: bool) -> Simulator:
+    """The part of a risk that takes time."""
     if isinstance(risk, Composite):
-        return _evaluate_composite(risk, read_only, vectorized, raising, outputs)
-    answers, reasons = _answers(risk, "risk", read_only, vectorized, raising, ndim=0)
-    return Outcome(_checked(answers, x, "risk", reasons, raising), None, _kept(reasons))
+        return Simulator(risk.simulate, "simulate", 1, vectorized)
+    return Simulator(risk, "risk", 0, vectorized)
 
 
-def _evaluate_composite(
-    risk: Composite, x: FloatArray, vectorized: bool, raising: bool, known: int | None
-) -> Outcome:
-    outputs, reasons = _answers(risk.simulate, "simulate", x, vectorized, raising, ndim=1)
-    failed = ~np.isfinite(outputs).all(axis=1, keepdims=True)
-    outputs = np.where(failed, np.nan, outputs)
-    for i in np.flatnonzero(failed):
-        reasons[i] = reasons[i] or "simulate returned NaN or infinity"
-    if failed.all() and all(reasons):
-        outputs = np.full((len(x), known or outputs.shape[1]), np.nan)
-        if known is None and not vectorized:
-            raise EvaluationError(
-                f"every run of the first batch failed, the first with: {reasons[0]}; look at the "
-                "simulator, narrow the prior to where it works, or "
-                + _ALL_AT_ONCE.format(name="simulate")
+class Evaluator:
+    """Makes the runs of one `minimize`, wherever they are made.
+
+    Where `raising`, the first failure ends the run with an error; otherwise a failure is recorded
+    like any other end of a run. Points are latent here and in the user's units in the simulator.
+    """
+
+    def __init__(
+        self,
+        risk: Risk,
+        simulator: Simulator,
+        *,
+        parameters: Parameters | None = None,
+        raising: bool = True,
+        flight: Flight | None = None,
+        store: Store | None = None,
+        interrupt: Interrupt | None = None,
+        watch: Callable[[Sequence[Run]], None] = lambda runs: None,
+    ):
+        self._loss = risk.loss if isinstance(risk, Composite) else None
+        self._simulator, self.parameters, self._raising = simulator, parameters, raising
+        self.flight, self._store = flight, store
+        self._interrupt, self._watch = interrupt or Interrupt(), watch
+        kept = {} if store is None else store.runs
+        self.width = next((len(r.outputs) for r in kept.values() if r.outputs is not None), None)
+        told = {run for each in (() if store is None else store.rounds) for run in each.ids}
+        self.waiting = {
+            run.x.tobytes(): run for run in kept.values() if run.id not in told and not run.source
+        }
+        """Runs that were made before, but not learnt from: not made again."""
+        self._used = set(kept)
+        self._next = len(told)
+        self._flying: dict[int, FloatArray] = {}
+        self._broken_loss = ""
+
+    def batch(self, x: FloatArray) -> Outcome:
+        """The risks of all rows of x (n, dim); Interrupted where a stop was asked for."""
+        units = self._in_units(x)
+        if self.flight is None and self._simulator.vectorized and self._store is None:
+            return self._at_once(x, units)
+        runs: dict[int, Run] = {}
+        todo = []
+        for row, point in enumerate(x):
+            known = self.waiting.pop(point.tobytes(), None)
+            if known is None:
+                todo.append(row)
+            else:
+                runs[row] = self._again(known)
+        ids = {row: self._number(row) for row in todo}
+        self._next += len(x)
+        rows = {number: row for row, number in ids.items()}
+        for answers in self._answers(ids, units):
+            new = [self._run(number, x[rows[number]], answer) for number, answer in answers]
+            self._keep(new)
+            runs |= {rows[run.id]: run for run in new}
+        return self._outcome([runs[row] for row in range(len(x))])
+
+    def adopt(self, x: FloatArray, known: KnownRuns) -> Outcome:
+        """Runs that were made elsewhere, recorded as such."""
+        if (self._loss is None) != (known.outputs is None):
+            raise ValueError(
+                f"{known.source} holds {'no ' if known.outputs is None else ''}outputs, but the "
+                f"risk is {'not ' if self._loss is None else ''}a Composite"
             )
-    if known is not None and outputs.shape[1] != known:
-        raise EvaluationError(
-            f"simulate returned {outputs.shape[1]} outputs a point, but {known} before; it must "
-            "always return as many"
-        )
-    if not outputs.shape[1]:
-        raise EvaluationError("simulate returned no outputs; it must return at least one a point")
-    try:
-        losses = _as_floats(risk.loss(outputs))
-    except Exception as error:
-        raise EvaluationError(
-            f"loss raised {_name(error)} for outputs of shape {outputs.shape}; it must take many "
-            "rows of outputs, (n, m), and return n risks"
-        ) from error
-    if losses is None or losses.shape != (len(x),):
-        shape = "no numbers" if losses is None else f"shape {losses.shape}"
-        raise EvaluationError(
-            f"loss must take outputs (n, m) and return n risks; for {outputs.shape} it returned "
-            f"{shape}"
-        )
-    return Outcome(_checked(losses, x, "loss", reasons, raising), outputs, _kept(reasons))
+        runs = []
+        for row, point in enumerate(x):
+            outputs = None if known.outputs is None else known.outputs[row]
+            values = known.risk[row] if outputs is None else outputs
+            answer = self._simulator.judge(np.asarray(values), values, float(known.seconds[row]))
+            run = self._run(self._number(row), point, answer)
+            runs.append(replace(run, source=known.source))
+        self._next += len(x)
+        self._keep(runs)
+        return self._outcome(runs)
 
+    def launch(self, x: FloatArray) -> list[int]:
+        """Start runs without waiting for them: their ids."""
+        assert self.flight is not None
+        numbers = []
+        for point, unit in zip(x, self._in_units(x), strict=True):
+            numbers.append(self._number(0))
+            self._next += 1
+            self._flying[numbers[-1]] = point
+            self.flight.launch(numbers[-1], unit)
+        return numbers
 
-def _kept(reasons: list[str]) -> list[str]:
-    return [reason for reason in reasons if reason]
+    def land(self) -> list[Run]:
+        """Runs that have ended since, recorded; after a short while none."""
+        assert self.flight is not None
+        landed = self.flight.land(_PATIENCE)
+        runs = [self._run(number, self._flying.pop(number), answer) for number, answer in landed]
+        self._keep(runs)
+        return runs
 
+    def outcome(self, runs: Sequence[Run]) -> Outcome:
+        """Runs as columns."""
+        return self._outcome(list(runs))
 
-def _checked(
-    risks: FloatArray, x: FloatArray, name: str, reasons: list[str], raising: bool
-) -> FloatArray:
-    for i in np.flatnonzero(~np.isfinite(risks)):
-        reasons[i] = reasons[i] or f"{name} returned {risks[i]}"
-        if raising:
-            raise EvaluationError(f"{reasons[i]} at x = {x[i]}; make it finite, or {_GO_ON}")
-    return np.where(np.isfinite(risks), risks, np.nan)
-
-
-def _answers(
-    function: Risk, name: str, x: FloatArray, vectorized: bool, raising: bool, ndim: int
-) -> tuple[FloatArray, list[str]]:
-    """One row of answers a point, NaN where it failed, and why."""
-    if vectorized:
-        return _all_at_once(function, name, x, ndim), [""] * len(x)
-    return _one_by_one(function, name, x, raising, ndim)
-
-
-def _all_at_once(function: Risk, name: str, x: FloatArray, ndim: int) -> FloatArray:
-    try:
-        answer = function(x)
-    except Exception as error:
-        raise EvaluationError(
-            f"{name}, called with vectorized=True on an array of shape {x.shape}, raised "
-            f"{_name(error)}; {_ONE}"
-        ) from error
-    values = _as_floats(answer)
-    if values is None or values.ndim != ndim + 1 or len(values) != len(x):
-        shape = f"({len(x)},)" if ndim == 0 else f"({len(x)}, m)"
-        raise EvaluationError(
-            f"{name}, called with vectorized=True on {len(x)} points, must return an array of "
-            f"shape {shape}, not {_describe(answer)}; {_ONE}"
-        )
-    return values
-
-
-def _one_by_one(
-    function: Risk, name: str, x: FloatArray, raising: bool, ndim: int
-) -> tuple[FloatArray, list[str]]:
-    answers: list[FloatArray | None] = [None] * len(x)
-    reasons = [""] * len(x)
-    wanted = "one number" if ndim == 0 else "a 1-D NumPy array of outputs"
-    all_at_once = _ALL_AT_ONCE.format(name=name)
-    for i, point in enumerate(x):
+    @property
+    def failure_loss(self) -> float:
+        """What the loss makes of a failed run: NaN where it has no value for them."""
+        if self._loss is None or self.width is None:
+            return np.nan
         try:
-            answer = function(point)
+            value = float(np.asarray(self._loss(np.full((1, self.width), np.nan)))[0])
+        except Exception:
+            return np.nan
+        return value if np.isfinite(value) else np.nan
+
+    def _in_units(self, x: FloatArray) -> FloatArray:
+        units = x.view() if self.parameters is None else self.parameters.from_latent(x)
+        units.flags.writeable = False
+        return units
+
+    def _number(self, ahead: int) -> int:
+        """The id of the run that is asked for after so many others."""
+        number = self._next + ahead
+        if number in self._used:  # by a run of the same file under another budget
+            number = max(self._used) + 1
+        self._used.add(number)
+        return number
+
+    def _answers(
+        self, ids: dict[int, int], units: FloatArray
+    ) -> Iterator[list[tuple[int, Answer]]]:
+        """Answers with the ids of their runs, as they come; `ids` by row."""
+        if self.flight is not None:
+            yield from self._from_flight(self.flight, ids, units)
+        elif self._simulator.vectorized and ids:
+            answers = self._simulator.all_at_once(units[list(ids)], again=not self._raising)
+            yield list(zip(ids.values(), answers, strict=True))
+        else:
+            for row, number in ids.items():
+                if self._interrupt.requested:
+                    raise Interrupted
+                yield [(number, self._simulator.answer(units[row]))]
+
+    def _from_flight(
+        self, flight: Flight, ids: dict[int, int], units: FloatArray
+    ) -> Iterator[list[tuple[int, Answer]]]:
+        for row, number in ids.items():
+            flight.launch(number, units[row])
+        stopping = False
+        while len(flight):
+            if self._interrupt.requested and not stopping:
+                flight.recall()
+                stopping = True
+            landed = flight.land(_PATIENCE)
+            if landed:
+                yield landed
+        if stopping:
+            raise Interrupted
+
+    def _run(self, number: int, x: FloatArray, answer: Answer) -> Run:
+        """What is recorded of an answer."""
+        run = Run(
+            number,
+            frozen(np.array(x)),
+            answer.status,
+            np.nan,
+            seconds=answer.seconds,
+            message=answer.message,
+            attempts=answer.attempts,
+        )
+        if answer.values is None:
+            return run
+        if self._loss is None:
+            return replace(run, risk=float(answer.values))
+        return self._judged(replace(run, outputs=answer.values))
+
+    def _again(self, run: Run) -> Run:
+        """A run of before, judged anew where its loss could not be computed then."""
+        if run.status is Status.INVALID and run.outputs is not None:
+            return self._judged(replace(run, status=Status.OK, message=""))
+        return run
+
+    def _judged(self, run: Run) -> Run:
+        """A run of a composite with its risk."""
+        assert self._loss is not None
+        assert run.outputs is not None
+        count = len(run.outputs)
+        self.width = self.width or count
+        if count != self.width:
+            message = f"simulate returned {count} outputs, but {self.width} before"
+            return replace(run, status=Status.INVALID, message=message, outputs=None)
+        try:
+            risk = np.asarray(self._loss(run.outputs[None]), dtype=np.float64)
+            trouble = "" if risk.shape == (1,) else f"returned shape {risk.shape}"
         except Exception as error:
-            if raising:
-                raise EvaluationError(
-                    f"{name} raised {_name(error)} at x = {point}; {all_at_once}; {_GO_ON}"
-                ) from error
-            reasons[i] = _name(error)
-            continue
-        values = _as_floats(answer)
-        known = next((each for each in answers if each is not None), values)
-        if values is not None and known is not None and known.shape != values.shape:
-            raise EvaluationError(
-                f"{name} returned an array of shape {values.shape} at x = {point}, but "
-                f"{known.shape} before; it must always return as many outputs"
+            trouble = f"raised {type(error).__name__}: {error}"
+        if trouble:
+            message = (
+                f"loss must take outputs (n, m) and return n risks; for (1, {count}) it {trouble}"
             )
-        if values is None or values.ndim != ndim:
-            raise EvaluationError(
-                f"{name} must return {wanted} a point, not {_describe(answer)}; {all_at_once}"
+            self._broken_loss = message
+            return replace(run, status=Status.INVALID, message=message)
+        if not np.isfinite(risk[0]):
+            return replace(run, status=Status.INVALID, message=f"loss returned {risk[0]}")
+        return replace(run, risk=float(risk[0]))
+
+    def _keep(self, runs: list[Run]) -> None:
+        """On the disk first, then everything else."""
+        failures = [run for run in runs if run.status is not Status.OK]
+        if self._store is not None:
+            # A failure that ends the run is made again by a resume, unless its outputs are known.
+            self._store.keep(
+                run
+                for run in runs
+                if run not in failures or not self._raising or run.outputs is not None
             )
-        answers[i] = values
-        if raising and ndim == 0 and not np.isfinite(values):
-            break  # the rest would be run in vain
-    shape = next((each.shape for each in answers if each is not None), (1,) * ndim)
-    filled = [np.full(shape, np.nan) if each is None else each for each in answers]
-    return np.array(filled, dtype=np.float64), reasons
+        self._watch(runs)
+        if self._broken_loss:  # no fault of the simulator: going on would waste its runs
+            raise EvaluationError(self._broken_loss)
+        if failures and self._raising:
+            raise EvaluationError(self._complaint(failures[0]))
 
+    def _complaint(self, run: Run) -> str:
+        name, vectorized = self._simulator.name, self._simulator.vectorized
+        hint = _ONE if vectorized else _ALL_AT_ONCE.format(name=name)
+        raised = run.status is Status.RAISED
+        said = f"{name} raised {run.message}" if raised else run.message
+        if run.status in (Status.TIMED_OUT, Status.CRASHED):
+            said, hint = f"{run.status.sentence} ({run.message})", ""
+        elif "returned" in run.message:
+            hint = "make it finite"
+        return "; ".join(filter(None, [f"{said}, at {self._place(run.x)}", hint, _GO_ON]))
 
-def _name(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    def _place(self, x: FloatArray) -> str:
+        if self.parameters is None:
+            return f"x = {x}"
+        values = self.parameters.from_latent(x[None])[0]
+        parts = zip(self.parameters.names, values, self.parameters.units, strict=True)
+        return ", ".join(f"{name} = {value:.6g} {unit}".strip() for name, value, unit in parts)
 
+    def _outcome(self, runs: list[Run]) -> Outcome:
+        risk, outputs = columns(runs, self.width, self.failure_loss)
+        return Outcome(
+            risk,
+            outputs,
+            np.array([run.seconds for run in runs]),
+            tuple(run for run in runs if run.status is not Status.OK),
+            tuple(run.id for run in runs),
+        )
 
-def _as_floats(answer: Any) -> FloatArray | None:
-    """The answer as an array, None where it is not a number or an array of numbers."""
-    if answer is None or isinstance(answer, list | tuple | str | bytes):
-        return None
-    try:
-        return np.asarray(answer, dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
-
-
-def _describe(answer: Any) -> str:
-    if isinstance(answer, np.ndarray):
-        return f"an array of shape {answer.shape}"
-    if isinstance(answer, list | tuple):
-        return f"a {type(answer).__name__} of length {len(answer)}"
-    return f"{answer!r} of type {type(answer).__name__}"
+    def _at_once(self, x: FloatArray, units: FloatArray) -> Outcome:
+        """A vectorised risk in this process, of which nothing is recorded one by one."""
+        answers = self._simulator.all_at_once(units, again=not self._raising)
+        if self._loss is None and all(answer.values is not None for answer in answers):
+            first, self._next = self._next, self._next + len(x)
+            return Outcome(
+                np.array([answer.values for answer in answers]),
+                None,
+                np.array([answer.seconds for answer in answers]),
+                (),
+                tuple(range(first, self._next)),
+            )
+        numbers = [self._number(row) for row in range(len(x))]
+        self._next += len(x)
+        runs = [self._run(*each) for each in zip(numbers, x, answers, strict=True)]
+        self._keep(runs)
+        return self._outcome(runs)

@@ -2,118 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from enum import StrEnum
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from supac.algorithm import PROJECT, Algorithm, Info, Problem, State
+from supac.algorithm import Algorithm, Problem
 from supac.arrays import FloatArray, whole
 from supac.bounds import Bound
 from supac.composite import Composite
-from supac.evaluate import Outcome, evaluate
-from supac.evaluations import Evaluations
+from supac.evaluate import Evaluator, simulator_of
+from supac.exchange import KnownRuns
+from supac.execution import open_flight
 from supac.families import Distribution
+from supac.interrupt import Interrupt, Interrupted
+from supac.loop import Loop
 from supac.parameters import Parameters
 from supac.progress import ProgressBar
+from supac.result import Iteration, Result, StopReason, make_result
+from supac.specs import UnknownSpecError, describe, from_spec, to_spec
+from supac.store import Store, read_config
 from supac.supac import SuPAC
-from supac.surrogate import Density, Importance, Loss, view_prior
+from supac.surrogate import Density, Loss
 from supac.surrogate.known import Function
 from supac.validation import Checked, validate
-
-
-class StopReason(StrEnum):
-    """Why a run ended."""
-
-    BUDGET = "budget"
-    CONVERGED = "converged"
-    USER = "user"
-    FAILURES = "too many failures"
-
-    @property
-    def sentence(self) -> str:
-        """What it means, and what one might do."""
-        return {
-            "budget": "The budget is spent, or too little is left for another batch.",
-            "converged": "Successive posteriors differ by less than the tolerance.",
-            "user": "The callback asked to stop.",
-            "too many failures": "More than half of the runs failed: look at the simulator, or "
-            "narrow the prior to where it works.",
-        }[self.value]
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """What a callback is given after each iteration."""
-
-    queries: int
-    posterior: Distribution
-    """The posterior that drew the batch, which `objective` is about."""
-    objective: float
-    info: Info
-    next_posterior: Distribution
-    """Where the step led, before any run has been made there."""
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """The posterior, what it costs, and how it was found.
-
-    `mean_risk` is the mean of `validated` fresh runs. Where there are none it is estimated from the
-    runs already made, reweighted for the posterior; that was fitted to the same runs, so the
-    estimate is optimistic, strongly so where `effective_size` is small.
-    """
-
-    posterior: Distribution
-    start: Distribution
-    """Where the search began: the prior, unless another was given."""
-    objective: float
-    mean_risk: float
-    mean_risk_error: float
-    """Standard error of `mean_risk`."""
-    effective_size: float
-    """How many independent runs the estimate of `mean_risk` is worth."""
-    validated: int
-    """How many fresh runs of the posterior itself `mean_risk` rests on."""
-    kl: float
-    stop_reason: StopReason
-    evaluations: Evaluations
-    history: dict[str, FloatArray]
-    """One column a quantity, one row an iteration; `queries` are those made until then."""
-    notes: tuple[str, ...] = ()
-    """Sentences on anything that should be known before the result is used."""
-    parameters: Parameters | None = None
-
-    @property
-    def x(self) -> FloatArray:
-        """The points that were evaluated, in the user's units: (n, dim)."""
-        latent = self.evaluations.x
-        return latent if self.parameters is None else self.parameters.from_latent(latent)
-
-    def sample(self, n: int, rng: np.random.Generator | int) -> FloatArray:
-        """Draws of the posterior, in the user's units where `Parameters` were given: (n, dim)."""
-        if self.parameters is None:
-            return self.posterior.sample(n, rng)
-        return self.parameters.sample(self.posterior, n, rng)
-
-    @property
-    def _basis(self) -> str:
-        if self.validated:
-            return f"from {self.validated} fresh runs"
-        return f"worth {self.effective_size:.0f} runs"
-
-    def __str__(self) -> str:
-        summary = (
-            f"objective {self.objective:.5g} (mean risk {self.mean_risk:.5g} "
-            f"± {self.mean_risk_error:.1g}, {self._basis}; "
-            f"KL {round(self.kl, 12):.4g}); "
-            f"{len(self.evaluations)} runs, {self.evaluations.failed} failed; "
-            f"stopped: {self.stop_reason}"
-        )
-        return "\n".join([summary, *(f"note: {note}" for note in self.notes)])
 
 
 def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all but three by keyword
@@ -126,7 +42,14 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     start: Distribution | None = None,
     proxy: Function | None = None,
     vectorized: bool = False,
+    known: KnownRuns | None = None,
+    executor: Executor | int | str | None = None,
+    mode: Literal["batch", "async"] = "batch",
+    timeout: float | None = None,
+    retries: int = 2,
     on_failure: Literal["raise", "penalise", "drop"] = "raise",
+    max_failures: float = 0.5,
+    store: str | os.PathLike[str] | None = None,
     validation: int | None = None,
     tolerance: float = 1e-12,
     progress: bool | None = None,
@@ -154,10 +77,29 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     proxy
         A cheap approximation of the risk, (n, dim) → (n,): only what it misses has to be learnt.
     vectorized
-        Whether `risk` takes many points at a time.
+        Whether `risk` takes many points at a time. On an executor it is given one a time.
+    known
+        Runs that were made elsewhere, such as `read_csv(path, parameters)`: learnt from before the
+        first query.
+    executor
+        Where runs are made: in this process by default; a number of local processes; any
+        `concurrent.futures.Executor`; or the address of a Dask scheduler.
+    mode
+        "batch" gives the same bits whatever the executor. With "async" no worker waits for a
+        slower one, and results depend on the order in which runs end.
+    timeout
+        Seconds after which a run is killed, wherever it is.
+    retries
+        How often a run is tried again after its process died or its worker was lost.
     on_failure
-        What a run that raises, or returns NaN or infinity, does: "raise" an error; "penalise",
-        count as the bound's ceiling; "drop", be left out, which changes what is bounded.
+        What a run does that raises, returns no finite number, takes too long or crashes: "raise"
+        an error; "penalise", count as the bound's ceiling; "drop", be left out, which changes what
+        is bounded.
+    max_failures
+        The share of failed runs from which there is no use in going on.
+    store
+        A file in which every run is kept as it ends. Where it holds the beginning of this very
+        run, that is gone on with; see also `resume`.
     validation
         Queries of the budget with which the posterior is checked before it is returned; by default
         a fifth, at most 60, and what is left over, for algorithms that ask for it. Where they are
@@ -179,55 +121,129 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     loss = risk.loss if isinstance(risk, Composite) else None
     problem = _problem(prior, bound, start, proxy, on_failure, loss)
     algorithm = SuPAC() if algorithm is None else _checked(algorithm)
-    if not tolerance >= 0.0:
-        raise ValueError(f"tolerance must not be negative, but is {tolerance!r}")
+    _check_options(mode, executor, timeout, tolerance, max_failures)
     state = algorithm.init(problem, seed)
-    x = algorithm.ask(problem, state)
-    if whole(budget, "budget", least=1) < len(x):
+    first = len(algorithm.ask(problem, state))
+    if whole(budget, "budget", least=1) < first:
         raise ValueError(
-            f"budget = {budget} is smaller than the first batch of {len(x)} queries; raise it, or "
+            f"budget = {budget} is smaller than the first batch of {first} queries; raise it, or "
             f"make the batch smaller, such as algorithm=SuPAC(first={budget}, batch={budget})"
         )
-    reserve = _reserve(validation, algorithm, budget, len(x))
-    infos: list[Info] = []
-    queries: list[int] = []
-    reasons: Counter[str] = Counter()
-
-    def run(points: FloatArray, before: Evaluations) -> Outcome:
-        outcome = evaluate(
+    reserve = _reserve(validation, algorithm, budget, first)
+    simulator = simulator_of(risk, vectorized=vectorized)
+    with ExitStack() as stack:
+        interrupt = stack.enter_context(Interrupt())
+        kept = None
+        if store is not None:
+            settings = {
+                "prior": prior, "bound": bound, "algorithm": algorithm, "start": start,
+                "loss": loss, "on_failure": on_failure, "mode": mode, "validation": validation,
+                "tolerance": tolerance, "seed": seed, "budget": budget,
+            }  # fmt: skip
+            config = {name: to_spec(value) for name, value in settings.items()}
+            config["proxy"] = None if proxy is None else describe(proxy)
+            kept = stack.enter_context(Store(store, config, problem.start.family))
+        flight = open_flight(executor, simulator, timeout, whole(retries, "retries", least=0))
+        if flight is not None:
+            stack.callback(flight.close)
+            algorithm = _wide_enough(algorithm, mode, flight.capacity)
+        bar = stack.enter_context(ProgressBar(budget, progress))
+        evaluator = Evaluator(
             risk,
-            points if parameters is None else parameters.from_latent(points),
-            vectorized=vectorized,
+            simulator,
+            parameters=parameters,
             raising=on_failure == "raise",
-            outputs=None if before.outputs is None else before.outputs.shape[1],
+            flight=flight,
+            store=kept,
+            interrupt=interrupt,
+            watch=bar.watch,
         )
-        reasons.update(outcome.reasons)
-        return outcome
-
-    with ProgressBar(budget, progress) as bar:
-        stop = None
-        while stop is None:
-            outcome = run(x, state.evaluations)
-            drawn_from = state.posterior
-            state, info = algorithm.tell(problem, state, x, outcome.risk, outcome.outputs)
-            infos.append(info)
-            queries.append(len(state.evaluations))
-            bar.update(queries[-1], info)
-            event = Iteration(queries[-1], drawn_from, info.objective, info, state.posterior)
-            asked = callback is not None and bool(callback(event))
-            x = algorithm.ask(problem, state)
-            stop = _reason_to_stop(state, info, budget - reserve - len(x), tolerance, asked)
-        checked = Checked(state)
+        loop = Loop(
+            problem=problem,
+            algorithm=algorithm,
+            evaluator=evaluator,
+            state=state,
+            budget=budget - reserve,
+            tolerance=tolerance,
+            max_failures=max_failures,
+            store=kept,
+            interrupt=interrupt,
+            bar=bar,
+            callback=callback,
+        )
+        loop.begin(known)
+        stop = loop.asynchronous() if mode == "async" else loop.batches()
+        checked = Checked(loop.state)
         if reserve > 1 and stop in (StopReason.BUDGET, StopReason.CONVERGED):
             spare = validation is None and stop is StopReason.BUDGET
-            left = budget - len(state.evaluations) if spare else reserve
-            checked = validate(problem, algorithm, state, run, left, infos[-1].predicted)
-            bar.update(len(checked.state.evaluations), infos[-1])
-    history = _columns(queries, infos)
-    notes = _notes_on_the_way(queries, infos) + _notes_on_failures(reasons)
-    if stop is StopReason.BUDGET:
-        notes = _note_on_the_budget(history["objective"]) + notes
-    return _result(problem, checked, stop, history, parameters, notes)
+            left = budget - loop.queries if spare else reserve
+            predicted = loop.journal.infos[-1].predicted
+            try:
+                checked = validate(problem, algorithm, loop.state, loop.evaluate, left, predicted)
+            except Interrupted:
+                stop = StopReason.INTERRUPTED
+        if kept is not None:
+            kept.keep_stop(stop.value)
+    return make_result(problem, checked, loop.journal, stop, parameters, on_failure)
+
+
+def resume(
+    store: str | os.PathLike[str],
+    risk: Callable[[FloatArray], Any],
+    **options: Any,
+) -> Result:
+    """Go on with the run in `store`, to the same result as if it had never been interrupted.
+
+    The file knows all settings but functions: the risk is given again, and so is whatever else is
+    of the user's own making. Any option of `minimize` may be given, a larger `budget` for
+    instance; one that would make it another run is refused.
+    """
+    config = read_config(store)
+    settings: dict[str, Any] = {}
+    for name, spec in config.items():
+        if name in ("loss", "proxy") or name in options:
+            continue
+        try:
+            settings[name] = from_spec(spec)
+        except UnknownSpecError as error:
+            raise ValueError(
+                f"{os.fspath(store)} knows only the name of {name}, {error}: pass {name}= again"
+            ) from error
+    if config.get("proxy") is not None and "proxy" not in options:
+        raise ValueError(
+            f"{os.fspath(store)} knows only the name of proxy, {config['proxy']}: pass proxy= again"
+        )
+    return minimize(risk, store=store, **{**settings, **options})
+
+
+def _check_options(
+    mode: str, executor: object, timeout: float | None, tolerance: float, max_failures: float
+) -> None:
+    if mode not in ("batch", "async"):
+        raise ValueError(f'mode must be "batch" or "async", not {mode!r}')
+    if mode == "async" and executor is None:
+        raise ValueError('mode="async" needs workers: pass executor=, such as executor=4')
+    if timeout is not None and not timeout > 0.0:
+        raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
+    if not tolerance >= 0.0:
+        raise ValueError(f"tolerance must not be negative, but is {tolerance!r}")
+    if not 0.0 <= max_failures <= 1.0:
+        raise ValueError(f"max_failures must be a share from 0 to 1, not {max_failures!r}")
+
+
+def _wide_enough(algorithm: Algorithm, mode: str, workers: int) -> Algorithm:
+    """With many workers, batches that keep all of them busy.
+
+    Only where results depend on the workers anyway: in batch mode they must not.
+    """
+    if (
+        mode == "async"
+        and isinstance(algorithm, SuPAC)
+        and algorithm.batch is None
+        and workers > 10
+    ):
+        return replace(algorithm, batch=workers)
+    return algorithm
 
 
 def _reserve(validation: int | None, algorithm: Algorithm, budget: int, first: int) -> int:
@@ -305,115 +321,3 @@ def _check_function(function: Function, x: FloatArray, name: str) -> None:
             f"{name} must take an array of points, shape (n, {x.shape[1]}), and return n numbers; "
             f"it {problem} for n = {len(x)}"
         )
-
-
-def _reason_to_stop(
-    state: State, info: Info, room: int, tolerance: float, asked: bool
-) -> StopReason | None:
-    """`room` is the number of queries after which the next batch no longer fits."""
-    if asked:
-        return StopReason.USER
-    enough_to_tell = len(state.evaluations) >= 30 or room < len(state.evaluations)
-    if enough_to_tell and 2 * state.evaluations.failed > len(state.evaluations):
-        return StopReason.FAILURES
-    if info.alpha > 0.0 and info.step_kl < tolerance:
-        return StopReason.CONVERGED
-    return StopReason.BUDGET if len(state.evaluations) > room else None
-
-
-def _columns(queries: list[int], infos: list[Info]) -> dict[str, FloatArray]:
-    names = [each.name for each in fields(Info) if each.name != "notes"]
-    columns = {name: np.array([getattr(info, name) for info in infos]) for name in names}
-    return {"queries": np.array(queries, dtype=np.float64), **columns}
-
-
-def _notes_on_the_estimate(
-    problem: Problem, state: State, size: float, *, fresh: bool
-) -> tuple[str, ...]:
-    """What to know before using the mean risk, and the bound made of it."""
-    notes = []
-    unknowns = state.posterior.family.size + 1
-    if size < unknowns and not fresh:
-        notes.append(
-            f"the mean risk rests on the equivalent of {size:.0f} independent runs, fewer than the "
-            f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior"
-        )
-    risk, ceiling = state.evaluations.risk, getattr(problem.bound, "ceiling", None)
-    certifying = getattr(problem.bound, "n", None) is not None or problem.failure_risk is not None
-    if (
-        ceiling is not None
-        and certifying
-        and not (np.isnan(risk) | (risk >= 0.0) & (risk <= ceiling)).all()
-    ):
-        notes.append(
-            f"risks from {np.nanmin(risk):.3g} to {np.nanmax(risk):.3g} leave the range "
-            f"[0, {ceiling:.3g}] that the bound assumes: its value guarantees nothing"
-        )
-    return tuple(notes)
-
-
-def _notes_on_the_way(queries: list[int], infos: list[Info]) -> tuple[str, ...]:
-    """Each different note of the iterations once, with how often and since when."""
-    first: dict[str, int] = {}
-    counts: Counter[str] = Counter()
-    for made, info in zip(queries, infos, strict=True):
-        for note in info.notes:
-            first.setdefault(note, made)
-            counts[note] += 1
-    return tuple(
-        f"{note} ({counts[note]} of {len(infos)} iterations, first at {made} queries)"
-        for note, made in first.items()
-    )
-
-
-def _note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
-    """Whether more runs would have helped: the last two steps gained over a tenth of it all."""
-    known = objective[np.isfinite(objective)]
-    if len(known) < 4 or known[-3] - known[-1] < 0.1 * (known[0] - known[-1]):
-        return ()
-    falling = " → ".join(f"{value:.3g}" for value in known[-3:])
-    return (f"the objective was still falling when the budget ended ({falling}): raise it",)
-
-
-def _notes_on_failures(reasons: Counter[str]) -> tuple[str, ...]:
-    if not reasons:
-        return ()
-    reason, count = reasons.most_common(1)[0]
-    share = "all" if count == reasons.total() else f"{count} of them"
-    return (f"{reasons.total()} runs failed, {share} with: {reason}",)
-
-
-def _result(
-    problem: Problem,
-    checked: Checked,
-    stop: StopReason,
-    history: dict[str, FloatArray],
-    parameters: Parameters | None,
-    notes: tuple[str, ...],
-) -> Result:
-    """The posterior with what is known of it."""
-    state, fresh = checked.state, checked.runs
-    posterior = state.posterior if fresh is None else fresh.posterior
-    kl = view_prior(problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
-    runs = state.evaluations.usable(problem.failure_risk)
-    mean_risk = error = size = np.nan
-    if fresh is not None:
-        mean_risk, error, size = fresh.mean_risk, fresh.error, float(len(fresh.risk))
-    elif len(runs):
-        mean_risk, error, size = Importance().fit(runs, posterior).mean_risk(posterior)
-    about = _notes_on_the_estimate(problem, state, size, fresh=fresh is not None)
-    return Result(
-        posterior=posterior,
-        start=problem.start,
-        objective=problem.bound(mean_risk, kl),
-        mean_risk=mean_risk,
-        mean_risk_error=error,
-        effective_size=size,
-        validated=0 if fresh is None else len(fresh.risk),
-        kl=kl,
-        stop_reason=stop,
-        evaluations=state.evaluations,
-        history=history,
-        notes=about + checked.notes + notes,
-        parameters=parameters,
-    )

@@ -36,6 +36,7 @@ class Parameters:
                 )
         self.marginals = dict(marginals)
         self.names = tuple(marginals)
+        self.blocks = blocks
         self.prior = self._prior(blocks)
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.minimize import Result
+from supac.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from supac.algorithm import Info
+from supac.runs import Run, Status
 
 
 class ProgressBar:
@@ -26,6 +28,7 @@ class ProgressBar:
             console=Console(stderr=True),
             disable=not shown,
         )
+        self._failed = 0
         self._task = self._progress.add_task("", total=budget)
 
     def __enter__(self) -> Self:
@@ -40,7 +43,13 @@ class ProgressBar:
     ) -> None:
         self._progress.stop()
 
+    def watch(self, runs: Sequence[Run]) -> None:
+        """Show runs that have ended."""
+        self._failed += sum(run.status is not Status.OK for run in runs)
+        self._progress.advance(self._task, len(runs))
+
     def update(self, queries: int, info: Info) -> None:
         """Show where the run stands after one more iteration."""
         words = f"objective {info.objective:.4g}  KL {info.kl:.3g}  step {info.step_kl:.2g}"
+        words += f"  {self._failed} failed" * bool(self._failed)
         self._progress.update(self._task, completed=queries, description=words)

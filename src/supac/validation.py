@@ -14,8 +14,7 @@ from supac.evaluations import Evaluations
 from supac.families import Distribution
 from supac.surrogate import view_prior
 
-Run = Callable[[FloatArray, Evaluations], Outcome]
-"""Evaluates points, given the runs made before."""
+Evaluate = Callable[[FloatArray], Outcome]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +47,12 @@ class Checked:
 
 
 def validate(
-    problem: Problem, algorithm: Algorithm, state: State, run: Run, reserve: int, predicted: float
+    problem: Problem,
+    algorithm: Algorithm,
+    state: State,
+    run: Evaluate,
+    reserve: int,
+    predicted: float,
 ) -> Checked:
     """Half of `reserve` fresh runs; where they disappoint, learn from them and try again.
 
@@ -77,11 +81,11 @@ def validate(
 
 
 def _fresh(
-    problem: Problem, state: State, run: Run, n: int
+    problem: Problem, state: State, run: Evaluate, n: int
 ) -> tuple[FreshRuns, Outcome, FloatArray]:
     """N runs of the state's posterior."""
     posterior, x = state.posterior, state.draw(n, VALIDATE)
-    outcome = run(x, state.evaluations)
+    outcome = run(x)
     new = Evaluations.none(posterior.dim).append(x, outcome.risk, posterior)
     # A failed run counts as no less than the worst of all runs, not only of these.
     before = state.evaluations.risk

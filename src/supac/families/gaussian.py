@@ -93,11 +93,17 @@ class Gaussian(_GaussianFamily):
         self.coupled = frozen(coupled)
         self.chart_size = dim + int(coupled.sum())
 
-    def __repr__(self) -> str:
+    @property
+    def blocks(self) -> list[list[int]] | None:
+        """The groups of more than one index; None where all are one group."""
         if self.coupled.all():
-            return f"Gaussian({self.dim})"
+            return None
         groups = {tuple(np.flatnonzero(row).tolist()) for row in self.coupled}
-        return f"Gaussian({self.dim}, blocks={sorted(list(g) for g in groups if len(g) > 1)})"
+        return sorted(list(group) for group in groups if len(group) > 1)
+
+    def __repr__(self) -> str:
+        blocks = "" if self.blocks is None else f", blocks={self.blocks}"
+        return f"Gaussian({self.dim}{blocks})"
 
     def _symmetric(self, upper: FloatArray) -> FloatArray:
         matrix = np.zeros((self.dim, self.dim))

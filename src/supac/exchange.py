@@ -1,0 +1,152 @@
+"""Runs to and from tables: CSV, and Parquet with the extra."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray, frozen
+from supac.parameters import Parameters
+from supac.runs import Run
+from supac.specs import UnknownSpecError, from_spec
+from supac.store import read_config, read_runs
+
+_OUTPUT = "output_"
+_BOOKKEEPING = ("risk", "status", "seconds", "attempts", "message", "source", "id")
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRuns:
+    """Runs that were made elsewhere."""
+
+    x: FloatArray
+    """(n, dim), in the user's units."""
+    risk: FloatArray
+    """(n,), NaN for a failed run or where outputs are given instead."""
+    outputs: FloatArray | None
+    """(n, m) for a `Composite`; NaN for a failed run."""
+    seconds: FloatArray
+    source: str
+    """Where they come from."""
+
+    def latent(self, parameters: Parameters) -> FloatArray:
+        """Their latent points."""
+        return parameters.to_latent(self.x)
+
+
+def read_csv(
+    path: str | os.PathLike[str], names: Parameters | Sequence[str], *, source: str = ""
+) -> KnownRuns:
+    """Runs from a table with one column a parameter, and `risk` or `output_0`, `output_1`, ….
+
+    Other columns are not looked at, but for `seconds`; an empty cell means a failed run. `source`
+    says where the runs come from: by default the name of the file.
+    """
+    path = Path(path)
+    wanted = list(names.names if isinstance(names, Parameters) else names)
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        header, rows = list(reader.fieldnames or ()), list(reader)
+    missing = [name for name in wanted if name not in header]
+    outputs = sorted(
+        (name for name in header if name.startswith(_OUTPUT)),
+        key=lambda name: int(name.removeprefix(_OUTPUT)),
+    )
+    if missing or not (outputs or "risk" in header):
+        lacks = ", ".join(missing) or "risk, or output_0, output_1, …"
+        raise ValueError(f"{path} has no column {lacks}; its columns are {', '.join(header)}")
+
+    def column(name: str) -> FloatArray:
+        try:
+            return np.array([float(row[name] or "nan") for row in rows])
+        except ValueError as error:
+            raise ValueError(f"{path}, column {name}: {error}") from error
+
+    x = np.column_stack([column(name) for name in wanted])
+    if not np.isfinite(x).all():
+        bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
+        raise ValueError(f"{path}, row {bad + 2}: every parameter needs a finite value")
+    return KnownRuns(
+        x=frozen(x),
+        risk=column("risk") if "risk" in header else np.full(len(rows), np.nan),
+        outputs=np.column_stack([column(name) for name in outputs]) if outputs else None,
+        seconds=np.nan_to_num(column("seconds")) if "seconds" in header else np.zeros(len(rows)),
+        source=source or path.name,
+    )
+
+
+def export(
+    store: str | os.PathLike[str], path: str | os.PathLike[str], *, force: bool = False
+) -> int:
+    """All runs of a store as a table, `.csv` or `.parquet`: how many there are.
+
+    Parameters are in the user's units; a file that is there already is kept, unless `force`.
+    """
+    target = Path(path)
+    if target.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"the table must be a .csv or a .parquet, not {target.name}")
+    if target.exists() and not force:
+        raise FileExistsError(f"{target} is there already; pass force=True to replace it")
+    runs = read_runs(store)
+    table = _table(runs, _names(read_config(store)["prior"], runs))
+    if target.suffix == ".parquet":
+        _write_parquet(target, table)
+    else:
+        with target.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(table)
+            writer.writerows(
+                [_cell(value) for value in row] for row in zip(*table.values(), strict=True)
+            )
+    return len(runs)
+
+
+def _names(prior: Any, runs: Sequence[Run]) -> Parameters | list[str]:
+    try:
+        known = from_spec(prior)
+    except UnknownSpecError:
+        known = None
+    if isinstance(known, Parameters):
+        return known
+    return [f"x{i}" for i in range(len(runs[0].x) if runs else 0)]
+
+
+def _table(runs: Sequence[Run], names: Parameters | list[str]) -> dict[str, list[Any]]:
+    x = np.array([run.x for run in runs])
+    columns: list[str] = list(names.names if isinstance(names, Parameters) else names)
+    if isinstance(names, Parameters) and len(runs):
+        x = names.from_latent(x)
+    clash = [f"{name}_" if name in _BOOKKEEPING else name for name in columns]
+    width = max((len(run.outputs) for run in runs if run.outputs is not None), default=0)
+    nothing = [None] * width
+    outputs = [nothing if run.outputs is None else run.outputs.tolist() for run in runs]
+    return {
+        "id": [run.id for run in runs],
+        **{name: x[:, i].tolist() if len(runs) else [] for i, name in enumerate(clash)},
+        "risk": [None if np.isnan(run.risk) else run.risk for run in runs],
+        "status": [run.status.value for run in runs],
+        "seconds": [run.seconds for run in runs],
+        "attempts": [run.attempts for run in runs],
+        "message": [run.message for run in runs],
+        "source": [run.source for run in runs],
+        **{f"{_OUTPUT}{i}": [row[i] for row in outputs] for i in range(width)},
+    }
+
+
+def _cell(value: Any) -> Any:
+    return "" if value is None else repr(value) if isinstance(value, float) else value
+
+
+def _write_parquet(path: Path, table: dict[str, list[Any]]) -> None:
+    try:
+        import pyarrow  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError("Parquet needs pyarrow: pip install 'supac[parquet]'") from error
+    parquet.write_table(pyarrow.table(table), path)

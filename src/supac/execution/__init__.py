@@ -1,0 +1,6 @@
+"""Where runs are made: in this process, in children that can be killed, or on a cluster."""
+
+from supac.execution.answer import Answer, Simulator
+from supac.execution.flight import ExecutionError, Flight, open_flight
+
+__all__ = ["Answer", "ExecutionError", "Flight", "Simulator", "open_flight"]

@@ -1,0 +1,116 @@
+"""One call of a simulator, and its answer or what went wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.runs import Status
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What came of one run."""
+
+    status: Status
+    values: FloatArray | None
+    """() or (m,), finite; None for a failed run."""
+    seconds: float = 0.0
+    message: str = ""
+    attempts: int = 1
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """A function of a point, and what its answers must look like."""
+
+    function: Callable[[FloatArray], Any]
+    name: str
+    """What the user calls it: "risk" or "simulate"."""
+    ndim: int
+    """Of an answer: 0 for a number, 1 for outputs."""
+    vectorized: bool = False
+
+    @property
+    def wanted(self) -> str:
+        """An answer in words."""
+        return "one number a point" if self.ndim == 0 else "a 1-D array of numbers a point"
+
+    def set_up(self) -> None:
+        """Load what is expensive to load, where the simulator has such."""
+        load = getattr(self.function, "set_up", None)
+        if load is not None:
+            load()
+
+    def answer(self, x: FloatArray) -> Answer:
+        """The answer at one point (dim,); whatever goes wrong is part of it."""
+        start = time.perf_counter()
+        try:
+            raw = self.function(x[None] if self.vectorized else x)
+        except (Exception, SystemExit) as error:
+            return Answer(
+                Status.RAISED, None, time.perf_counter() - start, f"{type(error).__name__}: {error}"
+            )
+        seconds = time.perf_counter() - start
+        values = as_floats(raw)
+        if self.vectorized and values is not None and values.ndim and len(values) == 1:
+            values = values[0]
+        return self.judge(values, raw, seconds)
+
+    def judge(self, values: FloatArray | None, raw: Any, seconds: float) -> Answer:
+        """An answer of the right kind, or what is wrong with it."""
+        if values is not None and values.size == 1:
+            values = values.reshape((1,) * self.ndim)
+        if values is None or values.ndim != self.ndim or not values.size:
+            message = f"{self.name} must return {self.wanted}, not {describe(raw)}"
+            return Answer(Status.INVALID, None, seconds, message)
+        if not np.isfinite(values).all():
+            what = str(values) if self.ndim == 0 else "NaN or infinity"
+            return Answer(Status.INVALID, None, seconds, f"{self.name} returned {what}")
+        return Answer(Status.OK, values, seconds)
+
+    def all_at_once(self, x: FloatArray, *, again: bool) -> list[Answer]:
+        """The answers at all points (n, dim) from one call; `again` one by one where it raises."""
+        start = time.perf_counter()
+        try:
+            raw = self.function(x)
+        except (Exception, SystemExit) as error:
+            if again:
+                return [self.answer(point) for point in x]
+            message = f"{type(error).__name__}: {error} for an array of shape {x.shape}"
+            return [Answer(Status.RAISED, None, time.perf_counter() - start, message)] * len(x)
+        seconds = (time.perf_counter() - start) / len(x)
+        values = as_floats(raw)
+        if values is None or values.ndim != self.ndim + 1 or len(values) != len(x):
+            shape = f"({len(x)},)" if self.ndim == 0 else f"({len(x)}, m)"
+            message = (
+                f"{self.name}, called with vectorized=True on {len(x)} points, must return an "
+                f"array of shape {shape}, not {describe(raw)}"
+            )
+            return [Answer(Status.INVALID, None, seconds, message)] * len(x)
+        return [self.judge(row, raw, seconds) for row in values]
+
+
+def as_floats(raw: Any) -> FloatArray | None:
+    """The answer as an array, None where it is not a number or numbers."""
+    if raw is None or isinstance(raw, str | bytes | dict | set):
+        return None
+    try:
+        return np.array(raw, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def describe(raw: Any) -> str:
+    """An answer that was not wanted, in a few words."""
+    if isinstance(raw, np.ndarray):
+        return f"an array of shape {raw.shape}"
+    if isinstance(raw, list | tuple):
+        return f"a {type(raw).__name__} of length {len(raw)}"
+    text = repr(raw)
+    return f"{text if len(text) < 80 else text[:77] + '...'} of type {type(raw).__name__}"

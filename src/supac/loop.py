@@ -1,0 +1,211 @@
+"""Ask, evaluate, tell, until there is a reason to stop: batch by batch, or as results come."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from supac.algorithm import Algorithm, Batch, Problem, State
+from supac.arrays import FloatArray
+from supac.evaluate import Evaluator, Outcome
+from supac.exchange import KnownRuns
+from supac.interrupt import Interrupt, Interrupted
+from supac.progress import ProgressBar
+from supac.result import Iteration, Journal, StopReason
+from supac.runs import Run, Status
+from supac.store import Round, Store
+
+_ENOUGH_TO_TELL = 30  # runs from which a share of failures means something
+_MOST_AHEAD = 8  # runs that wait for each worker while the driver thinks
+
+
+@dataclass(eq=False)
+class Loop:
+    """One run of an algorithm, on its way."""
+
+    problem: Problem
+    algorithm: Algorithm
+    evaluator: Evaluator
+    state: State
+    budget: int
+    """Queries, without those that are kept for validation."""
+    tolerance: float
+    max_failures: float
+    store: Store | None
+    interrupt: Interrupt
+    bar: ProgressBar
+    callback: Callable[[Iteration], object] | None = None
+    imported: int = 0
+    """Evaluations that were made elsewhere, and do not count."""
+    journal: Journal = field(default_factory=Journal)
+
+    @property
+    def queries(self) -> int:
+        """How many runs have been learnt from."""
+        return len(self.state.evaluations) - self.imported
+
+    def begin(self, known: KnownRuns | None) -> None:
+        """Go on where the store ends; at the very beginning, learn from what is known."""
+        if self.store is not None and self.store.rounds:
+            self._remember(self.store)
+        elif known is not None and len(known.risk):
+            start = self.state
+            x = (
+                known.x
+                if self.evaluator.parameters is None
+                else known.latent(self.evaluator.parameters)
+            )
+            outcome = self.evaluator.adopt(x, known)
+            self.imported = len(x)
+            self.state = replace(start, batch=Batch(x, start.posterior, np.zeros(len(x), bool)))
+            self._tell(x, outcome)
+
+    def _remember(self, store: Store) -> None:
+        self.state = store.state(self.state, self.evaluator.failure_loss)
+        told = [[store.runs[run] for run in each.ids] for each in store.rounds]
+        self.imported = sum(bool(run.source) for runs in told for run in runs)
+        made = np.cumsum([len(runs) for runs in told]) - self.imported
+        self.journal = Journal(
+            [each.info for each in store.rounds],
+            made.tolist(),
+            [run for runs in told for run in runs if run.status is not Status.OK],
+            sum(run.seconds for runs in told for run in runs),
+        )
+        store.runs.clear()
+
+    def batches(self) -> StopReason:
+        """Every batch as a whole: the same bits wherever and in whatever order runs are made."""
+        stop = self._reason(asked=False) if self.journal.infos else None
+        while stop is None:
+            x = self.algorithm.ask(self.problem, self.state)
+            try:
+                outcome = self.evaluate(x)
+            except Interrupted:
+                return StopReason.INTERRUPTED
+            stop = self._tell(x, outcome)
+        return stop
+
+    def evaluate(self, x: FloatArray) -> Outcome:
+        """Runs, and a line of each failure in the journal."""
+        return self._noted(self.evaluator.batch(x))
+
+    def _noted(self, outcome: Outcome) -> Outcome:
+        self.journal.failures += outcome.failures
+        self.journal.seconds += float(outcome.seconds.sum())
+        return outcome
+
+    def asynchronous(self) -> StopReason:
+        """Results are told as they come, and new points asked for before workers run idle."""
+        flight = self.evaluator.flight
+        assert flight is not None
+        plans: dict[int, tuple[Batch, int]] = {}
+        finished = list(self.evaluator.waiting.values())
+        self.evaluator.waiting.clear()
+        queue: deque[tuple[Batch, int]] = deque()
+        thinking, stop, asked_for = 0.0, None, -1
+        made = self.queries + len(finished)
+        while True:
+            fresh = self.state.iteration > asked_for
+            if not queue and stop is None and (finished or fresh):
+                start = time.perf_counter()
+                if finished:
+                    stop = self._tell_some(finished, plans)
+                    finished = []
+                if stop is None and self.state.iteration > asked_for:
+                    batch = self._next_batch()
+                    asked_for = self.state.iteration
+                    room = self.budget - made
+                    queue.extend((batch, row) for row in range(min(len(batch.x), room)))
+                    made += len(queue)
+                    stop = None if queue else StopReason.BUDGET
+                thinking = time.perf_counter() - start
+            while queue and len(flight) < self._wanted(flight.capacity, thinking):
+                batch, row = queue.popleft()
+                (number,) = self.evaluator.launch(batch.x[row : row + 1])
+                plans[number] = batch, row
+            if self.interrupt.requested or stop not in (None, StopReason.BUDGET):
+                stop = StopReason.INTERRUPTED if self.interrupt.requested else stop
+                flight.recall()
+                queue.clear()
+            finished += self.evaluator.land()
+            if not len(flight) and not queue and (stop is not None or not finished):
+                break
+        if finished:
+            self._tell_some(finished, plans)
+        return stop or StopReason.BUDGET
+
+    def _next_batch(self) -> Batch:
+        x = self.algorithm.ask(self.problem, self.state)
+        return self.state.planned(x)
+
+    def _wanted(self, capacity: int, thinking: float) -> int:
+        """Runs in flight: enough for the workers to have work while the driver thinks."""
+        landed = max(sum(self.journal.queries[-1:]), 1)
+        ahead = 1 + int(thinking / max(self.journal.seconds / landed, 1e-3))
+        return capacity * (1 + min(ahead, _MOST_AHEAD))
+
+    def _tell_some(
+        self, runs: Sequence[Run], plans: dict[int, tuple[Batch, int]]
+    ) -> StopReason | None:
+        """Tell runs of several batches: those of the most common one count as its draws."""
+        origins = [plans.pop(run.id, None) for run in runs]
+        counts = Counter(id(origin[0]) for origin in origins if origin is not None)
+        main = counts.most_common(1)[0][0] if counts else None
+        proposal, latest = self.state.posterior, False
+        drawn = np.zeros(len(runs), dtype=bool)
+        expected = np.full(len(runs), np.nan)
+        for i, origin in enumerate(origins):
+            if origin is None:
+                continue
+            batch, row = origin
+            if batch.expected is not None:
+                expected[i] = batch.expected[row]
+            if id(batch) == main:
+                proposal, drawn[i] = batch.proposal, batch.drawn[row]
+                latest = self.state.batch is not None and batch.x is self.state.batch.x
+        x = np.array([run.x for run in runs])
+        known = latest and bool(np.isfinite(expected).all())
+        self.state = replace(
+            self.state, batch=Batch(x, proposal, drawn, expected if known else None)
+        )
+        return self._tell(x, self._noted(self.evaluator.outcome(runs)))
+
+    def _tell(self, x: FloatArray, outcome: Outcome) -> StopReason | None:
+        """Learn from runs, record and show what was learnt; a reason to stop, if there is one."""
+        if not len(self.state.evaluations) and len(outcome.failures) == len(x):
+            return StopReason.FAILURES
+        before = self.state
+        planned = before.planned(x)
+        self.state, info = self.algorithm.tell(
+            self.problem, before, x, outcome.risk, outcome.outputs
+        )
+        if self.store is not None:
+            self.store.keep_round(
+                Round(outcome.ids, planned.drawn, planned.proposal, info), self.state
+            )
+        queries = self.queries
+        self.journal.infos.append(info)
+        self.journal.queries.append(queries)
+        self.bar.update(queries, info)
+        asked = False
+        if self.callback is not None:
+            event = Iteration(queries, before.posterior, info.objective, info, self.state.posterior)
+            asked = bool(self.callback(event))
+        return self._reason(asked=asked)
+
+    def _reason(self, *, asked: bool) -> StopReason | None:
+        if asked:
+            return StopReason.USER
+        evaluations, info = self.state.evaluations, self.journal.infos[-1]
+        made = self.queries
+        last = made + len(self.algorithm.ask(self.problem, self.state)) > self.budget
+        enough = made >= _ENOUGH_TO_TELL or last
+        if enough and evaluations.failed > self.max_failures * len(evaluations):
+            return StopReason.FAILURES
+        if info.alpha > 0.0 and info.step_kl < self.tolerance:
+            return StopReason.CONVERGED
+        return StopReason.BUDGET if last else None

@@ -1,0 +1,139 @@
+"""A simulator that is a program of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from supac.simulators.lifeline import die_with
+
+_TAIL = 800  # characters of what the program said that are kept
+
+
+class ProgramError(RuntimeError):
+    """The program failed, or its answer could not be read."""
+
+
+class Program:
+    """Runs a command for each point, in a scratch folder of its own.
+
+    The point is written to `input.json`, {"name": value, …} or a list where there are no names, or
+    to `input.csv`, a row of names and a row of values; the command is started in that folder and
+    must write `output.json`: a number, a list of outputs, or an object with either under `key`.
+    The words {input}, {output} and {folder} of the command stand for the absolute paths. A run
+    whose exit code is not zero has failed, and the end of what it wrote to its standard error is
+    kept with it.
+
+    Parameters
+    ----------
+    command
+        The program and its arguments. No shell is involved.
+    names
+        Of the parameters, in their order.
+    inputs
+        "json" or "csv".
+    key
+        Where in `output.json` the answer is, if that is an object.
+    scratch
+        Where the folders are made; by default where temporary files go.
+    keep
+        Which folders are left there to be looked at: those of "failed" runs, "all" or "none".
+
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str | os.PathLike[str]],
+        *,
+        names: Sequence[str] | None = None,
+        inputs: Literal["json", "csv"] = "json",
+        key: str | None = None,
+        scratch: str | os.PathLike[str] | None = None,
+        keep: Literal["none", "failed", "all"] = "none",
+    ):
+        if isinstance(command, str) or not command:
+            raise TypeError(
+                f'command must be a list such as ["./model", "--fast"], not {command!r}'
+            )
+        if inputs not in ("json", "csv"):
+            raise ValueError(f'inputs must be "json" or "csv", not {inputs!r}')
+        if keep not in ("none", "failed", "all"):
+            raise ValueError(f'keep must be "none", "failed" or "all", not {keep!r}')
+        self.command = [os.fspath(word) for word in command]
+        if os.sep in self.command[0]:  # it is started in another folder
+            self.command[0] = str(Path(self.command[0]).absolute())
+        self.names = None if names is None else list(names)
+        self.inputs, self.key, self.keep = inputs, key, keep
+        self.scratch = None if scratch is None else Path(scratch).absolute()
+        self.__qualname__ = f"Program({self.command})"
+
+    def __call__(self, x: Any) -> Any:
+        """The program's answer at one point (dim,): a number or a list of numbers."""
+        if self.scratch is not None:
+            self.scratch.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="run-", dir=self.scratch))
+        failed = True
+        try:
+            answer = self._run(folder, [float(value) for value in x])
+            failed = False
+            return answer
+        finally:
+            if self.keep == "none" or (self.keep == "failed" and not failed):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _run(self, folder: Path, x: list[float]) -> Any:
+        if self.names is not None and len(self.names) != len(x):
+            raise ProgramError(f"{len(self.names)} names were given for {len(x)} parameters")
+        source, target = folder / f"input.{self.inputs}", folder / "output.json"
+        names = self.names or [f"x{i}" for i in range(len(x))]
+        if self.inputs == "csv":
+            with source.open("w", newline="") as file:
+                csv.writer(file).writerows([names, [repr(value) for value in x]])
+        else:
+            point = x if self.names is None else dict(zip(names, x, strict=True))
+            source.write_text(json.dumps(point))
+        places = {"{input}": str(source), "{output}": str(target), "{folder}": str(folder)}
+        command = [places.get(word, word) for word in self.command]
+        said = folder / "stderr.txt"
+        with said.open("wb") as errors, (folder / "stdout.txt").open("wb") as output:
+            try:
+                done = subprocess.run(
+                    command,
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=errors,
+                    check=False,
+                    process_group=0,  # a Ctrl-C is the driver's to answer
+                    preexec_fn=die_with(os.getpid()) if sys.platform == "linux" else None,
+                )
+            except OSError as error:
+                raise ProgramError(f"{command[0]} could not be started: {error}") from error
+        kept = f" (in {folder})" if self.keep != "none" else ""
+        if done.returncode:
+            tail = said.read_text(errors="replace").strip()[-_TAIL:]
+            raise ProgramError(f"exit code {done.returncode}{kept}: {tail or 'no message'}")
+        return self._read(target, kept)
+
+    def _read(self, target: Path, kept: str) -> Any:
+        try:
+            answer = json.loads(target.read_text())
+        except FileNotFoundError as error:
+            raise ProgramError(f"the program wrote no output.json{kept}") from error
+        except ValueError as error:
+            raise ProgramError(f"output.json is not JSON{kept}: {error}") from error
+        if not isinstance(answer, dict):
+            return answer
+        if self.key is None or self.key not in answer:
+            raise ProgramError(
+                f"output.json is an object with {sorted(answer)}: say with key= which is the answer"
+            )
+        return answer[self.key]

@@ -1,0 +1,133 @@
+"""Values as plain JSON and back.
+
+Only classes of the list below can be read back: whatever a file says, nothing else is called. Of
+any other object the name is kept, so that a changed one is noticed; it has to be given again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from supac import bounds, composite, families, gradient, marginals, steps, surrogate
+from supac.families import Distribution
+from supac.parameters import Parameters
+from supac.supac import SuPAC
+
+Spec = Any
+"""What JSON can hold."""
+
+# Classes by name, each with the arguments of its constructor, which are attributes as well.
+_DATA = (
+    bounds.Catoni, bounds.McAllester, bounds.MaurerLangfordSeeger, bounds.TolstikhinSeldin,
+    bounds.Thiemann, SuPAC, gradient.GradientDescent, gradient.Nesterov, steps.FixedStep,
+    steps.TrustRegion, surrogate.GaussianProcess, surrogate.OutputEmulator, surrogate.Ridge,
+    surrogate.Voronoi, surrogate.Importance, surrogate.Uniform, Distribution,
+)  # fmt: skip
+_MARGINALS = (
+    marginals.Normal, marginals.LogNormal, marginals.Uniform, marginals.LogitNormal,
+    marginals.HalfNormal, marginals.LogUniform,
+)  # fmt: skip
+_CLASSES: dict[str, tuple[type, tuple[str, ...]]] = {
+    **{each.__name__: (each, tuple(f.name for f in fields(each))) for each in _DATA},
+    **{
+        f"marginals.{each.__name__}": (each, tuple(f.name for f in fields(each)))
+        for each in _MARGINALS
+    },
+    "Parameters": (Parameters, ("marginals", "blocks")),
+    "MeanSquare": (composite.MeanSquare, ()),
+    "RootMeanSquare": (composite.RootMeanSquare, ()),
+    "Gaussian": (families.Gaussian, ("dim", "blocks")),
+    "DiagonalGaussian": (families.DiagonalGaussian, ("dim",)),
+    "FixedGaussian": (families.FixedGaussian, ("covariance",)),
+    "ScaledGaussian": (families.ScaledGaussian, ("covariance",)),
+    "Product": (families.Product, ("factors", "groups")),
+    "Pareto": (families.Pareto, ("minimum",)),
+    **{
+        each.__name__: (each, ())
+        for each in (
+            families.Beta, families.Gamma, families.Exponential, families.Bernoulli,
+            families.Poisson,
+        )
+    },
+}  # fmt: skip
+_NAMES = {each: name for name, (each, _) in _CLASSES.items()}
+
+
+class UnknownSpecError(ValueError):
+    """A value that cannot be made from its spec alone."""
+
+
+def to_spec(value: Any) -> Spec:
+    """A value as JSON; floats keep all their digits."""
+    if value is None or isinstance(value, bool | int | str | float):
+        return value
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple | range):
+        return [to_spec(each) for each in value]
+    if isinstance(value, Mapping):
+        return {"items": [[str(key), to_spec(each)] for key, each in value.items()]}
+    name = _NAMES.get(type(value))
+    if name is None:
+        return {"other": describe(value)}
+    _, arguments = _CLASSES[name]
+    return {"class": name, **{each: to_spec(getattr(value, each)) for each in arguments}}
+
+
+def from_spec(spec: Spec) -> Any:
+    """The value of a spec; UnknownSpecError where it holds anything that is not on the list."""
+    if isinstance(spec, list):
+        return [from_spec(each) for each in spec]
+    if not isinstance(spec, dict):
+        return spec
+    if "items" in spec:
+        return {key: from_spec(each) for key, each in spec["items"]}
+    if spec.get("class") not in _CLASSES:
+        raise UnknownSpecError(str(spec.get("other", spec)))
+    kind, arguments = _CLASSES[spec["class"]]
+    if set(spec) - {"class"} != set(arguments):
+        raise UnknownSpecError(f"{spec['class']} with {sorted(set(spec) - {'class'})}")
+    values = {name: from_spec(spec[name]) for name in arguments}
+    if kind is Distribution:
+        values["theta"] = np.array(values["theta"])
+    return kind(**{name: _tuple_like(kind, name, value) for name, value in values.items()})
+
+
+def _tuple_like(kind: type, name: str, value: Any) -> Any:
+    """JSON has no tuples: a dataclass whose field holds one wants it back, to be hashable."""
+    return tuple(value) if is_dataclass(kind) and isinstance(value, list) else value
+
+
+def describe(value: Any) -> str:
+    """A name for any object that is the same in the next process."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if callable(value) and module and name:
+        return f"{module}.{name}"
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def differences(old: Spec, new: Spec, where: str = "") -> list[str]:
+    """What differs between two specs, a sentence each."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        if old.get("class") == new.get("class") and set(old) == set(new):
+            parts = [(f"{where}.{key}" if where else key, old[key], new[key]) for key in old]
+            return [line for key, a, b in parts for line in differences(a, b, key)]
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = zip(old, new, strict=True)
+        return [
+            line for i, (a, b) in enumerate(pairs) for line in differences(a, b, f"{where}[{i}]")
+        ]
+    if repr(old) == repr(new):  # NaN is unlike itself, but has one name
+        return []
+    return [f"{where}: {_short(old)} in the store, {_short(new)} now"]
+
+
+def _short(spec: Spec) -> str:
+    text = str(spec.get("class") or spec.get("other") or spec) if isinstance(spec, dict) else None
+    text = repr(spec) if text is None else text
+    return text if len(text) <= 60 else text[:57] + "..."
