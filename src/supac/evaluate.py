@@ -12,6 +12,7 @@ from supac.arrays import FloatArray, frozen
 from supac.composite import Composite
 from supac.exchange import KnownRuns
 from supac.execution import Answer, Flight, Simulator
+from supac.execution.answer import as_floats
 from supac.interrupt import Interrupt, Interrupted
 from supac.parameters import Parameters
 from supac.runs import Run, Status
@@ -83,6 +84,7 @@ class Evaluator:
         self._next = len(told)
         self._flying: dict[int, FloatArray] = {}
         self._broken_loss = ""
+        self._cause: BaseException | None = None
 
     def batch(self, x: FloatArray) -> Outcome:
         """The risks of all rows of x (n, dim); Interrupted where a stop was asked for."""
@@ -213,10 +215,13 @@ class Evaluator:
             message=answer.message,
             attempts=answer.attempts,
         )
-        if answer.values is None:
+        self._cause = self._cause or answer.error
+        if answer.values is None or self._loss is None:
+            failed = answer.status is not Status.OK
+            return run if failed else replace(run, risk=float(np.asarray(answer.values)))
+        if answer.status is not Status.OK:
+            self.width = self.width or len(answer.values)
             return run
-        if self._loss is None:
-            return replace(run, risk=float(answer.values))
         return self._judged(replace(run, outputs=answer.values))
 
     def _again(self, run: Run) -> Run:
@@ -235,13 +240,14 @@ class Evaluator:
             message = f"simulate returned {count} outputs, but {self.width} before"
             return replace(run, status=Status.INVALID, message=message, outputs=None)
         try:
-            risk = np.asarray(self._loss(run.outputs[None]), dtype=np.float64)
-            trouble = "" if risk.shape == (1,) else f"returned shape {risk.shape}"
+            # Twice the same row: a loss that can take but one is met before it is needed.
+            risk = as_floats(self._loss(np.stack([run.outputs, run.outputs])))
+            trouble = "returned no numbers" if risk is None else f"returned shape {risk.shape}"
         except Exception as error:
-            trouble = f"raised {type(error).__name__}: {error}"
-        if trouble:
+            risk, trouble, self._cause = None, f"raised {type(error).__name__}: {error}", error
+        if risk is None or risk.shape != (2,):
             message = (
-                f"loss must take outputs (n, m) and return n risks; for (1, {count}) it {trouble}"
+                f"loss must take outputs (n, m) and return n risks; for (2, {count}) it {trouble}"
             )
             self._broken_loss = message
             return replace(run, status=Status.INVALID, message=message)
@@ -257,24 +263,32 @@ class Evaluator:
             self._store.keep(
                 run
                 for run in runs
-                if run not in failures or not self._raising or run.outputs is not None
+                if run.status is Status.OK or run.outputs is not None or not self._ends(run)
             )
         self._watch(runs)
         if self._broken_loss:  # no fault of the simulator: going on would waste its runs
-            raise EvaluationError(self._broken_loss)
-        if failures and self._raising:
-            raise EvaluationError(self._complaint(failures[0]))
+            raise EvaluationError(self._broken_loss) from self._cause
+        ending = [run for run in failures if self._ends(run)]
+        if ending:
+            raise EvaluationError(self._complaint(ending[0])) from self._cause
+
+    def _ends(self, run: Run) -> bool:
+        """Whether a failure is an error: not where the loss says what bad outputs cost."""
+        valued = run.status is Status.INVALID and np.isfinite(self.failure_loss)
+        return self._raising and not (valued and run.outputs is None)
 
     def _complaint(self, run: Run) -> str:
         name, vectorized = self._simulator.name, self._simulator.vectorized
         hint = _ONE if vectorized else _ALL_AT_ONCE.format(name=name)
-        raised = run.status is Status.RAISED
-        said = f"{name} raised {run.message}" if raised else run.message
+        place = f"at {self._place(run.x)}"
+        if run.status is Status.RAISED:
+            called = f"{name}, called with vectorized=True," if vectorized else name
+            return f"{called} raised {run.message} {place}; {hint}; {_GO_ON}"
         if run.status in (Status.TIMED_OUT, Status.CRASHED):
-            said, hint = f"{run.status.sentence} ({run.message})", ""
-        elif "returned" in run.message:
-            hint = "make it finite"
-        return "; ".join(filter(None, [f"{said}, at {self._place(run.x)}", hint, _GO_ON]))
+            return f"{run.status.sentence} {place}: {run.message}; {_GO_ON}"
+        if "returned" in run.message:
+            return f"{run.message} {place}; make it finite, or {_GO_ON}"
+        return f"{run.message}; {hint}"
 
     def _place(self, x: FloatArray) -> str:
         if self.parameters is None:
@@ -296,7 +310,7 @@ class Evaluator:
     def _at_once(self, x: FloatArray, units: FloatArray) -> Outcome:
         """A vectorised risk in this process, of which nothing is recorded one by one."""
         answers = self._simulator.all_at_once(units, again=not self._raising)
-        if self._loss is None and all(answer.values is not None for answer in answers):
+        if self._loss is None and all(answer.status is Status.OK for answer in answers):
             first, self._next = self._next, self._next + len(x)
             return Outcome(
                 np.array([answer.values for answer in answers]),

@@ -176,7 +176,9 @@ class Loop:
 
     def _tell(self, x: FloatArray, outcome: Outcome) -> StopReason | None:
         """Learn from runs, record and show what was learnt; a reason to stop, if there is one."""
-        if not len(self.state.evaluations) and len(outcome.failures) == len(x):
+        if not self.state.evaluations.ok.any() and len(outcome.failures) == len(x):
+            told = self.state.told(x, outcome.risk, outcome.outputs)
+            self.state = replace(self.state, evaluations=told, batch=None)
             return StopReason.FAILURES
         before = self.state
         planned = before.planned(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,16 @@ class Answer:
 
     status: Status
     values: FloatArray | None
-    """() or (m,), finite; None for a failed run."""
+    """() or (m,); None for a failed run, unless it is the numbers that are wrong."""
     seconds: float = 0.0
     message: str = ""
     attempts: int = 1
+    error: BaseException | None = None
+    """What was raised, in this process."""
+
+    def without_error(self) -> Answer:
+        """The same in another process, where the exception may mean nothing."""
+        return replace(self, error=None)
 
 
 @dataclass(frozen=True)
@@ -53,9 +59,7 @@ class Simulator:
         try:
             raw = self.function(x[None] if self.vectorized else x)
         except (Exception, SystemExit) as error:
-            return Answer(
-                Status.RAISED, None, time.perf_counter() - start, f"{type(error).__name__}: {error}"
-            )
+            return self._raised(error, start)
         seconds = time.perf_counter() - start
         values = as_floats(raw)
         if self.vectorized and values is not None and values.ndim and len(values) == 1:
@@ -71,7 +75,7 @@ class Simulator:
             return Answer(Status.INVALID, None, seconds, message)
         if not np.isfinite(values).all():
             what = str(values) if self.ndim == 0 else "NaN or infinity"
-            return Answer(Status.INVALID, None, seconds, f"{self.name} returned {what}")
+            return Answer(Status.INVALID, values, seconds, f"{self.name} returned {what}")
         return Answer(Status.OK, values, seconds)
 
     def all_at_once(self, x: FloatArray, *, again: bool) -> list[Answer]:
@@ -82,8 +86,7 @@ class Simulator:
         except (Exception, SystemExit) as error:
             if again:
                 return [self.answer(point) for point in x]
-            message = f"{type(error).__name__}: {error} for an array of shape {x.shape}"
-            return [Answer(Status.RAISED, None, time.perf_counter() - start, message)] * len(x)
+            return [self._raised(error, start)] * len(x)
         seconds = (time.perf_counter() - start) / len(x)
         values = as_floats(raw)
         if values is None or values.ndim != self.ndim + 1 or len(values) != len(x):
@@ -94,6 +97,11 @@ class Simulator:
             )
             return [Answer(Status.INVALID, None, seconds, message)] * len(x)
         return [self.judge(row, raw, seconds) for row in values]
+
+    @staticmethod
+    def _raised(error: BaseException, start: float) -> Answer:
+        message = f"{type(error).__name__}: {error}"
+        return Answer(Status.RAISED, None, time.perf_counter() - start, message, error=error)
 
 
 def as_floats(raw: Any) -> FloatArray | None:
