@@ -80,6 +80,8 @@ class Evaluator:
             run.x.tobytes(): run for run in kept.values() if run.id not in told and not run.source
         }
         """Runs that were made before, but not learnt from: not made again."""
+        self._adopted = [run for run in kept.values() if run.id not in told and run.source]
+        self._sources = {run.source for run in kept.values()} - {""}
         self._used = set(kept)
         self._next = len(told)
         self._flying: dict[int, FloatArray] = {}
@@ -108,23 +110,25 @@ class Evaluator:
             runs |= {rows[run.id]: run for run in new}
         return self._outcome([runs[row] for row in range(len(x))])
 
-    def adopt(self, x: FloatArray, known: KnownRuns) -> Outcome:
-        """Runs that were made elsewhere, recorded as such."""
+    def adopt(self, known: KnownRuns | None) -> list[Run]:
+        """Runs that were made elsewhere and are not yet learnt from, recorded with their source."""
+        before, self._adopted = self._adopted, []
+        if known is None or known.source in self._sources:
+            return before
         if (self._loss is None) != (known.outputs is None):
             raise ValueError(
                 f"{known.source} holds {'no ' if known.outputs is None else ''}outputs, but the "
                 f"risk is {'not ' if self._loss is None else ''}a Composite"
             )
         runs = []
-        for row, point in enumerate(x):
-            outputs = None if known.outputs is None else known.outputs[row]
-            values = known.risk[row] if outputs is None else outputs
+        for row, point in enumerate(known.latent(self.parameters)):
+            values = known.risk[row] if known.outputs is None else known.outputs[row]
             answer = self._simulator.judge(np.asarray(values), values, float(known.seconds[row]))
             run = self._run(self._number(row), point, answer)
             runs.append(replace(run, source=known.source))
-        self._next += len(x)
+        self._next += len(runs)
         self._keep(runs)
-        return self._outcome(runs)
+        return before + runs
 
     def launch(self, x: FloatArray) -> list[int]:
         """Start runs without waiting for them: their ids."""

@@ -35,9 +35,9 @@ class KnownRuns:
     source: str
     """Where they come from."""
 
-    def latent(self, parameters: Parameters) -> FloatArray:
+    def latent(self, parameters: Parameters | None) -> FloatArray:
         """Their latent points."""
-        return parameters.to_latent(self.x)
+        return self.x if parameters is None else parameters.to_latent(self.x)
 
 
 def read_csv(

@@ -49,20 +49,16 @@ class Loop:
         return len(self.state.evaluations) - self.imported
 
     def begin(self, known: KnownRuns | None) -> None:
-        """Go on where the store ends; at the very beginning, learn from what is known."""
+        """Go on where the store ends, and learn from what is known."""
         if self.store is not None and self.store.rounds:
             self._remember(self.store)
-        elif known is not None and len(known.risk):
-            start = self.state
-            x = (
-                known.x
-                if self.evaluator.parameters is None
-                else known.latent(self.evaluator.parameters)
-            )
-            outcome = self.evaluator.adopt(x, known)
-            self.imported = len(x)
-            self.state = replace(start, batch=Batch(x, start.posterior, np.zeros(len(x), bool)))
-            self._tell(x, outcome)
+        adopted = self.evaluator.adopt(known)
+        if adopted:
+            x = np.array([run.x for run in adopted])
+            nowhere = np.zeros(len(x), dtype=bool)
+            self.imported += len(x)
+            self.state = replace(self.state, batch=Batch(x, self.state.posterior, nowhere))
+            self._tell(x, self._noted(self.evaluator.outcome(adopted)))
 
     def _remember(self, store: Store) -> None:
         self.state = store.state(self.state, self.evaluator.failure_loss)

@@ -27,7 +27,7 @@ from supac.result import Iteration, Result, StopReason, make_result
 from supac.specs import UnknownSpecError, describe, from_spec, to_spec
 from supac.store import Store, read_config
 from supac.supac import SuPAC
-from supac.surrogate import Density, Loss
+from supac.surrogate import Density, GaussianProcess, Loss, OutputEmulator, Voronoi
 from supac.surrogate.known import Function
 from supac.validation import Checked, validate
 
@@ -122,6 +122,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     problem = _problem(prior, bound, start, proxy, on_failure, loss)
     algorithm = SuPAC() if algorithm is None else _checked(algorithm)
     _check_options(mode, executor, timeout, tolerance, max_failures)
+    _check_known(known, algorithm, problem.start.dim)
     state = algorithm.init(problem, seed)
     first = len(algorithm.ask(problem, state))
     if whole(budget, "budget", least=1) < first:
@@ -229,6 +230,21 @@ def _check_options(
         raise ValueError(f"tolerance must not be negative, but is {tolerance!r}")
     if not 0.0 <= max_failures <= 1.0:
         raise ValueError(f"max_failures must be a share from 0 to 1, not {max_failures!r}")
+
+
+def _check_known(known: KnownRuns | None, algorithm: Algorithm, dim: int) -> None:
+    if known is None:
+        return
+    if not isinstance(known, KnownRuns):
+        raise TypeError(f"known must be runs such as read_csv(path, names) gives, not {known!r}")
+    if known.x.shape[1] != dim:
+        raise ValueError(f"known has points of {known.x.shape[1]} coordinates, not {dim}")
+    estimators = (type(None), GaussianProcess, OutputEmulator, Voronoi)
+    if not isinstance(algorithm, SuPAC) or not isinstance(algorithm.estimator, estimators):
+        raise ValueError(
+            f"known runs are of no use to {algorithm!r}, which weighs runs by how they were drawn; "
+            "use SuPAC() or SuPAC.paper()"
+        )
 
 
 def _wide_enough(algorithm: Algorithm, mode: str, workers: int) -> Algorithm:

@@ -212,7 +212,7 @@ def make_result(
     mean_risk = error = size = np.nan
     if fresh is not None:
         mean_risk, error, size = fresh.mean_risk, fresh.error, float(len(fresh.risk))
-    elif len(runs):
+    elif runs.drawn.any():
         mean_risk, error, size = Importance().fit(runs, posterior).mean_risk(posterior)
     history = journal.columns()
     notes = _notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + checked.notes
