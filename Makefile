@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench bench-adm1 bench-queries bench-peers clean
+.PHONY: demo test lint bench bench-adm1 bench-queries bench-throughput bench-scale bench-peers clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
@@ -25,6 +25,12 @@ bench-adm1: .venv/ready
 
 bench-queries: .venv/ready
 	$(BIN)/python benchmarks/queries.py $(ARGS)
+
+bench-throughput: .venv/ready
+	$(BIN)/python benchmarks/throughput.py $(ARGS)
+
+bench-scale: .venv/ready
+	$(BIN)/python benchmarks/scale.py $(ARGS)
 
 # PyVBMC brings much that nothing else here needs, so it has an environment of its own.
 bench-peers: .venv-peers/ready

@@ -21,7 +21,7 @@ LAYERS = [
     {"algorithm", "supac", "gradient"},
     {"runs", "specs"},
     {"execution", "interrupt", "progress", "store", "exchange", "evaluate"},
-    {"validation", "result", "loop", "minimize"},
+    {"validation", "result", "pipeline", "loop", "minimize"},
     {"plots", "demo"},
     {"cli"},
 ]

@@ -23,6 +23,7 @@ Risk = Callable[[FloatArray], Any]
 _GO_ON = 'pass on_failure="penalise" or on_failure="drop" to go on without such runs'
 _ALL_AT_ONCE = "pass vectorized=True if {name} takes an (n, dim) array and answers for all points"
 _ONE = "leave out vectorized=True if it takes one point"
+_SHAPE_ERRORS = ("TypeError", "ValueError", "IndexError", "AttributeError", "AxisError")
 _PATIENCE = 0.2  # seconds between looks at whether a stop was asked for
 
 
@@ -81,11 +82,12 @@ class Evaluator:
         }
         """Runs that were made before, but not learnt from: not made again."""
         self._adopted = [run for run in kept.values() if run.id not in told and run.source]
-        self._sources = {run.source for run in kept.values()} - {""}
+        self._imported = {(run.source, run.x.tobytes()) for run in kept.values() if run.source}
         self._used = set(kept)
         self._next = len(told)
         self._flying: dict[int, FloatArray] = {}
         self._broken_loss = ""
+        self._worked = any(run.status is Status.OK for run in kept.values())
         self._cause: BaseException | None = None
 
     def batch(self, x: FloatArray) -> Outcome:
@@ -113,7 +115,7 @@ class Evaluator:
     def adopt(self, known: KnownRuns | None) -> list[Run]:
         """Runs that were made elsewhere and are not yet learnt from, recorded with their source."""
         before, self._adopted = self._adopted, []
-        if known is None or known.source in self._sources:
+        if known is None:
             return before
         if (self._loss is None) != (known.outputs is None):
             raise ValueError(
@@ -122,12 +124,13 @@ class Evaluator:
             )
         runs = []
         for row, point in enumerate(known.latent(self.parameters)):
+            if (known.source, point.tobytes()) in self._imported:
+                continue
             values = known.risk[row] if known.outputs is None else known.outputs[row]
             answer = self._simulator.judge(np.asarray(values), values, float(known.seconds[row]))
-            run = self._run(self._number(row), point, answer)
-            runs.append(replace(run, source=known.source))
-        self._next += len(runs)
-        self._keep(runs)
+            runs.append(replace(self._run(self._number(0), point, answer), source=known.source))
+            self._next += 1
+        self._record(runs)
         return before + runs
 
     def launch(self, x: FloatArray) -> list[int]:
@@ -187,10 +190,18 @@ class Evaluator:
             answers = self._simulator.all_at_once(units[list(ids)], again=not self._raising)
             yield list(zip(ids.values(), answers, strict=True))
         else:
+            self._set_up()
             for row, number in ids.items():
                 if self._interrupt.requested:
                     raise Interrupted
                 yield [(number, self._simulator.answer(units[row]))]
+
+    def _set_up(self) -> None:
+        try:
+            self._simulator.set_up()
+        except Exception as error:
+            message = Answer.not_loaded(error).message
+            raise EvaluationError(f"{message}; no run can be made") from error
 
     def _from_flight(
         self, flight: Flight, ids: dict[int, int], units: FloatArray
@@ -219,6 +230,8 @@ class Evaluator:
             message=answer.message,
             attempts=answer.attempts,
         )
+        if answer.unloaded and not self._worked:
+            raise EvaluationError(f"{answer.message}; no run can be made")
         self._cause = self._cause or answer.error
         if answer.values is None or self._loss is None:
             failed = answer.status is not Status.OK
@@ -259,9 +272,14 @@ class Evaluator:
             return replace(run, status=Status.INVALID, message=f"loss returned {risk[0]}")
         return replace(run, risk=float(risk[0]))
 
+    def _record(self, runs: list[Run]) -> None:
+        if self._store is not None:
+            self._store.keep(runs)
+
     def _keep(self, runs: list[Run]) -> None:
         """On the disk first, then everything else."""
         failures = [run for run in runs if run.status is not Status.OK]
+        self._worked = self._worked or len(failures) < len(runs)
         if self._store is not None:
             # A failure that ends the run is made again by a resume, unless its outputs are known.
             self._store.keep(
@@ -287,9 +305,14 @@ class Evaluator:
         place = f"at {self._place(run.x)}"
         if run.status is Status.RAISED:
             called = f"{name}, called with vectorized=True," if vectorized else name
-            return f"{called} raised {run.message} {place}; {hint}; {_GO_ON}"
-        if run.status in (Status.TIMED_OUT, Status.CRASHED):
-            return f"{run.status.sentence} {place}: {run.message}; {_GO_ON}"
+            # Only what an array of another shape may raise, and only where nothing has worked yet.
+            shape = not self._worked and run.message.split(":")[0] in _SHAPE_ERRORS
+            advice = f"{hint}; {_GO_ON}" if shape else _GO_ON
+            return f"{called} raised {run.message} {place}; {advice}"
+        if run.status is Status.TIMED_OUT:
+            return f"a run took {run.message} and was killed {place}; {_GO_ON}"
+        if run.status is Status.CRASHED:
+            return f"a run crashed {place}: {run.message}; {_GO_ON}"
         if "returned" in run.message:
             return f"{run.message} {place}; make it finite, or {_GO_ON}"
         return f"{run.message}; {hint}"

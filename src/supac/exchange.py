@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,12 +51,16 @@ def read_csv(
     """
     path = Path(path)
     wanted = list(names.names if isinstance(names, Parameters) else names)
-    with path.open(newline="") as file:
-        reader = csv.DictReader(file)
-        header, rows = list(reader.fieldnames or ()), list(reader)
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets write a signature
+            reader = csv.DictReader(file)
+            header, rows = list(reader.fieldnames or ()), list(reader)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a table of comma-separated values: {error}") from error
+    wanted = [_renamed(name) if _renamed(name) in header else name for name in wanted]
     missing = [name for name in wanted if name not in header]
     outputs = sorted(
-        (name for name in header if name.startswith(_OUTPUT)),
+        (name for name in set(header) - set(wanted) if _is_output(name)),
         key=lambda name: int(name.removeprefix(_OUTPUT)),
     )
     if missing or not (outputs or "risk" in header):
@@ -98,7 +103,7 @@ def export(
     if target.suffix == ".parquet":
         _write_parquet(target, table)
     else:
-        with target.open("w", newline="") as file:
+        with target.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(table)
             writer.writerows(
@@ -122,13 +127,15 @@ def _table(runs: Sequence[Run], names: Parameters | list[str]) -> dict[str, list
     columns: list[str] = list(names.names if isinstance(names, Parameters) else names)
     if isinstance(names, Parameters) and len(runs):
         x = names.from_latent(x)
-    clash = [f"{name}_" if name in _BOOKKEEPING else name for name in columns]
     width = max((len(run.outputs) for run in runs if run.outputs is not None), default=0)
     nothing = [None] * width
     outputs = [nothing if run.outputs is None else run.outputs.tolist() for run in runs]
     return {
         "id": [run.id for run in runs],
-        **{name: x[:, i].tolist() if len(runs) else [] for i, name in enumerate(clash)},
+        **{
+            name: x[:, i].tolist() if len(runs) else []
+            for i, name in enumerate(map(_renamed, columns))
+        },
         "risk": [None if np.isnan(run.risk) else run.risk for run in runs],
         "status": [run.status.value for run in runs],
         "seconds": [run.seconds for run in runs],
@@ -137,6 +144,15 @@ def _table(runs: Sequence[Run], names: Parameters | list[str]) -> dict[str, list
         "source": [run.source for run in runs],
         **{f"{_OUTPUT}{i}": [row[i] for row in outputs] for i in range(width)},
     }
+
+
+def _renamed(name: str) -> str:
+    """The column of a parameter: not one of those that say what became of a run."""
+    return f"{name}_" if name in _BOOKKEEPING or _is_output(name) else name
+
+
+def _is_output(name: str) -> bool:
+    return re.fullmatch(rf"{_OUTPUT}[0-9]+", name) is not None
 
 
 def _cell(value: Any) -> Any:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,9 +13,10 @@ from supac.arrays import FloatArray
 from supac.evaluate import Evaluator, Outcome
 from supac.exchange import KnownRuns
 from supac.interrupt import Interrupt, Interrupted
+from supac.pipeline import Pipeline
 from supac.progress import ProgressBar
 from supac.result import Iteration, Journal, StopReason
-from supac.runs import Run, Status
+from supac.runs import Status
 from supac.store import Round, Store
 
 _ENOUGH_TO_TELL = 30  # runs from which a share of failures means something
@@ -64,7 +64,7 @@ class Loop:
         self.state = store.state(self.state, self.evaluator.failure_loss)
         told = [[store.runs[run] for run in each.ids] for each in store.rounds]
         self.imported = sum(bool(run.source) for runs in told for run in runs)
-        made = np.cumsum([len(runs) for runs in told]) - self.imported
+        made = np.cumsum([sum(not run.source for run in runs) for runs in told])
         self.journal = Journal(
             [each.info for each in store.rounds],
             made.tolist(),
@@ -77,6 +77,8 @@ class Loop:
         """Every batch as a whole: the same bits wherever and in whatever order runs are made."""
         stop = self._reason(asked=False) if self.journal.infos else None
         while stop is None:
+            if self.interrupt.requested:
+                return StopReason.INTERRUPTED
             x = self.algorithm.ask(self.problem, self.state)
             try:
                 outcome = self.evaluate(x)
@@ -98,77 +100,43 @@ class Loop:
         """Results are told as they come, and new points asked for before workers run idle."""
         flight = self.evaluator.flight
         assert flight is not None
-        plans: dict[int, tuple[Batch, int]] = {}
-        finished = list(self.evaluator.waiting.values())
-        self.evaluator.waiting.clear()
-        queue: deque[tuple[Batch, int]] = deque()
-        thinking, stop, asked_for = 0.0, None, -1
-        made = self.queries + len(finished)
-        while True:
-            fresh = self.state.iteration > asked_for
-            if not queue and stop is None and (finished or fresh):
+        pipeline = Pipeline(self.evaluator, flight, self._next_batch())
+        made, thinking = self.queries + len(pipeline.ended), 0.0
+        stop, asked_for = None, -1
+        while stop is None or not pipeline.empty:
+            news = pipeline.ended or self.state.iteration > asked_for
+            if stop is None and pipeline.idle and news:
                 start = time.perf_counter()
-                if finished:
-                    stop = self._tell_some(finished, plans)
-                    finished = []
-                if stop is None and self.state.iteration > asked_for:
-                    batch = self._next_batch()
+                stop = self._tell_ended(pipeline) if pipeline.ended else None
+                if stop is None:
                     asked_for = self.state.iteration
-                    room = self.budget - made
-                    queue.extend((batch, row) for row in range(min(len(batch.x), room)))
-                    made += len(queue)
-                    stop = None if queue else StopReason.BUDGET
+                    added = pipeline.add(self._next_batch(), self.budget - made)
+                    made += added
+                    stop = None if added else StopReason.BUDGET
                 thinking = time.perf_counter() - start
-            while queue and len(flight) < self._wanted(flight.capacity, thinking):
-                batch, row = queue.popleft()
-                (number,) = self.evaluator.launch(batch.x[row : row + 1])
-                plans[number] = batch, row
-            if self.interrupt.requested or stop not in (None, StopReason.BUDGET):
-                stop = StopReason.INTERRUPTED if self.interrupt.requested else stop
-                flight.recall()
-                queue.clear()
-            finished += self.evaluator.land()
-            if not len(flight) and not queue and (stop is not None or not finished):
-                break
-        if finished:
-            self._tell_some(finished, plans)
-        return stop or StopReason.BUDGET
+            if self.interrupt.requested:
+                stop = StopReason.INTERRUPTED
+            if stop not in (None, StopReason.BUDGET):
+                pipeline.cut()
+            pipeline.launch(self._wanted(flight.capacity, thinking))
+            pipeline.land()
+        if pipeline.ended:
+            self._tell_ended(pipeline)
+        return stop
 
     def _next_batch(self) -> Batch:
-        x = self.algorithm.ask(self.problem, self.state)
-        return self.state.planned(x)
+        return self.state.planned(self.algorithm.ask(self.problem, self.state))
 
     def _wanted(self, capacity: int, thinking: float) -> int:
         """Runs in flight: enough for the workers to have work while the driver thinks."""
-        landed = max(sum(self.journal.queries[-1:]), 1)
-        ahead = 1 + int(thinking / max(self.journal.seconds / landed, 1e-3))
+        usual = self.journal.seconds / max(self.queries, 1)
+        ahead = 1 + int(thinking / max(usual, 1e-3))
         return capacity * (1 + min(ahead, _MOST_AHEAD))
 
-    def _tell_some(
-        self, runs: Sequence[Run], plans: dict[int, tuple[Batch, int]]
-    ) -> StopReason | None:
-        """Tell runs of several batches: those of the most common one count as its draws."""
-        origins = [plans.pop(run.id, None) for run in runs]
-        counts = Counter(id(origin[0]) for origin in origins if origin is not None)
-        main = counts.most_common(1)[0][0] if counts else None
-        proposal, latest = self.state.posterior, False
-        drawn = np.zeros(len(runs), dtype=bool)
-        expected = np.full(len(runs), np.nan)
-        for i, origin in enumerate(origins):
-            if origin is None:
-                continue
-            batch, row = origin
-            if batch.expected is not None:
-                expected[i] = batch.expected[row]
-            if id(batch) == main:
-                proposal, drawn[i] = batch.proposal, batch.drawn[row]
-                latest = self.state.batch is not None and batch.x is self.state.batch.x
-        x = np.array([run.x for run in runs])
-        known = latest and bool(np.isfinite(expected).all())
-        self.state = replace(
-            self.state, batch=Batch(x, proposal, drawn, expected if known else None)
-        )
-        return self._tell(x, self._noted(self.evaluator.outcome(runs)))
+    def _tell_ended(self, pipeline: Pipeline) -> StopReason | None:
+        runs, batch = pipeline.take(self.state)
+        self.state = replace(self.state, batch=batch)
+        return self._tell(batch.x, self._noted(self.evaluator.outcome(runs)))
 
     def _tell(self, x: FloatArray, outcome: Outcome) -> StopReason | None:
         """Learn from runs, record and show what was learnt; a reason to stop, if there is one."""

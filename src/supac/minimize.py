@@ -173,11 +173,15 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             callback=callback,
         )
         loop.begin(known)
+        if loop.queries > budget:
+            raise ValueError(
+                f"budget = {budget}, but {store} holds {loop.queries} queries already; raise it"
+            )
         stop = loop.asynchronous() if mode == "async" else loop.batches()
         checked = Checked(loop.state)
-        if reserve > 1 and stop in (StopReason.BUDGET, StopReason.CONVERGED):
-            spare = validation is None and stop is StopReason.BUDGET
-            left = budget - loop.queries if spare else reserve
+        spare = validation is None and stop is StopReason.BUDGET
+        left = budget - loop.queries if spare else reserve
+        if min(left, reserve) > 1 and stop in (StopReason.BUDGET, StopReason.CONVERGED):
             predicted = loop.journal.infos[-1].predicted
             try:
                 checked = validate(problem, algorithm, loop.state, loop.evaluate, left, predicted)
@@ -224,7 +228,7 @@ def _check_options(
         raise ValueError(f'mode must be "batch" or "async", not {mode!r}')
     if mode == "async" and executor is None:
         raise ValueError('mode="async" needs workers: pass executor=, such as executor=4')
-    if timeout is not None and not timeout > 0.0:
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0.0):
         raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
     if not tolerance >= 0.0:
         raise ValueError(f"tolerance must not be negative, but is {tolerance!r}")

@@ -184,14 +184,14 @@ def _note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
     return (f"the objective was still falling when the budget ended ({falling}): raise it",)
 
 
-def _notes_on_failures(failures: Sequence[Run], on_failure: str) -> tuple[str, ...]:
+def _notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, ...]:
     if not failures:
         return ()
     reasons = Counter(run.message for run in failures)
     reason, count = reasons.most_common(1)[0]
     share = "all" if count == len(failures) else f"{count} of them"
     note = f"{len(failures)} runs failed, {share} with: {reason}"
-    if on_failure == "drop":
+    if left_out:
         note += ". They were left out: the bound is about runs that do not fail"
     return (note,)
 
@@ -219,7 +219,8 @@ def make_result(
     if stop is StopReason.BUDGET:
         notes += _note_on_the_budget(history["objective"])
     notes += _notes_on_the_way(journal.queries, journal.infos)
-    notes += _notes_on_failures(journal.failures, on_failure)
+    left_out = on_failure == "drop" and bool(np.isnan(state.evaluations.risk).any())
+    notes += _notes_on_failures(journal.failures, left_out=left_out)
     return Result(
         posterior=posterior,
         start=problem.start,

@@ -39,7 +39,7 @@ class Run:
     """(dim,), latent where there are `Parameters`."""
     status: Status
     risk: float
-    """NaN for a failed run, unless its loss has a value for failures."""
+    """NaN for a failed run."""
     outputs: FloatArray | None = None
     """(m,) where the risk is a `Composite`; None for a failed run."""
     seconds: float = 0.0

@@ -64,10 +64,10 @@ class UnknownSpecError(ValueError):
 
 def to_spec(value: Any) -> Spec:
     """A value as JSON; floats keep all their digits."""
+    if isinstance(value, np.generic | np.ndarray):  # first: a NumPy float is a float as well
+        return value.tolist()
     if value is None or isinstance(value, bool | int | str | float):
         return value
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
     if isinstance(value, list | tuple | range):
         return [to_spec(each) for each in value]
     if isinstance(value, Mapping):
@@ -81,18 +81,27 @@ def to_spec(value: Any) -> Spec:
 
 def from_spec(spec: Spec) -> Any:
     """The value of a spec; UnknownSpecError where it holds anything that is not on the list."""
+    try:
+        return _from_spec(spec)
+    except UnknownSpecError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise UnknownSpecError(f"{_short(spec)}, which cannot be made: {error}") from error
+
+
+def _from_spec(spec: Spec) -> Any:
     if isinstance(spec, list):
-        return [from_spec(each) for each in spec]
+        return [_from_spec(each) for each in spec]
     if not isinstance(spec, dict):
         return spec
     if "items" in spec:
-        return {key: from_spec(each) for key, each in spec["items"]}
+        return {key: _from_spec(each) for key, each in spec["items"]}
     if spec.get("class") not in _CLASSES:
         raise UnknownSpecError(str(spec.get("other", spec)))
     kind, arguments = _CLASSES[spec["class"]]
     if set(spec) - {"class"} != set(arguments):
         raise UnknownSpecError(f"{spec['class']} with {sorted(set(spec) - {'class'})}")
-    values = {name: from_spec(spec[name]) for name in arguments}
+    values = {name: _from_spec(spec[name]) for name in arguments}
     if kind is Distribution:
         values["theta"] = np.array(values["theta"])
     return kind(**{name: _tuple_like(kind, name, value) for name, value in values.items()})
@@ -122,7 +131,7 @@ def differences(old: Spec, new: Spec, where: str = "") -> list[str]:
         return [
             line for i, (a, b) in enumerate(pairs) for line in differences(a, b, f"{where}[{i}]")
         ]
-    if repr(old) == repr(new):  # NaN is unlike itself, but has one name
+    if old == new or repr(old) == repr(new):  # NaN is unlike itself, but has one name
         return []
     return [f"{where}: {_short(old)} in the store, {_short(new)} now"]
 

@@ -378,7 +378,7 @@ def _report(
     if descent.alpha == 0.0:
         notes.append(_NO_STEP)
     size, k_hat = surrogate.effective_size, np.nan
-    if isinstance(model, GatedModel) and len(runs) <= _MANY:
+    if isinstance(model, GatedModel) and len(runs) <= _MANY and runs.drawn.any():
         weights = Importance().fit(runs, descent.posterior).weights(descent.posterior)
         size, k_hat = 1.0 / float(weights @ weights), pareto_shape(weights)
     return Info(

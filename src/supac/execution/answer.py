@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
 from supac.runs import Status
+
+
+_OURS = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +30,23 @@ class Answer:
     attempts: int = 1
     error: BaseException | None = None
     """What was raised, in this process."""
+    unloaded: bool = False
+    """Whether there was no simulator to make the run."""
+
+    @classmethod
+    def not_loaded(cls, error: BaseException) -> Answer:
+        """The simulator itself could not be loaded."""
+        message = f"the simulator could not be loaded: {type(error).__name__}: {error}"
+        return cls(Status.RAISED, None, 0.0, message, unloaded=True)
 
     def without_error(self) -> Answer:
-        """The same in another process, where the exception may mean nothing."""
-        return replace(self, error=None)
+        """The same for another process, where the exception may mean nothing: its place as text."""
+        if self.error is None:
+            return self
+        frames = traceback.extract_tb(self.error.__traceback__)
+        theirs = [frame for frame in frames if not frame.filename.startswith(_OURS)]
+        place = f" ({Path(theirs[-1].filename).name}, line {theirs[-1].lineno})" if theirs else ""
+        return replace(self, error=None, message=self.message + place)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ as many children as cores; set OMP_NUM_THREADS to decide otherwise.
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import pickle
 import signal
@@ -16,9 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from typing import IO, Any
 
 import cloudpickle
 
@@ -28,6 +31,7 @@ from supac.runs import Status
 from supac.simulators.lifeline import die_with
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_GLANCE = 0.5  # seconds between looks at whether a silent child is alive
 _SERVE = "from supac.execution.child import serve; serve()"
 
 
@@ -37,7 +41,8 @@ class Child:
     def __init__(self, simulator: bytes):
         ours, theirs = socket.socketpair()
         self._traces = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
-        environment = {**dict.fromkeys(_THREADS, "1"), **os.environ}
+        decided = any(name in os.environ for name in _THREADS)
+        environment = dict(os.environ) | ({} if decided else dict.fromkeys(_THREADS, "1"))
         self._process = subprocess.Popen(
             [sys.executable, "-c", _SERVE, str(theirs.fileno()), str(self._traces.fileno())],
             pass_fds=[theirs.fileno(), self._traces.fileno()],
@@ -47,22 +52,28 @@ class Child:
         )
         theirs.close()
         self._connection = Connection(ours.detach())
+        self._end = weakref.finalize(self, _end, self._process, self._connection, self._traces)
         self._connection.send((os.getpid(), sys.path))
         self._connection.send_bytes(simulator)
 
-    def wait_until_ready(self) -> str:
-        """Until the simulator is loaded; what went wrong, or nothing."""
-        return str(self._receive(None))
+    def wait_until_ready(self) -> Answer | None:
+        """Until the simulator is loaded; the answer to all runs where it cannot be."""
+        return self._receive(None)
 
     def run(self, x: FloatArray, timeout: float | None) -> Answer:
         """One run; TimeoutError or EOFError where it has cost the child its life."""
         self._connection.send(x)
         return self._receive(timeout)
 
-    def _receive(self, timeout: float | None) -> Answer:
-        if not self._connection.poll(timeout):
-            self.kill()
-            raise TimeoutError
+    def _receive(self, timeout: float | None) -> Any:
+        deadline = time.monotonic() + (math.inf if timeout is None else timeout)
+        while not self._connection.poll(min(_GLANCE, max(deadline - time.monotonic(), 0.0))):
+            if time.monotonic() >= deadline:
+                self.kill()
+                raise TimeoutError
+            # What it had started itself may hold its end of the line open.
+            if self._process.poll() is not None and not self._connection.poll():
+                raise EOFError
         return self._connection.recv()
 
     def obituary(self) -> str:
@@ -78,15 +89,23 @@ class Child:
 
     def kill(self) -> None:
         """At once, with whatever it has started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        _kill(self._process)
 
     def close(self) -> None:
-        """Kill it and give back what it held."""
-        self.kill()
-        self._connection.close()
-        self._traces.close()
+        """Kill it and give back what it held; so it happens also to a child that is forgotten."""
+        self._end()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _end(process: subprocess.Popen[bytes], connection: Connection, traces: IO[bytes]) -> None:
+    _kill(process)
+    connection.close()
+    traces.close()
 
 
 class Nest:
@@ -105,29 +124,36 @@ class Nest:
             child = self._child
             try:
                 if child is None:
-                    child = self._child = Child(self._simulator)
+                    child = self._hatch()
                     trouble = child.wait_until_ready()
-                    if trouble:
-                        self._bury()
-                        return Answer(Status.RAISED, None, 0.0, trouble, attempt)
+                    if trouble is not None:
+                        self.bury()
+                        return trouble
                 start = time.perf_counter()
                 return replace(child.run(x, self._timeout), attempts=attempt)
             except TimeoutError:
-                self._bury()
+                self.bury()
                 seconds, message = time.perf_counter() - start, f"longer than {self._timeout:g} s"
                 return Answer(Status.TIMED_OUT, None, seconds, message, attempt)
             except (EOFError, OSError) as error:
                 message = f"no process: {error}" if child is None else child.obituary()
-                self._bury()
+                self.bury()
         return Answer(Status.CRASHED, None, time.perf_counter() - start, message, attempt)
 
-    def _bury(self) -> None:
+    def _hatch(self) -> Child:
+        child = self._child = Child(self._simulator)
+        if self._closed:  # while it was being started
+            child.kill()
+        return child
+
+    def bury(self) -> None:
+        """Kill the child, if any, and give back what it held."""
         child, self._child = self._child, None
         if child is not None:
             child.close()
 
     def close(self) -> None:
-        """Kill the child; a run that it is making ends as crashed."""
+        """Kill the child, from any thread: a run that it is making ends as crashed."""
         self._closed = True
         if self._child is not None:
             self._child.kill()
@@ -144,9 +170,9 @@ def serve() -> None:
         simulator: Simulator = cloudpickle.loads(connection.recv_bytes())
         simulator.set_up()
     except (Exception, SystemExit) as error:
-        connection.send(f"the simulator could not be loaded: {type(error).__name__}: {error}")
+        connection.send(Answer.not_loaded(error))
         return
-    connection.send("")
+    connection.send(None)
     while True:
         try:
             x = connection.recv()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import (
-    FIRST_COMPLETED,
     BrokenExecutor,
     CancelledError,
     Executor,
     Future,
     ThreadPoolExecutor,
-    wait,
 )  # fmt: skip
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import cloudpickle
@@ -38,29 +38,49 @@ class Flight:
         self._launch, self.capacity, self._close = launch, capacity, close
         self._retries = retries
         self._futures: dict[Future[Answer], tuple[int, FloatArray, int]] = {}
+        self._ended: SimpleQueue[Future[Answer]] = SimpleQueue()  # however many are in flight
+        self._suspects: list[tuple[int, FloatArray, int]] = []  # tried again when alone
 
     def __len__(self) -> int:
-        return len(self._futures)
+        return len(self._futures) + len(self._suspects)
 
     def launch(self, run: int, x: FloatArray, attempt: int = 1) -> None:
         """Start a run, or queue it where all workers are busy."""
         try:
             future = self._launch(x)
-        except (BrokenExecutor, RuntimeError) as error:
+        except Exception as error:
             raise ExecutionError(_BROKEN.format(error=error or type(error).__name__)) from error
         self._futures[future] = run, x, attempt
+        future.add_done_callback(self._ended.put)
 
     def land(self, patience: float) -> list[tuple[int, Answer]]:
         """The runs that have ended, in the order of their ids; wait for one at most so long."""
-        done, _ = wait(self._futures, timeout=patience, return_when=FIRST_COMPLETED)
-        landed = []
-        for future in sorted(done, key=lambda each: self._futures[each][0]):
-            run, x, attempt = self._futures.pop(future)
-            answer = self._result(future, attempt)
-            if answer is None:
-                self.launch(run, x, attempt + 1)
-            else:
+        if self._suspects and not self._futures:
+            self.launch(*self._suspects.pop())
+        done = []
+        with suppress(Empty):
+            done.append(self._ended.get(timeout=patience))
+            while True:
+                done.append(self._ended.get_nowait())
+        landed, broken = [], None
+        known = [future for future in done if future in self._futures]
+        for future in sorted(known, key=lambda each: self._futures[each][0]):
+            run, x, attempt = self._futures[future]
+            try:
+                answer = self._result(future, attempt)
+                if answer is None and _blamed(future):
+                    self._suspects.append((run, x, attempt + 1))
+                elif answer is None:
+                    self.launch(run, x, attempt + 1)
+            except ExecutionError as error:  # raised when all that have ended well have landed
+                broken = error
+                self._ended.put(future)
+                continue
+            del self._futures[future]
+            if answer is not None:
                 landed.append((run, answer))
+        if broken is not None and not landed:
+            raise broken
         return landed
 
     def _result(self, future: Future[Answer], attempt: int) -> Answer | None:
@@ -70,8 +90,10 @@ class Flight:
         except BrokenExecutor as error:
             raise ExecutionError(_BROKEN.format(error=error)) from error
         except (Exception, CancelledError) as error:
-            if attempt <= self._retries:
+            if attempt <= (min(self._retries, 1) if _blamed(future) else self._retries):
                 return None
+            if future.cancelled():  # by others: no fault of the run
+                raise ExecutionError(_BROKEN.format(error="it cancels them")) from error
             message = f"the worker was lost: {type(error).__name__}: {error}"
             return Answer(Status.CRASHED, None, 0.0, message, attempt)
 
@@ -80,11 +102,17 @@ class Flight:
         for future in list(self._futures):
             if future.cancel():
                 del self._futures[future]
+        self._suspects.clear()
 
     def close(self) -> None:
         """Kill what still runs."""
         self.recall()
         self._close()
+
+
+def _blamed(future: Future[Answer]) -> bool:
+    """Whether several workers of Dask have died with a run, perhaps by the fault of a neighbour."""
+    return not future.cancelled() and hasattr(future.exception(), "allowed_failures")
 
 
 _BROKEN = (
@@ -106,17 +134,27 @@ def open_flight(
     """
     if executor is None and timeout is None:
         return None
+    blob = _packed(simulator)
     if executor is None or isinstance(executor, int | np.integer):
-        return _local(int(executor or 1), cloudpickle.dumps(simulator), timeout, retries)
-    blob = cloudpickle.dumps(simulator)
+        return _local(1 if executor is None else int(executor), blob, timeout, retries)
     if isinstance(executor, str):
         return _dask(executor, blob, timeout, retries)
-    if not hasattr(executor, "submit"):
+    if not isinstance(executor, Executor):
         raise TypeError(
-            "executor must be None, a number of processes, an Executor, or the address of a Dask "
-            f"scheduler, not {executor!r}"
+            "executor must be None, a number of processes, an Executor such as Dask's "
+            f"client.get_executor(), or the address of a Dask scheduler, not {executor!r}"
         )
     return _on(executor, blob, timeout, retries, _workers(executor), close=lambda: None)
+
+
+def _packed(simulator: Simulator) -> bytes:
+    try:
+        return cloudpickle.dumps(simulator)
+    except Exception as error:
+        raise TypeError(
+            f"{simulator.name} cannot be sent to another process ({type(error).__name__}: {error});"
+            " pass PerWorker(load), where load() makes there what cannot be sent"
+        ) from error
 
 
 def _local(workers: int, blob: bytes, timeout: float | None, retries: int) -> Flight:
@@ -136,6 +174,8 @@ def _local(workers: int, blob: bytes, timeout: float | None, retries: int) -> Fl
         for nest in nests:
             nest.close()
         threads.shutdown(wait=True, cancel_futures=True)
+        for nest in nests:
+            nest.bury()
 
     return Flight(lambda x: threads.submit(run, x), workers, close)
 
@@ -143,14 +183,22 @@ def _local(workers: int, blob: bytes, timeout: float | None, retries: int) -> Fl
 def _dask(address: str, blob: bytes, timeout: float | None, retries: int) -> Flight:
     try:
         from distributed import Client  # noqa: PLC0415
+        from distributed.comm.addressing import get_address_host_port  # noqa: PLC0415
     except ImportError as error:
         raise ImportError(
             "the address of a Dask scheduler needs distributed: pip install 'supac[dask]'"
         ) from error
-    client: Any = Client(address)  # type: ignore[no-untyped-call]
+    try:
+        if not address.startswith("inproc"):  # a client that cannot connect is hard to get rid of
+            socket.create_connection(get_address_host_port(address), _ANSWERS).close()
+        client: Any = Client(address, timeout=_ANSWERS, set_as_default=False)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise ExecutionError(
+            f"no Dask scheduler answers at executor = {address!r} ({error}); an address looks like "
+            '"tcp://127.0.0.1:8786"'
+        ) from error
     executor = client.get_executor()
-    workers = sum(client.nthreads().values())
-    return _on(executor, blob, timeout, retries, max(workers, 1), close=client.close)
+    return _on(executor, blob, timeout, retries, _workers(executor), close=client.close)
 
 
 def _on(
@@ -161,8 +209,11 @@ def _on(
     workers: int,
     close: Callable[[], None],
 ) -> Flight:
+    # Dask would take a run that is tried again for the one that it knows to have failed.
+    options = {"pure": False} if hasattr(executor, "_client") else {}
+
     def launch(x: FloatArray) -> Future[Answer]:
-        return executor.submit(perform, blob, x, timeout, retries)
+        return executor.submit(perform, blob, x, timeout, retries, **options)
 
     return Flight(launch, workers, close, retries)
 
@@ -178,24 +229,37 @@ def _workers(executor: Any) -> int:
     return 8
 
 
+_ANSWERS = 5  # seconds in which a scheduler must answer
+_KEPT = 4  # simulators that a worker keeps loaded
 _loaded: dict[bytes, Simulator] = {}
+_loading = threading.Lock()
 _nests = threading.local()
 
 
 def perform(blob: bytes, x: FloatArray, timeout: float | None, retries: int) -> Answer:
     """One run on a worker, which loads the simulator once; in a child of it, given a timeout."""
     if timeout is not None:
-        known: dict[bytes, Nest] = _nests.__dict__.setdefault("known", {})
-        if blob not in known:
-            known[blob] = Nest(blob, timeout, retries)
-        return known[blob].run(x)
-    if blob not in _loaded:
-        start = time.perf_counter()
-        simulator: Simulator = cloudpickle.loads(blob)
-        try:
+        known: dict[tuple[bytes, float, int], Nest] = _nests.__dict__.setdefault("known", {})
+        key = blob, timeout, retries
+        if key not in known:
+            for forgotten in list(known)[: 1 - _KEPT]:
+                known.pop(forgotten).bury()
+            known[key] = Nest(blob, timeout, retries)
+        return known[key].run(x)
+    try:
+        simulator = _load(blob)
+    except (Exception, SystemExit) as error:
+        return Answer.not_loaded(error)
+    return simulator.answer(x).without_error()
+
+
+def _load(blob: bytes) -> Simulator:
+    """The simulator, loaded once however many threads there are."""
+    with _loading:
+        if blob not in _loaded:
+            simulator: Simulator = cloudpickle.loads(blob)
             simulator.set_up()
-        except Exception as error:
-            message = f"the simulator could not be loaded: {type(error).__name__}: {error}"
-            return Answer(Status.RAISED, None, time.perf_counter() - start, message)
-        _loaded[blob] = simulator
-    return _loaded[blob].answer(x).without_error()
+            for forgotten in list(_loaded)[: 1 - _KEPT]:
+                del _loaded[forgotten]
+            _loaded[blob] = simulator
+        return _loaded[blob]

@@ -6,14 +6,12 @@ import csv
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from supac.simulators.lifeline import die_with
+from supac.simulators.lifeline import run_guarded
 
 _TAIL = 800  # characters of what the program said that are kept
 
@@ -28,9 +26,8 @@ class Program:
     The point is written to `input.json`, {"name": value, …} or a list where there are no names, or
     to `input.csv`, a row of names and a row of values; the command is started in that folder and
     must write `output.json`: a number, a list of outputs, or an object with either under `key`.
-    The words {input}, {output} and {folder} of the command stand for the absolute paths. A run
-    whose exit code is not zero has failed, and the end of what it wrote to its standard error is
-    kept with it.
+    In the command {input}, {output} and {folder} stand for the absolute paths. A run whose exit
+    code is not zero has failed, and the end of what it wrote to its standard error is kept with it.
 
     Parameters
     ----------
@@ -101,26 +98,23 @@ class Program:
             point = x if self.names is None else dict(zip(names, x, strict=True))
             source.write_text(json.dumps(point))
         places = {"{input}": str(source), "{output}": str(target), "{folder}": str(folder)}
-        command = [places.get(word, word) for word in self.command]
+        command = [_filled(word, places) for word in self.command]
         said = folder / "stderr.txt"
         with said.open("wb") as errors, (folder / "stdout.txt").open("wb") as output:
             try:
-                done = subprocess.run(
+                code = run_guarded(
                     command,
-                    cwd=folder,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=errors,
-                    check=False,
-                    process_group=0,  # a Ctrl-C is the driver's to answer
-                    preexec_fn=die_with(os.getpid()) if sys.platform == "linux" else None,
+                    folder=folder,
+                    output=output,
+                    errors=errors,
+                    rubbish=[folder] if self.keep == "none" else [],
                 )
             except OSError as error:
                 raise ProgramError(f"{command[0]} could not be started: {error}") from error
         kept = f" (in {folder})" if self.keep != "none" else ""
-        if done.returncode:
+        if code:
             tail = said.read_text(errors="replace").strip()[-_TAIL:]
-            raise ProgramError(f"exit code {done.returncode}{kept}: {tail or 'no message'}")
+            raise ProgramError(f"exit code {code}{kept}: {tail or 'no message'}")
         return self._read(target, kept)
 
     def _read(self, target: Path, kept: str) -> Any:
@@ -137,3 +131,9 @@ class Program:
                 f"output.json is an object with {sorted(answer)}: say with key= which is the answer"
             )
         return answer[self.key]
+
+
+def _filled(word: str, places: dict[str, str]) -> str:
+    for name, path in places.items():
+        word = word.replace(name, path)
+    return word

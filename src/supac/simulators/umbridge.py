@@ -46,8 +46,15 @@ class UMBridge:
             raise UMBridgeError(
                 f"the server at {self.url} has no model {self.model!r}, but {', '.join(models)}"
             )
-        self._client = umbridge.HTTPModel(self.url, self.model)
-        self._sizes = self._client.get_input_sizes(self.config)
+        try:
+            client = umbridge.HTTPModel(self.url, self.model)
+            self._sizes = client.get_input_sizes(self.config)
+        except Exception as error:
+            raise UMBridgeError(
+                f"the server at {self.url} does not say what {self.model!r} takes: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        self._client = client
 
     def __call__(self, x: Any) -> list[float]:
         """All outputs of the model at one point (dim,)."""
@@ -62,6 +69,11 @@ class UMBridge:
             values = values[size:]
         try:
             answer = self._client(blocks, self.config)
+        except ValueError as error:  # it answers a page in HTML, or the word nan
+            raise UMBridgeError(
+                f"the server failed: its answer is not JSON, as where the model {self.model!r} "
+                "raises an exception or returns NaN; the server's own output says more"
+            ) from error
         except Exception as error:
             raise UMBridgeError(f"the server failed: {error}") from error
         return [float(value) for block in answer for value in block]

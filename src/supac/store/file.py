@@ -1,0 +1,208 @@
+"""The file of a store: opened, locked and checked, its errors by name."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+VERSION = 1
+APPLICATION = 0x53755041  # "SuPA", in the header of the file
+SCHEMA = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    """CREATE TABLE runs (
+        id INTEGER PRIMARY KEY, x BLOB NOT NULL, status TEXT NOT NULL, risk REAL, outputs BLOB,
+        seconds REAL NOT NULL, message TEXT NOT NULL, attempts INTEGER NOT NULL,
+        source TEXT NOT NULL, checksum BLOB NOT NULL)""",
+    """CREATE TABLE rounds (
+        iteration INTEGER PRIMARY KEY, ids BLOB NOT NULL, drawn BLOB NOT NULL,
+        proposal TEXT NOT NULL, info TEXT NOT NULL, checksum BLOB NOT NULL)""",
+    """CREATE TABLE state (
+        iteration INTEGER PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)""",
+)
+
+
+class StoreError(RuntimeError):
+    """A store cannot be used."""
+
+
+class NotAStoreError(StoreError):
+    """The file is something else."""
+
+
+class StoreDamagedError(StoreError):
+    """The file is torn, or its bytes have changed."""
+
+
+class StoreTooNewError(StoreError):
+    """The file was written by a later version."""
+
+
+class StoreBusyError(StoreError):
+    """Another process is writing the file."""
+
+
+class StoreMismatchError(StoreError):
+    """The file holds another problem than the one it was opened for."""
+
+
+_DAMAGED = (
+    "{path} is damaged: {what}. If there is a copy of it, use that; `sqlite3 FILE .recover` may "
+    "save its runs"
+)
+
+
+def damaged(path: Path, what: object) -> StoreDamagedError:
+    """The error for what cannot be trusted any more."""
+    return StoreDamagedError(_DAMAGED.format(path=path, what=what))
+
+
+def claim(path: Path) -> int:
+    """A lock that ends with this process, however that ends."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        _lock(lock, path)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _lock(file: int, path: Path) -> None:
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        raise NotAStoreError(f"{path} is no file on a disk")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StoreBusyError(
+            f"{path} is being written by {_owner_of(path)}. Wait for it, stop it, or use another "
+            "file"
+        ) from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be locked: {error.strerror}. Use a local disk") from error
+
+
+def owner() -> dict[str, Any]:
+    """This process, for those who find the file locked."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+
+
+def _owner_of(path: Path) -> str:
+    try:
+        with reading(path) as db:
+            row = db.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()
+        owner = json.loads(row[0])
+        return f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
+    except (StoreError, OSError, TypeError, ValueError, KeyError):
+        return "another process"
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection to a file that is there; nothing in its schema is trusted."""
+    with named_errors(path):
+        options = "mode=rw"
+        if read_only:
+            # A writer has a log beside the file. Where there is none, nothing is left there either,
+            # and the folder may be one that nobody can write.
+            options = "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
+        db = sqlite3.connect(
+            f"{path.absolute().as_uri()}?{options}", uri=True, timeout=5.0,
+            check_same_thread=False,
+        )  # fmt: skip
+        db.execute("PRAGMA trusted_schema = OFF")
+        db.execute("PRAGMA cell_size_check = ON")
+        return db
+
+
+@contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """SQLite's errors by our names."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code == sqlite3.SQLITE_NOTADB:
+            raise NotAStoreError(f"{path} is not a store of supac: {error}") from error
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise StoreBusyError(
+                f"{path} is in use by another program: {error}. Close that, and resume"
+            ) from error
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            raise StoreError(
+                f"{path} cannot be written: {error}. What was written before is safe: make room, "
+                "and resume"
+            ) from error
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+            raise StoreError(
+                f"{path} cannot be opened: {error}. Look at the permissions of the file and of its "
+                "folder, or copy it elsewhere"
+            ) from error
+        raise damaged(path, error) from error
+    except (UnicodeDecodeError, OverflowError) as error:
+        raise damaged(path, error) from error
+
+
+@contextmanager
+def sound(path: Path, what: str) -> Iterator[None]:
+    """What cannot be understood is damage."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        what = f"{what}: {type(error).__name__}: {error}"
+        raise damaged(path, what) from error
+
+
+def check_header(db: sqlite3.Connection, path: Path) -> None:
+    """Whether it is a store of ours, of a format that we know, and whole."""
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    if application != APPLICATION:
+        raise NotAStoreError(f"{path} is a database, but not a store of supac")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > VERSION:
+        raise StoreTooNewError(
+            f"{path} has format {version}, but this version of supac reads up to {VERSION}: "
+            "use a newer one"
+        )
+    # Exactly our tables: no view or trigger that would do something else in their place.
+    schema = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    if version < VERSION or sorted(schema) != sorted((table,) for table in SCHEMA):
+        raise damaged(path, "its tables are not those of one")
+    trouble = db.execute("PRAGMA quick_check").fetchone()[0]
+    if trouble != "ok":
+        raise damaged(path, trouble)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that only reads, also while another process writes."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no store {path}")
+    db = connect(path, read_only=True)
+    try:
+        with named_errors(path):
+            check_header(db, path)
+            yield db
+    finally:
+        db.close()
+
+
+def digest(*parts: Any) -> bytes:
+    """A checksum of texts, bytes and numbers."""
+    state = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        data = part if isinstance(part, bytes) else repr(part).encode()
+        state.update(len(data).to_bytes(8, "little") + data)
+    return state.digest()

@@ -1,0 +1,196 @@
+"""What a store holds, row by row: runs, rounds, the state and the configuration."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import UnionType
+from typing import Any
+
+import numpy as np
+
+from supac.algorithm import Batch, Info, State
+from supac.arrays import BoolArray, FloatArray, frozen, points, vector
+from supac.evaluations import Evaluations
+from supac.families import Distribution, Family
+from supac.runs import Run, Status
+from supac.specs import Spec, from_spec, to_spec
+from supac.store.file import damaged, digest, sound
+
+# What a configuration holds; whatever else a file says is not passed on to anything.
+_SETTINGS: dict[str, type | UnionType] = {
+    "prior": dict, "bound": dict, "algorithm": dict, "start": dict | None, "loss": dict | None,
+    "on_failure": str, "mode": str, "validation": int | None, "tolerance": float | int,
+    "seed": int, "budget": int, "proxy": str | None,
+}  # fmt: skip
+_COLUMNS = "id, x, status, risk, outputs, seconds, message, attempts, source, checksum"
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One `tell`: which runs were told, where they came from, and what was learnt."""
+
+    ids: tuple[int, ...]
+    drawn: BoolArray
+    proposal: Distribution
+    info: Info
+
+
+def read_config_of(db: sqlite3.Connection, path: Path) -> dict[str, Spec]:
+    """The configuration."""
+    meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
+    text = meta.get("config", "")
+    if meta.get("checksum") != digest(text).hex():
+        raise damaged(path, "its configuration")
+    with sound(path, "its configuration"):
+        config = json.loads(text)
+        if set(config) != set(_SETTINGS):
+            raise ValueError(f"its settings are {', '.join(map(str, config))}")
+        for name, kind in _SETTINGS.items():
+            if not isinstance(config[name], kind):
+                raise TypeError(f"{name} is {config[name]!r:.60}")
+        return config
+
+
+def run_to_row(run: Run) -> tuple[Any, ...]:
+    """A run as columns."""
+    outputs = None if run.outputs is None else run.outputs.astype("<f8").tobytes()
+    risk = None if np.isnan(run.risk) else float(run.risk)
+    return (
+        int(run.id), run.x.astype("<f8").tobytes(), str(run.status.value), risk, outputs,
+        float(run.seconds), _text(run.message), int(run.attempts), _text(run.source),
+    )  # fmt: skip
+
+
+def _text(words: str) -> str:
+    """As UTF-8 can hold it: a message may quote bytes of a file's name that are none."""
+    return words.encode(errors="backslashreplace").decode()
+
+
+def read_runs_of(db: sqlite3.Connection, path: Path) -> Iterator[Run]:
+    """All runs, in the order of their ids."""
+    for *row, checksum in db.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY id"):
+        if checksum != digest(*row):
+            raise damaged(path, f"run {row[0]}")
+        with sound(path, f"run {row[0]}"):
+            run = _run(*row)
+        yield run
+
+
+def _run(
+    number: int, x: bytes, status: str, risk: float | None, outputs: bytes | None, *rest: Any
+) -> Run:
+    seconds, message, attempts, source = rest
+    return Run(
+        number,
+        frozen(np.frombuffer(x, dtype="<f8")),
+        Status(status),
+        np.nan if risk is None else float(risk),
+        None if outputs is None else frozen(np.frombuffer(outputs, dtype="<f8")),
+        float(seconds), str(message), int(attempts), str(source),
+    )  # fmt: skip
+
+
+def read_rounds(db: sqlite3.Connection, path: Path, family: Family) -> Iterator[Round]:
+    """All rounds, in their order."""
+    query = "SELECT iteration, ids, drawn, proposal, info, checksum FROM rounds ORDER BY iteration"
+    for *row, checksum in db.execute(query):
+        if checksum != digest(*row):
+            raise damaged(path, f"round {row[0]}")
+        with sound(path, f"round {row[0]}"):
+            told = _round(family, *row[1:])
+        yield told
+
+
+def round_to_row(number: int, told: Round, family: Family) -> tuple[Any, ...]:
+    """A round as columns."""
+    return (
+        number,
+        np.array(told.ids, dtype="<i8").tobytes(),
+        np.asarray(told.drawn, dtype="?").tobytes(),
+        json.dumps(_member_to_spec(told.proposal, family)),
+        json.dumps(_info_to_spec(told.info)),
+    )
+
+
+def _round(family: Family, ids: bytes, drawn: bytes, proposal: str, info: str) -> Round:
+    if len(ids) != 8 * len(drawn):
+        raise ValueError(f"{len(ids)} bytes of ids for {len(drawn)} runs")
+    return Round(
+        tuple(np.frombuffer(ids, dtype="<i8").tolist()),
+        np.frombuffer(drawn, dtype="?"),
+        _member_from_spec(json.loads(proposal), family),
+        _info_from_spec(json.loads(info)),
+    )
+
+
+def _member_to_spec(member: Distribution, family: Family) -> Spec:
+    """Its θ, and its family unless that is the run's own."""
+    other = None if member.family == family else to_spec(member.family)
+    return {"family": other, "theta": _pack(member.theta)}
+
+
+def _member_from_spec(spec: Spec, family: Family) -> Distribution:
+    kind = family if spec["family"] is None else from_spec(spec["family"])
+    if not isinstance(kind, Family) or kind.dim != family.dim:
+        raise ValueError(f"{kind!r} is no family of {family.dim} coordinates")
+    return Distribution(kind, _unpack(spec["theta"]))
+
+
+def _info_to_spec(info: Info) -> Spec:
+    return {each.name: to_spec(getattr(info, each.name)) for each in fields(Info)}
+
+
+def _info_from_spec(spec: Spec) -> Info:
+    numbers = {name: float(value) for name, value in spec.items() if name != "notes"}
+    return Info(**numbers, notes=tuple(str(note) for note in spec["notes"]))
+
+
+def state_to_spec(state: State) -> Spec:
+    """All of a state but its seed and its evaluations."""
+    batch, family = state.batch, state.posterior.family
+    return {
+        "theta": _pack(state.posterior.theta),
+        "memory": {name: _pack(array) for name, array in state.memory.items()},
+        "batch": None
+        if batch is None
+        else {
+            "x": _pack(batch.x),
+            "proposal": _member_to_spec(batch.proposal, family),
+            "drawn": batch.drawn.tolist(),
+            "expected": None if batch.expected is None else _pack(batch.expected),
+        },
+    }
+
+
+def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State:
+    """The state again, bit for bit."""
+    family, batch = start.posterior.family, None
+    if spec["batch"] is not None:
+        planned = spec["batch"]
+        x = points(_unpack(planned["x"]), "x", family.dim)
+        expected = planned["expected"]
+        batch = Batch(
+            x,
+            _member_from_spec(planned["proposal"], family),
+            vector(planned["drawn"], "drawn", len(x)).astype(bool),
+            None if expected is None else _unpack(expected).reshape(len(x)),
+        )
+    memory = {name: _unpack(array) for name, array in spec["memory"].items()}
+    return State(
+        start.seed, Distribution(family, _unpack(spec["theta"])), evaluations, batch, memory
+    )
+
+
+def _pack(array: FloatArray) -> Spec:
+    data = np.ascontiguousarray(array, dtype="<f8")
+    return [base64.b64encode(data.tobytes()).decode(), list(np.shape(array))]
+
+
+def _unpack(spec: Spec) -> FloatArray:
+    data, shape = spec
+    return np.frombuffer(base64.b64decode(data), dtype="<f8").reshape(shape)

@@ -1,0 +1,205 @@
+"""A run on disk: one SQLite file, written by one process, from which the run can go on.
+
+Every finished run of the simulator is on the disk before anything else happens with it. After each
+round the algorithm's state follows, so that a resume begins where the last round ended. Arrays are
+kept as their bytes and everything else as JSON; what was damaged is noticed by its checksum, and
+nothing that a file says is ever executed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from supac.algorithm import State
+from supac.arrays import FloatArray, points
+from supac.families import Family
+from supac.runs import Run, Status
+from supac.specs import Spec, differences
+from supac.store.file import (
+    APPLICATION,
+    SCHEMA,
+    VERSION,
+    StoreMismatchError,
+    check_header,
+    claim,
+    connect,
+    damaged,
+    digest,
+    named_errors,
+    owner,
+    reading,
+    sound,
+)
+from supac.store.rows import (
+    Round,
+    read_config_of,
+    read_rounds,
+    read_runs_of,
+    round_to_row,
+    run_to_row,
+    state_from_spec,
+    state_to_spec,
+)
+
+
+class Store:
+    """The one writer of a file.
+
+    `family` is that of the posterior; the file only names it where a proposal is of another.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], config: Mapping[str, Spec], family: Family
+    ) -> None:
+        self.path, self._family = Path(path), family
+        self._lock = claim(self.path)
+        try:
+            self._db = connect(self.path)
+            try:
+                with named_errors(self.path):
+                    self._open(dict(config))
+            except BaseException:
+                self._db.close()
+                raise
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _open(self, config: dict[str, Spec]) -> None:
+        new = not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if not new:
+            check_header(self._db, self.path)  # before anything is changed in what may not be ours
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        if new:
+            self._create(config)
+        kept = read_config_of(self._db, self.path)
+        # A larger budget goes on, and so does another policy where no failure was let through.
+        free = ["budget"] + ["on_failure"] * (kept["on_failure"] == "raise")
+        changed = differences(kept | {name: config[name] for name in free}, config)
+        if changed:
+            raise StoreMismatchError(
+                f"{self.path} holds another run: {'; '.join(changed)}. Give the run its old "
+                "settings, or another file"
+            )
+        self.runs = {run.id: run for run in read_runs_of(self._db, self.path)}
+        """What was in the file when it was opened."""
+        for run in self.runs.values():
+            if len(run.x) != self._family.dim or (run.outputs is not None and not config["loss"]):
+                raise damaged(self.path, f"run {run.id}")
+        self.rounds = list(read_rounds(self._db, self.path, self._family))
+        self._write_config(config)
+        self._write_meta("owner", json.dumps(owner()))
+        self._db.execute("DELETE FROM meta WHERE key = 'stopped'")
+        self._db.commit()
+
+    def _create(self, config: dict[str, Spec]) -> None:
+        """All or nothing: a process killed meanwhile leaves an empty file."""
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute(f"PRAGMA application_id = {APPLICATION}")
+        self._db.execute(f"PRAGMA user_version = {VERSION}")
+        for table in SCHEMA:
+            self._db.execute(table)
+        self._write_config(config)
+        self._write_meta("created", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        self._db.commit()
+
+    def _write_config(self, config: dict[str, Spec]) -> None:
+        text = json.dumps(config)
+        self._write_meta("config", text)
+        self._write_meta("checksum", digest(text).hex())
+
+    def _write_meta(self, key: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Fold everything into the one file, and let others in."""
+        try:
+            with named_errors(self.path):
+                self._db.close()
+        finally:
+            os.close(self._lock)
+
+    def keep(self, runs: Iterable[Run]) -> None:
+        """Runs that have ended, on the disk when this returns."""
+        rows = [run_to_row(run) for run in runs]
+        with named_errors(self.path):
+            self._db.executemany(
+                f"INSERT INTO runs VALUES ({', '.join('?' * 10)})",
+                [(*row, digest(*row)) for row in rows],
+            )
+            self._db.commit()
+
+    def keep_round(self, told: Round, state: State) -> None:
+        """What was told last, and the state after it."""
+        row = round_to_row(len(self.rounds), told, self._family)
+        value = json.dumps(state_to_spec(state))
+        with named_errors(self.path):
+            self._db.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?)", (*row, digest(*row)))
+            self._db.execute("DELETE FROM state")
+            self._db.execute("INSERT INTO state VALUES (?, ?, ?)", (row[0], value, digest(value)))
+            self._db.commit()
+        self.rounds.append(told)
+
+    def keep_stop(self, reason: str) -> None:
+        """Why the run ended, for those who look."""
+        with named_errors(self.path):
+            self._write_meta("stopped", reason)
+            self._db.commit()
+
+    def state(self, start: State, failure_loss: float) -> State:
+        """Where the last round ended; `start` where there was none.
+
+        `failure_loss` is what the loss makes of a failed run.
+        """
+        if not self.rounds:
+            return start
+        with named_errors(self.path):
+            row = self._db.execute("SELECT iteration, value, checksum FROM state").fetchone()
+        if row is None or row[0] != len(self.rounds) - 1 or row[2] != digest(row[1]):
+            raise damaged(self.path, "its state")
+        told = start.evaluations
+        width = next((len(r.outputs) for r in self.runs.values() if r.outputs is not None), None)
+        with sound(self.path, "its state"):
+            for each in self.rounds:
+                runs = [self.runs[run] for run in each.ids]
+                risk, outputs = columns(runs, width, failure_loss)
+                x = points([run.x for run in runs], "x", self._family.dim)
+                told = told.append(x, risk, each.proposal, outputs, each.drawn)
+            return state_from_spec(json.loads(row[1]), start, told)
+
+
+def columns(
+    runs: Sequence[Run], width: int | None, failure_loss: float
+) -> tuple[FloatArray, FloatArray | None]:
+    """Risks (n,) and outputs (n, m) of runs, failed ones with NaN or what their loss says."""
+    risk = np.array([run.risk if run.status is Status.OK else failure_loss for run in runs])
+    if width is None:
+        return risk, None
+    nothing = np.full(width, np.nan)
+    return risk, np.array([nothing if run.outputs is None else run.outputs for run in runs])
+
+
+def read_config(path: str | os.PathLike[str]) -> dict[str, Spec]:
+    """The configuration of a run, also while it is being written."""
+    with reading(Path(path)) as db:
+        return read_config_of(db, Path(path))
+
+
+def read_runs(path: str | os.PathLike[str]) -> list[Run]:
+    """All runs in the order of their ids, also while it is being written."""
+    with reading(Path(path)) as db:
+        return list(read_runs_of(db, Path(path)))

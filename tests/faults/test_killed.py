@@ -1,0 +1,312 @@
+"""Whatever is killed, hangs or crashes: nothing finished is lost, and the result is the same."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import supac
+from toy import BOUND, BUDGET, PRIOR, Toy, alive, gone_within, minimize, name_of, value
+
+DRIVER = """
+import sys
+from pathlib import Path
+from typing import Literal
+from toy import Toy, minimize
+ledger, store, seconds, workers = sys.argv[1:]
+toy = Toy(Path(ledger), float(seconds))
+print(minimize(toy, store=store, executor=int(workers) or None), flush=True)
+"""
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> supac.Result:
+    return minimize(Toy(tmp_path_factory.mktemp("unbroken") / "ledger"))
+
+
+def start_driver(folder: Path, *, seconds: float = 0.02, workers: int = 2) -> subprocess.Popen[str]:
+    arguments = [folder / "ledger", folder / "run.supac", seconds, workers]
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, *map(str, arguments)],
+        cwd=TESTS,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_for(toy: Toy, executions: int, driver: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 30.0
+    while sum(map(len, toy.executions().values())) < executions and driver.poll() is None:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def same(result: supac.Result, other: supac.Result) -> bool:
+    columns = [(r.evaluations.x, r.evaluations.risk) for r in (result, other)]
+    return (
+        result.posterior == other.posterior
+        and result.objective == other.objective
+        and all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*columns, strict=True))
+        and str(result) == str(other)
+    )
+
+
+def test_a_driver_that_is_killed_twenty_times(tmp_path: Path, unbroken: supac.Result) -> None:
+    """SIGKILL at random moments: what was finished is kept, no child survives, same bits."""
+    toy = Toy(tmp_path / "ledger")
+    rng = np.random.default_rng(0)
+    kills = 0
+    while kills < 20:
+        driver = start_driver(tmp_path)
+        # Half of them after the next runs began, the others anywhere, start-up included.
+        made = sum(map(len, toy.executions().values()))
+        if kills % 2:
+            wait_for(toy, made + int(rng.integers(1, 6)), driver)
+        else:
+            time.sleep(float(rng.uniform(0.0, 1.5)))
+        if driver.poll() is not None:
+            assert "objective" in str(driver.communicate()[0])
+            break
+        driver.kill()
+        driver.communicate()
+        kills += 1
+        workers = {process for each in toy.executions().values() for process in each}
+        assert gone_within(workers, 5.0)
+    assert kills >= 10, "the run ended too early for the test to mean anything"
+    result = minimize(toy, store=tmp_path / "run.supac")
+    assert same(result, unbroken)
+    executions = toy.executions()
+    assert len(executions) == BUDGET
+    # Lost are at most the two runs that were in flight at each kill.
+    assert sum(map(len, executions.values())) <= BUDGET + 2 * kills
+    assert minimize(Toy(tmp_path / "nothing"), store=tmp_path / "run.supac").posterior == (
+        unbroken.posterior
+    )
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_killed_run_in_one_process(tmp_path: Path, unbroken: supac.Result) -> None:
+    toy = Toy(tmp_path / "ledger")
+    driver = start_driver(tmp_path, workers=0)
+    wait_for(toy, 33, driver)
+    driver.kill()
+    driver.communicate()
+    result = supac.resume(tmp_path / "run.supac", toy, executor=2)
+    assert same(result, unbroken)
+    assert sum(map(len, toy.executions().values())) <= BUDGET + 1
+
+
+@pytest.mark.parametrize("executor", [1, 2, 4])
+def test_the_same_bits_whatever_the_number_of_workers(
+    executor: int, tmp_path: Path, unbroken: supac.Result
+) -> None:
+    assert same(minimize(Toy(tmp_path / "ledger"), executor=executor), unbroken)
+
+
+def test_the_same_bits_whatever_the_order_of_completion(
+    tmp_path: Path, unbroken: supac.Result
+) -> None:
+    class Shuffled(Toy):
+        def __call__(self, x: np.ndarray) -> float:
+            time.sleep(0.05 * (abs(float(x[0])) % 1.0))
+            return super().__call__(x)
+
+    assert same(minimize(Shuffled(tmp_path / "ledger"), executor=4), unbroken)
+
+
+@pytest.mark.parametrize("fault", ["segfault once", "exit once", "kill once"])
+def test_a_worker_that_dies_is_replaced_and_its_run_made_again(
+    fault: str, tmp_path: Path, unbroken: supac.Result
+) -> None:
+    points = unbroken.evaluations.x[[4, 27, 60]]
+    toy = Toy(tmp_path / "ledger", faults={name_of(x): fault for x in points})
+    assert same(minimize(toy, executor=2, store=tmp_path / "run.supac"), unbroken)
+    assert [len(toy.executions()[name_of(x)]) for x in points] == [2, 2, 2]
+    supac.export(tmp_path / "run.supac", tmp_path / "runs.csv")
+    known = (tmp_path / "runs.csv").read_text()
+    assert known.count(",2,,") == 3  # attempts, and no message
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "message", "tries"),
+    [
+        ("raise", supac.Status.RAISED, "RuntimeError: the reactor has frozen", 1),
+        ("nan", supac.Status.INVALID, "risk returned nan", 1),
+        ("segfault", supac.Status.CRASHED, "killed by SIGSEGV, at File", 3),
+        ("exit", supac.Status.CRASHED, "exited with code 3", 3),
+        ("hang", supac.Status.TIMED_OUT, "longer than 1 s", 1),
+        ("hang in compiled code", supac.Status.TIMED_OUT, "longer than 1 s", 1),
+    ],
+)
+def test_a_failure_is_recorded_with_its_reason_and_ends_nothing(
+    fault: str, status: supac.Status, message: str, tries: int, tmp_path: Path,
+    unbroken: supac.Result,
+) -> None:  # fmt: skip
+    bad = unbroken.evaluations.x[7]
+    toy = Toy(tmp_path / "ledger", faults={name_of(bad): fault})
+    start = time.monotonic()
+    result = minimize(
+        toy, executor=2, timeout=1.0, on_failure="penalise", store=tmp_path / "run.supac"
+    )
+    (failure,) = result.failures
+    assert failure.status is status
+    assert message in failure.message
+    assert failure.attempts == len(toy.executions()[name_of(bad)]) == tries
+    assert np.array_equal(failure.x, bad)
+    assert failure.id == 7
+    assert len(result.evaluations) == BUDGET
+    assert np.isnan(result.evaluations.risk[7])
+    if status is supac.Status.TIMED_OUT:
+        assert 1.0 <= failure.seconds < 3.0  # killed within two seconds of the timeout
+        assert time.monotonic() - start < 60.0
+    assert any(message in note for note in result.notes)
+    again = minimize(toy, store=tmp_path / "run.supac", on_failure="penalise")
+    assert same(again, result)
+    assert again.failures[0].message == failure.message
+
+
+def test_a_timeout_needs_no_executor(tmp_path: Path, unbroken: supac.Result) -> None:
+    assert same(minimize(Toy(tmp_path / "ledger"), timeout=30.0), unbroken)
+
+
+def test_a_failure_may_be_an_error(tmp_path: Path, unbroken: supac.Result) -> None:
+    bad = unbroken.evaluations.x[7]
+    toy = Toy(tmp_path / "ledger", faults={name_of(bad): "hang"})
+    with pytest.raises(
+        supac.EvaluationError, match=r"a run took longer than 0\.5 s and was killed at x = "
+    ):
+        minimize(toy, executor=2, timeout=0.5, store=tmp_path / "run.supac")
+    toy.faults.clear()
+    # The simulator was mended: what had ended before is not made again.
+    assert same(minimize(toy, executor=2, store=tmp_path / "run.supac"), unbroken)
+    assert sum(map(len, toy.executions().values())) <= BUDGET + 3
+
+
+class Fickle(Toy):
+    """Fails at a share of the points, by the digits of the point."""
+
+    share = 0.1
+
+    def __call__(self, x: np.ndarray) -> float:
+        if abs(1e6 * float(x[1])) % 1.0 < self.share:
+            raise FloatingPointError("did not converge")
+        return super().__call__(x)
+
+
+@pytest.mark.parametrize("policy", ["penalise", "drop"])
+def test_a_tenth_of_the_runs_failing_is_no_reason_to_stop(policy: str, tmp_path: Path) -> None:
+    result = minimize(Fickle(tmp_path / "ledger"), executor=2, on_failure=policy)
+    assert result.stop_reason is supac.StopReason.BUDGET
+    assert 2 <= len(result.failures) <= 16
+    assert result.on_failure == policy
+    assert any("did not converge" in note for note in result.notes)
+    assert ("left out" in str(result)) == (policy == "drop")
+
+
+def test_all_runs_failing_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
+    toy = Fickle(tmp_path / "ledger")
+    toy.share = 1.0
+    result = minimize(toy, executor=2, on_failure="penalise")
+    assert result.stop_reason is supac.StopReason.FAILURES
+    assert "look at the simulator" in result.stop_reason.sentence
+    assert len(result.failures) == len(result.evaluations) < BUDGET
+    assert any("did not converge" in note for note in result.notes)
+
+
+def test_the_share_of_failures_that_stops_is_the_users(tmp_path: Path) -> None:
+    toy = Fickle(tmp_path / "ledger")
+    toy.share = 0.3
+    strict = minimize(toy, on_failure="penalise", max_failures=0.1)
+    assert strict.stop_reason is supac.StopReason.FAILURES
+    assert minimize(toy, on_failure="penalise").stop_reason is supac.StopReason.BUDGET
+
+
+def interrupt(folder: Path, workers: int, times: int) -> tuple[str, int]:
+    """A driver that is sent Ctrl-C: what it said, and its exit code."""
+    toy = Toy(folder / "ledger")
+    driver = start_driver(folder, seconds=0.2, workers=workers)
+    wait_for(toy, 3, driver)
+    for _ in range(times):
+        driver.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    said = driver.communicate(timeout=20.0)[0]
+    assert gone_within({p for each in toy.executions().values() for p in each}, 5.0)
+    return said, driver.returncode
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ctrl_c_lets_the_runs_in_progress_end(
+    workers: int, tmp_path: Path, unbroken: supac.Result
+) -> None:
+    said, code = interrupt(tmp_path, workers, times=1)
+    assert code == 0
+    assert "Ctrl-C again" in said
+    assert "stopped: interrupted" in said
+    toy = Toy(tmp_path / "ledger")
+    begun = toy.executions()
+    assert same(minimize(toy, store=tmp_path / "run.supac"), unbroken)
+    assert all(len(toy.executions()[point]) == 1 for point in begun)  # none was in vain
+
+
+def test_ctrl_c_twice_stops_at_once(tmp_path: Path, unbroken: supac.Result) -> None:
+    said, code = interrupt(tmp_path, workers=2, times=2)
+    assert code != 0
+    assert "KeyboardInterrupt" in said
+    toy = Toy(tmp_path / "ledger")
+    assert same(minimize(toy, store=tmp_path / "run.supac"), unbroken)
+
+
+def test_asynchronous_runs_go_on_after_a_kill(tmp_path: Path) -> None:
+    code = DRIVER.replace("executor=int(workers) or None", 'executor=2, mode="async"')
+    toy = Toy(tmp_path / "ledger")
+    arguments = [str(tmp_path / "ledger"), str(tmp_path / "run.supac"), "0.02", "2"]
+    for enough in (15, 40):
+        driver = subprocess.Popen(
+            [sys.executable, "-c", code, *arguments], cwd=TESTS, stdout=subprocess.PIPE, text=True
+        )
+        wait_for(toy, enough, driver)
+        driver.kill()
+        driver.communicate()
+    result = supac.resume(tmp_path / "run.supac", toy, executor=2)
+    assert len(result.evaluations) == BUDGET
+    assert len(toy.executions()) <= BUDGET + 2 * 8
+    assert result.objective < value(np.zeros(3)) + 1.0
+
+
+def test_children_end_with_the_run(tmp_path: Path) -> None:
+    toy = Toy(tmp_path / "ledger")
+    minimize(toy, executor=3)
+    assert not any(alive(p) for each in toy.executions().values() for p in each)
+
+
+def test_asynchronous_is_as_good() -> None:
+    """True objectives with uneven run times, five seeds: a paired t-test at one in a thousand."""
+    normal = np.random.default_rng(0).standard_normal((4_000, 3))
+
+    def uneven(x: np.ndarray) -> float:
+        time.sleep(0.02 * float(np.exp(x[2])))
+        return value(x)
+
+    def true_objective(mode: Literal["batch", "async"], seed: int) -> float:
+        with ThreadPoolExecutor(2) as threads:
+            result = supac.minimize(
+                uneven if mode == "async" else value, PRIOR, BOUND, budget=BUDGET,
+                executor=threads, mode=mode, seed=seed, progress=False,
+            )  # fmt: skip
+        root = np.linalg.cholesky(result.posterior.covariance)
+        points = result.posterior.mean + normal @ root.T
+        return float(np.mean([value(x) for x in points])) + 0.02 * result.posterior.kl(PRIOR)
+
+    excess = [true_objective("async", s) - true_objective("batch", s) for s in range(5)]
+    assert np.mean(excess) / (np.std(excess, ddof=1) / np.sqrt(5)) < stats.t(4).ppf(0.999)

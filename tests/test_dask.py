@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+
+pytest.importorskip("distributed", reason="distributed is not installed: pip install 'supac[dask]'")
+
+from distributed import Client, LocalCluster
+
+PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
+QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
+
+# Warnings of Dask's own about the workers that these tests kill.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+def local_cluster(workers: int, *, processes: bool) -> LocalCluster:
+    """Without a dashboard, on ports that nobody else uses."""
+    return LocalCluster(  # type: ignore[no-untyped-call]
+        n_workers=workers,
+        processes=processes,
+        threads_per_worker=1,
+        dashboard_address=None,
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+        host="127.0.0.1" if processes else None,
+        silence_logs="CRITICAL",
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with local_cluster(2, processes=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(cluster: LocalCluster) -> Iterator[Any]:
+    with Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+        yield client
+
+
+@pytest.fixture
+def executor(client: Any) -> Any:
+    client.wait_for_workers(2, timeout=20)
+    return client.get_executor()
+
+
+def wave(x: FloatArray) -> float:
+    return 0.5 + 0.3 * float(np.sin(x).mean())
+
+
+def minimize(risk: Callable[[FloatArray], Any], **options: Any) -> supac.Result:
+    settings: dict[str, Any] = {"budget": 30, "algorithm": QUICK, **options}
+    return supac.minimize(risk, PLANE, supac.Catoni(0.05), **settings)
+
+
+@pytest.fixture(scope="module")
+def alone() -> supac.Result:
+    return minimize(wave)
+
+
+def test_an_executor_of_dask_gives_the_same_bits(executor: Any, alone: supac.Result) -> None:
+    assert minimize(wave, executor=executor).posterior == alone.posterior
+    assert minimize(lambda x: wave(x), executor=executor).posterior == alone.posterior
+
+
+def test_an_address_is_enough(cluster: LocalCluster, executor: Any, alone: supac.Result) -> None:
+    address = cluster.scheduler_address
+    assert minimize(wave, executor=address).posterior == alone.posterior
+
+
+def test_asynchronous_runs_spend_the_budget(executor: Any) -> None:
+    result = minimize(wave, executor=executor, mode="async")
+    assert result.stop_reason is supac.StopReason.BUDGET
+    assert len(result.evaluations) == 30
+    assert result.evaluations.failed == 0
+
+
+def test_what_is_expensive_is_loaded_once_a_worker(
+    executor: Any, tmp_path: Path, alone: supac.Result
+) -> None:
+    ledger = tmp_path / "ledger"
+
+    def load() -> Callable[[FloatArray], float]:
+        with ledger.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        return wave
+
+    assert minimize(supac.PerWorker(load), executor=executor).posterior == alone.posterior
+    loads = ledger.read_text().split()
+    assert len(loads) == len(set(loads)) <= 2
+    assert str(os.getpid()) not in loads
+
+
+def test_a_hanging_run_is_killed_and_its_worker_lives_on(
+    client: Any, executor: Any, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "ledger"
+
+    def hanging(x: FloatArray) -> float:
+        if x[0] > 1.0:
+            with ledger.open("a") as file:
+                file.write(f"{os.getpid()}\n")
+            time.sleep(600.0)
+        return wave(x)
+
+    workers = set(client.run(os.getpid).values())
+    result = minimize(hanging, executor=executor, timeout=0.5, on_failure="penalise", budget=10)
+    assert {run.status for run in result.failures} == {supac.Status.TIMED_OUT}
+    assert len(result.failures) == (result.evaluations.x[:, 0] > 1.0).sum() > 0
+    assert all(0.4 < run.seconds < 2.0 for run in result.failures)
+    assert set(client.run(os.getpid).values()) == workers
+    assert not any(Path(f"/proc/{pid}").exists() for pid in ledger.read_text().split())
+
+
+def test_a_longer_timeout_counts_from_the_next_run_on(executor: Any) -> None:
+    def slow(x: FloatArray) -> float:
+        time.sleep(0.3)
+        return wave(x)
+
+    few: dict[str, Any] = {
+        "executor": executor,
+        "on_failure": "penalise",
+        "budget": 2,
+        "algorithm": supac.SuPAC(first=2, batch=2),
+    }
+    assert len(minimize(slow, timeout=0.1, **few).failures) == 2
+    assert len(minimize(slow, timeout=9.0, **few).failures) == 0
+
+
+def segfault(x: FloatArray) -> float:
+    """At one point in ten or so, always."""
+    if x[0] > 1.2:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return wave(x)
+
+
+def test_a_crash_in_a_child_of_a_worker_is_recorded(client: Any, executor: Any) -> None:
+    workers = set(client.run(os.getpid).values())
+    result = minimize(
+        segfault, executor=executor, timeout=30.0, retries=1, on_failure="penalise", budget=10
+    )
+    assert len(result.failures) == (result.evaluations.x[:, 0] > 1.2).sum() > 0
+    for run in result.failures:
+        assert run.status is supac.Status.CRASHED
+        assert run.attempts == 2
+        assert "killed by SIGSEGV" in run.message
+    assert set(client.run(os.getpid).values()) == workers
+
+
+def test_a_run_that_is_lost_with_its_worker_is_made_again(
+    client: Any, executor: Any, tmp_path: Path, alone: supac.Result
+) -> None:
+    once = tmp_path / "once"
+
+    def mortal(x: FloatArray) -> float:
+        if x[0] > 0.5 and not once.exists():
+            once.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return wave(x)
+
+    result = minimize(mortal, executor=executor)
+    assert once.exists()
+    assert result.posterior == alone.posterior
+
+
+def test_a_crash_that_kills_workers_is_recorded_and_only_it(executor: Any) -> None:
+    result = minimize(segfault, executor=executor, on_failure="penalise", budget=10)
+    assert result.stop_reason is supac.StopReason.BUDGET
+    assert len(result.failures) == (result.evaluations.x[:, 0] > 1.2).sum() > 0
+    for run in result.failures:
+        assert run.x[0] > 1.2
+        assert run.status is supac.Status.CRASHED
+        assert "the worker was lost: KilledWorker" in run.message
+
+
+def test_a_client_is_not_an_executor(client: Any) -> None:
+    with pytest.raises(TypeError, match=r"such as Dask's client.get_executor\(\)"):
+        minimize(wave, executor=client)
+
+
+def test_a_scheduler_that_is_gone_is_no_failure_of_the_runs(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    cluster = local_cluster(1, processes=False)
+
+    def close(iteration: supac.Iteration) -> None:
+        cluster.close()  # type: ignore[no-untyped-call]
+
+    with (
+        cluster,
+        Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
+        pytest.raises(supac.ExecutionError, match="can make no more runs"),
+    ):
+        minimize(
+            wave,
+            executor=client.get_executor(),
+            store=store,
+            on_failure="penalise",
+            callback=close,
+        )
+    gone_on = supac.resume(store, wave)
+    assert gone_on.posterior == minimize(wave, on_failure="penalise").posterior
+    assert not gone_on.failures

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+
+PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
+QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
+
+
+def wave(x: FloatArray) -> float:
+    return 0.5 + 0.3 * float(np.sin(x).mean())
+
+
+def minimize(risk: Callable[[FloatArray], Any], **options: Any) -> supac.Result:
+    settings: dict[str, Any] = {"budget": 30, "algorithm": QUICK, **options}
+    return supac.minimize(risk, PLANE, supac.Catoni(0.05), **settings)
+
+
+def spawning(workers: int) -> Executor:
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+
+
+@pytest.fixture(scope="module")
+def alone() -> supac.Result:
+    return minimize(wave)
+
+
+@pytest.mark.parametrize("timeout", [None, 30.0])
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, spawning])
+def test_a_pool_gives_the_same_bits(
+    pool: Callable[[int], Executor], timeout: float | None, alone: supac.Result
+) -> None:
+    with pool(2) as executor:
+        assert minimize(wave, executor=executor, timeout=timeout).posterior == alone.posterior
+
+
+def test_a_pool_can_be_used_again(alone: supac.Result) -> None:
+    with ThreadPoolExecutor(2) as executor:
+        minimize(wave, executor=executor)
+        assert minimize(lambda x: wave(x), executor=executor).posterior == alone.posterior
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, spawning])
+def test_asynchronous_runs_spend_the_budget(pool: Callable[[int], Executor]) -> None:
+    with pool(2) as executor:
+        result = minimize(wave, executor=executor, mode="async")
+    assert result.stop_reason is supac.StopReason.BUDGET
+    assert len(result.evaluations) == 30
+
+
+def test_lambdas_and_closures_travel(alone: supac.Result) -> None:
+    height = 0.3
+
+    def closure(x: FloatArray) -> float:
+        return 0.5 + height * float(np.sin(x).mean())
+
+    assert minimize(lambda x: wave(x), executor=2).posterior == alone.posterior
+    assert minimize(closure, executor=2).posterior == alone.posterior
+
+
+SCRIPT = """
+import numpy as np, supac
+
+class Heights:
+    low, high = 0.5, 0.3
+
+def risk(x):
+    return Heights.low + Heights.high * float(np.sin(x).mean())
+
+print("once")
+algorithm = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
+plane = supac.gaussian([0.0, 0.0], np.eye(2))
+result = supac.minimize(
+    risk, plane, supac.Catoni(0.05), budget=30, algorithm=algorithm, executor=2
+)
+print(result.posterior.mean.tobytes().hex())
+"""
+
+
+def test_a_script_needs_no_guard(tmp_path: Path, alone: supac.Result) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["once", alone.posterior.mean.tobytes().hex()]
+    assert done.stderr == ""
+
+
+def test_a_script_may_use_a_module_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("def risk(x): return 0.5 + 0.1 * x[0] ** 2")
+    script = tmp_path / "script.py"
+    script.write_text("from model import risk\n" + SCRIPT.replace("def risk", "def other"))
+    subprocess.run([sys.executable, script], check=True, timeout=60, capture_output=True, cwd="/")
+
+
+def test_what_cannot_travel_is_refused_with_a_way_out() -> None:
+    lock = threading.Lock()
+
+    def locked(x: FloatArray) -> float:
+        with lock:
+            return wave(x)
+
+    with pytest.raises(TypeError, match=r"risk cannot be sent to another process.*PerWorker\(load"):
+        minimize(locked, executor=2)
+
+
+def counting(ledger: Path) -> supac.PerWorker:
+    """A simulator that cannot travel once it is loaded, and says who loads it."""
+
+    def load() -> Callable[[FloatArray], float]:
+        lock = threading.Lock()
+        with ledger.open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        time.sleep(0.1)
+
+        def locked(x: FloatArray) -> float:
+            with lock:
+                return wave(x)
+
+        return locked
+
+    return supac.PerWorker(load)
+
+
+@pytest.mark.parametrize(("pool", "most"), [(int, 2), (spawning, 2), (ThreadPoolExecutor, 1)])
+def test_what_is_expensive_is_loaded_once_a_process(
+    pool: Callable[[int], Any], most: int, tmp_path: Path, alone: supac.Result
+) -> None:
+    executor = pool(2)
+    result = minimize(counting(tmp_path / "ledger"), executor=executor)
+    if isinstance(executor, Executor):
+        executor.shutdown()
+    assert result.posterior == alone.posterior
+    loads = (tmp_path / "ledger").read_text().split()
+    assert 1 <= len(loads) == len(set(loads)) <= most
+
+
+def test_what_cannot_be_loaded_is_a_failure_that_says_so() -> None:
+    def load() -> Callable[[FloatArray], float]:
+        raise RuntimeError("no licence")
+
+    few = supac.SuPAC(first=2, batch=2)
+    for executor in (1, ThreadPoolExecutor(1)):
+        with pytest.raises(supac.EvaluationError, match="not be loaded: RuntimeError: no licence"):
+            minimize(supac.PerWorker(load), executor=executor, algorithm=few)
+
+
+def test_a_pool_that_breaks_loses_nothing(tmp_path: Path, alone: supac.Result) -> None:
+    deadly, store, ledger = tmp_path / "deadly", tmp_path / "run.supac", tmp_path / "ledger"
+    deadly.touch()
+
+    def mortal(x: FloatArray) -> float:
+        if deadly.exists() and x[0] < -2.0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with ledger.open("ab", buffering=0) as file:
+            file.write(x[:1].tobytes().hex().encode() + b"\n")
+        return wave(x)
+
+    with (
+        spawning(2) as executor,
+        pytest.raises(supac.ExecutionError, match=r"no more runs \(A process in .*pass executor=N"),
+    ):
+        minimize(mortal, executor=executor, store=store)
+    deadly.unlink()
+    made = len(ledger.read_text().split())
+    assert made >= 3
+    assert supac.resume(store, mortal, executor=2).posterior == alone.posterior
+    # A run that had ended when its neighbour died may not have reached the driver: one at most.
+    assert len(ledger.read_text().split()) <= 30 + 1
+
+
+def test_a_dead_process_with_a_living_child_of_its_own_is_noticed() -> None:
+    """A child of the simulator's own inherits the line to the driver, and does not hang it up."""
+
+    def parent(x: FloatArray) -> float:
+        if os.fork() == 0:
+            time.sleep(600.0)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0.0
+
+    result = minimize(
+        parent,
+        executor=1,
+        retries=0,
+        on_failure="penalise",
+        budget=2,
+        algorithm=supac.SuPAC(first=2, batch=2),
+    )
+    assert all("killed by SIGKILL" in run.message for run in result.failures)
+    assert len(result.failures) == 2
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+BAD_EXECUTORS: list[tuple[Any, type[Exception], str]] = [
+    (0, ValueError, "executor must be at least one process, not 0"),
+    (-2, ValueError, "executor must be at least one process, not -2"),
+    (object(), TypeError, "executor must be None, a number of processes, an Executor"),
+    (ThreadPoolExecutor, TypeError, "executor must be None, a number of processes, an Executor"),
+    (2.0, TypeError, "executor must be None, a number of processes"),
+]
+
+
+@pytest.mark.parametrize(("executor", "kind", "message"), BAD_EXECUTORS)
+def test_bad_executors_are_refused(executor: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        minimize(wave, executor=executor)
+
+
+def test_an_executor_that_is_shut_down_says_so() -> None:
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    with pytest.raises(supac.ExecutionError, match="cannot schedule new futures after shutdown"):
+        minimize(wave, executor=executor)
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        (f"tcp://127.0.0.1:{free_port()}", "refused"),
+        ("nonsense", "missing port number"),
+        ("http://127.0.0.1:80", "unknown address scheme"),
+    ],
+)
+def test_an_address_where_nobody_answers_is_refused_at_once(address: str, reason: str) -> None:
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    start = time.monotonic()
+    with pytest.raises(supac.ExecutionError, match=f"no Dask scheduler answers at .*{reason}"):
+        minimize(wave, executor=address)
+    assert time.monotonic() - start < 8.0

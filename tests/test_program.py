@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.simulators.program import ProgramError
+
+PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
+QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=6, batch=6)
+POINT = np.array([0.1, -1e-17])
+
+WAVE = """
+import json, math
+x, y = json.load(open("input.json"))
+json.dump(0.5 + 0.15 * (math.sin(x) + math.sin(y)), open("output.json", "w"))
+"""
+
+
+def wave(x: FloatArray) -> float:
+    return 0.5 + 0.15 * float(np.sin(x[0]) + np.sin(x[1]))
+
+
+def python(folder: Path, text: str) -> list[str]:
+    """A program in Python that starts fast."""
+    script = folder / "model.py"
+    script.write_text(text)
+    return [sys.executable, "-S", "-E", str(script)]
+
+
+def shell(folder: Path, text: str) -> list[str]:
+    script = folder / "model.sh"
+    script.write_text(f"#!/bin/sh\n{text}\n")
+    script.chmod(0o755)
+    return [str(script)]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is more than a memory that nobody has asked for."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
+
+
+def pids(path: Path, count: int) -> list[int]:
+    """The processes that have written their number there, when all of them have."""
+    assert until(lambda: path.exists() and len(path.read_text().split()) >= count, 20.0)
+    return [int(word) for word in path.read_text().split()]
+
+
+def test_a_point_without_names_is_a_list(tmp_path: Path) -> None:
+    copy = supac.Program(shell(tmp_path, "cp input.json output.json"))
+    assert copy(POINT) == POINT.tolist()
+
+
+def test_a_point_with_names_is_an_object(tmp_path: Path) -> None:
+    said = tmp_path / "said.json"
+    model = shell(tmp_path, f"cp input.json {said}; echo 0.25 > output.json")
+    assert supac.Program(model, names=["rate", "share"])(POINT) == 0.25
+    assert json.loads(said.read_text()) == {"rate": 0.1, "share": -1e-17}
+
+
+@pytest.mark.parametrize(
+    ("names", "first"), [(["rate", "share of it"], "rate,share of it"), (None, "x0,x1")]
+)
+def test_a_table_has_a_row_of_names_and_a_row_of_values(
+    tmp_path: Path, names: list[str] | None, first: str
+) -> None:
+    said = tmp_path / "said.csv"
+    model = shell(tmp_path, f"cp input.csv {said}; echo '[1, 2, 3]' > output.json")
+    assert supac.Program(model, names=names, inputs="csv")(POINT) == [1, 2, 3]
+    assert said.read_text().splitlines() == [first, "0.1,-1e-17"]
+
+
+def test_the_answer_may_be_in_an_object(tmp_path: Path) -> None:
+    model = shell(tmp_path, """echo '{"risk": 0.5, "cells": [1.5, 2.5]}' > output.json""")
+    assert supac.Program(model, key="risk")(POINT) == 0.5
+    assert supac.Program(model, key="cells")(POINT) == [1.5, 2.5]
+    for key in (None, "cost"):
+        with pytest.raises(ProgramError, match=r"with \['cells', 'risk'\]: say with key="):
+            supac.Program(model, key=key)(POINT)
+
+
+def test_words_of_the_command_stand_for_paths(tmp_path: Path) -> None:
+    said = tmp_path / "said.txt"
+    model = shell(tmp_path, f'cp "$1" "$2"; pwd > {said}; echo "$@" >> {said}')
+    words = ["{input}", "{output}", "{folder}", "--in={input}", "{inputs}"]
+    assert supac.Program([*model, *words])(POINT) == POINT.tolist()
+    folder, given = said.read_text().splitlines()
+    assert given == (
+        f"{folder}/input.json {folder}/output.json {folder} --in={folder}/input.json {{inputs}}"
+    )
+
+
+def test_a_relative_path_of_the_program_is_one_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell(tmp_path, "cp input.json output.json")
+    monkeypatch.chdir(tmp_path)
+    program = supac.Program(["./model.sh"], scratch="runs")
+    monkeypatch.chdir("/")
+    assert program(POINT) == POINT.tolist()
+    assert (tmp_path / "runs").is_dir()
+
+
+def test_an_exit_code_is_a_failure_with_the_end_of_what_was_said(tmp_path: Path) -> None:
+    loud = "import sys; sys.stderr.write('noise ' * 500 + 'no steady state'); sys.exit(3)"
+    with pytest.raises(ProgramError, match="exit code 3: .*no steady state$") as caught:
+        supac.Program(python(tmp_path, loud))(POINT)
+    assert len(str(caught.value)) < 900
+    with pytest.raises(ProgramError, match="exit code 1: no message"):
+        supac.Program(["false"])(POINT)
+
+
+def test_a_program_that_is_killed_has_failed(tmp_path: Path) -> None:
+    model = shell(tmp_path, "echo 1 > output.json; kill -SEGV $$")
+    with pytest.raises(ProgramError, match="exit code -11"):
+        supac.Program(model)(POINT)
+
+
+BAD_ANSWERS = [
+    ("true", "wrote no output.json"),
+    ("echo '0.5 or so' > output.json", "output.json is not JSON"),
+    (": > output.json", "output.json is not JSON"),
+    (r"printf '\377\376' > output.json", "output.json is not JSON"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_ANSWERS)
+def test_an_answer_that_cannot_be_read_is_a_failure(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(ProgramError, match=message):
+        supac.Program(shell(tmp_path, text))(POINT)
+
+
+@pytest.mark.parametrize("name", ["no-such-program", "./no-such-program"])
+def test_a_program_that_is_not_there_is_named(name: str) -> None:
+    with pytest.raises(ProgramError, match="no-such-program could not be started: .*No such file"):
+        supac.Program([name])(POINT)
+
+
+def test_names_must_be_as_many_as_parameters(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match="3 names were given for 2 parameters"):
+        supac.Program(["true"], names=["a", "b", "c"])(POINT)
+
+
+BAD_PROGRAMS: list[tuple[dict[str, object], type[Exception], str]] = [
+    ({"command": "./model --fast"}, TypeError, "command must be a list such as"),
+    ({"command": []}, TypeError, "command must be a list such as"),
+    ({"inputs": "xml"}, ValueError, "inputs must be"),
+    ({"keep": "some"}, ValueError, "keep must be"),
+]
+
+
+@pytest.mark.parametrize(("options", "kind", "message"), BAD_PROGRAMS)
+def test_bad_programs_are_refused(
+    options: dict[str, object], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        supac.Program(**{"command": ["true"], **options})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("keep", "left"), [("none", 0), ("failed", 1), ("all", 2)])
+def test_folders_are_kept_as_asked(tmp_path: Path, keep: str, left: int) -> None:
+    model = shell(tmp_path, "cp input.json output.json; ! grep -q 666 input.json")
+    scratch = tmp_path / "scratch"
+    program = supac.Program(model, scratch=scratch, keep=keep)  # type: ignore[arg-type]
+    program(POINT)
+    with pytest.raises(ProgramError) as caught:
+        program([666.0])
+    folders = list(scratch.iterdir())
+    assert len(folders) == left
+    assert any(str(folder) in str(caught.value) for folder in folders) is (left > 0)
+    for folder in folders:
+        names = {path.name for path in folder.iterdir()}
+        assert names == {"input.json", "output.json", "stdout.txt", "stderr.txt"}
+
+
+def test_a_whole_run_of_a_program_gives_the_bits_of_the_function(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    program = supac.Program(python(tmp_path, WAVE), scratch=scratch, keep="all")
+    bound = supac.Catoni(0.05)
+    alone = supac.minimize(wave, PLANE, bound, budget=18, algorithm=QUICK)
+    many = supac.minimize(program, PLANE, bound, budget=18, algorithm=QUICK, executor=2)
+    assert many.posterior == alone.posterior
+    points = [json.loads((folder / "input.json").read_text()) for folder in scratch.iterdir()]
+    assert sorted(points) == sorted(alone.evaluations.x.tolist())
+
+
+def test_a_program_may_give_the_outputs_of_a_composite(tmp_path: Path) -> None:
+    text = """
+import json
+x, y = json.load(open("input.json"))
+json.dump({"misfit": [x - 1.0, y + 0.5, x * y]}, open("output.json", "w"))
+"""
+    program = supac.Program(python(tmp_path, text), key="misfit")
+
+    def misfit(x: FloatArray) -> list[float]:
+        return [x[0] - 1.0, x[1] + 0.5, x[0] * x[1]]
+
+    alone, many = (
+        supac.minimize(
+            supac.Composite(simulate, supac.MeanSquare()),
+            PLANE,
+            supac.Catoni(0.1),
+            budget=24,
+            executor=executor,
+        )
+        for simulate, executor in ((misfit, None), (program, 2))
+    )
+    assert many.posterior == alone.posterior
+    assert many.evaluations.outputs is not None
+    assert many.evaluations.outputs.shape == (24, 3)
+
+
+def test_failures_of_a_program_are_recorded_and_penalised(tmp_path: Path) -> None:
+    model = shell(
+        tmp_path, "grep -q '\\[-' input.json && { echo dry >&2; exit 7; }; echo 0.2 > output.json"
+    )
+    result = supac.minimize(
+        supac.Program(model),
+        PLANE,
+        supac.Catoni(0.05),
+        budget=18,
+        algorithm=QUICK,
+        executor=2,
+        on_failure="penalise",
+        max_failures=1.0,
+    )
+    assert len(result.failures) == (result.evaluations.x[:, 0] < 0.0).sum() > 0
+    assert {run.message for run in result.failures} == {"ProgramError: exit code 7: dry"}
+
+
+def test_a_program_that_hangs_is_killed_with_all_it_has_started(tmp_path: Path) -> None:
+    started, scratch = tmp_path / "pids", tmp_path / "scratch"
+    model = shell(tmp_path, f"sleep 600 & echo $! $$ >> {started}; sleep 600")
+    result = supac.minimize(
+        supac.Program(model, scratch=scratch),
+        PLANE,
+        supac.Catoni(0.05),
+        budget=4,
+        algorithm=supac.SuPAC(first=4, batch=4),
+        executor=2,
+        timeout=0.3,
+        on_failure="penalise",
+    )
+    assert {run.status for run in result.failures} == {supac.Status.TIMED_OUT}
+    assert len(result.failures) == 4
+    processes = pids(started, 8)
+    assert until(lambda: not any(map(alive, processes)), 5.0)
+    assert until(lambda: not list(scratch.iterdir()), 5.0)  # nothing was to be kept
+
+
+DRIVER = """
+import numpy as np, supac, sys
+plane = supac.gaussian([0.0, 0.0], np.eye(2))
+executor = int(sys.argv[1]) or None
+program = supac.Program(sys.argv[2:])
+supac.minimize(program, plane, supac.Catoni(0.05), budget=40, executor=executor)
+"""
+
+
+@pytest.mark.parametrize(("workers", "programs"), [(0, 1), (2, 2)])
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_programs_die_with_their_driver(
+    tmp_path: Path, workers: int, programs: int, end: signal.Signals
+) -> None:
+    started = tmp_path / "pids"
+    model = shell(tmp_path, f"sleep 600 & echo $! $$ >> {started}; sleep 600")
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(workers), *model])
+    processes = pids(started, 2 * programs)
+    assert all(map(alive, processes))
+    driver.send_signal(end)
+    driver.wait()
+    assert until(lambda: not any(map(alive, processes)), 5.0)
+
+
+def test_an_interrupt_that_is_raised_kills_the_program(tmp_path: Path) -> None:
+    started = tmp_path / "pids"
+    model = shell(tmp_path, f"sleep 600 & echo $! $$ >> {started}; kill -INT {os.getpid()}; wait")
+    with pytest.raises(KeyboardInterrupt):
+        supac.Program(model)(POINT)
+    processes = pids(started, 2)
+    assert until(lambda: not any(map(alive, processes)), 5.0)

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import math
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.simulators.umbridge import UMBridgeError
+
+pytest.importorskip("umbridge", reason="umbridge is not installed: pip install 'supac[umbridge]'")
+
+PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
+QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
+
+SERVER = """
+import functools, math, sys
+import umbridge
+from aiohttp import web
+
+web.run_app = functools.partial(web.run_app, host="127.0.0.1")  # not for the whole network
+
+class Model(umbridge.Model):
+    def __init__(self, name, inputs, outputs, function):
+        super().__init__(name)
+        self.inputs, self.outputs, self.function = inputs, outputs, function
+
+    def get_input_sizes(self, config):
+        return self.inputs
+
+    def get_output_sizes(self, config):
+        return self.outputs
+
+    def __call__(self, parameters, config):
+        return self.function([x for block in parameters for x in block], config)
+
+    def supports_evaluate(self):
+        return True
+
+def wave(x, config):
+    return [[0.5 + config.get("height", 0.15) * (math.sin(x[0]) + math.sin(x[1]))]]
+
+def misfit(x, config):
+    return [[x[0] - 1.0, x[1] + 0.5], [x[0] * x[1]]]
+
+def dry(x, config):
+    if x[0] > 0.5:
+        raise RuntimeError("no steady state")
+    return [[0.2]]
+
+def wrong(x, config):
+    return [[0.1, 0.2]]
+
+def nowhere(x, config):
+    return [[math.nan]]
+
+models = [
+    Model("wave", [2], [1], wave),
+    Model("misfit", [1, 1], [2, 1], misfit),
+    Model("dry", [2], [1], dry),
+    Model("wrong", [2], [1], wrong),
+    Model("nowhere", [2], [1], nowhere),
+]
+umbridge.serve_models(models, port=int(sys.argv[1]), max_workers=2)
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(url, process)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 30.0
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            urllib.request.urlopen(f"{url}/Info", timeout=1.0).close()
+            return
+        except URLError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not answer")
+
+
+def wave(x: FloatArray) -> float:
+    return 0.5 + 0.15 * (math.sin(x[0]) + math.sin(x[1]))
+
+
+def misfit(x: FloatArray) -> list[float]:
+    return [x[0] - 1.0, x[1] + 0.5, x[0] * x[1]]
+
+
+def minimize(risk: object, **options: object) -> supac.Result:
+    settings: dict[str, object] = {"budget": 30, "algorithm": QUICK, **options}
+    return supac.minimize(risk, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("executor", [None, 2])
+def test_a_risk_behind_a_server_gives_the_bits_of_the_function(
+    server: str, executor: int | None
+) -> None:
+    model = supac.UMBridge(server, "wave")
+    assert minimize(model, executor=executor).posterior == minimize(wave).posterior
+
+
+def test_all_outputs_of_a_model_are_those_of_a_composite(server: str) -> None:
+    model = supac.UMBridge(server, "misfit")
+    far, near = (
+        minimize(supac.Composite(simulate, supac.MeanSquare()), algorithm=None, budget=24)
+        for simulate in (model, misfit)
+    )
+    assert far.posterior == near.posterior
+    np.testing.assert_array_equal(far.evaluations.outputs, near.evaluations.outputs)
+
+
+def test_a_model_is_told_its_config(server: str) -> None:
+    assert supac.UMBridge(server, "wave", {"height": 0.0})([0.3, 0.4]) == [0.5]
+
+
+def test_a_model_travels_without_its_connection(server: str) -> None:
+    model = supac.UMBridge(server, "wave")
+    here = model([0.3, 0.4])
+    result = minimize(model, executor=1)
+    assert len(result.evaluations) == 30
+    assert model([0.3, 0.4]) == here
+
+
+def dead_server() -> str:
+    return f"http://127.0.0.1:{free_port()}"
+
+
+def test_errors_are_translated(server: str) -> None:
+    point = [1.0, 2.0]
+    with pytest.raises(UMBridgeError, match="no UM-Bridge server answers at http://127"):
+        supac.UMBridge(dead_server(), "wave")(point)
+    with pytest.raises(UMBridgeError, match=r"has no model 'waves', but wave, misfit"):
+        supac.UMBridge(server, "waves")(point)
+    with pytest.raises(UMBridgeError, match="'wave' takes 2 parameters, not 3"):
+        supac.UMBridge(server, "wave")([1.0, 2.0, 3.0])
+    with pytest.raises(UMBridgeError, match="the server failed: Model returned error of type Inv"):
+        supac.UMBridge(server, "wrong")(point)
+    for name in ("dry", "nowhere"):
+        with pytest.raises(UMBridgeError, match=f"'{name}' raises an exception or returns NaN"):
+            supac.UMBridge(server, name)(point)
+
+
+@pytest.mark.parametrize("executor", [None, 2])
+def test_failures_of_the_server_are_recorded_and_penalised(
+    server: str, executor: int | None
+) -> None:
+    model = supac.UMBridge(server, "dry")
+    result = minimize(model, executor=executor, on_failure="penalise")
+    assert len(result.failures) == (result.evaluations.x[:, 0] > 0.5).sum() > 0
+    assert all(run.status is supac.Status.RAISED for run in result.failures)
+    assert all("UMBridgeError: the server failed" in run.message for run in result.failures)
+
+
+@pytest.mark.parametrize("executor", [None, 1])
+def test_no_server_is_a_failure_of_every_run(executor: int | None) -> None:
+    quick = supac.SuPAC(first=3, batch=3)
+    result = minimize(
+        supac.UMBridge(dead_server()), executor=executor, on_failure="penalise", algorithm=quick
+    )
+    assert result.stop_reason is supac.StopReason.FAILURES
+    assert len(result.failures) == 3
+    assert all("no UM-Bridge server answers" in run.message for run in result.failures)
+
+
+def test_the_wrong_number_of_parameters_is_an_error_that_says_so(server: str) -> None:
+    line = supac.gaussian([0.0], [[1.0]])
+    with pytest.raises(supac.EvaluationError, match="takes 2 parameters, not 1"):
+        supac.minimize(supac.UMBridge(server, "wave"), line, supac.Catoni(0.1), budget=40)
