@@ -124,7 +124,7 @@ def test_a_relative_path_of_the_program_is_one_from_here(
 
 def test_an_exit_code_is_a_failure_with_the_end_of_what_was_said(tmp_path: Path) -> None:
     loud = "import sys; sys.stderr.write('noise ' * 500 + 'no steady state'); sys.exit(3)"
-    with pytest.raises(ProgramError, match="exit code 3: .*no steady state$") as caught:
+    with pytest.raises(ProgramError, match=r"exit code 3: .*no steady state$") as caught:
         supac.Program(python(tmp_path, loud))(POINT)
     assert len(str(caught.value)) < 900
     with pytest.raises(ProgramError, match="exit code 1: no message"):
@@ -155,7 +155,7 @@ def test_an_answer_that_cannot_be_read_is_a_failure(
 
 @pytest.mark.parametrize("name", ["no-such-program", "./no-such-program"])
 def test_a_program_that_is_not_there_is_named(name: str) -> None:
-    with pytest.raises(ProgramError, match="no-such-program could not be started: .*No such file"):
+    with pytest.raises(ProgramError, match=r"no-such-program could not be started: .*No such file"):
         supac.Program([name])(POINT)
 
 
@@ -297,7 +297,9 @@ def test_programs_die_with_their_driver(
 
 def test_an_interrupt_that_is_raised_kills_the_program(tmp_path: Path) -> None:
     started = tmp_path / "pids"
-    model = shell(tmp_path, f"sleep 600 & echo $! $$ >> {started}; kill -INT {os.getpid()}; wait")
+    model = shell(
+        tmp_path, f"sleep 600 & echo $! $$ >> {started}; sleep 0.3; kill -INT {os.getpid()}; wait"
+    )
     with pytest.raises(KeyboardInterrupt):
         supac.Program(model)(POINT)
     processes = pids(started, 2)

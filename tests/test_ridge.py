@@ -193,3 +193,17 @@ def test_failed_runs_count_as_the_context_says() -> None:
     assert len(supac.Ridge().fit(runs, PLANE).runs) == 55
     penalised = supac.Ridge().fit(runs, PLANE, Context(failure_risk=100.0)).runs
     np.testing.assert_array_equal(penalised.risk[:5], 100.0)
+
+
+def test_of_many_runs_the_latest_count() -> None:
+    prior = supac.gaussian(np.zeros(2), np.eye(2))
+    rng = np.random.default_rng(0)
+    runs = Evaluations.none(2)
+    for shift in (0.0, 0.0, 1.0):
+        x = prior.sample(200, rng)
+        runs = runs.append(x, (x[:, 0] - shift) ** 2, prior)
+    few = supac.Ridge(limit=200).fit(runs, prior)
+    assert len(few.runs) == 200
+    assert few.runs.iteration.min() == 2
+    surrogate = few.project(prior, rng)
+    np.testing.assert_allclose(surrogate.eta[0], -2.0, atol=1e-6)

@@ -7,6 +7,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.error import URLError
 
 import numpy as np
@@ -79,8 +80,8 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+@contextmanager
+def serving() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     process = subprocess.Popen(
@@ -90,10 +91,16 @@ def server() -> Iterator[str]:
     )
     try:
         wait_for(url, process)
-        yield url
+        yield url, process
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with serving() as (url, _):
+        yield url
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
@@ -181,14 +188,27 @@ def test_failures_of_the_server_are_recorded_and_penalised(
 
 
 @pytest.mark.parametrize("executor", [None, 1])
-def test_no_server_is_a_failure_of_every_run(executor: int | None) -> None:
-    quick = supac.SuPAC(first=3, batch=3)
-    result = minimize(
-        supac.UMBridge(dead_server()), executor=executor, on_failure="penalise", algorithm=quick
-    )
-    assert result.stop_reason is supac.StopReason.FAILURES
-    assert len(result.failures) == 3
-    assert all("no UM-Bridge server answers" in run.message for run in result.failures)
+def test_without_the_server_or_the_model_no_run_can_be_made(
+    server: str, executor: int | None
+) -> None:
+    for url, message in ((dead_server(), "no UM-Bridge server answers"), (server, "has no model")):
+        with pytest.raises(supac.EvaluationError, match=f"UMBridgeError: .*{message}"):
+            minimize(supac.UMBridge(url, "waves"), executor=executor, on_failure="penalise")
+
+
+def test_a_server_that_dies_is_a_failure_of_the_runs_after_it() -> None:
+    with serving() as (url, process):
+        calls: list[int] = []
+
+        def stop(iteration: supac.Iteration) -> None:
+            calls.append(iteration.queries)
+            process.kill()
+            process.wait()
+
+        result = minimize(supac.UMBridge(url, "wave"), on_failure="penalise", callback=stop)
+    assert calls[0] == 10
+    assert len(result.failures) == len(result.evaluations) - 10 > 0
+    assert all("UMBridgeError: the server failed" in run.message for run in result.failures)
 
 
 def test_the_wrong_number_of_parameters_is_an_error_that_says_so(server: str) -> None:

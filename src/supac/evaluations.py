@@ -81,6 +81,10 @@ class Evaluations:
             outputs=None if self.outputs is None else self.outputs[rows],
         )
 
+    def latest(self, n: int) -> Evaluations:
+        """The last n of the runs."""
+        return self if len(self) <= n else self.select(np.arange(len(self) - n, len(self)))
+
     def usable(self, failure_risk: float | None) -> Evaluations:
         """The runs to learn from: NaN risks count as `failure_risk`, or are left out for None.
 

@@ -19,6 +19,9 @@ from supac.surrogate import Importance, view_prior
 from supac.validation import Checked
 
 
+_RECENT = 20_000  # runs that the estimate of the mean risk rests on, where no fresh ones do
+
+
 class StopReason(StrEnum):
     """Why a run ended."""
 
@@ -213,7 +216,8 @@ def make_result(
     if fresh is not None:
         mean_risk, error, size = fresh.mean_risk, fresh.error, float(len(fresh.risk))
     elif runs.drawn.any():
-        mean_risk, error, size = Importance().fit(runs, posterior).mean_risk(posterior)
+        recent = runs.select(runs.drawn).latest(_RECENT)
+        mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
     history = journal.columns()
     notes = _notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + checked.notes
     if stop is StopReason.BUDGET:

@@ -247,6 +247,13 @@ class DiagonalGaussian(_GaussianFamily):
         variances = self._variances(theta)
         return theta[: self.dim] * variances, np.diag(variances**-0.5)
 
+    def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
+        mean, root = self._standard(theta)
+        scale = np.diag(root)
+        z = (x - mean) * scale
+        at_mean = np.log(scale).sum() - 0.5 * self.dim * _LOG_2PI
+        return np.asarray(at_mean - 0.5 * np.einsum("ij,ij->i", z, z))
+
     def statistics(self, x: FloatArray) -> FloatArray:
         return np.hstack([x, x**2])
 

@@ -28,8 +28,9 @@ def die_with(parent: int) -> Callable[[], None]:
     return tie
 
 
-# Waits at the other end of a pipe, and outlives even a SIGKILL of whoever holds this end.
-_GUARD = 'read group; read end; kill -9 "-$group"; rm -rf -- "$@"'
+# Waits at the other end of a pipe, and outlives even a SIGKILL of whoever holds this end. It is in
+# the group that it kills, which so exists before the program does and as long as it may be killed.
+_GUARD = 'trap "" TERM; read end; kill -TERM 0; rm -rf -- "$@"; kill -KILL 0'
 
 
 def run_guarded(
@@ -40,10 +41,10 @@ def run_guarded(
     errors: IO[bytes],
     rubbish: Sequence[Path] = (),
 ) -> int:
-    """A program's exit code.
+    """A program's exit code; whatever it has started and left behind is killed.
 
-    Where this process is killed or interrupted meanwhile, the program is killed with all that it
-    has started, and `rubbish` is removed. Its group is its own: a Ctrl-C is the driver's to answer.
+    So it is where this process is killed or interrupted meanwhile, and `rubbish` is removed then.
+    The program has a group of its own: a Ctrl-C is the driver's to answer.
     """
     with subprocess.Popen(
         ["sh", "-c", _GUARD, "supac", *map(str, rubbish)],
@@ -52,35 +53,20 @@ def run_guarded(
         stderr=subprocess.DEVNULL,
         process_group=0,
     ) as guard:
+        process = None
         try:
-            return _run_watched(command, guard.stdin, folder, output, errors)
-        finally:
-            guard.kill()
-            guard.wait()
-
-
-def _run_watched(
-    command: Sequence[str],
-    guard: IO[bytes] | None,
-    folder: Path,
-    output: IO[bytes],
-    errors: IO[bytes],
-) -> int:
-    assert guard is not None
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=errors,
-        process_group=0,
-    ) as process:
-        try:
-            guard.write(b"%d\n" % process.pid)
-            guard.flush()
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                process_group=guard.pid,
+            )
             return process.wait()
-        except BaseException:
+        finally:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            raise
+                os.killpg(guard.pid, signal.SIGKILL)
+            guard.wait()
+            if process is not None:
+                process.wait()

@@ -20,17 +20,19 @@ class Ridge:
 
     Milliseconds a step, however many evaluations there are: for risks that cost little, or when
     there are thousands. The weights are raised to the largest power at which their effective number
-    is `runs_per_unknown` times the number of statistics.
+    is `runs_per_unknown` times the number of statistics. Of more than `limit` runs the latest
+    count: the others come from where the posterior no longer is.
     """
 
     runs_per_unknown: float = 3.0
+    limit: int = 20_000
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
     ) -> TemperedRuns:
         """The evaluations that were drawn at random, with the log-density of their mixture."""
         runs = evaluations.usable((context or Context()).failure_risk)
-        runs = runs.select(runs.drawn)
+        runs = runs.select(runs.drawn).latest(self.limit)
         return TemperedRuns(runs, log_mixture(runs), self.runs_per_unknown)
 
 
