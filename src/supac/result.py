@@ -18,7 +18,6 @@ from supac.runs import Run
 from supac.surrogate import Importance, view_prior
 from supac.validation import Checked
 
-
 _RECENT = 20_000  # runs that the estimate of the mean risk rests on, where no fresh ones do
 
 

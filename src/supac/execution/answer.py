@@ -14,7 +14,6 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.runs import Status
 
-
 _OURS = str(Path(__file__).parents[1])
 
 
