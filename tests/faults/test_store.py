@@ -397,7 +397,7 @@ def test_a_larger_budget_goes_on_as_if_it_had_been_so_from_the_beginning(
 
 
 def test_a_budget_that_is_spent_already_is_refused(store: Path) -> None:
-    with pytest.raises(ValueError, match="budget = 30, but .* holds .* queries already; raise it"):
+    with pytest.raises(ValueError, match=r"budget = 30, but .* holds .* queries already; raise it"):
         supac.resume(store, wave, budget=30)
 
 

@@ -95,7 +95,7 @@ def _lock(file: int, path: Path) -> None:
 
 
 def owner() -> dict[str, Any]:
-    """This process, for those who find the file locked."""
+    """Who we are, for those who find the file locked."""
     since = time.strftime("%Y-%m-%d %H:%M:%S")
     return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
 
