@@ -17,11 +17,11 @@ PACKAGE = ROOT / "src" / "supac"
 LAYERS = [
     {"arrays", "blas", "draws"},
     {"families", "marginals", "parameters", "composite", "evaluations"},
-    {"bounds", "surrogate", "steps"},
+    {"bounds", "surrogate", "steps", "certificate"},
     {"algorithm", "supac", "gradient"},
     {"runs", "specs"},
     {"execution", "interrupt", "progress", "store", "exchange", "evaluate"},
-    {"validation", "result", "pipeline", "loop", "minimize"},
+    {"certify", "validation", "result", "pipeline", "loop", "minimize"},
     {"plots", "demo"},
     {"cli"},
 ]

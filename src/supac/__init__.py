@@ -10,6 +10,8 @@ from supac.bounds import (
     Thiemann,
     TolstikhinSeldin,
 )
+from supac.certificate import Certificate, CertificateError, certify_draws
+from supac.certify import certify
 from supac.composite import Composite, MeanSquare, RootMeanSquare, SquareLoss
 from supac.evaluate import EvaluationError
 from supac.evaluations import Evaluations
@@ -76,6 +78,8 @@ __all__ = [
     "Beta",
     "Bound",
     "Catoni",
+    "Certificate",
+    "CertificateError",
     "Composite",
     "DiagonalGaussian",
     "Distribution",
@@ -131,6 +135,8 @@ __all__ = [
     "Voronoi",
     "bernoulli",
     "beta",
+    "certify",
+    "certify_draws",
     "exponential",
     "export",
     "fixed_gaussian",

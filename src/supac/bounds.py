@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -33,28 +34,59 @@ class Catoni(Bound):
 
     Without n and delta only the part that depends on π, π[R] + λ·KL, is computed: it has the
     same minimiser, but it bounds nothing.
+
+    The bound holds for a λ that was fixed before the data were seen. `temperature="auto"` takes the
+    best of a grid that is, `temperatures`, each λ of K with δ/K: all hold together, so that the
+    data may choose.
     """
 
-    temperature: float
+    temperature: float | Literal["auto"]
     n: int | None = None
     delta: float | None = None
     ceiling: float = 1.0
 
     def __post_init__(self) -> None:
-        positive(self.temperature, "temperature")
         positive(self.ceiling, "ceiling")
         if (self.n is None) != (self.delta is None):
             raise ValueError("n and delta go together: give both for the bound, neither for λ·KL")
         if self.n is not None and self.delta is not None:
             _check_data(self.n, self.delta, self.ceiling)
+        if self.temperature == "auto":
+            if self.n is None:
+                raise ValueError('temperature="auto" needs n, the number of data, and delta')
+        else:
+            positive(self.temperature, "temperature")
 
     def __call__(self, mean_risk: float, kl: float) -> float:
         """The bound, or the part of it that depends on π."""
-        objective = mean_risk + self.temperature * kl
+        return min(self._at(each, mean_risk, kl) for each in self.temperatures)
+
+    @property
+    def temperatures(self) -> tuple[float, ...]:
+        """The temperatures that are compared: one, or a grid that is fixed by n, δ and C.
+
+        λ = C/√(8n(KL + log 1/δ)) is the best for each KL. The grid goes from that of KL = 0, by
+        factors of √2, to that of KL = 4n, beyond which the bound is vacuous.
+        """
+        if isinstance(self.temperature, int | float):
+            return (self.temperature,)
+        assert self.n is not None
+        assert self.delta is not None
+        floor = -float(np.log(self.delta))
+        warmest = self.ceiling / np.sqrt(8.0 * self.n * floor)
+        count = 1 + int(np.ceil(np.log2(1.0 + 4.0 * self.n / floor)))
+        return tuple(float(warmest * 2.0 ** (-0.5 * k)) for k in range(count))
+
+    def best_temperature(self, mean_risk: float, kl: float) -> float:
+        """The temperature at which the bound is least."""
+        return min(self.temperatures, key=lambda each: self._at(each, mean_risk, kl))
+
+    def _at(self, temperature: float, mean_risk: float, kl: float) -> float:
+        objective = mean_risk + temperature * kl
         if self.n is None or self.delta is None:
             return objective
-        rest = self.ceiling**2 / (8.0 * self.temperature * self.n)
-        return objective + rest - self.temperature * float(np.log(self.delta))
+        rest = self.ceiling**2 / (8.0 * temperature * self.n)
+        return objective + rest - temperature * float(np.log(self.delta / len(self.temperatures)))
 
 
 @dataclass(frozen=True)
@@ -125,6 +157,13 @@ class Thiemann(_SampleBound):
         best = 2.0 / (float(np.sqrt(2.0 * risk / complexity + 1.0)) + 1.0)
         trade_off = best if self.trade_off is None else self.trade_off
         return (risk + complexity / trade_off) / (1.0 - 0.5 * trade_off)
+
+
+def fixed_temperature(bound: Bound) -> float | None:
+    """λ of a bound that is linear in the mean risk and in KL; None for all others."""
+    if isinstance(bound, Catoni) and isinstance(bound.temperature, int | float):
+        return float(bound.temperature)
+    return None
 
 
 def slopes(bound: Bound, mean_risk: float, kl: float) -> tuple[float, float]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
 from supac.algorithm import PROJECT, Info, Problem, State
 from supac.arrays import FloatArray
+from supac.bounds import Bound
+from supac.certificate import Certificate
+from supac.certify import certify
 from supac.evaluations import Evaluations
 from supac.families import Distribution
 from supac.parameters import Parameters
 from supac.runs import Run
-from supac.surrogate import Importance, view_prior
+from supac.surrogate import Density, Importance, view_prior
 from supac.validation import Checked
 
 _RECENT = 20_000  # runs that the estimate of the mean risk rests on, where no fresh ones do
@@ -108,6 +112,18 @@ class Result:
     """What became of them: it changes what is bounded."""
     seconds: float = 0.0
     """That the simulator took in all."""
+    prior: Density | None = None
+    bound: Bound | None = None
+
+    def certify(self, risk: Callable[[FloatArray], Any], *, n: int, **options: Any) -> Certificate:
+        """What is guaranteed of the posterior: fresh runs, and the bound with its assumptions.
+
+        `n` is the number of independent data behind each risk; the options are those of `certify`:
+        `delta=0.05`, `draws=1000`, another `bound`, an `executor` and so on.
+        """
+        prior = self.parameters or self.prior
+        bound = options.pop("bound", self.bound)
+        return certify(self.posterior, prior, risk, bound, n=n, **options)  # type: ignore[arg-type]
 
     @property
     def x(self) -> FloatArray:
@@ -241,4 +257,6 @@ def make_result(
         failures=tuple(journal.failures),
         on_failure=on_failure,
         seconds=journal.seconds,
+        prior=problem.prior,
+        bound=problem.bound,
     )

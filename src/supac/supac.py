@@ -9,7 +9,7 @@ import numpy as np
 from supac.algorithm import DRAW, FIT, PROJECT, Batch, Info, Problem, State, initial_state
 from supac.arrays import FloatArray, whole
 from supac.blas import one_thread
-from supac.bounds import Catoni, slopes
+from supac.bounds import fixed_temperature, slopes
 from supac.draws import latin_hypercube
 from supac.evaluations import Evaluations
 from supac.families import Distribution, NormalWhitening, gaussian
@@ -336,8 +336,9 @@ def _resolution(
     problem: Problem, runs: Evaluations, at: Distribution, rng: np.random.Generator
 ) -> float:
     """The difference of risk that is worth one nat of KL around `at`: λ for Catoni's bound."""
-    if isinstance(problem.bound, Catoni):
-        return problem.bound.temperature
+    temperature = fixed_temperature(problem.bound)
+    if temperature is not None:
+        return temperature
     kl = max(view_prior(problem.prior, at, rng).kl(at.theta), 0.0)
     by_risk, by_kl = slopes(problem.bound, float(np.median(runs.risk[-40:])), kl)
     return by_kl / by_risk if by_risk > 0.0 else 0.0

@@ -140,12 +140,12 @@ def test_appendix_a4_convergence_for_a_risk_in_the_surrogate_space(
 ) -> None:
     """Finitely many steps for alpha_max = 1; geometric convergence for less, once kl_max rests."""
     end, start = FAMILIES[name]
-    family, bound, kl_max = start.family, supac.Catoni(0.5), 0.05
-    eta = bound.temperature * (start.theta - end.theta)  # the risk whose minimiser is `end`
+    family, temperature, kl_max = start.family, 0.5, 0.05
+    eta = temperature * (start.theta - end.theta)  # the risk whose minimiser is `end`
     algorithm = supac.SuPAC(
         supac.Uniform(), FixedStep(alpha_max, kl_max), first=8 * family.size, batch=8 * family.size
     )
-    problem = supac.Problem.within(start, bound)
+    problem = supac.Problem.within(start, supac.Catoni(temperature))
     state, shares, kls = algorithm.init(problem, 0), [0.0], []
     direction = end.theta - start.theta
     for _ in range(40):

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from supac.arrays import FloatArray
-from supac.bounds import Bound, Catoni, slopes
+from supac.bounds import Bound, fixed_temperature, slopes
 from supac.surrogate.known import LocalPrior
 from supac.surrogate.surrogate import Surrogate
 
@@ -18,8 +18,9 @@ def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> Floa
     minimiser lies on the ray θ_p − β·η, and Catoni's at β = 1/λ. That one may lie outside Θ, where
     the surrogate has no minimum; it is still the direction to step in.
     """
-    if isinstance(bound, Catoni):
-        return prior.theta - surrogate.eta / bound.temperature
+    temperature = fixed_temperature(bound)
+    if temperature is not None:
+        return prior.theta - surrogate.eta / temperature
     if not surrogate.eta.any():
         return prior.theta
 

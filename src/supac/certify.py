@@ -1,0 +1,78 @@
+"""Fresh runs of a posterior, and the certificate that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray, whole
+from supac.bounds import Bound
+from supac.certificate import Certificate, CertificateError, certify_draws
+from supac.evaluate import Evaluator, simulator_of
+from supac.execution import open_flight
+from supac.families import Distribution
+from supac.interrupt import Interrupt, Interrupted
+from supac.parameters import Parameters
+from supac.progress import ProgressBar
+
+_STREAM = 0xCE27  # of random numbers that no search uses
+
+
+def certify(  # noqa: PLR0913 - where and how the runs are made, as in `minimize`
+    posterior: Distribution,
+    prior: Distribution | Parameters,
+    risk: Callable[[FloatArray], Any],
+    bound: Bound,
+    *,
+    n: int,
+    delta: float = 0.05,
+    draws: int = 1_000,
+    vectorized: bool = False,
+    executor: Executor | int | str | None = None,
+    timeout: float | None = None,
+    retries: int = 2,
+    progress: bool | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Certificate:
+    """Run `draws` fresh draws of the posterior, and say what they guarantee.
+
+    `n` is the number of independent data behind each risk; a failed run counts as the ceiling. The
+    other options are those of `certify_draws`.
+    """
+    parameters = prior if isinstance(prior, Parameters) else None
+    latent = prior.prior if isinstance(prior, Parameters) else prior
+    if not isinstance(latent, Distribution) or latent.family != posterior.family:
+        raise CertificateError(
+            "the prior is not in the posterior's family, so that KL is only known approximately: "
+            "no certificate can rest on it"
+        )
+    if not hasattr(bound, "n"):
+        raise CertificateError(f"{bound!r} is no bound that is known to hold; see supac.Bound")
+    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
+    x = posterior.sample(whole(draws, "draws", least=1), rng)
+    simulator = simulator_of(risk, vectorized=vectorized)
+    with ExitStack() as stack:
+        interrupt = stack.enter_context(Interrupt())
+        flight = open_flight(executor, simulator, timeout, retries)
+        if flight is not None:
+            stack.callback(flight.close)
+        bar = stack.enter_context(ProgressBar(draws, progress))
+        evaluator = Evaluator(
+            risk,
+            simulator,
+            parameters=parameters,
+            raising=False,
+            flight=flight,
+            interrupt=interrupt,
+            watch=bar.watch,
+        )
+        try:
+            outcome = evaluator.batch(x)
+        except Interrupted as error:
+            raise KeyboardInterrupt from error
+    return certify_draws(outcome.risk, posterior.kl(latent), bound, n=n, delta=delta, **options)

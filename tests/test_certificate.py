@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import supac
+from supac.arrays import FloatArray
+from supac.bounds import binary_kl
+from supac.certificate import bernstein_limit, kl_limit
+
+N, DELTA = 400, 0.05
+RISKS = np.random.default_rng(0).beta(2.0, 8.0, 500)
+PRIOR = supac.gaussian(np.zeros(2), np.eye(2))
+BOUNDS: dict[str, supac.Bound] = {
+    "catoni": supac.Catoni(0.02),
+    "auto": supac.Catoni("auto", N, DELTA),
+    "mcallester": supac.McAllester(N, DELTA),
+    "mls": supac.MaurerLangfordSeeger(N, DELTA),
+    "tolstikhin": supac.TolstikhinSeldin(N, DELTA),
+    "thiemann": supac.Thiemann(N, DELTA),
+}
+
+
+def certificate(risk: FloatArray = RISKS, bound: str = "mls", **options: Any) -> supac.Certificate:
+    settings = {"kl": 3.0, "n": N, "delta": DELTA, **options}
+    kl = settings.pop("kl")
+    return supac.certify_draws(risk, kl, BOUNDS[bound], **settings)
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_the_value_is_the_bound_at_the_upper_limit_with_its_share_of_delta(name: str) -> None:
+    given = certificate(bound=name)
+    assert given.delta == pytest.approx(given.delta_monte_carlo + given.delta_pac)
+    assert given.delta_monte_carlo == pytest.approx(0.2 * DELTA)
+    assert given.mean_risk == pytest.approx(RISKS.mean())
+    half = 0.5 * given.delta_monte_carlo
+    limits = [kl_limit(RISKS, half), bernstein_limit(RISKS, half)]
+    assert list(given.mean_risk_limits.values()) == pytest.approx(limits)
+    assert given.mean_risk_upper == pytest.approx(min(limits))
+    bounds = {
+        "catoni": supac.Catoni(0.02, N, given.delta_pac),
+        "auto": supac.Catoni("auto", N, given.delta_pac),
+        "mcallester": supac.McAllester(N, given.delta_pac),
+        "mls": supac.MaurerLangfordSeeger(N, given.delta_pac),
+        "tolstikhin": supac.TolstikhinSeldin(N, given.delta_pac),
+        "thiemann": supac.Thiemann(N, given.delta_pac),
+    }
+    assert given.value == pytest.approx(bounds[name](min(limits), 3.0))
+    assert given.value > given.mean_risk_upper > given.mean_risk
+
+
+def test_a_ceiling_scales_everything() -> None:
+    one, three = certificate(), certificate(3.0 * RISKS, ceiling=3.0)
+    assert three.value == pytest.approx(3.0 * one.value)
+    assert three.mean_risk_upper == pytest.approx(3.0 * one.mean_risk_upper)
+
+
+@given(mean=st.floats(0.0, 1.0), m=st.integers(1, 3_000), delta=st.floats(1e-6, 0.5))
+def test_the_kl_limit_inverts_chernoffs_bound(mean: float, m: int, delta: float) -> None:
+    limit = kl_limit(np.full(m, mean), delta)
+    assert mean <= limit <= 1.0
+    if 1e-6 < limit < 1.0 - 1e-6:
+        assert binary_kl(mean, limit) == pytest.approx(np.log(1.0 / delta) / m, rel=1e-4, abs=1e-9)
+
+
+def test_the_kl_limit_never_is_below_the_exact_one_of_bernoulli_draws() -> None:
+    """Clopper and Pearson's is exact for zeros and ones; ours holds for all laws on [0, 1]."""
+    for m, successes in [(20, 0), (20, 3), (200, 17), (1_000, 999)]:
+        exact = stats.beta(successes + 1, m - successes).ppf(1.0 - DELTA)
+        ones = (np.arange(m) < successes).astype(float)
+        assert kl_limit(ones, DELTA) >= exact - 1e-12
+
+
+@pytest.mark.parametrize("limit", [kl_limit, bernstein_limit])
+@pytest.mark.parametrize("law", ["bernoulli", "beta", "rare"])
+def test_limits_hold_as_often_as_they_say(limit: Any, law: str) -> None:
+    """4,000 samples of 50: the share of failures is at most δ, within three standard errors."""
+    rng, shape, delta = np.random.default_rng(1), (4_000, 50), 0.1
+    samples = {
+        "bernoulli": (rng.random(shape) < 0.3).astype(float),
+        "beta": rng.beta(1.0, 4.0, shape),
+        "rare": 0.9 * (rng.random(shape) < 0.02),
+    }[law]
+    mean = {"bernoulli": 0.3, "beta": 0.2, "rare": 0.018}[law]
+    failures = np.mean([limit(row, delta) < mean for row in samples])
+    assert failures <= delta + 3.0 * np.sqrt(delta * (1.0 - delta) / len(samples))
+
+
+def test_failed_runs_count_as_the_ceiling() -> None:
+    broken = RISKS.copy()
+    broken[:50] = np.nan
+    given = certificate(broken)
+    assert given.failed == 50
+    assert given.mean_risk == pytest.approx(np.where(np.isnan(broken), 1.0, broken).mean())
+    assert any("50 of 500 draws failed, and count as 1" in each for each in given.corrections)
+
+
+def test_trying_temperatures_is_paid_for() -> None:
+    once = certificate(bound="catoni")
+    assert any("0.02 was fixed" in each for each in once.assumptions)
+    ten = certificate(bound="catoni", temperatures_tried=10)
+    assert ten.value == pytest.approx(once.value + 0.02 * np.log(10.0))
+    assert any("10 temperatures were tried" in each for each in ten.corrections)
+    assert not any("was fixed" in each for each in ten.assumptions)
+    auto = certificate(bound="auto")
+    assert any("was chosen among" in each for each in auto.corrections)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bound": "catoni", "temperatures_tried": np.inf}, 'optimised .* Catoni\\("auto"'),
+        ({"prior_is_independent": False}, "learnt on the same data"),
+        ({"risk": RISKS + 0.9}, r"leave \[0, 1\]: the bound does not hold"),
+        ({"risk": RISKS - 0.5}, r"leave \[0, 1\]"),
+        ({"risk": np.empty(0)}, "at least one fresh draw"),
+    ],
+)
+def test_what_is_not_guaranteed_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(supac.CertificateError, match=message):
+        certificate(**options)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, "low"])
+def test_delta_is_a_probability(delta: Any) -> None:
+    with pytest.raises(ValueError, match="delta must be between 0 and 1"):
+        certificate(delta=delta)
+
+
+def test_it_speaks_to_people_and_to_machines() -> None:
+    given = certificate()
+    text = str(given)
+    assert text.startswith("With probability at least 0.95, the mean true risk of the posterior is")
+    assert f"at most {given.value:.4g} (MaurerLangfordSeeger)" in text
+    assert "the prior was chosen without looking at these data" in text
+    assert "credible intervals" in text
+    assert "vacuous" not in text
+    record = json.loads(given.to_json())
+    assert record["value"] == given.value
+    assert record["bounds"]["MaurerLangfordSeeger"] == given.value
+    assert record["vacuous"] is False
+    hopeless = certificate(bound="mcallester", kl=5_000.0)
+    assert hopeless.vacuous
+    assert "It is vacuous" in str(hopeless)
+
+
+DATA = np.random.default_rng(5).normal(0.4, 0.5, (N, 2))
+
+
+def risk(x: FloatArray) -> FloatArray:
+    """Mean over the data of a loss in [0, 1]."""
+    return np.minimum(((x[:, None] - DATA) ** 2).mean(axis=2) / 4.0, 1.0).mean(axis=1)
+
+
+@pytest.fixture(scope="module")
+def result() -> supac.Result:
+    bound = supac.MaurerLangfordSeeger(N, DELTA)
+    return supac.minimize(risk, PRIOR, bound, budget=80, vectorized=True)
+
+
+def test_a_result_certifies_itself_with_fresh_runs(result: supac.Result) -> None:
+    given = result.certify(risk, n=N, delta=DELTA, draws=300, vectorized=True)
+    assert given.draws == 300
+    assert given.bound == "MaurerLangfordSeeger"
+    assert given.kl == pytest.approx(result.posterior.kl(PRIOR))
+    again = result.certify(risk, n=N, delta=DELTA, draws=300, vectorized=True)
+    assert again == given
+    other = result.certify(risk, n=N, delta=DELTA, draws=300, vectorized=True, seed=1)
+    assert other.mean_risk != given.mean_risk
+    one_by_one = result.certify(
+        lambda x: float(risk(x[None])[0]), n=N, delta=DELTA, draws=300, executor=2
+    )
+    assert one_by_one.value == pytest.approx(given.value, rel=1e-12)
+    catoni = result.certify(risk, n=N, draws=300, vectorized=True, bound=supac.Catoni(0.02))
+    assert catoni.bound == "Catoni"
+
+
+def test_units_and_failures_reach_the_certificate() -> None:
+    parameters = supac.Parameters({"k": supac.marginals.LogNormal(2.0, 0.3)})
+
+    def fragile(x: FloatArray) -> float:
+        assert x[0] > 0.0
+        if x[0] < 1.2:
+            raise RuntimeError("boiled over")
+        return min(abs(float(np.log(x[0]))) * 0.3, 1.0)
+
+    bound = supac.Catoni(0.05)
+    found = supac.minimize(fragile, parameters, bound, budget=60, on_failure="drop")
+    given = found.certify(fragile, n=50, draws=200)
+    assert given.failed > 0  # dropped in the search, but not here
+
+
+def test_a_prior_outside_the_family_has_no_exact_kl() -> None:
+    class Wide:
+        def log_prob(self, x: FloatArray) -> FloatArray:
+            return np.asarray(stats.t(5).logpdf(x).sum(axis=1))
+
+    found = supac.minimize(
+        risk, Wide(), supac.Catoni(0.05), budget=60, start=PRIOR, vectorized=True
+    )
+    with pytest.raises(supac.CertificateError, match="only known approximately"):
+        found.certify(risk, n=N, vectorized=True)
+
+
+def test_the_automatic_temperature_is_nearly_the_best_one() -> None:
+    """Beside δ/K instead of δ, a grid of factors √2 costs at most 1.5 % of the complexity."""
+    for kl in (0.0, 1.0, 10.0, 100.0):
+        auto = supac.Catoni("auto", N, DELTA)
+        grid = np.geomspace(1e-4, 1.0, 4_001)
+        share = DELTA / len(auto.temperatures)
+        best = min(supac.Catoni(float(t), N, share)(0.1, kl) for t in grid)
+        assert best - 1e-6 <= auto(0.1, kl) <= best + 0.0155 * (best - 0.1)
+        assert auto.best_temperature(0.1, kl) in auto.temperatures
+
+
+def test_the_automatic_temperature_needs_the_data() -> None:
+    with pytest.raises(ValueError, match='"auto" needs n, the number of data, and delta'):
+        supac.Catoni("auto")
+    with pytest.raises(ValueError, match="temperature"):
+        supac.Catoni("high")  # type: ignore[arg-type]
+
+
+def test_bounds_without_a_temperature_choose_it_on_the_way(result: supac.Result) -> None:
+    """The minimiser of another bound certifies lower by it than Catoni's at a poor temperature."""
+    poor = supac.minimize(risk, PRIOR, supac.Catoni(0.1), budget=80, vectorized=True)
+    options: dict[str, Any] = {"n": N, "delta": DELTA, "draws": 400, "vectorized": True}
+    mls = supac.MaurerLangfordSeeger(N, DELTA)
+    assert result.certify(risk, **options).value < poor.certify(risk, bound=mls, **options).value
+    auto = supac.minimize(
+        risk, PRIOR, supac.Catoni("auto", N, DELTA), budget=80, vectorized=True
+    ).certify(risk, **options)
+    assert auto.value < poor.certify(risk, **options).value
