@@ -7,6 +7,7 @@ import supac
 from catalogue import FAMILIES
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.simulators import synthetic
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=1_000), supac.FixedStep(), first=20, batch=10)
@@ -482,3 +483,33 @@ def test_a_larger_budget_begins_the_same_way_by_default() -> None:
         for b in (50, 80)
     )
     np.testing.assert_array_equal(short.evaluations.x[:40], long.evaluations.x[:40])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_another_temperature_needs_a_tenth_of_the_queries(seed: int) -> None:
+    """What was learnt of the risk does not depend on the bound: 500 runs, then 50 more."""
+    risk = synthetic.example(seed)
+    prior = supac.gaussian(np.zeros(8), np.eye(8))
+    normal = np.random.default_rng(0).standard_normal((2**15, 8))
+
+    def true_objective(posterior: supac.Distribution) -> float:
+        x = posterior.mean + normal @ np.linalg.cholesky(posterior.covariance).T
+        return float(risk(x).mean()) + 0.05 * posterior.kl(prior)
+
+    first = supac.minimize(risk, prior, supac.Catoni(0.1), budget=500, vectorized=True)
+    fresh = supac.minimize(risk, prior, supac.Catoni(0.05), budget=500, vectorized=True, seed=1)
+    again = supac.reoptimize(first, risk, bound=supac.Catoni(0.05), budget=50, vectorized=True)
+    assert len(again.evaluations) <= len(first.evaluations) + 50
+    best = true_objective(fresh.posterior)
+    assert true_objective(again.posterior) < 1.02 * best < true_objective(first.posterior)
+
+
+def test_another_prior_reuses_the_runs() -> None:
+    first = supac.minimize(waves, PLANE, supac.Catoni(0.05), budget=100, vectorized=True)
+    other = supac.gaussian([1.0, 0.0], np.eye(2))
+    again = supac.reoptimize(first, waves, prior=other, budget=30, vectorized=True)
+    fresh = supac.minimize(waves, other, supac.Catoni(0.05), budget=100, vectorized=True)
+    assert again.prior == other
+    # Both estimates of the same minimum, from few fresh runs each.
+    error = np.hypot(again.mean_risk_error, fresh.mean_risk_error)
+    assert again.objective == pytest.approx(fresh.objective, abs=4.0 * error)

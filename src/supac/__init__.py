@@ -43,7 +43,7 @@ from supac.families import (
     scaled_gaussian,
 )
 from supac.gradient import GradientDescent, Nesterov
-from supac.minimize import minimize, resume
+from supac.minimize import minimize, reoptimize, resume
 from supac.parameters import Parameters
 from supac.result import Iteration, Result, StopReason
 from supac.runs import Run, Status
@@ -148,6 +148,7 @@ __all__ = [
     "poisson",
     "product",
     "read_csv",
+    "reoptimize",
     "resume",
     "scaled_gaussian",
     "simulators",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray, frozen
+from supac.evaluations import Evaluations
 from supac.parameters import Parameters
 from supac.runs import Run
 from supac.specs import UnknownSpecError, from_spec
@@ -35,6 +36,11 @@ class KnownRuns:
     seconds: FloatArray
     source: str
     """Where they come from."""
+
+    @classmethod
+    def of(cls, x: FloatArray, evaluations: Evaluations, source: str = "earlier runs") -> KnownRuns:
+        """Evaluations of another search, with their points in the user's units."""
+        return cls(x, evaluations.risk, evaluations.outputs, np.zeros(len(x)), source)
 
     def latent(self, parameters: Parameters | None) -> FloatArray:
         """Their latent points."""

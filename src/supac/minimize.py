@@ -221,6 +221,37 @@ def resume(
     return minimize(risk, store=store, **{**settings, **options})
 
 
+def reoptimize(
+    result: Result,
+    risk: Callable[[FloatArray], Any],
+    *,
+    budget: int,
+    prior: Density | Parameters | None = None,
+    bound: Bound | None = None,
+    **options: Any,
+) -> Result:
+    """Minimise another bound, or with another prior, from all the runs of an earlier result.
+
+    What was learnt of the risk depends on neither, so that few new queries do: the search begins at
+    the earlier posterior with the earlier runs known. `prior` and `bound` are by default the
+    earlier ones; `budget` counts new queries only; the other options are those of `minimize`.
+    """
+    before = result.parameters or result.prior
+    settings = {
+        "start": result.posterior,
+        "known": KnownRuns.of(result.x, result.evaluations),
+        "algorithm": SuPAC(first=min(budget, 10), batch=min(budget, 10)),
+        **options,
+    }
+    return minimize(
+        risk,
+        prior or before,  # type: ignore[arg-type]
+        bound or result.bound,  # type: ignore[arg-type]
+        budget=budget,
+        **settings,
+    )
+
+
 def _check_options(
     mode: str, executor: object, timeout: float | None, tolerance: float, max_failures: float
 ) -> None:
