@@ -71,9 +71,9 @@ BOUNDS: dict[str, Callable[[int], supac.Bound]] = {
 def replicate(name: str, case: str, seed: int) -> tuple[float, float, float]:
     """Certificate, its mean risk, and the true risk of the posterior, for one data set."""
     rng = np.random.default_rng([seed, 1])
-    law, n = Law(), 100
-    if case == "learnt prior":
-        law, n = Law(dim=40), 60
+    law, n = {"learnt prior": (Law(dim=40), 60), "copied data": (Law(dim=10), 30)}.get(
+        case, (Law(), 100)
+    )
     risk = Risk(*law.draw(n, rng))
     prior = supac.gaussian(np.zeros(law.dim), np.ones(law.dim))
     if case == "copied data":
@@ -133,8 +133,8 @@ def main() -> None:
         for case, words in {
             "learnt prior": "Broken on purpose: the prior is centred on the least-squares fit to "
             "the same 60 data, 40 parameters. `prior_is_independent=False` refuses it.",
-            "copied data": "Broken on purpose: each of 100 data is copied 1,000 times, and n = "
-            "100,000 is claimed. Nothing in the software can notice this.",
+            "copied data": "Broken on purpose: each of 30 data is copied 1,000 times, n = 30,000 "
+            "is claimed, 10 parameters. Nothing in the software can notice this.",
         }.items():
             lines += ["", words, "", *head]
             for name in ("MaurerLangfordSeeger", "Catoni, λ = 0.02"):
