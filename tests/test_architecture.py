@@ -20,7 +20,7 @@ LAYERS = [
     {"bounds", "surrogate", "steps", "certificate"},
     {"algorithm", "supac", "gradient"},
     {"runs", "specs"},
-    {"execution", "interrupt", "progress", "store", "exchange", "evaluate"},
+    {"execution", "interrupt", "progress", "store", "exchange", "judge", "ledger", "evaluate"},
     {"certify", "validation", "result", "pipeline", "loop", "minimize"},
     {"plots", "demo"},
     {"cli"},

@@ -187,9 +187,10 @@ def test_a_crash_that_kills_workers_is_recorded_and_only_it(executor: Any) -> No
         assert "the worker was lost: KilledWorker" in run.message
 
 
-def test_a_client_is_not_an_executor(client: Any) -> None:
-    with pytest.raises(TypeError, match=r"such as Dask's client.get_executor\(\)"):
-        minimize(wave, executor=client)
+def test_a_client_and_its_cluster_will_do(client: Any) -> None:
+    plain = minimize(wave).posterior
+    assert minimize(wave, executor=client).posterior == plain
+    assert minimize(wave, executor=client.cluster).posterior == plain
 
 
 def test_a_scheduler_that_is_gone_is_no_failure_of_the_runs(tmp_path: Path) -> None:

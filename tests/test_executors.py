@@ -181,7 +181,7 @@ def test_a_pool_that_breaks_loses_nothing(tmp_path: Path, alone: supac.Result) -
 
     with (
         spawning(2) as executor,
-        pytest.raises(supac.ExecutionError, match=r"no more runs \(A process in .*pass executor=N"),
+        pytest.raises(supac.ExecutionError, match=r"no more runs \(A .*process.*pass executor=N"),
     ):
         minimize(mortal, executor=executor, store=store)
     deadly.unlink()

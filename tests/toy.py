@@ -102,3 +102,16 @@ def gone_within(processes: set[int], seconds: float) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def children_of(process: int) -> set[int]:
+    """The processes that a process has started, also those that have done nothing yet."""
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == process:
+            found.add(int(status.parent.name))
+    return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from supac.arrays import FloatArray, frozen
 from supac.composite import Composite
 from supac.exchange import KnownRuns
 from supac.execution import Answer, Flight, Simulator
-from supac.execution.answer import as_floats
 from supac.interrupt import Interrupt, Interrupted
+from supac.judge import Judge, LossError
+from supac.ledger import Ledger
 from supac.parameters import Parameters
-from supac.runs import Run, Status
-from supac.store import Store, columns
+from supac.runs import Purpose, Run, Status
 
 Risk = Callable[[FloatArray], Any]
 
@@ -66,80 +67,42 @@ class Evaluator:
         parameters: Parameters | None = None,
         raising: bool = True,
         flight: Flight | None = None,
-        store: Store | None = None,
+        ledger: Ledger | None = None,
         interrupt: Interrupt | None = None,
         watch: Callable[[Sequence[Run]], None] = lambda runs: None,
     ):
-        self._loss = risk.loss if isinstance(risk, Composite) else None
-        self._simulator, self.parameters, self._raising = simulator, parameters, raising
-        self.flight, self._store = flight, store
-        self._interrupt, self._watch = interrupt or Interrupt(), watch
-        kept = {} if store is None else store.runs
-        self.width = next((len(r.outputs) for r in kept.values() if r.outputs is not None), None)
-        told = {run for each in (() if store is None else store.rounds) for run in each.ids}
-        self.waiting = {
-            run.x.tobytes(): run for run in kept.values() if run.id not in told and not run.source
-        }
-        """Runs that were made before, but not learnt from: not made again."""
-        self._adopted = [run for run in kept.values() if run.id not in told and run.source]
-        self._imported = {(run.source, run.x.tobytes()) for run in kept.values() if run.source}
-        self._used = set(kept)
-        self._next = len(told)
+        self.ledger = ledger or Ledger()
+        self.judge = Judge(risk, self.ledger.width)
+        self._simulator, self._parameters, self._raising = simulator, parameters, raising
+        self.flight, self._interrupt, self._watch = flight, interrupt or Interrupt(), watch
         self._flying: dict[int, FloatArray] = {}
-        self._broken_loss = ""
-        self._worked = any(run.status is Status.OK for run in kept.values())
-        self._cause: BaseException | None = None
+        self._worked = self.ledger.any_good
 
-    def batch(self, x: FloatArray) -> Outcome:
+    def batch(self, x: FloatArray, purpose: Purpose = "search") -> Outcome:
         """The risks of all rows of x (n, dim); Interrupted where a stop was asked for."""
+        if self._interrupt.requested:
+            raise Interrupted
         units = self._in_units(x)
-        if self.flight is None and self._simulator.vectorized and self._store is None:
-            return self._at_once(x, units)
         runs: dict[int, Run] = {}
-        todo = []
         for row, point in enumerate(x):
-            known = self.waiting.pop(point.tobytes(), None)
-            if known is None:
-                todo.append(row)
-            else:
+            known = self.ledger.find(point)
+            if known is not None:
                 runs[row] = self._again(known)
-        ids = {row: self._number(row) for row in todo}
-        self._next += len(x)
+        ids = {row: self.ledger.number(row) for row in range(len(x)) if row not in runs}
+        self.ledger.advance(len(x))
         rows = {number: row for row, number in ids.items()}
-        for answers in self._answers(ids, units):
-            new = [self._run(number, x[rows[number]], answer) for number, answer in answers]
-            self._keep(new)
-            runs |= {rows[run.id]: run for run in new}
-        return self._outcome([runs[row] for row in range(len(x))])
-
-    def adopt(self, known: KnownRuns | None) -> list[Run]:
-        """Runs that were made elsewhere and are not yet learnt from, recorded with their source."""
-        before, self._adopted = self._adopted, []
-        if known is None:
-            return before
-        if (self._loss is None) != (known.outputs is None):
-            raise ValueError(
-                f"{known.source} holds {'no ' if known.outputs is None else ''}outputs, but the "
-                f"risk is {'not ' if self._loss is None else ''}a Composite"
-            )
-        runs = []
-        for row, point in enumerate(known.latent(self.parameters)):
-            if (known.source, point.tobytes()) in self._imported:
-                continue
-            values = known.risk[row] if known.outputs is None else known.outputs[row]
-            answer = self._simulator.judge(np.asarray(values), values, float(known.seconds[row]))
-            runs.append(replace(self._run(self._number(0), point, answer), source=known.source))
-            self._next += 1
-        self._record(runs)
-        return before + runs
+        for landed in self._answers(ids, units):
+            points = {number: x[rows[number]] for number, _ in landed}
+            runs |= {rows[run.id]: run for run in self._keep(landed, points, purpose)}
+        return self.outcome([runs[row] for row in range(len(x))])
 
     def launch(self, x: FloatArray) -> list[int]:
         """Start runs without waiting for them: their ids."""
         assert self.flight is not None
         numbers = []
         for point, unit in zip(x, self._in_units(x), strict=True):
-            numbers.append(self._number(0))
-            self._next += 1
+            numbers.append(self.ledger.number())
+            self.ledger.advance(1)
             self._flying[numbers[-1]] = point
             self.flight.launch(numbers[-1], unit)
         return numbers
@@ -148,37 +111,38 @@ class Evaluator:
         """Runs that have ended since, recorded; after a short while none."""
         assert self.flight is not None
         landed = self.flight.land(_PATIENCE)
-        runs = [self._run(number, self._flying.pop(number), answer) for number, answer in landed]
-        self._keep(runs)
+        points = {number: self._flying.pop(number) for number, _ in landed}
+        return self._keep(landed, points, "search")
+
+    def adopt(self, known: KnownRuns | None) -> list[Run]:
+        """Runs that were made elsewhere and are not yet learnt from, recorded with their source."""
+        if known is not None and self.judge.composite != (known.outputs is not None):
+            has, wants = ("no ", "") if known.outputs is None else ("", "not ")
+            raise ValueError(f"known has {has}outputs, but the risk is {wants}a Composite")
+        runs = [self._again(run) for run in self.ledger.adopt(known, self._parameters)]
+        if known is not None:
+            known.check_risks(runs)
+        self.ledger.record(runs)
         return runs
 
     def outcome(self, runs: Sequence[Run]) -> Outcome:
-        """Runs as columns."""
-        return self._outcome(list(runs))
-
-    @property
-    def failure_loss(self) -> float:
-        """What the loss makes of a failed run: NaN where it has no value for them."""
-        if self._loss is None or self.width is None:
-            return np.nan
-        try:
-            value = float(np.asarray(self._loss(np.full((1, self.width), np.nan)))[0])
-        except Exception:
-            return np.nan
-        return value if np.isfinite(value) else np.nan
+        """Runs as columns; those of another number of outputs than the first have failed."""
+        settled = self.judge.settle(runs)
+        odd = [new for new, old in zip(settled, runs, strict=True) if new is not old]
+        self._file(odd)
+        for run in filter(self._ends, odd):
+            raise EvaluationError(self._complaint(run))
+        risk, outputs = self.judge.columns(settled)
+        return Outcome(
+            risk,
+            outputs,
+            np.array([run.seconds for run in settled]),
+            tuple(run for run in settled if run.status is not Status.OK),
+            tuple(run.id for run in settled),
+        )
 
     def _in_units(self, x: FloatArray) -> FloatArray:
-        units = x.view() if self.parameters is None else self.parameters.from_latent(x)
-        units.flags.writeable = False
-        return units
-
-    def _number(self, ahead: int) -> int:
-        """The id of the run that is asked for after so many others."""
-        number = self._next + ahead
-        if number in self._used:  # by a run of the same file under another budget
-            number = max(self._used) + 1
-        self._used.add(number)
-        return number
+        return x if self._parameters is None else self._parameters.from_latent(x)
 
     def _answers(
         self, ids: dict[int, int], units: FloatArray
@@ -186,15 +150,16 @@ class Evaluator:
         """Answers with the ids of their runs, as they come; `ids` by row."""
         if self.flight is not None:
             yield from self._from_flight(self.flight, ids, units)
-        elif self._simulator.vectorized and ids:
+            return
+        self._set_up()
+        if self._simulator.vectorized and ids:
             answers = self._simulator.all_at_once(units[list(ids)], again=not self._raising)
             yield list(zip(ids.values(), answers, strict=True))
-        else:
-            self._set_up()
-            for row, number in ids.items():
-                if self._interrupt.requested:
-                    raise Interrupted
-                yield [(number, self._simulator.answer(units[row]))]
+            return
+        for row, number in ids.items():
+            if self._interrupt.requested:
+                raise Interrupted
+            yield [(number, self._simulator.answer(units[row]))]
 
     def _set_up(self) -> None:
         try:
@@ -206,98 +171,82 @@ class Evaluator:
     def _from_flight(
         self, flight: Flight, ids: dict[int, int], units: FloatArray
     ) -> Iterator[list[tuple[int, Answer]]]:
-        for row, number in ids.items():
-            flight.launch(number, units[row])
-        stopping = False
-        while len(flight):
-            if self._interrupt.requested and not stopping:
+        """Not many more than the workers at a time: what waits here can be left undone."""
+        waiting = deque(ids.items())
+        while waiting or len(flight):
+            if self._interrupt.requested:
                 flight.recall()
-                stopping = True
+                if not len(flight):
+                    raise Interrupted
+                waiting.clear()
+            while waiting and len(flight) < 2 * flight.capacity:
+                row, number = waiting.popleft()
+                flight.launch(number, units[row])
             landed = flight.land(_PATIENCE)
             if landed:
                 yield landed
-        if stopping:
+        if self._interrupt.requested:
             raise Interrupted
 
-    def _run(self, number: int, x: FloatArray, answer: Answer) -> Run:
-        """What is recorded of an answer."""
-        run = Run(
-            number,
-            frozen(np.array(x)),
-            answer.status,
-            np.nan,
-            seconds=answer.seconds,
-            message=answer.message,
-            attempts=answer.attempts,
-        )
-        if answer.unloaded and not self._worked:
-            raise EvaluationError(f"{answer.message}; no run can be made")
-        self._cause = self._cause or answer.error
-        if answer.values is None or self._loss is None:
-            failed = answer.status is not Status.OK
-            return run if failed else replace(run, risk=float(np.asarray(answer.values)))
-        if answer.status is not Status.OK:
-            self.width = self.width or len(answer.values)
-            return run
-        return self._judged(replace(run, outputs=answer.values))
+    def _keep(
+        self,
+        landed: Sequence[tuple[int, Answer]],
+        points: dict[int, FloatArray],
+        purpose: Purpose,
+    ) -> list[Run]:
+        """On the disk first, then everything else."""
+        raw = [self._run(number, points[number], answer, purpose) for number, answer in landed]
+        try:
+            runs = [self.judge.risk(run) for run in raw]
+        except LossError as error:
+            self._file(raw)
+            raise EvaluationError(str(error)) from error
+        self._file(runs)
+        self._watch(runs)
+        for run, (_, answer) in zip(runs, landed, strict=True):
+            if answer.unloaded and not self._worked:
+                raise EvaluationError(f"{answer.message}; no run can be made")
+            if self._ends(run):
+                raise EvaluationError(self._complaint(run)) from answer.error
+            self._worked = self._worked or run.status is Status.OK
+        return runs
+
+    def _run(self, number: int, x: FloatArray, answer: Answer, purpose: Purpose) -> Run:
+        """What is recorded of an answer, before its outputs are judged."""
+        good, risk, outputs = answer.status is Status.OK, np.nan, None
+        if self.judge.composite and answer.values is not None:
+            if good:
+                outputs = answer.values
+            else:
+                self.judge.saw_nan(len(answer.values))
+        elif good:
+            risk = float(np.asarray(answer.values))
+        return Run(
+            number, frozen(np.array(x)), answer.status, risk, outputs, answer.seconds,
+            answer.message, answer.attempts, purpose=purpose,
+        )  # fmt: skip
 
     def _again(self, run: Run) -> Run:
-        """A run of before, judged anew where its loss could not be computed then."""
-        if run.status is Status.INVALID and run.outputs is not None:
-            return self._judged(replace(run, status=Status.OK, message=""))
-        return run
-
-    def _judged(self, run: Run) -> Run:
-        """A run of a composite with its risk."""
-        assert self._loss is not None
-        assert run.outputs is not None
-        count = len(run.outputs)
-        self.width = self.width or count
-        if count != self.width:
-            message = f"simulate returned {count} outputs, but {self.width} before"
-            return replace(run, status=Status.INVALID, message=message, outputs=None)
+        """A run of before, judged anew where its loss had no value then."""
+        if run.outputs is None or (run.status is Status.OK and np.isfinite(run.risk)):
+            return run
         try:
-            # Twice the same row: a loss that can take but one is met before it is needed.
-            risk = as_floats(self._loss(np.stack([run.outputs, run.outputs])))
-            trouble = "returned no numbers" if risk is None else f"returned shape {risk.shape}"
-        except Exception as error:
-            risk, trouble, self._cause = None, f"raised {type(error).__name__}: {error}", error
-        if risk is None or risk.shape != (2,):
-            message = (
-                f"loss must take outputs (n, m) and return n risks; for (2, {count}) it {trouble}"
-            )
-            self._broken_loss = message
-            return replace(run, status=Status.INVALID, message=message)
-        if not np.isfinite(risk[0]):
-            return replace(run, status=Status.INVALID, message=f"loss returned {risk[0]}")
-        return replace(run, risk=float(risk[0]))
+            judged = self.judge.risk(run)
+        except LossError as error:
+            raise EvaluationError(str(error)) from error
+        self._file([judged])
+        return judged
 
-    def _record(self, runs: list[Run]) -> None:
-        if self._store is not None:
-            self._store.keep(runs)
-
-    def _keep(self, runs: list[Run]) -> None:
-        """On the disk first, then everything else."""
-        failures = [run for run in runs if run.status is not Status.OK]
-        self._worked = self._worked or len(failures) < len(runs)
-        if self._store is not None:
-            # A failure that ends the run is made again by a resume, unless its outputs are known.
-            self._store.keep(
-                run
-                for run in runs
-                if run.status is Status.OK or run.outputs is not None or not self._ends(run)
-            )
-        self._watch(runs)
-        if self._broken_loss:  # no fault of the simulator: going on would waste its runs
-            raise EvaluationError(self._broken_loss) from self._cause
-        ending = [run for run in failures if self._ends(run)]
-        if ending:
-            raise EvaluationError(self._complaint(ending[0])) from self._cause
+    def _file(self, runs: Sequence[Run]) -> None:
+        # A failure that ends the run is made again by a resume, unless its outputs are known.
+        self.ledger.record([r for r in runs if r.outputs is not None or not self._ends(r)])
 
     def _ends(self, run: Run) -> bool:
         """Whether a failure is an error: not where the loss says what bad outputs cost."""
-        valued = run.status is Status.INVALID and np.isfinite(self.failure_loss)
-        return self._raising and not (valued and run.outputs is None)
+        if not self._raising or run.status is Status.OK or run.source:
+            return False
+        valued = run.status is Status.INVALID and run.outputs is None
+        return not (valued and np.isfinite(self.judge.failure_loss))
 
     def _complaint(self, run: Run) -> str:
         name, vectorized = self._simulator.name, self._simulator.vectorized
@@ -305,49 +254,23 @@ class Evaluator:
         place = f"at {self._place(run.x)}"
         if run.status is Status.RAISED:
             called = f"{name}, called with vectorized=True," if vectorized else name
-            # Only what an array of another shape may raise, and only where nothing has worked yet.
-            shape = not self._worked and run.message.split(":")[0] in _SHAPE_ERRORS
+            # Only what an array of another shape may raise.
+            shape = run.message.split(":")[0] in _SHAPE_ERRORS
             advice = f"{hint}; {_GO_ON}" if shape else _GO_ON
             return f"{called} raised {run.message} {place}; {advice}"
         if run.status is Status.TIMED_OUT:
             return f"a run took {run.message} and was killed {place}; {_GO_ON}"
         if run.status is Status.CRASHED:
             return f"a run crashed {place}: {run.message}; {_GO_ON}"
+        if "outputs, but" in run.message:
+            return f"{run.message} {place}; it must always return as many, or {_GO_ON}"
         if "returned" in run.message:
             return f"{run.message} {place}; make it finite, or {_GO_ON}"
         return f"{run.message}; {hint}"
 
     def _place(self, x: FloatArray) -> str:
-        if self.parameters is None:
+        if self._parameters is None:
             return f"x = {x}"
-        values = self.parameters.from_latent(x[None])[0]
-        parts = zip(self.parameters.names, values, self.parameters.units, strict=True)
+        values = self._parameters.from_latent(x[None])[0]
+        parts = zip(self._parameters.names, values, self._parameters.units, strict=True)
         return ", ".join(f"{name} = {value:.6g} {unit}".strip() for name, value, unit in parts)
-
-    def _outcome(self, runs: list[Run]) -> Outcome:
-        risk, outputs = columns(runs, self.width, self.failure_loss)
-        return Outcome(
-            risk,
-            outputs,
-            np.array([run.seconds for run in runs]),
-            tuple(run for run in runs if run.status is not Status.OK),
-            tuple(run.id for run in runs),
-        )
-
-    def _at_once(self, x: FloatArray, units: FloatArray) -> Outcome:
-        """A vectorised risk in this process, of which nothing is recorded one by one."""
-        answers = self._simulator.all_at_once(units, again=not self._raising)
-        if self._loss is None and all(answer.status is Status.OK for answer in answers):
-            first, self._next = self._next, self._next + len(x)
-            return Outcome(
-                np.array([answer.values for answer in answers]),
-                None,
-                np.array([answer.seconds for answer in answers]),
-                (),
-                tuple(range(first, self._next)),
-            )
-        numbers = [self._number(row) for row in range(len(x))]
-        self._next += len(x)
-        runs = [self._run(*each) for each in zip(numbers, x, answers, strict=True)]
-        self._keep(runs)
-        return self._outcome(runs)

@@ -15,7 +15,7 @@ import numpy as np
 from supac.arrays import FloatArray, frozen
 from supac.evaluations import Evaluations
 from supac.parameters import Parameters
-from supac.runs import Run
+from supac.runs import Run, Status
 from supac.specs import UnknownSpecError, from_spec
 from supac.store import read_config, read_runs
 
@@ -25,26 +25,64 @@ _BOOKKEEPING = ("risk", "status", "seconds", "attempts", "message", "source", "i
 
 @dataclass(frozen=True, eq=False)
 class KnownRuns:
-    """Runs that were made elsewhere."""
+    """Runs that were made elsewhere, column by column."""
 
     x: FloatArray
     """(n, dim), in the user's units."""
     risk: FloatArray
-    """(n,), NaN for a failed run or where outputs are given instead."""
+    """(n,), NaN for a failed run."""
     outputs: FloatArray | None
     """(n, m) for a `Composite`; NaN for a failed run."""
     seconds: FloatArray
-    source: str
-    """Where they come from."""
+    statuses: tuple[Status, ...]
+    messages: tuple[str, ...]
+    sources: tuple[str, ...]
+    """Where each comes from."""
 
     @classmethod
     def of(cls, x: FloatArray, evaluations: Evaluations, source: str = "earlier runs") -> KnownRuns:
         """Evaluations of another search, with their points in the user's units."""
-        return cls(x, evaluations.risk, evaluations.outputs, np.zeros(len(x)), source)
+        n, ok = len(x), evaluations.ok
+        return cls(
+            x,
+            np.where(ok, evaluations.risk, np.nan),
+            evaluations.outputs,
+            np.zeros(n),
+            tuple(Status.OK if each else Status.INVALID for each in ok),
+            ("failed before",) * n,
+            (source,) * n,
+        )
+
+    def __len__(self) -> int:
+        return len(self.x)
 
     def latent(self, parameters: Parameters | None) -> FloatArray:
         """Their latent points."""
-        return self.x if parameters is None else parameters.to_latent(self.x)
+        if parameters is None:
+            return self.x
+        for row, point in enumerate(self.x):
+            try:
+                parameters.to_latent(point[None])
+            except ValueError as error:
+                raise ValueError(f"known run {row + 1} of {self.sources[row]}: {error}") from error
+        return parameters.to_latent(self.x)
+
+    def failure(self, row: int) -> Status:
+        """How a run failed, as far as is known."""
+        return Status.INVALID if self.statuses[row] is Status.OK else self.statuses[row]
+
+    def check_risks(self, runs: Sequence[Run]) -> None:
+        """ValueError where risks were given as well that contradict the loss of the outputs."""
+        if self.outputs is None:
+            return
+        risks = {y.tobytes(): risk for y, risk in zip(self.outputs, self.risk, strict=True)}
+        for run in runs:
+            told = np.nan if run.outputs is None else risks.get(run.outputs.tobytes(), np.nan)
+            if run.status is Status.OK and np.isfinite(told) and not np.isclose(run.risk, told):
+                raise ValueError(
+                    f"a known run of {run.source} has risk {told:.6g}, but its outputs have the "
+                    f"loss {run.risk:.6g}: they are not outputs of this simulator and loss"
+                )
 
 
 def read_csv(
@@ -52,8 +90,9 @@ def read_csv(
 ) -> KnownRuns:
     """Runs from a table with one column a parameter, and `risk` or `output_0`, `output_1`, ….
 
-    Other columns are not looked at, but for `seconds`; an empty cell means a failed run. `source`
-    says where the runs come from: by default the name of the file.
+    An empty cell means a failed run; `status`, `message`, `seconds` and `source` are kept where
+    there are such columns, and others are not looked at. `source` says where the runs come from:
+    by default the name of the file.
     """
     path = Path(path)
     wanted = list(names.names if isinstance(names, Parameters) else names)
@@ -83,12 +122,16 @@ def read_csv(
     if not np.isfinite(x).all():
         bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
         raise ValueError(f"{path}, row {bad + 2}: every parameter needs a finite value")
+    own = source or path.name
+    known = {status.value: status for status in Status}
     return KnownRuns(
         x=frozen(x),
         risk=column("risk") if "risk" in header else np.full(len(rows), np.nan),
         outputs=np.column_stack([column(name) for name in outputs]) if outputs else None,
         seconds=np.nan_to_num(column("seconds")) if "seconds" in header else np.zeros(len(rows)),
-        source=source or path.name,
+        statuses=tuple(known.get(row.get("status") or "ok", Status.INVALID) for row in rows),
+        messages=tuple(row.get("message") or "" for row in rows),
+        sources=tuple(f"{row['source']}, by {own}" if row.get("source") else own for row in rows),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,10 +17,11 @@ from supac.interrupt import Interrupt, Interrupted
 from supac.pipeline import Pipeline
 from supac.progress import ProgressBar
 from supac.result import Iteration, Journal, StopReason
-from supac.runs import Status
+from supac.runs import Purpose, Status
 from supac.store import Round, Store
 
 _ENOUGH_TO_TELL = 30  # runs from which a share of failures means something
+_HANDOVER = 0.03  # seconds that a result takes to become the next run
 _MOST_AHEAD = 8  # runs that wait for each worker while the driver thinks
 
 
@@ -61,7 +63,7 @@ class Loop:
             self._tell(x, self._noted(self.evaluator.outcome(adopted)))
 
     def _remember(self, store: Store) -> None:
-        self.state = store.state(self.state, self.evaluator.failure_loss)
+        self.state = store.state(self.state, self.evaluator.judge.failure_loss)
         told = [[store.runs[run] for run in each.ids] for each in store.rounds]
         self.imported = sum(bool(run.source) for runs in told for run in runs)
         made = np.cumsum([sum(not run.source for run in runs) for runs in told])
@@ -87,9 +89,13 @@ class Loop:
             stop = self._tell(x, outcome)
         return stop
 
-    def evaluate(self, x: FloatArray) -> Outcome:
+    def evaluate(self, x: FloatArray, purpose: Purpose = "search") -> Outcome:
         """Runs, and a line of each failure in the journal."""
-        return self._noted(self.evaluator.batch(x))
+        return self._noted(self.evaluator.batch(x, purpose))
+
+    def validate(self, x: FloatArray) -> Outcome:
+        """Runs that are not made to search."""
+        return self.evaluate(x, "validation")
 
     def _noted(self, outcome: Outcome) -> Outcome:
         self.journal.failures += outcome.failures
@@ -100,12 +106,13 @@ class Loop:
         """Results are told as they come, and new points asked for before workers run idle."""
         flight = self.evaluator.flight
         assert flight is not None
+        stop = self._reason(asked=False) if self.journal.infos else None
+        if stop is not None:
+            return stop
         pipeline = Pipeline(self.evaluator, flight, self._next_batch())
-        made, thinking = self.queries + len(pipeline.ended), 0.0
-        stop, asked_for = None, -1
+        made, thinking, asked_for = self.queries + len(pipeline.ended), 0.0, -1
         while stop is None or not pipeline.empty:
-            news = pipeline.ended or self.state.iteration > asked_for
-            if stop is None and pipeline.idle and news:
+            if stop is None and pipeline.idle and self._worth_telling(pipeline, asked_for):
                 start = time.perf_counter()
                 stop = self._tell_ended(pipeline) if pipeline.ended else None
                 if stop is None:
@@ -120,18 +127,29 @@ class Loop:
                 pipeline.cut()
             pipeline.launch(self._wanted(flight.capacity, thinking))
             pipeline.land()
-        if pipeline.ended:
-            self._tell_ended(pipeline)
-        return stop
+        last = self._tell_ended(pipeline) if pipeline.ended else None
+        return last if last is not None and stop is StopReason.BUDGET else stop
+
+    def _worth_telling(self, pipeline: Pipeline, asked_for: int) -> bool:
+        """Whether there is something to learn from, or to begin with.
+
+        The first lesson takes three quarters of the first batch: what ends first is often what
+        fails, and little is learnt from few runs.
+        """
+        if self.state.iteration > asked_for and not pipeline.ended:
+            return True
+        if self.state.evaluations.drawn.any():
+            return bool(pipeline.ended)
+        return 4 * len(pipeline.ended) >= 3 * (len(pipeline.ended) + pipeline.flying)
 
     def _next_batch(self) -> Batch:
         return self.state.planned(self.algorithm.ask(self.problem, self.state))
 
     def _wanted(self, capacity: int, thinking: float) -> int:
         """Runs in flight: enough for the workers to have work while the driver thinks."""
-        usual = self.journal.seconds / max(self.queries, 1)
-        ahead = 1 + int(thinking / max(usual, 1e-3))
-        return capacity * (1 + min(ahead, _MOST_AHEAD))
+        usual = max(self.journal.seconds / max(self.queries, 1), 1e-3)
+        ahead = math.ceil(capacity * (thinking + _HANDOVER) / usual)
+        return capacity + min(ahead, _MOST_AHEAD * capacity)
 
     def _tell_ended(self, pipeline: Pipeline) -> StopReason | None:
         runs, batch = pipeline.take(self.state)

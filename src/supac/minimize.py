@@ -20,6 +20,7 @@ from supac.exchange import KnownRuns
 from supac.execution import open_flight
 from supac.families import Distribution
 from supac.interrupt import Interrupt, Interrupted
+from supac.ledger import Ledger
 from supac.loop import Loop
 from supac.parameters import Parameters
 from supac.progress import ProgressBar
@@ -139,7 +140,8 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             settings = {
                 "prior": prior, "bound": bound, "algorithm": algorithm, "start": start,
                 "loss": loss, "on_failure": on_failure, "mode": mode, "validation": validation,
-                "tolerance": tolerance, "seed": seed, "budget": budget,
+                "tolerance": tolerance, "seed": seed, "budget": budget, "vectorized": vectorized,
+                "timeout": timeout, "retries": retries, "max_failures": max_failures,
             }  # fmt: skip
             config = {name: to_spec(value) for name, value in settings.items()}
             config["proxy"] = None if proxy is None else describe(proxy)
@@ -155,7 +157,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             parameters=parameters,
             raising=on_failure == "raise",
             flight=flight,
-            store=kept,
+            ledger=Ledger(kept),
             interrupt=interrupt,
             watch=bar.watch,
         )
@@ -175,8 +177,11 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
         loop.begin(known)
         if loop.queries > budget:
             raise ValueError(
-                f"budget = {budget}, but {store} holds {loop.queries} queries already; raise it"
+                f"budget = {budget}, but {store} has learnt from {loop.queries} queries already; "
+                "raise it"
             )
+        if kept is not None:
+            kept.confirm()
         stop = loop.asynchronous() if mode == "async" else loop.batches()
         checked = Checked(loop.state)
         spare = validation is None and stop is StopReason.BUDGET
@@ -184,7 +189,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
         if min(left, reserve) > 1 and stop in (StopReason.BUDGET, StopReason.CONVERGED):
             predicted = loop.journal.infos[-1].predicted
             try:
-                checked = validate(problem, algorithm, loop.state, loop.evaluate, left, predicted)
+                checked = validate(problem, algorithm, loop.state, loop.validate, left, predicted)
             except Interrupted:
                 stop = StopReason.INTERRUPTED
         if kept is not None:
@@ -283,18 +288,14 @@ def _check_known(known: KnownRuns | None, algorithm: Algorithm, dim: int) -> Non
 
 
 def _wide_enough(algorithm: Algorithm, mode: str, workers: int) -> Algorithm:
-    """With many workers, batches that keep all of them busy.
+    """With many workers, a first batch that keeps all of them busy, and others that are not old.
 
     Only where results depend on the workers anyway: in batch mode they must not.
     """
-    if (
-        mode == "async"
-        and isinstance(algorithm, SuPAC)
-        and algorithm.batch is None
-        and workers > 10
-    ):
-        return replace(algorithm, batch=workers)
-    return algorithm
+    if mode == "batch" or not isinstance(algorithm, SuPAC) or workers <= 10:
+        return algorithm
+    first = algorithm.first or max(20, workers)
+    return replace(algorithm, first=first, batch=algorithm.batch or max(10, workers // 4))
 
 
 def _reserve(validation: int | None, algorithm: Algorithm, budget: int, first: int) -> int:

@@ -20,8 +20,7 @@ class Pipeline:
         self._waiting: deque[tuple[Batch, int]] = deque()
         self._plans: dict[int, tuple[Batch, int]] = {}
         # What an earlier process left untold, most of it of the batch that it was making.
-        self.ended = list(evaluator.waiting.values())
-        evaluator.waiting.clear()
+        self.ended = evaluator.ledger.take_searches()
         rows = {point.tobytes(): row for row, point in enumerate(next_batch.x)}
         for run in self.ended:
             if run.x.tobytes() in rows:
@@ -36,6 +35,11 @@ class Pipeline:
     def empty(self) -> bool:
         """Whether nothing is under way any more."""
         return self.idle and not len(self._flight)
+
+    @property
+    def flying(self) -> int:
+        """Runs that have not ended."""
+        return len(self._flight)
 
     def add(self, batch: Batch, most: int) -> int:
         """Queue at most so many points of a batch: how many."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from supac.arrays import FloatArray
+
+Purpose = Literal["search", "validation"]
 
 
 class Status(StrEnum):
@@ -16,17 +19,6 @@ class Status(StrEnum):
     INVALID = "invalid"
     TIMED_OUT = "timed out"
     CRASHED = "crashed"
-
-    @property
-    def sentence(self) -> str:
-        """What it means."""
-        return {
-            "ok": "The run gave a risk.",
-            "raised": "The simulator raised an exception.",
-            "invalid": "The simulator's answer was not a finite number, or of another shape.",
-            "timed out": "The run took longer than the timeout, and was killed.",
-            "crashed": "The process that made the run died.",
-        }[self.value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,3 +41,5 @@ class Run:
     """How often it was started."""
     source: str = ""
     """Where it was made, if not here."""
+    purpose: Purpose = "search"
+    """What it was made for: runs that validate are never learnt from as if they had searched."""

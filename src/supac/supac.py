@@ -184,7 +184,7 @@ class SuPAC:
         if self.estimator is not None:
             return self.estimator, ()
         enough = max(_MANY, 10 * (problem.start.family.size + 1))
-        if evaluations is not None and len(evaluations) >= enough:
+        if evaluations is not None and evaluations.drawn.sum() >= enough:
             note = f"from {enough:,} evaluations on, regression on them all replaces the emulator"
             return Ridge(), (note,)
         if problem.loss is not None and problem.proxy is None:
@@ -213,12 +213,13 @@ class SuPAC:
 
     def _size(self, problem: Problem, state: State) -> int:
         """How many points to evaluate next."""
-        chosen = self.batch if state.iteration else self.first
+        begun = bool(state.evaluations.drawn.any())  # runs that were made elsewhere do not count
+        chosen = self.batch if begun else self.first
         if chosen is not None:
             return chosen
         unknowns = problem.start.family.size + 1
         estimator, _ = self._estimator(problem, state.evaluations)
-        if state.iteration:
+        if begun:
             small = isinstance(estimator, GaussianProcess | OutputEmulator | Ridge)
             return max(10, len(state.evaluations) // 20) if small else (unknowns + 1) // 2
         if isinstance(estimator, OutputEmulator):

@@ -8,19 +8,19 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import supac
-from toy import BOUND, BUDGET, PRIOR, Toy, alive, gone_within, minimize, name_of, value
+from supac.store import read_config
+from toy import BOUND, BUDGET, PRIOR, Toy, alive, children_of, gone_within, minimize, name_of, value
 
 DRIVER = """
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from toy import Toy, minimize
 ledger, store, seconds, workers = sys.argv[1:]
 toy = Toy(Path(ledger), float(seconds))
@@ -56,7 +56,7 @@ def same(result: supac.Result, other: supac.Result) -> bool:
     columns = [(r.evaluations.x, r.evaluations.risk) for r in (result, other)]
     return (
         result.posterior == other.posterior
-        and result.objective == other.objective
+        and np.array_equal(result.objective, other.objective, equal_nan=True)
         and all(np.array_equal(a, b, equal_nan=True) for a, b in zip(*columns, strict=True))
         and str(result) == str(other)
     )
@@ -72,18 +72,18 @@ def test_a_driver_that_is_killed_twenty_times(tmp_path: Path, unbroken: supac.Re
         # Half of them after the next runs began, the others anywhere, start-up included.
         made = sum(map(len, toy.executions().values()))
         if kills % 2:
-            wait_for(toy, made + int(rng.integers(1, 6)), driver)
+            wait_for(toy, made + int(rng.integers(1, 4)), driver)
         else:
-            time.sleep(float(rng.uniform(0.0, 1.5)))
+            time.sleep(float(rng.uniform(0.0, 1.2)))
         if driver.poll() is not None:
             assert "objective" in str(driver.communicate()[0])
             break
+        children = children_of(driver.pid)
         driver.kill()
         driver.communicate()
         kills += 1
-        workers = {process for each in toy.executions().values() for process in each}
-        assert gone_within(workers, 5.0)
-    assert kills >= 10, "the run ended too early for the test to mean anything"
+        assert gone_within(children | {p for each in toy.executions().values() for p in each}, 5.0)
+    assert kills == 20, "the run ended too early for the test to mean what it says"
     result = minimize(toy, store=tmp_path / "run.supac")
     assert same(result, unbroken)
     executions = toy.executions()
@@ -269,19 +269,170 @@ def test_ctrl_c_twice_stops_at_once(tmp_path: Path, unbroken: supac.Result) -> N
 
 def test_asynchronous_runs_go_on_after_a_kill(tmp_path: Path) -> None:
     code = DRIVER.replace("executor=int(workers) or None", 'executor=2, mode="async"')
-    toy = Toy(tmp_path / "ledger")
-    arguments = [str(tmp_path / "ledger"), str(tmp_path / "run.supac"), "0.02", "2"]
+    toy, store = Toy(tmp_path / "ledger"), tmp_path / "run.supac"
     for enough in (15, 40):
         driver = subprocess.Popen(
-            [sys.executable, "-c", code, *arguments], cwd=TESTS, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", code, str(toy.ledger), str(store), "0.02", "2"],
+            cwd=TESTS,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         wait_for(toy, enough, driver)
         driver.kill()
         driver.communicate()
-    result = supac.resume(tmp_path / "run.supac", toy, executor=2)
+    result = supac.resume(store, toy, executor=2)
     assert len(result.evaluations) == BUDGET
-    assert len(toy.executions()) <= BUDGET + 2 * 8
-    assert result.objective < value(np.zeros(3)) + 1.0
+    made = toy.executions()
+    assert all(name_of(x) in made for x in result.evaluations.x)
+    assert all(len(each) <= 2 for each in made.values())
+    assert sum(map(len, made.values())) <= BUDGET + 2 * 18  # in flight and waiting at each kill
+    # A finished run is what it was, however often it is asked for.
+    for _ in range(2):
+        again = supac.resume(store, toy, executor=2)
+        assert same(again, result)
+    assert toy.executions() == made
+
+
+def test_what_fails_first_does_not_end_an_asynchronous_run() -> None:
+    def uneven(x: np.ndarray) -> float:
+        if x[0] > 1.2:
+            raise FloatingPointError("did not converge")
+        time.sleep(0.05)
+        return value(x)
+
+    with ThreadPoolExecutor(20) as threads:
+        result = supac.minimize(
+            uneven, PRIOR, BOUND, budget=100, executor=threads, mode="async", progress=False,
+            on_failure="penalise",
+        )  # fmt: skip
+    assert result.stop_reason is supac.StopReason.BUDGET
+    assert len(result.evaluations) == 100
+
+
+def test_a_callback_stops_an_asynchronous_run_for_good() -> None:
+    with ThreadPoolExecutor(2) as threads:
+        result = supac.minimize(
+            value, PRIOR, BOUND, budget=BUDGET, executor=threads, mode="async", progress=False,
+            callback=lambda event: event.queries >= 30,
+        )  # fmt: skip
+    assert result.stop_reason is supac.StopReason.USER
+    assert result.validated == 0
+
+
+def test_points_that_coincide_are_runs_of_their_own(tmp_path: Path) -> None:
+    prior = supac.product(supac.bernoulli(0.5), supac.bernoulli(0.3))
+    calls: list[float] = []
+
+    def count(x: np.ndarray) -> float:
+        calls.append(float(x.sum()))
+        if len(calls) == 15:
+            raise KeyboardInterrupt
+        return 0.2 + 0.3 * float(x.sum())
+
+    settings: dict[str, Any] = {
+        "budget": 30, "algorithm": supac.SuPAC(supac.Voronoi(draws=500), first=20, batch=10),
+        "progress": False, "store": tmp_path / "run.supac",
+    }  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        supac.minimize(count, prior, BOUND, **settings)
+    result = supac.minimize(count, prior, BOUND, **settings)
+    assert len(result.evaluations) == 30
+    assert len(calls) == 31  # the one that was interrupted was made again
+
+
+def outputs(x: np.ndarray) -> np.ndarray:
+    return np.array([value(x), x[0], x[1]])
+
+
+def test_the_first_good_run_says_how_many_outputs_there_are() -> None:
+    """Whoever ends first: a failed run, or one with more outputs than the others."""
+
+    def odd(x: np.ndarray) -> Any:
+        slow = abs(float(x[1])) > 0.7
+        time.sleep(0.03 * slow)
+        return np.nan if x[0] > 1.0 else outputs(x)[: 3 if slow else 2]
+
+    risk = supac.Composite(odd, supac.MeanSquare())
+    options: dict[str, Any] = {"budget": 20, "on_failure": "drop", "progress": False}
+    one = supac.minimize(risk, PRIOR, BOUND, **options)
+    with ThreadPoolExecutor(8) as threads:
+        many = supac.minimize(risk, PRIOR, BOUND, executor=threads, **options)
+    assert same(one, many)
+    assert 0 < len(one.failures) < 20
+
+
+def test_a_loss_that_was_mended_is_computed_again_once_and_for_all(tmp_path: Path) -> None:
+    mended = False
+
+    def loss(y: np.ndarray) -> np.ndarray:
+        if not mended:
+            raise RuntimeError("not yet")
+        return np.tanh((y**2).mean(axis=1))
+
+    calls = []
+
+    def simulate(x: np.ndarray) -> np.ndarray:
+        calls.append(x)
+        return outputs(x)
+
+    risk = supac.Composite(simulate, loss)
+    settings: dict[str, Any] = {"budget": 60, "progress": False, "store": tmp_path / "run.supac"}
+    for _ in range(2):
+        with pytest.raises(supac.EvaluationError, match=r"loss must .*not yet"):
+            supac.minimize(risk, PRIOR, BOUND, **settings)
+    assert len(calls) == 1
+    mended = True
+    whole = supac.minimize(risk, PRIOR, BOUND, budget=60, progress=False)
+    calls.clear()
+    stopped = supac.minimize(risk, PRIOR, BOUND, **settings, callback=lambda e: e.queries >= 20)
+    assert not stopped.failures
+    assert same(supac.minimize(risk, PRIOR, BOUND, **settings), whole)
+    assert same(supac.minimize(risk, PRIOR, BOUND, **settings), whole)
+    assert len(calls) == 59
+
+
+def test_a_refused_resume_changes_nothing(tmp_path: Path, unbroken: supac.Result) -> None:
+    toy, store = Toy(tmp_path / "ledger"), tmp_path / "run.supac"
+    minimize(toy, store=store, max_failures=0.7, timeout=30.0)
+    with pytest.raises(ValueError, match="raise it"):
+        supac.resume(store, toy, budget=20)
+    with pytest.raises(TypeError, match="executor must be"):
+        supac.resume(store, toy, executor=object())
+    assert same(supac.resume(store, toy), unbroken)
+    assert read_config(store)["max_failures"] == 0.7  # and resume has kept it
+    assert read_config(store)["timeout"] == 30.0
+
+
+def test_forked_workers_do_not_keep_the_next_driver_out(tmp_path: Path) -> None:
+    code = DRIVER.replace("int(workers) or None", "ProcessPoolExecutor(2)").replace(
+        "import sys", "import sys\nfrom concurrent.futures import ProcessPoolExecutor"
+    )
+    toy, store = Toy(tmp_path / "ledger"), tmp_path / "run.supac"
+    driver = subprocess.Popen(
+        [sys.executable, "-c", code, str(toy.ledger), str(store), "0.1", "2"], cwd=TESTS, text=True
+    )
+    wait_for(toy, 12, driver)
+    driver.kill()
+    driver.wait()
+    workers = {process for each in toy.executions().values() for process in each}
+    start = time.monotonic()
+    assert len(supac.resume(store, Toy(toy.ledger)).evaluations) == BUDGET
+    assert time.monotonic() - start < 10.0
+    assert gone_within(workers, 5.0)
+
+
+def test_a_thousand_known_runs_and_more_will_do(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1_600, 3))
+    lines = [",".join(map(repr, [*point.tolist(), value(point)])) for point in x]
+    (tmp_path / "old.csv").write_text("\n".join(["a,b,c,risk", *lines]))
+    known = supac.read_csv(tmp_path / "old.csv", ["a", "b", "c"])
+    result = supac.minimize(value, PRIOR, BOUND, budget=40, known=known, progress=False)
+    assert len(result.evaluations) == 1_640
+    paper = supac.minimize(
+        value, PRIOR, BOUND, budget=230, known=known, progress=False, algorithm=supac.SuPAC.paper()
+    )
+    assert paper.history["queries"].tolist() == [0, 160, 192, 224]
 
 
 def test_children_end_with_the_run(tmp_path: Path) -> None:
@@ -291,7 +442,7 @@ def test_children_end_with_the_run(tmp_path: Path) -> None:
 
 
 def test_asynchronous_is_as_good() -> None:
-    """True objectives with uneven run times, five seeds: a paired t-test at one in a thousand."""
+    """Uneven run times, eight seeds, four workers: at most two per cent worse on average."""
     normal = np.random.default_rng(0).standard_normal((4_000, 3))
 
     def uneven(x: np.ndarray) -> float:
@@ -299,7 +450,7 @@ def test_asynchronous_is_as_good() -> None:
         return value(x)
 
     def true_objective(mode: Literal["batch", "async"], seed: int) -> float:
-        with ThreadPoolExecutor(2) as threads:
+        with ThreadPoolExecutor(4) as threads:
             result = supac.minimize(
                 uneven if mode == "async" else value, PRIOR, BOUND, budget=BUDGET,
                 executor=threads, mode=mode, seed=seed, progress=False,
@@ -308,5 +459,5 @@ def test_asynchronous_is_as_good() -> None:
         points = result.posterior.mean + normal @ root.T
         return float(np.mean([value(x) for x in points])) + 0.02 * result.posterior.kl(PRIOR)
 
-    excess = [true_objective("async", s) - true_objective("batch", s) for s in range(5)]
-    assert np.mean(excess) / (np.std(excess, ddof=1) / np.sqrt(5)) < stats.t(4).ppf(0.999)
+    ratio = [true_objective("async", s) / true_objective("batch", s) for s in range(8)]
+    assert np.mean(ratio) < 1.02

@@ -204,7 +204,7 @@ def test_a_foreign_file_is_refused_and_left_alone(kind: str, tmp_path: Path) -> 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(supac.StoreError, match="cannot be written: Is a directory"):
         run(store=tmp_path)
-    with pytest.raises(supac.StoreError, match="cannot be written: No such file or directory"):
+    with pytest.raises(supac.StoreError, match="cannot be written: there is no folder"):
         run(store=tmp_path / "nowhere" / "run.supac")
     with pytest.raises(supac.NotAStoreError, match="null is no file on a disk"):
         run(store="/dev/null")
@@ -316,7 +316,7 @@ def test_one_driver_at_a_time_and_none_after_it_was_killed(
 
 def test_a_second_driver_in_one_process_is_refused(store: Path, finished: Finished) -> None:
     def nested(iteration: supac.Iteration) -> None:
-        with pytest.raises(supac.StoreBusyError, match=f"process {os.getpid()}"):
+        with pytest.raises(supac.StoreBusyError, match="another call in this process"):
             run(store=store)
 
     assert_same(supac.resume(store, wave, budget=70, callback=nested), run(budget=70))
@@ -397,7 +397,7 @@ def test_a_larger_budget_goes_on_as_if_it_had_been_so_from_the_beginning(
 
 
 def test_a_budget_that_is_spent_already_is_refused(store: Path) -> None:
-    with pytest.raises(ValueError, match=r"budget = 30, but .* holds .* queries already; raise it"):
+    with pytest.raises(ValueError, match=r"budget = 30, but .* learnt from .* already; raise it"):
         supac.resume(store, wave, budget=30)
 
 
@@ -766,7 +766,7 @@ def test_the_source_of_a_run_is_kept(known: supac.KnownRuns, store: Path) -> Non
 
 
 def test_an_import_that_was_killed_is_gone_on_with(known: supac.KnownRuns, store: Path) -> None:
-    class Killed(BaseException):
+    class Killed(KeyboardInterrupt):
         pass
 
     def killed(x: FloatArray) -> float:
@@ -807,17 +807,17 @@ def test_tables_of_spreadsheets_are_read(tmp_path: Path) -> None:
     table.write_bytes('\ufeffµ,comment,risk\r\n0.5,"so, so",0.25\r\n'.encode())
     known = supac.read_csv(table, ["µ"], source="the night shift")
     assert (known.x.tolist(), known.risk.tolist()) == ([[0.5]], [0.25])
-    assert known.source == "the night shift"
+    assert known.sources[0] == "the night shift"
 
 
 def test_outputs_are_for_composites_and_risks_for_the_others(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("x0,x1,output_0,output_1\n0,0,1,2\n1,0,1,2\n")
-    with pytest.raises(ValueError, match=r"holds outputs, but the risk is not a Composite"):
+    with pytest.raises(ValueError, match=r"has outputs, but the risk is not a Composite"):
         run(known=supac.read_csv(table, ["x0", "x1"]))
     table.write_text("x0,x1,risk\n0,0,1\n")
     composite = supac.Composite(waves, supac.MeanSquare())
-    with pytest.raises(ValueError, match=r"holds no outputs, but the risk is a Composite"):
+    with pytest.raises(ValueError, match=r"has no outputs, but the risk is a Composite"):
         run(risk=composite, known=supac.read_csv(table, ["x0", "x1"]))
     with pytest.raises(ValueError, match="known has points of 1 coordinates, not 2"):
         run(known=supac.read_csv(table, ["x0"]))

@@ -74,14 +74,16 @@ class Simulator:
         """The answer at one point (dim,); whatever goes wrong is part of it."""
         start = time.perf_counter()
         try:
-            raw = self.function(x[None] if self.vectorized else x)
-        except (Exception, SystemExit) as error:
+            raw = self.function(_locked(x[None] if self.vectorized else x))
+            seconds = time.perf_counter() - start
+            values = as_floats(raw)
+            if self.vectorized and values is not None and values.ndim and len(values) == 1:
+                values = values[0]
+            return self.judge(values, raw, seconds)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             return self._raised(error, start)
-        seconds = time.perf_counter() - start
-        values = as_floats(raw)
-        if self.vectorized and values is not None and values.ndim and len(values) == 1:
-            values = values[0]
-        return self.judge(values, raw, seconds)
 
     def judge(self, values: FloatArray | None, raw: Any, seconds: float) -> Answer:
         """An answer of the right kind, or what is wrong with it."""
@@ -99,8 +101,10 @@ class Simulator:
         """The answers at all points (n, dim) from one call; `again` one by one where it raises."""
         start = time.perf_counter()
         try:
-            raw = self.function(x)
-        except (Exception, SystemExit) as error:
+            raw = self.function(_locked(x))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if again:
                 return [self.answer(point) for point in x]
             return [self._raised(error, start)] * len(x)
@@ -117,18 +121,29 @@ class Simulator:
 
     @staticmethod
     def _raised(error: BaseException, start: float) -> Answer:
-        message = f"{type(error).__name__}: {error}"
+        try:
+            words = str(error)
+        except Exception:
+            words = "(without words)"
+        message = f"{type(error).__name__}: {words}"
         return Answer(Status.RAISED, None, time.perf_counter() - start, message, error=error)
 
 
 def as_floats(raw: Any) -> FloatArray | None:
     """The answer as an array, None where it is not a number or numbers."""
-    if raw is None or isinstance(raw, str | bytes | dict | set):
+    if raw is None or isinstance(raw, str | bytes | dict | set) or np.iscomplexobj(raw):
         return None
     try:
         return np.array(raw, dtype=np.float64)
-    except (TypeError, ValueError):
+    except Exception:  # whatever a foreign array type may raise
         return None
+
+
+def _locked(x: FloatArray) -> FloatArray:
+    """The same point, which a simulator may not change: here as in other processes."""
+    view = x.view()
+    view.flags.writeable = False
+    return view
 
 
 def describe(raw: Any) -> str:
@@ -136,6 +151,8 @@ def describe(raw: Any) -> str:
     if isinstance(raw, np.ndarray):
         return f"an array of shape {raw.shape}"
     if isinstance(raw, list | tuple):
-        return f"a {type(raw).__name__} of length {len(raw)}"
+        odd = next((each for each in raw if not isinstance(each, int | float)), None)
+        of = "" if odd is None or np.ndim(odd) else f" with {odd!r:.40} in it"
+        return f"a {type(raw).__name__} of length {len(raw)}{of}"
     text = repr(raw)
     return f"{text if len(text) < 80 else text[:77] + '...'} of type {type(raw).__name__}"

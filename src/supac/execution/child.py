@@ -114,12 +114,12 @@ class Nest:
     def __init__(self, simulator: bytes, timeout: float | None, retries: int):
         self._simulator, self._timeout, self._retries = simulator, timeout, retries
         self._child: Child | None = None
-        self._closed = False
+        self.closed = False
 
     def run(self, x: FloatArray) -> Answer:
         """One run; after a crash, up to `retries` more times. A timeout is final."""
         attempt, message, start = 0, "", time.perf_counter()
-        while attempt <= self._retries and not self._closed:
+        while attempt <= self._retries and not self.closed:
             attempt += 1
             child = self._child
             try:
@@ -142,7 +142,7 @@ class Nest:
 
     def _hatch(self) -> Child:
         child = self._child = Child(self._simulator)
-        if self._closed:  # while it was being started
+        if self.closed:  # while it was being started
             child.kill()
         return child
 
@@ -154,7 +154,7 @@ class Nest:
 
     def close(self) -> None:
         """Kill the child, from any thread: a run that it is making ends as crashed."""
-        self._closed = True
+        self.closed = True
         if self._child is not None:
             self._child.kill()
 

@@ -8,8 +8,8 @@ from supac.store.file import (
     StoreMismatchError,
     StoreTooNewError,
 )
-from supac.store.rows import Round
-from supac.store.store import Store, columns, read_config, read_runs
+from supac.store.rows import Round, columns
+from supac.store.store import Store, read_config, read_runs, versions
 
 __all__ = [
     "NotAStoreError",
@@ -23,4 +23,5 @@ __all__ = [
     "columns",
     "read_config",
     "read_runs",
+    "versions",
 ]

@@ -22,7 +22,7 @@ SCHEMA = (
     """CREATE TABLE runs (
         id INTEGER PRIMARY KEY, x BLOB NOT NULL, status TEXT NOT NULL, risk REAL, outputs BLOB,
         seconds REAL NOT NULL, message TEXT NOT NULL, attempts INTEGER NOT NULL,
-        source TEXT NOT NULL, checksum BLOB NOT NULL)""",
+        source TEXT NOT NULL, purpose TEXT NOT NULL, checksum BLOB NOT NULL)""",
     """CREATE TABLE rounds (
         iteration INTEGER PRIMARY KEY, ids BLOB NOT NULL, drawn BLOB NOT NULL,
         proposal TEXT NOT NULL, info TEXT NOT NULL, checksum BLOB NOT NULL)""",
@@ -66,10 +66,18 @@ def damaged(path: Path, what: object) -> StoreDamagedError:
     return StoreDamagedError(_DAMAGED.format(path=path, what=what))
 
 
+_open: dict[Path, int] = {}  # the files that this process writes, with their locks
+
+
 def claim(path: Path) -> int:
     """A lock that ends with this process, however that ends."""
+    # Not even opened a second time: closing it again would undo SQLite's own locks on the first.
+    if path.resolve() in _open:
+        raise StoreBusyError(f"{path} is being written by another call in this process")
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except FileNotFoundError as error:
+        raise StoreError(f"{path} cannot be written: there is no folder {path.parent}") from error
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from error
     try:
@@ -77,7 +85,23 @@ def claim(path: Path) -> int:
     except BaseException:
         os.close(lock)
         raise
+    _open[path.resolve()] = lock
     return lock
+
+
+def release(path: Path) -> None:
+    """Let others in."""
+    os.close(_open.pop(path.resolve()))
+
+
+def _forget() -> None:
+    """A forked process does not write, and must not keep others out when its parent is dead."""
+    for lock in _open.values():
+        os.close(lock)
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def _lock(file: int, path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from supac.algorithm import Batch, Info, State
 from supac.arrays import BoolArray, FloatArray, frozen, points, vector
 from supac.evaluations import Evaluations
 from supac.families import Distribution, Family
-from supac.runs import Run, Status
+from supac.runs import Purpose, Run, Status
 from supac.specs import Spec, from_spec, to_spec
 from supac.store.file import damaged, digest, sound
 
@@ -25,9 +25,12 @@ from supac.store.file import damaged, digest, sound
 _SETTINGS: dict[str, type | UnionType] = {
     "prior": dict, "bound": dict, "algorithm": dict, "start": dict | None, "loss": dict | None,
     "on_failure": str, "mode": str, "validation": int | None, "tolerance": float | int,
-    "seed": int, "budget": int, "proxy": str | None,
+    "seed": int, "budget": int, "proxy": str | None, "vectorized": bool,
+    "timeout": float | int | None, "retries": int, "max_failures": float | int,
 }  # fmt: skip
-_COLUMNS = "id, x, status, risk, outputs, seconds, message, attempts, source, checksum"
+FREE = ("budget", "vectorized", "timeout", "retries", "max_failures")
+"""Settings that may change from one process to the next."""
+_COLUMNS = "id, x, status, risk, outputs, seconds, message, attempts, source, purpose, checksum"
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,7 @@ def run_to_row(run: Run) -> tuple[Any, ...]:
     return (
         int(run.id), run.x.astype("<f8").tobytes(), str(run.status.value), risk, outputs,
         float(run.seconds), _text(run.message), int(run.attempts), _text(run.source),
+        run.purpose,
     )  # fmt: skip
 
 
@@ -84,14 +88,16 @@ def read_runs_of(db: sqlite3.Connection, path: Path) -> Iterator[Run]:
 def _run(
     number: int, x: bytes, status: str, risk: float | None, outputs: bytes | None, *rest: Any
 ) -> Run:
-    seconds, message, attempts, source = rest
+    seconds, message, attempts, source, purpose = rest
+    if purpose not in get_args(Purpose):
+        raise ValueError(f"it was made for {purpose!r}")
     return Run(
         number,
         frozen(np.frombuffer(x, dtype="<f8")),
         Status(status),
         np.nan if risk is None else float(risk),
         None if outputs is None else frozen(np.frombuffer(outputs, dtype="<f8")),
-        float(seconds), str(message), int(attempts), str(source),
+        float(seconds), str(message), int(attempts), str(source), purpose,
     )  # fmt: skip
 
 
@@ -194,3 +200,15 @@ def _pack(array: FloatArray) -> Spec:
 def _unpack(spec: Spec) -> FloatArray:
     data, shape = spec
     return np.frombuffer(base64.b64decode(data), dtype="<f8").reshape(shape)
+
+
+def columns(
+    runs: Sequence[Run], width: int | None, failure_loss: float
+) -> tuple[FloatArray, FloatArray | None]:
+    """Risks (n,) and outputs (n, m) of runs."""
+    risk = np.array([run.risk if run.status is Status.OK else failure_loss for run in runs])
+    if width is None:
+        return risk, None
+    nothing = np.full(width, np.nan)
+    good = [run.outputs if run.status is Status.OK else None for run in runs]
+    return risk, np.array([nothing if outputs is None else outputs for outputs in good])

@@ -11,16 +11,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
 import numpy as np
+import scipy
 
 from supac.algorithm import State
-from supac.arrays import FloatArray, points
+from supac.arrays import points
 from supac.families import Family
-from supac.runs import Run, Status
+from supac.runs import Run
 from supac.specs import Spec, differences
 from supac.store.file import (
     APPLICATION,
@@ -35,10 +37,13 @@ from supac.store.file import (
     named_errors,
     owner,
     reading,
+    release,
     sound,
 )
 from supac.store.rows import (
+    FREE,
     Round,
+    columns,
     read_config_of,
     read_rounds,
     read_runs_of,
@@ -58,21 +63,22 @@ class Store:
     def __init__(
         self, path: str | os.PathLike[str], config: Mapping[str, Spec], family: Family
     ) -> None:
-        self.path, self._family = Path(path), family
-        self._lock = claim(self.path)
+        self.path, self._family, self._config = Path(path), family, dict(config)
+        claim(self.path)
         try:
             self._db = connect(self.path)
             try:
                 with named_errors(self.path):
-                    self._open(dict(config))
+                    self._open()
             except BaseException:
                 self._db.close()
                 raise
         except BaseException:
-            os.close(self._lock)
+            release(self.path)
             raise
 
-    def _open(self, config: dict[str, Spec]) -> None:
+    def _open(self) -> None:
+        config = self._config
         new = not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not new:
             check_header(self._db, self.path)  # before anything is changed in what may not be ours
@@ -82,7 +88,7 @@ class Store:
             self._create(config)
         kept = read_config_of(self._db, self.path)
         # A larger budget goes on, and so does another policy where no failure was let through.
-        free = ["budget"] + ["on_failure"] * (kept["on_failure"] == "raise")
+        free = [*FREE, *(["on_failure"] if kept["on_failure"] == "raise" else [])]
         changed = differences(kept | {name: config[name] for name in free}, config)
         if changed:
             raise StoreMismatchError(
@@ -95,10 +101,18 @@ class Store:
             if len(run.x) != self._family.dim or (run.outputs is not None and not config["loss"]):
                 raise damaged(self.path, f"run {run.id}")
         self.rounds = list(read_rounds(self._db, self.path, self._family))
-        self._write_config(config)
         self._write_meta("owner", json.dumps(owner()))
-        self._db.execute("DELETE FROM meta WHERE key = 'stopped'")
         self._db.commit()
+        version = self._db.execute("SELECT value FROM meta WHERE key = 'made with'").fetchone()
+        self.made_with = "" if version is None else str(version[0])
+        """The versions of the libraries that began the run."""
+
+    def confirm(self) -> None:
+        """The settings are accepted: from now on they are the file's."""
+        with named_errors(self.path):
+            self._write_config(self._config)
+            self._db.execute("DELETE FROM meta WHERE key = 'stopped'")
+            self._db.commit()
 
     def _create(self, config: dict[str, Spec]) -> None:
         """All or nothing: a process killed meanwhile leaves an empty file."""
@@ -109,6 +123,7 @@ class Store:
             self._db.execute(table)
         self._write_config(config)
         self._write_meta("created", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        self._write_meta("made with", versions())
         self._db.commit()
 
     def _write_config(self, config: dict[str, Spec]) -> None:
@@ -131,14 +146,14 @@ class Store:
             with named_errors(self.path):
                 self._db.close()
         finally:
-            os.close(self._lock)
+            release(self.path)
 
     def keep(self, runs: Iterable[Run]) -> None:
-        """Runs that have ended, on the disk when this returns."""
+        """Runs that have ended, on the disk when this returns; what was there is replaced."""
         rows = [run_to_row(run) for run in runs]
         with named_errors(self.path):
             self._db.executemany(
-                f"INSERT INTO runs VALUES ({', '.join('?' * 10)})",
+                f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * 11)})",
                 [(*row, digest(*row)) for row in rows],
             )
             self._db.commit()
@@ -182,15 +197,9 @@ class Store:
             return state_from_spec(json.loads(row[1]), start, told)
 
 
-def columns(
-    runs: Sequence[Run], width: int | None, failure_loss: float
-) -> tuple[FloatArray, FloatArray | None]:
-    """Risks (n,) and outputs (n, m) of runs, failed ones with NaN or what their loss says."""
-    risk = np.array([run.risk if run.status is Status.OK else failure_loss for run in runs])
-    if width is None:
-        return risk, None
-    nothing = np.full(width, np.nan)
-    return risk, np.array([nothing if run.outputs is None else run.outputs for run in runs])
+def versions() -> str:
+    """Of what the bits of a result depend on."""
+    return f"supac {version('supac')}, NumPy {np.__version__}, SciPy {scipy.__version__}"
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Spec]:
