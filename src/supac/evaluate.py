@@ -21,7 +21,7 @@ from supac.runs import Purpose, Run, Status
 
 Risk = Callable[[FloatArray], Any]
 
-_GO_ON = 'pass on_failure="penalise" or on_failure="drop" to go on without such runs'
+_GO_ON = 'pass on_failure="penalise" or on_failure="drop" to go on in spite of such runs'
 _ALL_AT_ONCE = "pass vectorized=True if {name} takes an (n, dim) array and answers for all points"
 _ONE = "leave out vectorized=True if it takes one point"
 _SHAPE_ERRORS = ("TypeError", "ValueError", "IndexError", "AttributeError", "AxisError")

@@ -182,6 +182,8 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             )
         if kept is not None:
             kept.confirm()
+            if kept.rounds and loop.queries:
+                bar.say(f"{store}: going on after {loop.queries} queries")
         stop = loop.asynchronous() if mode == "async" else loop.batches()
         checked = Checked(loop.state)
         spare = validation is None and stop is StopReason.BUDGET
@@ -194,7 +196,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
                 stop = StopReason.INTERRUPTED
         if kept is not None:
             kept.keep_stop(stop.value)
-    return make_result(problem, checked, loop.journal, stop, parameters, on_failure)
+    return make_result(problem, checked, loop.journal, loop.imported, stop, parameters, on_failure)
 
 
 def resume(

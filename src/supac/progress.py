@@ -43,6 +43,11 @@ class ProgressBar:
     ) -> None:
         self._progress.stop()
 
+    def say(self, words: str) -> None:
+        """A line beside the bar."""
+        if not self._progress.disable:
+            self._progress.console.print(words, markup=False, highlight=False)
+
     def watch(self, runs: Sequence[Run]) -> None:
         """Show runs that have ended."""
         self._failed += sum(run.status is not Status.OK for run in runs)

@@ -112,6 +112,8 @@ class Result:
     """What became of them: it changes what is bounded."""
     seconds: float = 0.0
     """That the simulator took in all."""
+    known: int = 0
+    """How many of the evaluations were made elsewhere."""
     prior: Density | None = None
     bound: Bound | None = None
 
@@ -144,11 +146,12 @@ class Result:
         return f"worth {self.effective_size:.0f} runs"
 
     def __str__(self) -> str:
+        known = f" and {self.known} known ones" if self.known else ""
         summary = (
             f"objective {self.objective:.5g} (mean risk {self.mean_risk:.5g} "
             f"± {self.mean_risk_error:.1g}, {self._basis}; "
             f"KL {round(self.kl, 12):.4g}); "
-            f"{len(self.evaluations)} runs, {self.evaluations.failed} failed; "
+            f"{len(self.evaluations) - self.known} runs{known}, {self.evaluations.failed} failed; "
             f"stopped: {self.stop_reason}"
         )
         return "\n".join([summary, *(f"note: {note}" for note in self.notes)])
@@ -205,8 +208,12 @@ def _note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
 def _notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, ...]:
     if not failures:
         return ()
-    reasons = Counter(run.message for run in failures)
-    reason, count = reasons.most_common(1)[0]
+    # Messages may name a folder or a point of their own: their first words tell them apart.
+    kinds = Counter((run.status, run.message.split("(in ")[0][:60]) for run in failures)
+    (status, words), count = kinds.most_common(1)[0]
+    reason = next(
+        run.message for run in failures if run.status is status and run.message.startswith(words)
+    )
     share = "all" if count == len(failures) else f"{count} of them"
     note = f"{len(failures)} runs failed, {share} with: {reason}"
     if left_out:
@@ -218,6 +225,7 @@ def make_result(
     problem: Problem,
     checked: Checked,
     journal: Journal,
+    known: int,
     stop: StopReason,
     parameters: Parameters | None,
     on_failure: str,
@@ -257,6 +265,7 @@ def make_result(
         failures=tuple(journal.failures),
         on_failure=on_failure,
         seconds=journal.seconds,
+        known=known,
         prior=problem.prior,
         bound=problem.bound,
     )

@@ -123,6 +123,11 @@ def describe(value: Any) -> str:
 def differences(old: Spec, new: Spec, where: str = "") -> list[str]:
     """What differs between two specs, a sentence each."""
     if isinstance(old, dict) and isinstance(new, dict):
+        if "items" in old and "items" in new:
+            mine, yours = dict(old["items"]), dict(new["items"])
+            if set(mine) == set(yours):
+                pairs_by_name = [(f"{where}[{key}]", mine[key], yours[key]) for key in mine]
+                return [line for key, a, b in pairs_by_name for line in differences(a, b, key)]
         if old.get("class") == new.get("class") and set(old) == set(new):
             parts = [(f"{where}.{key}" if where else key, old[key], new[key]) for key in old]
             return [line for key, a, b in parts for line in differences(a, b, key)]

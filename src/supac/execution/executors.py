@@ -130,7 +130,7 @@ def _dask_client(address: str) -> Any:
     except (OSError, ValueError) as error:
         raise ExecutionError(
             f"no Dask scheduler answers at executor = {address!r} ({error}); an address looks like "
-            '"tcp://127.0.0.1:8786"'
+            '"tcp://127.0.0.1:8786", and a number of processes like executor=4'
         ) from error
 
 

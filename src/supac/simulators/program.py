@@ -127,9 +127,10 @@ class Program:
         if not isinstance(answer, dict):
             return answer
         if self.key is None or self.key not in answer:
-            raise ProgramError(
-                f"output.json is an object with {sorted(answer)}: say with key= which is the answer"
-            )
+            keys = ", ".join(sorted(answer))
+            if self.key is None:
+                raise ProgramError(f"output.json has {keys}: say with key= which is the answer")
+            raise ProgramError(f"output.json has no {self.key!r}, but {keys}")
         return answer[self.key]
 
 
