@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench bench-adm1 bench-queries bench-throughput bench-scale bench-coverage bench-peers clean
+.PHONY: demo test lint bench bench-adm1 bench-queries bench-throughput bench-scale bench-coverage bench-bounds bench-peers clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
@@ -34,6 +34,9 @@ bench-scale: .venv/ready
 
 bench-coverage: .venv/ready
 	$(BIN)/python benchmarks/coverage.py $(ARGS)
+
+bench-bounds: .venv/ready
+	$(BIN)/python benchmarks/bounds.py $(ARGS)
 
 # PyVBMC brings much that nothing else here needs, so it has an environment of its own.
 bench-peers: .venv-peers/ready

@@ -149,7 +149,9 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
         flight = open_flight(executor, simulator, timeout, whole(retries, "retries", least=0))
         if flight is not None:
             stack.callback(flight.close)
-            algorithm = _wide_enough(algorithm, mode, flight.capacity)
+            if mode == "async":
+                algorithm = _wide_enough(algorithm, flight.capacity, budget - reserve)
+                state = algorithm.init(problem, seed)
         bar = stack.enter_context(ProgressBar(budget, progress))
         evaluator = Evaluator(
             risk,
@@ -185,18 +187,24 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             if kept.rounds and loop.queries:
                 bar.say(f"{store}: going on after {loop.queries} queries")
         stop = loop.asynchronous() if mode == "async" else loop.batches()
-        checked = Checked(loop.state)
-        spare = validation is None and stop is StopReason.BUDGET
-        left = budget - loop.queries if spare else reserve
-        if min(left, reserve) > 1 and stop in (StopReason.BUDGET, StopReason.CONVERGED):
-            predicted = loop.journal.infos[-1].predicted
-            try:
-                checked = validate(problem, algorithm, loop.state, loop.validate, left, predicted)
-            except Interrupted:
-                stop = StopReason.INTERRUPTED
+        if reserve > 1 and validation is None and stop is StopReason.BUDGET:
+            reserve = budget - loop.queries  # with what did not fill another batch
+        checked, stop = _last_look(loop, stop, reserve)
         if kept is not None:
             kept.keep_stop(stop.value)
     return make_result(problem, checked, loop.journal, loop.imported, stop, parameters, on_failure)
+
+
+def _last_look(loop: Loop, stop: StopReason, queries: int) -> tuple[Checked, StopReason]:
+    """So many fresh runs of the last posterior, where there is one to be judged by them."""
+    if queries < 2 or stop not in (StopReason.BUDGET, StopReason.CONVERGED):
+        return Checked(loop.state), stop
+    predicted = loop.journal.infos[-1].predicted
+    try:
+        run = loop.validate
+        return validate(loop.problem, loop.algorithm, loop.state, run, queries, predicted), stop
+    except Interrupted:
+        return Checked(loop.state), StopReason.INTERRUPTED
 
 
 def resume(
@@ -289,14 +297,14 @@ def _check_known(known: KnownRuns | None, algorithm: Algorithm, dim: int) -> Non
         )
 
 
-def _wide_enough(algorithm: Algorithm, mode: str, workers: int) -> Algorithm:
+def _wide_enough(algorithm: Algorithm, workers: int, budget: int) -> Algorithm:
     """With many workers, a first batch that keeps all of them busy, and others that are not old.
 
-    Only where results depend on the workers anyway: in batch mode they must not.
+    Only in asynchronous mode, where results depend on the workers anyway.
     """
-    if mode == "batch" or not isinstance(algorithm, SuPAC) or workers <= 10:
+    if not isinstance(algorithm, SuPAC) or workers <= 10:
         return algorithm
-    first = algorithm.first or max(20, workers)
+    first = algorithm.first or min(max(20, workers), budget)
     return replace(algorithm, first=first, batch=algorithm.batch or max(10, workers // 4))
 
 
