@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench bench-adm1 bench-queries bench-throughput bench-scale bench-coverage bench-bounds bench-peers clean
+.PHONY: demo test lint bench bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-peers clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
@@ -32,8 +32,8 @@ bench-throughput: .venv/ready
 bench-scale: .venv/ready
 	$(BIN)/python benchmarks/scale.py $(ARGS)
 
-bench-coverage: .venv/ready
-	$(BIN)/python benchmarks/coverage.py $(ARGS)
+bench-certificates: .venv/ready
+	$(BIN)/python benchmarks/certificates.py $(ARGS)
 
 bench-bounds: .venv/ready
 	$(BIN)/python benchmarks/bounds.py $(ARGS)

@@ -5,8 +5,8 @@ is calibrated with each bound, certified with fresh draws, and the certificate c
 posterior's true risk. Then the same with an assumption broken on purpose: a prior that was learnt
 on the same data, and data that were copied and counted as new.
 
-    make bench-coverage                   # 300 data sets a bound, some ten minutes
-    make bench-coverage ARGS=20           # data sets
+    make bench-certificates                   # 300 data sets a bound, some ten minutes
+    make bench-certificates ARGS=20           # data sets
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scipy import stats
 import supac
 from supac.arrays import FloatArray
 
-RESULTS = Path(__file__).parent / "results" / "coverage.md"
+RESULTS = Path(__file__).parent / "results" / "certificates.md"
 DELTA, DRAWS, BUDGET = 0.05, 300, 60
 TEST = 4_000
 """Data behind each true risk."""
