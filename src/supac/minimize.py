@@ -185,7 +185,8 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
         if kept is not None:
             kept.confirm()
             if kept.rounds and loop.queries:
-                bar.say(f"{store}: going on after {loop.queries} queries")
+                words = f"{store}: going on after {loop.queries} queries"
+                bar.resume(words, len(loop.journal.failures))
         stop = loop.asynchronous() if mode == "async" else loop.batches()
         if reserve > 1 and validation is None and stop is StopReason.BUDGET:
             reserve = budget - loop.queries  # with what did not fill another batch

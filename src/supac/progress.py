@@ -43,8 +43,9 @@ class ProgressBar:
     ) -> None:
         self._progress.stop()
 
-    def say(self, words: str) -> None:
-        """A line beside the bar."""
+    def resume(self, words: str, failed: int) -> None:
+        """Say that a run is gone on with, of which so many runs had failed."""
+        self._failed = failed
         if not self._progress.disable:
             self._progress.console.print(words, markup=False, highlight=False)
 

@@ -216,6 +216,8 @@ def _notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str,
     )
     share = "all" if count == len(failures) else f"{count} of them"
     note = f"{len(failures)} runs failed, {share} with: {reason}"
+    if len(failures) == 1:
+        note = f"a run failed with: {reason}"
     if left_out:
         note += ". They were left out: the bound is about runs that do not fail"
     return (note,)
