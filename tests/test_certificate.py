@@ -236,3 +236,47 @@ def test_bounds_without_a_temperature_choose_it_on_the_way(result: supac.Result)
         risk, PRIOR, supac.Catoni("auto", N, DELTA), budget=80, vectorized=True
     ).certify(risk, **options)
     assert auto.value < poor.certify(risk, **options).value
+
+
+def test_whatever_the_loss_makes_of_failures_they_count_as_the_ceiling() -> None:
+    """A sum that skips NaN would reward them, in the search as in the certificate."""
+
+    def simulate(x: FloatArray) -> FloatArray:
+        if x[0] > 0.0:
+            raise RuntimeError("boiled over")
+        return 0.1 * x
+
+    composite = supac.Composite(simulate, lambda y: np.minimum(np.nansum(y**2, axis=1), 1.0))
+    found = supac.minimize(composite, PRIOR, supac.Catoni(0.05), budget=60, on_failure="penalise")
+    assert found.posterior.mean[0] < -0.5  # away from where it fails
+    given = supac.certify(PRIOR, PRIOR, composite, supac.Catoni(0.05), n=N, draws=100)
+    assert 30 < given.failed < 70
+    assert given.mean_risk > 0.01 * given.failed - 1e-12
+
+
+def test_every_bound_in_the_table_is_paid_for() -> None:
+    ten = certificate(bound="catoni", temperatures_tried=10)
+    assert ten.bounds["Catoni"] == ten.value
+
+
+@pytest.mark.parametrize("kl", [np.nan, np.inf, -50.0])
+def test_kl_is_a_number_of_nats(kl: float) -> None:
+    with pytest.raises(supac.CertificateError, match="must be a number of nats"):
+        certificate(kl=kl)
+
+
+def test_a_bound_of_ones_own_is_not_known_to_hold() -> None:
+    class Own(supac.Bound):
+        n = 5
+
+        def __call__(self, mean_risk: float, kl: float) -> float:
+            return mean_risk + kl
+
+    with pytest.raises(supac.CertificateError, match="is no bound that is known to hold"):
+        supac.certify_draws(RISKS, 1.0, Own(), n=N, delta=DELTA)
+
+
+def test_numbers_of_all_kinds_are_temperatures() -> None:
+    for number in (np.float32(0.5), np.int64(1), 1):
+        bound = supac.Catoni(number, N, DELTA)  # type: ignore[arg-type]
+        assert bound.temperatures == (float(number),)

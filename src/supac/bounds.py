@@ -55,7 +55,8 @@ class Catoni(Bound):
             if self.n is None:
                 raise ValueError('temperature="auto" needs n, the number of data, and delta')
         else:
-            positive(self.temperature, "temperature")
+            number = positive(self.temperature, "temperature")
+            object.__setattr__(self, "temperature", number)
 
     def __call__(self, mean_risk: float, kl: float) -> float:
         """The bound, or the part of it that depends on π."""

@@ -45,6 +45,9 @@ _NOT_GUARANTEED = (
 )
 
 
+_KNOWN = (Catoni, McAllester, MaurerLangfordSeeger, TolstikhinSeldin, Thiemann)
+
+
 class CertificateError(ValueError):
     """No certificate can be given, and why."""
 
@@ -82,7 +85,7 @@ class Certificate:
     @property
     def vacuous(self) -> bool:
         """Whether it says no more than that the risk is at most its ceiling."""
-        return self.value >= self.ceiling
+        return not self.value < self.ceiling
 
     def to_json(self) -> str:
         """For machines."""
@@ -153,6 +156,11 @@ def certify_draws(
             "the prior was learnt on the same data, so that no PAC-Bayes bound holds for it: learn "
             "it on some of the data and certify with the others"
         )
+    if not (np.isfinite(kl) and kl > -1e-9):
+        raise CertificateError(f"KL(posterior, prior) must be a number of nats, not {kl!r}")
+    kl = max(float(kl), 0.0)
+    if not isinstance(bound, _KNOWN):
+        raise CertificateError(f"{bound!r} is no bound that is known to hold")
     risks, failed = _within(risk, top)
     delta_mc = monte_carlo * delta
     delta_pac = delta - delta_mc
@@ -162,7 +170,9 @@ def certify_draws(
     }
     upper = min(limits.values())
     chosen, corrections, assumptions = _bound(bound, n, delta_pac, top, temperatures_tried)
-    others = _all_bounds(bound, n, delta_pac, top)
+    others = _all_bounds(n, delta_pac, top)
+    if fixed_temperature(bound) is not None:
+        others["Catoni"] = chosen
     if failed:
         corrections += (f"{failed} of {len(risks)} draws failed, and count as {top:g}",)
     return Certificate(
@@ -245,16 +255,13 @@ def _bound(
     return fixed, (note,), ()
 
 
-def _all_bounds(bound: Bound, n: int, delta: float, top: float) -> dict[str, Bound]:
-    temperature = fixed_temperature(bound)
-    fixed = {} if temperature is None else {"Catoni": Catoni(temperature, n, delta, top)}
+def _all_bounds(n: int, delta: float, top: float) -> dict[str, Bound]:
     return {
         "MaurerLangfordSeeger": MaurerLangfordSeeger(n, delta, top),
         "McAllester": McAllester(n, delta, top),
         "TolstikhinSeldin": TolstikhinSeldin(n, delta, top),
         "Thiemann": Thiemann(n, delta, top),
         'Catoni("auto")': Catoni("auto", n, delta, top),
-        **fixed,
     }
 
 

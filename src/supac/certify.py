@@ -51,14 +51,12 @@ def certify(  # noqa: PLR0913 - where and how the runs are made, as in `minimize
             "the prior is not in the posterior's family, so that KL is only known approximately: "
             "no certificate can rest on it"
         )
-    if not hasattr(bound, "n"):
-        raise CertificateError(f"{bound!r} is no bound that is known to hold; see supac.Bound")
     rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
     x = posterior.sample(whole(draws, "draws", least=1), rng)
     simulator = simulator_of(risk, vectorized=vectorized)
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
-        flight = open_flight(executor, simulator, timeout, retries)
+        flight = open_flight(executor, simulator, timeout, whole(retries, "retries", least=0))
         if flight is not None:
             stack.callback(flight.close)
         bar = stack.enter_context(ProgressBar(draws, progress))
@@ -75,4 +73,6 @@ def certify(  # noqa: PLR0913 - where and how the runs are made, as in `minimize
             outcome = evaluator.batch(x)
         except Interrupted as error:
             raise KeyboardInterrupt from error
+    failed = [outcome.ids.index(run.id) for run in outcome.failures]
+    outcome.risk[failed] = np.nan  # whatever the loss makes of them: they count as the ceiling
     return certify_draws(outcome.risk, posterior.kl(latent), bound, n=n, delta=delta, **options)

@@ -66,13 +66,14 @@ class Evaluator:
         *,
         parameters: Parameters | None = None,
         raising: bool = True,
+        ceiling: float | None = None,
         flight: Flight | None = None,
         ledger: Ledger | None = None,
         interrupt: Interrupt | None = None,
         watch: Callable[[Sequence[Run]], None] = lambda runs: None,
     ):
         self.ledger = ledger or Ledger()
-        self.judge = Judge(risk, self.ledger.width)
+        self.judge = Judge(risk, self.ledger.width, ceiling)
         self._simulator, self._parameters, self._raising = simulator, parameters, raising
         self.flight, self._interrupt, self._watch = flight, interrupt or Interrupt(), watch
         self._flying: dict[int, FloatArray] = {}
@@ -87,7 +88,7 @@ class Evaluator:
         for row, point in enumerate(x):
             known = self.ledger.find(point)
             if known is not None:
-                runs[row] = self._again(known)
+                runs[row] = self.again(known)
         ids = {row: self.ledger.number(row) for row in range(len(x)) if row not in runs}
         self.ledger.advance(len(x))
         rows = {number: row for row, number in ids.items()}
@@ -119,7 +120,9 @@ class Evaluator:
         if known is not None and self.judge.composite != (known.outputs is not None):
             has, wants = ("no ", "") if known.outputs is None else ("", "not ")
             raise ValueError(f"known has {has}outputs, but the risk is {wants}a Composite")
-        runs = [self._again(run) for run in self.ledger.adopt(known, self._parameters)]
+        if known is not None and known.outputs is not None:
+            self.judge.saw_nan(known.outputs.shape[1])
+        runs = [self._judged(run) for run in self.ledger.adopt(known, self._parameters)]
         if known is not None:
             known.check_risks(runs)
         self.ledger.record(runs)
@@ -226,16 +229,22 @@ class Evaluator:
             answer.message, answer.attempts, purpose=purpose,
         )  # fmt: skip
 
-    def _again(self, run: Run) -> Run:
+    def again(self, run: Run) -> Run:
         """A run of before, judged anew where its loss had no value then."""
+        judged = self._judged(run)
+        if judged is not run:
+            self._file([judged])
+        if self._ends(judged):
+            raise EvaluationError(self._complaint(judged))
+        return judged
+
+    def _judged(self, run: Run) -> Run:
         if run.outputs is None or (run.status is Status.OK and np.isfinite(run.risk)):
             return run
         try:
-            judged = self.judge.risk(run)
+            return self.judge.risk(run)
         except LossError as error:
             raise EvaluationError(str(error)) from error
-        self._file([judged])
-        return judged
 
     def _file(self, runs: Sequence[Run]) -> None:
         # A failure that ends the run is made again by a resume, unless its outputs are known.

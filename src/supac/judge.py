@@ -21,9 +21,9 @@ class LossError(RuntimeError):
 class Judge:
     """Turns outputs into risks, and finds those that do not fit the others."""
 
-    def __init__(self, risk: object, width: int | None):
+    def __init__(self, risk: object, width: int | None, ceiling: float | None = None):
         self._loss = risk.loss if isinstance(risk, Composite) else None
-        self._width = width
+        self._width, self._ceiling = width, ceiling
         self._nan_width: int | None = None
 
     @property
@@ -42,14 +42,19 @@ class Judge:
 
     @property
     def failure_loss(self) -> float:
-        """What the loss makes of a failed run: NaN where it has no value for them."""
+        """What the loss makes of a failed run: NaN where it has no value for them.
+
+        Never less than the ceiling, where failures count as that.
+        """
         if self._loss is None or self.width is None:
             return np.nan
         try:
             value = float(np.asarray(self._loss(np.full((1, self.width), np.nan)))[0])
         except Exception:
             return np.nan
-        return value if np.isfinite(value) else np.nan
+        if not np.isfinite(value):
+            return np.nan
+        return value if self._ceiling is None else max(value, self._ceiling)
 
     def risk(self, run: Run) -> Run:
         """A run with outputs, and the risk that they mean; LossError where that is nothing."""

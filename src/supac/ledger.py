@@ -25,7 +25,7 @@ class Ledger:
         self._store = store
         kept = {} if store is None else store.runs
         told = {run for each in (() if store is None else store.rounds) for run in each.ids}
-        self.width = next((len(r.outputs) for r in kept.values() if r.outputs is not None), None)
+        self.width = None if store is None else store.width
         """Outputs of a good run, where there was one."""
         self.any_good = any(run.status is Status.OK for run in kept.values())
         untold = [run for run in kept.values() if run.id not in told]

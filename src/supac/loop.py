@@ -50,17 +50,22 @@ class Loop:
         """How many runs have been learnt from."""
         return len(self.state.evaluations) - self.imported
 
-    def begin(self, known: KnownRuns | None) -> None:
-        """Go on where the store ends, and learn from what is known."""
+    def remember(self) -> None:
+        """Go on where the store ends."""
         if self.store is not None and self.store.rounds:
             self._remember(self.store)
+
+    def adopt(self, known: KnownRuns | None) -> None:
+        """Learn from runs that were made elsewhere."""
         adopted = self.evaluator.adopt(known)
         if adopted:
             x = np.array([run.x for run in adopted])
             nowhere = np.zeros(len(x), dtype=bool)
             self.imported += len(x)
             self.state = replace(self.state, batch=Batch(x, self.state.posterior, nowhere))
-            self._tell(x, self._noted(self.evaluator.outcome(adopted)))
+            outcome = self.evaluator.outcome(adopted)
+            self.journal.failures += outcome.failures
+            self._learn(x, outcome)
 
     def _remember(self, store: Store) -> None:
         self.state = store.state(self.state, self.evaluator.judge.failure_loss)
@@ -71,7 +76,7 @@ class Loop:
             [each.info for each in store.rounds],
             made.tolist(),
             [run for runs in told for run in runs if run.status is not Status.OK],
-            sum(run.seconds for runs in told for run in runs),
+            sum(run.seconds for runs in told for run in runs if not run.source),
         )
         store.runs.clear()
 
@@ -110,7 +115,8 @@ class Loop:
         if stop is not None:
             return stop
         pipeline = Pipeline(self.evaluator, flight, self._next_batch())
-        made, thinking, asked_for = self.queries + len(pipeline.ended), 0.0, -1
+        made, thinking = self.queries + pipeline.under_way, 0.0
+        asked_for = -1 if pipeline.idle else self.state.iteration
         while stop is None or not pipeline.empty:
             if stop is None and pipeline.idle and self._worth_telling(pipeline, asked_for):
                 start = time.perf_counter()
@@ -140,7 +146,7 @@ class Loop:
             return True
         if self.state.evaluations.drawn.any():
             return bool(pipeline.ended)
-        return 4 * len(pipeline.ended) >= 3 * (len(pipeline.ended) + pipeline.flying)
+        return 4 * len(pipeline.ended) >= 3 * pipeline.under_way
 
     def _next_batch(self) -> Batch:
         return self.state.planned(self.algorithm.ask(self.problem, self.state))
@@ -162,6 +168,9 @@ class Loop:
             told = self.state.told(x, outcome.risk, outcome.outputs)
             self.state = replace(self.state, evaluations=told, batch=None)
             return StopReason.FAILURES
+        return self._learn(x, outcome)
+
+    def _learn(self, x: FloatArray, outcome: Outcome) -> StopReason | None:
         before = self.state
         planned = before.planned(x)
         self.state, info = self.algorithm.tell(

@@ -158,6 +158,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             simulator,
             parameters=parameters,
             raising=on_failure == "raise",
+            ceiling=problem.failure_risk,
             flight=flight,
             ledger=Ledger(kept),
             interrupt=interrupt,
@@ -176,7 +177,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             bar=bar,
             callback=callback,
         )
-        loop.begin(known)
+        loop.remember()
         if loop.queries > budget:
             raise ValueError(
                 f"budget = {budget}, but {store} has learnt from {loop.queries} queries already; "
@@ -187,6 +188,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             if kept.rounds and loop.queries:
                 words = f"{store}: going on after {loop.queries} queries"
                 bar.resume(words, len(loop.journal.failures))
+        loop.adopt(known)
         stop = loop.asynchronous() if mode == "async" else loop.batches()
         if reserve > 1 and validation is None and stop is StopReason.BUDGET:
             reserve = budget - loop.queries  # with what did not fill another batch
@@ -253,12 +255,17 @@ def reoptimize(
     earlier ones; `budget` counts new queries only; the other options are those of `minimize`.
     """
     before = result.parameters or result.prior
-    settings = {
-        "start": result.posterior,
+    settings: dict[str, Any] = {
         "known": KnownRuns.of(result.x, result.evaluations),
         "algorithm": SuPAC(first=min(budget, 10), batch=min(budget, 10)),
-        **options,
+        "on_failure": result.on_failure,
     }
+    own = result.parameters
+    if isinstance(prior, Parameters) and (own is None or prior.names != own.names):
+        raise ValueError(f"prior must have the parameters of the result, not {prior!r}")
+    if not isinstance(prior, Parameters) or (own and prior.marginals == own.marginals):
+        settings["start"] = result.posterior  # latent points mean the same
+    settings |= options
     return minimize(
         risk,
         prior or before,  # type: ignore[arg-type]
@@ -313,7 +320,8 @@ def _reserve(validation: int | None, algorithm: Algorithm, budget: int, first: i
     """Queries kept for the end."""
     if validation is None:
         asks = getattr(algorithm, "validation", None)
-        return min(asks(budget), budget - first) if asks is not None else 0
+        reserve = min(asks(budget), budget - first) if asks is not None else 0
+        return reserve if reserve > 1 else 0
     if whole(validation, "validation", least=0) + first > budget:
         raise ValueError(
             f"validation = {validation} leaves too little of the budget of {budget} for the first "

@@ -19,12 +19,15 @@ class Pipeline:
         self._evaluator, self._flight = evaluator, flight
         self._waiting: deque[tuple[Batch, int]] = deque()
         self._plans: dict[int, tuple[Batch, int]] = {}
-        # What an earlier process left untold, most of it of the batch that it was making.
-        self.ended = evaluator.ledger.take_searches()
+        # What an earlier process left untold, and what it left undone of the batch it was making.
+        self.ended = [evaluator.again(run) for run in evaluator.ledger.take_searches()]
         rows = {point.tobytes(): row for row, point in enumerate(next_batch.x)}
         for run in self.ended:
-            if run.x.tobytes() in rows:
-                self._plans[run.id] = next_batch, rows[run.x.tobytes()]
+            row = rows.pop(run.x.tobytes(), None)
+            if row is not None:
+                self._plans[run.id] = next_batch, row
+        if self._plans:
+            self._waiting.extend((next_batch, row) for row in rows.values())
 
     @property
     def idle(self) -> bool:
@@ -32,14 +35,14 @@ class Pipeline:
         return not self._waiting
 
     @property
+    def under_way(self) -> int:
+        """Runs that have ended, fly or wait."""
+        return len(self.ended) + len(self._flight) + len(self._waiting)
+
+    @property
     def empty(self) -> bool:
         """Whether nothing is under way any more."""
         return self.idle and not len(self._flight)
-
-    @property
-    def flying(self) -> int:
-        """Runs that have not ended."""
-        return len(self._flight)
 
     def add(self, batch: Batch, most: int) -> int:
         """Queue at most so many points of a batch: how many."""
@@ -69,7 +72,7 @@ class Pipeline:
         Stragglers of other batches count as chosen on purpose. What was expected of the runs only
         judges the last step where most of them come from it.
         """
-        runs, self.ended = self.ended, []
+        runs, self.ended = sorted(self.ended, key=lambda run: run.id), []
         origins = [self._plans.pop(run.id, None) for run in runs]
         known = [origin for origin in origins if origin is not None]
         counts = Counter(id(batch) for batch, _ in known)

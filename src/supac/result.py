@@ -248,7 +248,7 @@ def make_result(
     if stop is StopReason.BUDGET:
         notes += _note_on_the_budget(history["objective"])
     notes += _notes_on_the_way(journal.queries, journal.infos)
-    left_out = on_failure == "drop" and bool(np.isnan(state.evaluations.risk).any())
+    left_out = problem.failure_risk is None and bool(np.isnan(state.evaluations.risk).any())
     notes += _notes_on_failures(journal.failures, left_out=left_out)
     return Result(
         posterior=posterior,

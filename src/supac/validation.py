@@ -65,13 +65,18 @@ def validate(
     half = (reserve + 1) // 2
     first, outcome, x = _fresh(problem, state, run, half)
     asked = replace(state, batch=Batch.plain(x, state.posterior))
-    if not problem.bound(first.mean_risk - 2.0 * first.error, first.kl) > predicted:
+    error = 0.0 if np.isnan(first.error) else first.error
+    passed = len(first.risk) and problem.bound(first.mean_risk - 2.0 * error, first.kl) <= predicted
+    if passed or np.isnan(predicted):
         known = _remember(asked, x, outcome)
         second, outcome, x = _fresh(problem, known, run, reserve - half)
         both = np.concatenate([first.risk, second.risk])
         return Checked(_remember(known, x, outcome), replace(first, risk=both))
     learnt, _ = algorithm.tell(problem, asked, x, outcome.risk, outcome.outputs)
     second, outcome, x = _fresh(problem, learnt, run, reserve - half)
+    if not len(first.risk) + len(second.risk):
+        words = "all fresh runs of the last posterior failed: it could not be checked"
+        return Checked(_remember(learnt, x, outcome), None, (words,))
     note = (
         f"fresh runs of the last posterior gave an objective of {objective(first):.4g} where "
         f"{predicted:.4g} was predicted; after learning from them, {objective(second):.4g}. The "

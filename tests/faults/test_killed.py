@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -461,3 +462,137 @@ def test_asynchronous_is_as_good() -> None:
 
     ratio = [true_objective("async", s) / true_objective("batch", s) for s in range(8)]
     assert np.mean(ratio) < 1.02
+
+
+def test_asking_again_does_not_turn_an_error_into_a_result(tmp_path: Path) -> None:
+    def loss(y: np.ndarray) -> np.ndarray:
+        return np.where(y[:, 1] > 0.5, np.inf, np.tanh((y**2).mean(axis=1)))
+
+    risk = supac.Composite(outputs, loss)
+    for _ in range(4):
+        with pytest.raises(supac.EvaluationError, match="loss returned inf"):
+            supac.minimize(
+                risk, PRIOR, BOUND, budget=20, progress=False, store=tmp_path / "run.supac"
+            )
+
+
+def test_a_mended_loss_in_asynchronous_mode(tmp_path: Path) -> None:
+    mended = False
+
+    def loss(y: np.ndarray) -> np.ndarray:
+        if not mended:
+            raise RuntimeError("not yet")
+        return np.tanh((y**2).mean(axis=1))
+
+    risk = supac.Composite(outputs, loss)
+    for _ in range(2):
+        with ThreadPoolExecutor(2) as threads:
+            settings: dict[str, Any] = {
+                "budget": 40, "progress": False, "store": tmp_path / "run.supac",
+                "executor": threads, "mode": "async",
+            }  # fmt: skip
+            if not mended:
+                with pytest.raises(supac.EvaluationError, match="not yet"):
+                    supac.minimize(risk, PRIOR, BOUND, **settings)
+            else:
+                result = supac.minimize(risk, PRIOR, BOUND, **settings)
+        mended = True
+    assert len(result.evaluations) == 40
+    assert not result.failures
+    assert np.isfinite(result.evaluations.risk).all()
+
+
+LEFT_OVER = """
+import os, sys, time
+from concurrent.futures import ThreadPoolExecutor
+from toy import minimize
+calls = []
+def first_fails(x):
+    calls.append(1)
+    if len(calls) > 1:
+        time.sleep(0.5)
+        os._exit(9)
+    raise FloatingPointError("did not converge")
+minimize(
+    first_fails, executor=ThreadPoolExecutor(1), store=sys.argv[1], on_failure="penalise",
+    mode="async",
+)
+"""
+
+
+def test_a_failure_that_was_left_over_does_not_end_what_goes_on(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    driver = subprocess.run([sys.executable, "-c", LEFT_OVER, str(store)], cwd=TESTS, check=False)
+    assert driver.returncode == 9
+    result = supac.resume(store, Toy(tmp_path / "ledger"), executor=2)
+    assert result.stop_reason is supac.StopReason.BUDGET
+    assert len(result.evaluations) == BUDGET
+    assert [run.message[:18] for run in result.failures] == ["FloatingPointError"]
+
+
+def test_a_simulator_may_change_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unbroken: supac.Result
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+
+    class Mover(Toy):
+        def __call__(self, x: np.ndarray) -> float:
+            os.chdir(tmp_path / "elsewhere")
+            return super().__call__(x)
+
+    toy = Mover(tmp_path / "ledger")
+    assert same(minimize(toy, store="run.supac"), unbroken)
+    assert same(supac.resume(tmp_path / "run.supac", toy), unbroken)
+
+
+def test_known_runs_that_all_failed_are_known_to_have_failed(tmp_path: Path) -> None:
+    table = tmp_path / "old.csv"
+    table.write_text("a,b,c,output_0,output_1,output_2\n0,0,0,,,\n1,0,0,,,\n")
+    known = supac.read_csv(table, ["a", "b", "c"])
+    risk = supac.Composite(outputs, supac.MeanSquare())
+    options: dict[str, Any] = {"on_failure": "drop", "progress": False, "known": known}
+    whole = supac.minimize(risk, PRIOR, BOUND, budget=40, **options)
+    store = tmp_path / "run.supac"
+    supac.minimize(
+        risk, PRIOR, BOUND, budget=40, store=store, callback=lambda e: e.queries >= 20, **options
+    )
+    assert same(supac.resume(store, risk), whole)
+    assert whole.known == 2
+    assert len(whole.failures) == 2
+
+
+def test_a_wrong_number_of_outputs_does_not_damage_the_store(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def odd(x: np.ndarray) -> list[float]:
+        calls.append(1)
+        return [-1.0] if len(calls) == 1 else outputs(x).tolist()
+
+    def loss(y: np.ndarray) -> np.ndarray:
+        return (y**2).mean(axis=1) if y.shape[1] == 3 else np.full(len(y), np.nan)
+
+    risk, store = supac.Composite(odd, loss), tmp_path / "run.supac"
+    options: dict[str, Any] = {"on_failure": "drop", "progress": False, "store": store}
+    stop = supac.minimize(
+        risk, PRIOR, BOUND, budget=60, callback=lambda e: e.queries >= 20, **options
+    )
+    assert len(stop.failures) == 1
+    assert len(supac.minimize(risk, PRIOR, BOUND, budget=60, **options).failures) == 1
+
+
+def test_another_study_keeps_its_policy_and_its_names() -> None:
+    def fragile(x: np.ndarray) -> float:
+        return np.nan if x[0] > 3.0 else min(abs(float(np.log(x[0] / 2.5))), 1.0)
+
+    marginals = {"k": supac.marginals.LogNormal(2.0, 0.5), "s": supac.marginals.Uniform(0.0, 1.0)}
+    parameters = supac.Parameters(marginals)
+    first = supac.minimize(
+        fragile, parameters, supac.Catoni(0.05), budget=60, on_failure="penalise", progress=False
+    )
+    again = supac.reoptimize(first, fragile, bound=supac.Catoni(0.02), budget=30, progress=False)
+    assert again.on_failure == "penalise"
+    assert again.evaluations.failed >= first.evaluations.failed > 0
+    turned = supac.Parameters(dict(reversed(marginals.items())))
+    with pytest.raises(ValueError, match="must have the parameters of the result"):
+        supac.reoptimize(first, fragile, prior=turned, budget=30)

@@ -78,7 +78,7 @@ class Flight:
             return None if answer.unloaded and attempt <= self._retries else answer
         except BrokenExecutor as error:
             raise ExecutionError(_BROKEN.format(error=error)) from error
-        except (Exception, CancelledError) as error:
+        except BaseException as error:  # whatever was raised over there
             if attempt <= (min(self._retries, 1) if _blamed(future) else self._retries):
                 return None
             if isinstance(error, CancelledError):  # by others: no fault of the run

@@ -22,7 +22,7 @@ import scipy
 from supac.algorithm import State
 from supac.arrays import points
 from supac.families import Family
-from supac.runs import Run
+from supac.runs import Run, Status
 from supac.specs import Spec, differences
 from supac.store.file import (
     APPLICATION,
@@ -63,7 +63,8 @@ class Store:
     def __init__(
         self, path: str | os.PathLike[str], config: Mapping[str, Spec], family: Family
     ) -> None:
-        self.path, self._family, self._config = Path(path), family, dict(config)
+        # Absolute: a simulator may change the folder that it is called in.
+        self.path, self._family, self._config = Path(path).absolute(), family, dict(config)
         claim(self.path)
         try:
             self._db = connect(self.path)
@@ -175,6 +176,16 @@ class Store:
             self._write_meta("stopped", reason)
             self._db.commit()
 
+    @property
+    def width(self) -> int | None:
+        """How many outputs the first good run has, those that were learnt from first."""
+        told = [run for each in self.rounds for run in each.ids]
+        ids = [*told, *sorted(set(self.runs) - set(told))]
+        good = [self.runs[run] for run in ids if run in self.runs]
+        return next(
+            (len(r.outputs) for r in good if r.outputs is not None and r.status is Status.OK), None
+        )
+
     def state(self, start: State, failure_loss: float) -> State:
         """Where the last round ended; `start` where there was none.
 
@@ -186,8 +197,7 @@ class Store:
             row = self._db.execute("SELECT iteration, value, checksum FROM state").fetchone()
         if row is None or row[0] != len(self.rounds) - 1 or row[2] != digest(row[1]):
             raise damaged(self.path, "its state")
-        told = start.evaluations
-        width = next((len(r.outputs) for r in self.runs.values() if r.outputs is not None), None)
+        told, width = start.evaluations, self.width
         with sound(self.path, "its state"):
             for each in self.rounds:
                 runs = [self.runs[run] for run in each.ids]
