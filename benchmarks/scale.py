@@ -108,7 +108,7 @@ def measure(dim: int, results: int) -> list[str]:
         while marks and marks[0] <= event.queries:
             marks.pop(0)
 
-    with tempfile.TemporaryDirectory(dir=".") as folder:
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
         supac.minimize(
             risk, prior, supac.Catoni(0.001), budget=results + WORKERS, executor=cluster,
             mode="async", store=Path(folder) / "run.supac", validation=0, progress=False,

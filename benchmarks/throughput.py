@@ -101,7 +101,7 @@ def time_the_store(runs: int = 2_000, outputs: int = 1_000) -> tuple[FloatArray,
         return supac.Run(number, x, supac.Status.OK, 0.3, y, 1.0)
 
     single, ten = [], []
-    with tempfile.TemporaryDirectory(dir=".") as folder:
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
         path = Path(folder) / "run.supac"
         supac.minimize(lambda x: 0.5, PRIOR, BOUND, budget=20, store=path)
         with Store(path, read_config(path), PRIOR.family) as store:

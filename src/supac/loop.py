@@ -19,6 +19,7 @@ from supac.progress import ProgressBar
 from supac.result import Iteration, Journal, StopReason
 from supac.runs import Purpose, Status
 from supac.store import Round, Store
+from supac.supac import SuPAC
 
 _ENOUGH_TO_TELL = 30  # runs from which a share of failures means something
 _HANDOVER = 0.03  # seconds that a result takes to become the next run
@@ -41,6 +42,8 @@ class Loop:
     interrupt: Interrupt
     bar: ProgressBar
     callback: Callable[[Iteration], object] | None = None
+    workers: int = 0
+    """How many there are in asynchronous mode."""
     imported: int = 0
     """Evaluations that were made elsewhere, and do not count."""
     journal: Journal = field(default_factory=Journal)
@@ -173,7 +176,7 @@ class Loop:
     def _learn(self, x: FloatArray, outcome: Outcome) -> StopReason | None:
         before = self.state
         planned = before.planned(x)
-        self.state, info = self.algorithm.tell(
+        self.state, info = self._algorithm().tell(
             self.problem, before, x, outcome.risk, outcome.outputs
         )
         if self.store is not None:
@@ -189,6 +192,13 @@ class Loop:
             event = Iteration(queries, before.posterior, info.objective, info, self.state.posterior)
             asked = bool(self.callback(event))
         return self._reason(asked=asked)
+
+    def _algorithm(self) -> Algorithm:
+        """With many workers in asynchronous mode, one whose batches keep them busy."""
+        algorithm, workers = self.algorithm, self.workers
+        if not isinstance(algorithm, SuPAC) or algorithm.batch is not None or workers <= 10:
+            return algorithm
+        return replace(algorithm, batch=max(10, workers // 4, len(self.state.evaluations) // 20))
 
     def _reason(self, *, asked: bool) -> StopReason | None:
         if asked:

@@ -176,6 +176,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             interrupt=interrupt,
             bar=bar,
             callback=callback,
+            workers=0 if flight is None or mode == "batch" else flight.capacity,
         )
         loop.remember()
         if loop.queries > budget:
@@ -306,14 +307,13 @@ def _check_known(known: KnownRuns | None, algorithm: Algorithm, dim: int) -> Non
 
 
 def _wide_enough(algorithm: Algorithm, workers: int, budget: int) -> Algorithm:
-    """With many workers, a first batch that keeps all of them busy, and others that are not old.
+    """With many workers, a first batch that keeps all of them busy.
 
     Only in asynchronous mode, where results depend on the workers anyway.
     """
     if not isinstance(algorithm, SuPAC) or workers <= 10:
         return algorithm
-    first = algorithm.first or min(max(20, workers), budget)
-    return replace(algorithm, first=first, batch=algorithm.batch or max(10, workers // 4))
+    return replace(algorithm, first=algorithm.first or min(max(20, workers), budget))
 
 
 def _reserve(validation: int | None, algorithm: Algorithm, budget: int, first: int) -> int:
