@@ -43,7 +43,13 @@ def start_driver(folder: Path, *, seconds: float = 0.02, workers: int = 2) -> su
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=hear_interrupts,
     )
+
+
+def hear_interrupts() -> None:
+    """Also where these tests run in the background, whose processes do not hear Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for(toy: Toy, executions: int, driver: subprocess.Popen[str]) -> None:
