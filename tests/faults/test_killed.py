@@ -18,9 +18,12 @@ import supac
 from supac.store import read_config
 from toy import BOUND, BUDGET, PRIOR, Toy, alive, children_of, gone_within, minimize, name_of, value
 
+# Processes of a shell's background do not hear Ctrl-C, and these tests may run there.
 DRIVER = """
+import signal
 import sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from typing import Any, Literal
 from toy import Toy, minimize
 ledger, store, seconds, workers = sys.argv[1:]
@@ -43,13 +46,7 @@ def start_driver(folder: Path, *, seconds: float = 0.02, workers: int = 2) -> su
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=hear_interrupts,
     )
-
-
-def hear_interrupts() -> None:
-    """Also where these tests run in the background, whose processes do not hear Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for(toy: Toy, executions: int, driver: subprocess.Popen[str]) -> None:
