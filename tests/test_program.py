@@ -301,7 +301,11 @@ def test_an_interrupt_that_is_raised_kills_the_program(tmp_path: Path) -> None:
     model = shell(
         tmp_path, f"sleep 600 & echo $! $$ >> {started}; sleep 0.3; kill -INT {os.getpid()}; wait"
     )
-    with pytest.raises(KeyboardInterrupt):
-        supac.Program(model)(POINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # deaf in the background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            supac.Program(model)(POINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
     processes = pids(started, 2)
     assert until(lambda: not any(map(alive, processes)), 5.0)
