@@ -97,16 +97,14 @@ class Evaluator:
             runs |= {rows[run.id]: run for run in self._keep(landed, points, purpose)}
         return self.outcome([runs[row] for row in range(len(x))])
 
-    def launch(self, x: FloatArray) -> list[int]:
-        """Start runs without waiting for them: their ids."""
+    def launch(self, x: FloatArray) -> int:
+        """Start a run at x (dim,) without waiting for it: its id."""
         assert self.flight is not None
-        numbers = []
-        for point, unit in zip(x, self._in_units(x), strict=True):
-            numbers.append(self.ledger.number())
-            self.ledger.advance(1)
-            self._flying[numbers[-1]] = point
-            self.flight.launch(numbers[-1], unit)
-        return numbers
+        number = self.ledger.number()
+        self.ledger.advance(1)
+        self._flying[number] = x
+        self.flight.launch(number, self._in_units(x[None])[0])
+        return number
 
     def land(self) -> list[Run]:
         """Runs that have ended since, recorded; after a short while none."""

@@ -54,8 +54,7 @@ class Pipeline:
         """Start runs until so many are in flight."""
         while self._waiting and len(self._flight) < most:
             batch, row = self._waiting.popleft()
-            (number,) = self._evaluator.launch(batch.x[row : row + 1])
-            self._plans[number] = batch, row
+            self._plans[self._evaluator.launch(batch.x[row])] = batch, row
 
     def land(self) -> None:
         """Collect what has ended."""
