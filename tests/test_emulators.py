@@ -133,7 +133,7 @@ def test_theorem_1_the_correction_is_the_projection_of_what_an_emulator_misses()
 
 def by_eta(surrogate: supac.Surrogate, x: FloatArray) -> FloatArray:
     """η·T(x) + C."""
-    return PLANE.family.statistics(x) @ surrogate.eta + surrogate.intercept
+    return PLANE.exponential.statistics(x) @ surrogate.eta + surrogate.intercept
 
 
 class Generic:

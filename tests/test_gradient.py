@@ -85,7 +85,7 @@ def test_nesterov_without_momentum_is_gradient_descent() -> None:
 )
 def test_nesterov_is_nesterovs_recursion(start: supac.Distribution) -> None:
     """v ← μv − ε∇f(φ + μv), φ ← φ + v in the chart; the risk is flat, so f = KL(·, prior)."""
-    family = start.family
+    family = start.exponential
     prior = start.at(family.from_moments(np.zeros(2), np.eye(2)))
     algorithm = supac.Nesterov(step_size=0.05, batch=4, momentum=0.8)
     problem = supac.Problem(prior, supac.Catoni(1.0), start)

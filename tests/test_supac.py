@@ -234,7 +234,7 @@ def test_other_families_are_optimised_as_well(prior: supac.Distribution) -> None
     eta = 0.05 * np.sign(prior.theta)
 
     def risk(x: FloatArray) -> FloatArray:
-        return prior.family.statistics(x) @ eta
+        return prior.exponential.statistics(x) @ eta
 
     result = supac.minimize(
         risk,

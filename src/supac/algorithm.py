@@ -18,9 +18,9 @@ import numpy as np
 from supac.arrays import BoolArray, FloatArray, points, vector, whole
 from supac.bounds import Bound
 from supac.evaluations import Evaluations
-from supac.families import Distribution
+from supac.families import Density, Distribution
 from supac.parameters import Parameters
-from supac.surrogate import Density, Loss
+from supac.surrogate import Loss
 from supac.surrogate.known import Function
 
 

@@ -105,7 +105,7 @@ def _descend(
         return told, Info(
             np.nan, np.nan, np.nan, notes=("fewer than two runs of the batch are left",)
         )
-    posterior, family = state.posterior, state.posterior.family
+    posterior, family = state.posterior, state.posterior.exponential
     prior = view_prior(problem.prior, posterior, state.rng(PROJECT))
     mean_risk, kl = float(batch.risk[fresh].mean()), prior.kl(posterior.theta)
     by_risk, by_kl = slopes(problem.bound, mean_risk, kl)
@@ -151,6 +151,6 @@ def score_projection(x: FloatArray, risk: FloatArray, at: Distribution) -> Float
 
 def _inside(current: Distribution, phi: FloatArray) -> bool:
     try:
-        return current.family.contains(current.family.from_coordinates(phi))
+        return current.family.contains(current.exponential.from_coordinates(phi))
     except (ValueError, np.linalg.LinAlgError):
         return False

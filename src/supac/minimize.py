@@ -18,7 +18,7 @@ from supac.composite import Composite
 from supac.evaluate import Evaluator, simulator_of
 from supac.exchange import KnownRuns
 from supac.execution import open_flight
-from supac.families import Distribution
+from supac.families import Density, Distribution
 from supac.interrupt import Interrupt, Interrupted
 from supac.ledger import Ledger
 from supac.loop import Loop
@@ -28,7 +28,7 @@ from supac.result import Iteration, Result, StopReason, make_result
 from supac.specs import UnknownSpecError, describe, from_spec, to_spec
 from supac.store import Store, read_config
 from supac.supac import SuPAC
-from supac.surrogate import Density, GaussianProcess, Loss, OutputEmulator, Voronoi
+from supac.surrogate import GaussianProcess, Loss, OutputEmulator, Voronoi
 from supac.surrogate.known import Function
 from supac.validation import Checked, validate
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from supac.algorithm import PROJECT, Info, Problem, State
+from supac.algorithm import Info, Problem, State
 from supac.arrays import FloatArray
 from supac.bounds import Bound
 from supac.certificate import Certificate
 from supac.certify import certify
 from supac.evaluations import Evaluations
-from supac.families import Distribution
+from supac.families import Density, Distribution
 from supac.parameters import Parameters
 from supac.runs import Run
-from supac.surrogate import Density, Importance, view_prior
+from supac.surrogate import Importance
 from supac.validation import Checked
 
 _RECENT = 20_000  # runs that the estimate of the mean risk rests on, where no fresh ones do
@@ -235,7 +235,7 @@ def make_result(
     """The posterior with what is known of it."""
     state, fresh = checked.state, checked.runs
     posterior = state.posterior if fresh is None else fresh.posterior
-    kl = view_prior(problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
+    kl = posterior.divergence(problem.prior, state.seed).value
     runs = state.evaluations.usable(problem.failure_risk)
     mean_risk = error = size = np.nan
     if fresh is not None:

@@ -45,6 +45,9 @@ _CLASSES: dict[str, tuple[type, tuple[str, ...]]] = {
     "DiagonalGaussian": (families.DiagonalGaussian, ("dim",)),
     "FixedGaussian": (families.FixedGaussian, ("covariance",)),
     "ScaledGaussian": (families.ScaledGaussian, ("covariance",)),
+    "LowRankGaussian": (families.LowRankGaussian, ("dim", "rank")),
+    "Mixture": (families.Mixture, ("base", "count")),
+    "StudentT": (families.StudentT, ("dim", "freedom")),
     "Product": (families.Product, ("factors", "groups")),
     "Pareto": (families.Pareto, ("minimum",)),
     **{

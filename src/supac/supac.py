@@ -293,7 +293,8 @@ class _Visit:
         """`approximate`, then `solve` (Algorithm 1)."""
         surrogate = model.project(posterior, rng)
         prior = view_prior(problem.prior, posterior, rng)
-        target = ray_minimiser(problem.bound, surrogate, prior)
+        minimiser = ray_minimiser(problem.bound, surrogate, prior)
+        target = posterior.family.aim(posterior.theta, minimiser)
         kl = prior.kl(posterior.theta)
         objective = problem.bound(surrogate.mean, kl)
         return cls(posterior, kl_from_start, surrogate, prior, target, kl, objective)
@@ -329,8 +330,7 @@ def _expect(model: RiskModel, descent: _Descent, x: FloatArray) -> FloatArray:
     """What the model predicts at x; where it cannot, what its last projection does."""
     if isinstance(model, GatedModel):
         return model.predict(x)
-    surrogate = descent.last
-    return surrogate.at.family.statistics(x) @ surrogate.eta + surrogate.intercept
+    return descent.last(x)
 
 
 def _resolution(
@@ -350,7 +350,7 @@ def _widened(posterior: Distribution, factor: float) -> Distribution:
     if factor == 1.0:
         return posterior
     mean, covariance = posterior.family.moments(posterior.theta)
-    wide = posterior.at(posterior.family.from_moments(mean, factor**2 * covariance))
+    wide = posterior.at(posterior.exponential.from_moments(mean, factor**2 * covariance))
     if np.allclose(wide.covariance, factor**2 * covariance, rtol=1e-9, atol=0.0):
         return wide
     return gaussian(mean, factor**2 * covariance)

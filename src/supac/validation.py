@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from supac.algorithm import PROJECT, VALIDATE, Algorithm, Batch, Problem, State
+from supac.algorithm import VALIDATE, Algorithm, Batch, Problem, State
 from supac.arrays import FloatArray
 from supac.evaluate import Outcome
 from supac.evaluations import Evaluations
 from supac.families import Distribution
-from supac.surrogate import view_prior
 
 Evaluate = Callable[[FloatArray], Outcome]
 
@@ -96,7 +95,7 @@ def _fresh(
     before = state.evaluations.risk
     worst = float(before[np.isfinite(before)].max(initial=-np.inf))
     failure_risk = None if problem.failure_risk is None else max(problem.failure_risk, worst)
-    kl = view_prior(problem.prior, posterior, state.rng(PROJECT)).kl(posterior.theta)
+    kl = posterior.divergence(problem.prior, state.seed).value
     return FreshRuns(posterior, kl, new.usable(failure_risk).risk), outcome, x
 
 

@@ -97,7 +97,7 @@ def test_corollary_1_the_minimiser_is_a_fixed_point_of_any_gradient_solver(name:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_lemma_1_the_closed_form_is_a_corrected_gradient_step(name: str) -> None:
     prior, at = FAMILIES[name]
-    family, temperature = at.family, 0.3
+    family, temperature = at.exponential, 0.3
     eta = 0.1 * np.random.default_rng(0).standard_normal(family.size)
     surrogate = Surrogate(eta, 0.4, at, deviation=1.0)
 
@@ -140,7 +140,7 @@ def test_appendix_a4_convergence_for_a_risk_in_the_surrogate_space(
 ) -> None:
     """Finitely many steps for alpha_max = 1; geometric convergence for less, once kl_max rests."""
     end, start = FAMILIES[name]
-    family, temperature, kl_max = start.family, 0.5, 0.05
+    family, temperature, kl_max = start.exponential, 0.5, 0.05
     eta = temperature * (start.theta - end.theta)  # the risk whose minimiser is `end`
     algorithm = supac.SuPAC(
         supac.Uniform(), FixedStep(alpha_max, kl_max), first=8 * family.size, batch=8 * family.size
@@ -268,6 +268,6 @@ def test_gradient_of_a_bound_is_fisher_times_a_ray(bound: str) -> None:
     prior, at = PRIORS["gaussian"], POSTERIORS["gaussian"]
     eta = exact_projection(risk, at).eta
     by_risk, by_kl = slopes(BOUNDS[bound], expectation(risk, at), at.kl(prior))
-    closed = at.family.fisher(at.theta) @ (by_risk * eta + by_kl * (at.theta - prior.theta))
+    closed = at.exponential.fisher(at.theta) @ (by_risk * eta + by_kl * (at.theta - prior.theta))
     numeric = derivative(objective_of(risk, prior, BOUNDS[bound]), at.theta)
     np.testing.assert_allclose(closed, numeric, rtol=1e-6, atol=1e-8)

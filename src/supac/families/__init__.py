@@ -1,6 +1,7 @@
-"""Exponential families and their members."""
+"""Families of distributions and their members."""
 
-from supac.families.family import Distribution, Family, NormalWhitening, Whitening
+from supac.families.divergence import Density, Divergence
+from supac.families.family import Distribution, Family, ParametricFamily
 from supac.families.gaussian import (
     DiagonalGaussian,
     FixedGaussian,
@@ -10,7 +11,10 @@ from supac.families.gaussian import (
     gaussian,
     scaled_gaussian,
 )
+from supac.families.low_rank import LowRankGaussian, low_rank_gaussian
+from supac.families.mixture import Mixture, mixture, split_mixture
 from supac.families.product import Product, product
+from supac.families.student import StudentT, student_t
 from supac.families.univariate import (
     Bernoulli,
     Beta,
@@ -25,22 +29,29 @@ from supac.families.univariate import (
     pareto,
     poisson,
 )
+from supac.families.whitening import NormalWhitening, Whitening
 
 __all__ = [
     "Bernoulli",
     "Beta",
+    "Density",
     "DiagonalGaussian",
     "Distribution",
+    "Divergence",
     "Exponential",
     "Family",
     "FixedGaussian",
     "Gamma",
     "Gaussian",
+    "LowRankGaussian",
+    "Mixture",
     "NormalWhitening",
+    "ParametricFamily",
     "Pareto",
     "Poisson",
     "Product",
     "ScaledGaussian",
+    "StudentT",
     "Whitening",
     "bernoulli",
     "beta",
@@ -48,8 +59,12 @@ __all__ = [
     "fixed_gaussian",
     "gamma",
     "gaussian",
+    "low_rank_gaussian",
+    "mixture",
     "pareto",
     "poisson",
     "product",
     "scaled_gaussian",
+    "split_mixture",
+    "student_t",
 ]

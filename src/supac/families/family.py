@@ -1,96 +1,112 @@
-"""Exponential families, dπ_θ(x) = exp(θ·T(x) − g(θ) + h(x)) dx, and their members."""
+"""Parametric families, exponential families among them, and their members."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
 
 from supac.arrays import BoolArray, FloatArray, frozen, vector
+from supac.families.divergence import Density, Divergence, estimate_divergence
+from supac.families.whitening import ScoreWhitening, Whitening
+
+_DAMPING = 0.3  # of the information, relative to that of each entry of θ by itself
 
 
-class Whitening(ABC):
-    """Coordinates in which one member of a family is standard."""
+class ParametricFamily(ABC):
+    """Distributions π_θ on R^dim, θ a flat vector of `size` entries, with a score ∂_θ log π_θ(x).
 
-    @abstractmethod
-    def points(self, x: FloatArray) -> FloatArray:
-        """(n, dim) → (n, p): Euclidean distance there is the member's own distance between points.
-
-        Mahalanobis' for a Gaussian; elsewhere the distance between whitened statistics.
-        """
-
-    @abstractmethod
-    def features(self, x: FloatArray) -> FloatArray:
-        """(n, dim) → (n, size): the statistics, centred and orthonormal under the member."""
-
-    @abstractmethod
-    def coefficients(self, beta: FloatArray) -> FloatArray:
-        """The η with η·T(x) = beta·features(x) + constant."""
-
-
-class NormalWhitening(Whitening):
-    """Coordinates z = Cᵀ(x − μ) in which a Gaussian is N(0, I)."""
-
-    def __init__(self, mean: FloatArray, root: FloatArray):
-        self._mean, self._root = mean, root
-
-    @property
-    def mean(self) -> FloatArray:
-        """μ: (dim,)."""
-        return self._mean
-
-    @property
-    def covariance(self) -> FloatArray:
-        """C⁻ᵀC⁻¹: (dim, dim)."""
-        return np.asarray(cho_solve((self._root, True), np.eye(len(self._root))))
-
-    @abstractmethod
-    def features_of_points(self, z: FloatArray) -> FloatArray:
-        """The features as functions of z, the same for every member: (n, dim) → (n, size)."""
-
-    @abstractmethod
-    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
-        """E[f · feature] for the features of second degree, given E[∇²f] in z."""
-
-    def points(self, x: FloatArray) -> FloatArray:
-        """z = Cᵀ(x − μ)."""
-        return (x - self._mean) @ self._root
-
-    def spread(self, z: FloatArray) -> FloatArray:
-        """x = μ + C⁻ᵀz, the inverse of `points`: (n, dim) → (n, dim)."""
-        return self._mean + np.asarray(solve_triangular(self._root, z.T, lower=True, trans="T").T)
-
-    def features(self, x: FloatArray) -> FloatArray:
-        """The statistics, centred and orthonormal."""
-        return self.features_of_points(self.points(x))
-
-    def projection(self, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
-        """E[f · features], from E[∇f] and E[∇²f] in x by the identities of Bonnet and Price."""
-        slope = solve_triangular(self._root, gradient, lower=True)
-        half = solve_triangular(self._root, hessian, lower=True)
-        curvature = solve_triangular(self._root, half.T, lower=True)
-        return np.concatenate([slope, self._quadratic_moments(np.asarray(curvature))])
-
-
-class Family(ABC):
-    """An exponential family on R^dim whose parameter θ is a flat vector of `size` entries."""
+    Three methods make one: `log_prob`, `score` and `sample`. All else has a default from draws,
+    the same ones at every θ, so that functions of θ are smooth; where there is a closed form,
+    override it. Families with other arguments than dim and size name them in `identity`.
+    """
 
     def __init__(self, dim: int, size: int, *identity: Hashable):
         self.dim = dim
         self.size = size
-        self.chart_size = size
-        self.coupled: BoolArray = np.eye(dim, dtype=bool)
+        self.is_gaussian = False
+        """Whether every member is a Gaussian."""
+        self.coupled: BoolArray = np.ones((dim, dim), dtype=bool)
         """Which pairs of coordinates may correlate: (dim, dim)."""
-        self._identity = (type(self), *identity)
+        self._identity = (type(self), dim, size, *identity)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Family) and self._identity == other._identity
+        return isinstance(other, ParametricFamily) and self._identity == other._identity
 
     def __hash__(self) -> int:
         return hash(self._identity)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.dim})"
+
+    @abstractmethod
+    def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
+        """log π_θ(x): (n, dim) → (n,)."""
+
+    @abstractmethod
+    def score(self, theta: FloatArray, x: FloatArray) -> FloatArray:
+        """∂_θ log π_θ(x): (n, dim) → (n, size)."""
+
+    @abstractmethod
+    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        """n independent draws of π_θ: (n, dim)."""
+
+    def contains(self, theta: FloatArray) -> bool:
+        """Whether θ is in Θ."""
+        return bool(np.isfinite(theta).all())
+
+    def aim(self, theta: FloatArray, target: FloatArray) -> FloatArray:
+        """Where to go instead of straight from θ to `target`, a natural gradient step away.
+
+        By default it is damped where θ hardly matters: entries that can stand in for each other
+        have natural gradients without bounds.
+        """
+        score = self.score(theta, self.draws(theta))
+        scale = np.sqrt((score**2).mean(axis=0))
+        scale = np.where(scale > 0.0, scale, 1.0)
+        relative = (score / scale).T @ (score / scale) / len(score)
+        step = np.linalg.solve(
+            relative + _DAMPING * np.eye(self.size), relative @ (scale * (target - theta))
+        )
+        return np.asarray(theta + step / scale)
+
+    def draws(self, theta: FloatArray, seed: int = 0) -> FloatArray:
+        """Enough draws of π_θ to learn `size` coefficients from: smooth in θ where `sample` is."""
+        return self.sample(theta, 2_000 + 20 * self.size, np.random.default_rng(seed))
+
+    def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean (dim,) and covariance (dim, dim) of π_θ."""
+        x = self.draws(theta)
+        return x.mean(axis=0), np.atleast_2d(np.cov(x.T))
+
+    def divergence(self, theta: FloatArray, prior: Density, seed: int = 0) -> Divergence:
+        """KL(π_θ, prior), by default from draws."""
+        x = self.draws(theta, seed)
+        ratio = self.log_prob(theta, x) - prior.log_prob(x)
+        return estimate_divergence(ratio, self.score(theta, x))
+
+    def kl(self, theta: FloatArray, other: FloatArray) -> float:
+        """KL(π_θ, π_other); +inf outside Θ."""
+        if not (self.contains(theta) and self.contains(other)):
+            return float("inf")
+        return max(self.divergence(theta, Distribution(self, other)).value, 0.0)
+
+    def whiten(self, theta: FloatArray) -> Whitening:
+        """Coordinates in which π_θ is standard."""
+        score = self.score(theta, self.draws(theta))
+        return ScoreWhitening(partial(self.score, theta), score.T @ score / len(score))
+
+
+class Family(ParametricFamily):
+    """An exponential family, dπ_θ(x) = exp(θ·T(x) − g(θ) + h(x)) dx."""
+
+    def __init__(self, dim: int, size: int, *identity: Hashable):
+        super().__init__(dim, size, *identity)
+        self.chart_size = size
+        self.coupled = np.eye(dim, dtype=bool)
 
     # The primitives.
 
@@ -119,14 +135,6 @@ class Family(ABC):
         """∇²g(θ), the covariance of T under π_θ: (size, size)."""
 
     @abstractmethod
-    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-        """n independent draws of π_θ: (n, dim)."""
-
-    @abstractmethod
-    def whiten(self, theta: FloatArray) -> Whitening:
-        """Coordinates in which π_θ is standard."""
-
-    @abstractmethod
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean (dim,) and covariance (dim, dim) of π_θ."""
 
@@ -134,12 +142,9 @@ class Family(ABC):
     def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
         """The θ with this mean and as much of this covariance as the family is free to match."""
 
-    # The same laws in every family, but each is free to compute them where it is accurate:
-    # the canonical formulas lose digits when a member's mean is many standard deviations from 0.
-
-    @abstractmethod
-    def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
-        """θ·T(x) − g(θ) + h(x): (n, dim) → (n,)."""
+    # The same laws in every family, `log_prob` as well, but each is free to compute them where it
+    # is accurate: the canonical formulas lose digits when a member's mean is many standard
+    # deviations from 0.
 
     @abstractmethod
     def kl(self, theta: FloatArray, other: FloatArray) -> float:
@@ -161,20 +166,38 @@ class Family(ABC):
 
     # Written once on top.
 
+    def score(self, theta: FloatArray, x: FloatArray) -> FloatArray:
+        """T(x) − ∇g(θ)."""
+        return self.statistics(x) - self.mean_statistics(theta)
+
+    def whiten(self, theta: FloatArray) -> Whitening:
+        """By the exact information; the score is T(x) − ∇g(θ)."""
+        return ScoreWhitening(partial(self.score, theta), self.fisher(theta))
+
     def contains(self, theta: FloatArray) -> bool:
         """Whether θ is in Θ."""
         return bool(np.isfinite(theta).all() and np.isfinite(self.log_partition(theta)))
 
+    def aim(self, theta: FloatArray, target: FloatArray) -> FloatArray:
+        """Straight there: on an exponential family the step is exact."""
+        return target
+
     def log_ratio(self, theta: FloatArray, other: FloatArray, x: FloatArray) -> FloatArray:
         """log dπ_θ/dπ_other at x: (n, dim) → (n,)."""
         return self.log_prob(theta, x) - self.log_prob(other, x)
+
+    def divergence(self, theta: FloatArray, prior: Density, seed: int = 0) -> Divergence:
+        """Exact where the prior is a member."""
+        if isinstance(prior, Distribution) and prior.family == self:
+            return Divergence(self.kl(theta, prior.theta))
+        return super().divergence(theta, prior, seed)
 
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
     """A member of a family: the pair (family, θ)."""
 
-    family: Family
+    family: ParametricFamily
     theta: FloatArray
 
     def __post_init__(self) -> None:
@@ -209,9 +232,16 @@ class Distribution:
         return self.family.moments(self.theta)[1]
 
     @property
+    def exponential(self) -> Family:
+        """The family, where it is an exponential one; TypeError elsewhere."""
+        if not isinstance(self.family, Family):
+            raise TypeError(f"{self.family} is not an exponential family, which is needed here")
+        return self.family
+
+    @property
     def mean_statistics(self) -> FloatArray:
-        """π[T] = ∇g(θ): (size,)."""
-        return self.family.mean_statistics(self.theta)
+        """π[T] = ∇g(θ) in an exponential family: (size,)."""
+        return self.exponential.mean_statistics(self.theta)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> FloatArray:
         """n independent draws, by a generator or from a seed: (n, dim)."""
@@ -229,35 +259,18 @@ class Distribution:
             raise ValueError(f"KL is between members of one family, not {self} and {other}")
         return self.family.kl(self.theta, other.theta)
 
+    def divergence(self, prior: Density, seed: int = 0) -> Divergence:
+        """KL(self, prior) to any prior, and how well it is known."""
+        return self.family.divergence(self.theta, prior, seed)
+
     def whiten(self) -> Whitening:
         """Coordinates in which this member is standard."""
+        return self._whitening
+
+    @cached_property
+    def _whitening(self) -> Whitening:
         return self.family.whiten(self.theta)
 
     def at(self, theta: FloatArray) -> Distribution:
         """The member of the same family at another θ."""
         return Distribution(self.family, theta)
-
-
-class FisherWhitening(Whitening):
-    """Whitening by the Cholesky factor of the Fisher information, for families of few statistics.
-
-    With I(θ) = CCᵀ the features are C⁻¹(T(x) − ∇g(θ)), and they are the points as well.
-    """
-
-    def __init__(self, family: Family, theta: FloatArray):
-        self._family = family
-        self._mean = family.mean_statistics(theta)
-        self._root = np.linalg.cholesky(family.fisher(theta))
-
-    def points(self, x: FloatArray) -> FloatArray:
-        """The features themselves."""
-        return self.features(x)
-
-    def features(self, x: FloatArray) -> FloatArray:
-        """C⁻¹(T(x) − ∇g(θ))."""
-        centred = self._family.statistics(x) - self._mean
-        return np.asarray(solve_triangular(self._root, centred.T, lower=True).T)
-
-    def coefficients(self, beta: FloatArray) -> FloatArray:
-        """C⁻ᵀ beta."""
-        return np.asarray(solve_triangular(self._root, beta, lower=True, trans="T"))

@@ -16,7 +16,9 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from supac.arrays import FloatArray, covariance_matrix, finite, frozen, vector
-from supac.families.family import Distribution, Family, NormalWhitening, Whitening
+from supac.families.divergence import Density, Divergence, gaussian_cross_entropy
+from supac.families.family import Distribution, Family
+from supac.families.whitening import NormalWhitening, Whitening
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -28,6 +30,7 @@ class _GaussianFamily(Family):
         if not (isinstance(dim, int | np.integer) and dim > 0):
             raise ValueError(f"dim must be a positive integer, not {dim!r}")
         super().__init__(int(dim), size, *identity)
+        self.is_gaussian = True
 
     @abstractmethod
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
@@ -71,6 +74,16 @@ class _GaussianFamily(Family):
         # Written so that two close members lose no digits: e − log(1 + e) on the diagonal.
         spread = (excess - np.log1p(excess)).sum() + (off_diagonal**2).sum()
         return 0.5 * float(spread + shift @ shift)
+
+    def divergence(self, theta: FloatArray, prior: Density, seed: int = 0) -> Divergence:
+        """Exact for every Gaussian prior, of whichever family."""
+        inside = isinstance(prior, Distribution) and prior.family == self
+        if inside or not (isinstance(prior, Distribution) and prior.family.is_gaussian):
+            return super().divergence(theta, prior, seed)
+        _, root = self._standard(theta)
+        cross = gaussian_cross_entropy(*self.moments(theta), prior.mean, prior.covariance)
+        entropy = 0.5 * self.dim * (1.0 + _LOG_2PI) - float(np.log(np.diag(root)).sum())
+        return Divergence(cross - entropy)
 
 
 class Gaussian(_GaussianFamily):

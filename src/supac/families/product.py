@@ -8,7 +8,8 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from supac.arrays import FloatArray, IntArray
-from supac.families.family import Distribution, Family, Whitening
+from supac.families.family import Distribution, Family
+from supac.families.whitening import Whitening
 
 
 class Product(Family):
@@ -135,5 +136,5 @@ class _ProductWhitening(Whitening):
 
 def product(*distributions: Distribution) -> Distribution:
     """Independent distributions, side by side."""
-    family = Product([distribution.family for distribution in distributions])
+    family = Product([distribution.exponential for distribution in distributions])
     return Distribution(family, np.concatenate([d.theta for d in distributions]))

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from supac.arrays import FloatArray, positive
-from supac.families.family import Distribution, Family, FisherWhitening, Whitening
+from supac.families.family import Distribution, Family
 
 
 class Univariate(Family):
@@ -19,11 +19,7 @@ class Univariate(Family):
         super().__init__(1, size, *identity)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(repr, self._identity[1:]))})"
-
-    def whiten(self, theta: FloatArray) -> Whitening:
-        """Whitening by the Fisher information."""
-        return FisherWhitening(self, theta)
+        return f"{type(self).__name__}({', '.join(map(repr, self._identity[3:]))})"
 
     def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
         """θ·T(x) − g(θ) + h(x), −∞ outside the support."""

@@ -16,7 +16,7 @@ import numpy as np
 from supac.algorithm import Batch, Info, State
 from supac.arrays import BoolArray, FloatArray, frozen, points, vector
 from supac.evaluations import Evaluations
-from supac.families import Distribution, Family
+from supac.families import Distribution, ParametricFamily
 from supac.runs import Purpose, Run, Status
 from supac.specs import Spec, from_spec, to_spec
 from supac.store.file import damaged, digest, sound
@@ -101,7 +101,7 @@ def _run(
     )  # fmt: skip
 
 
-def read_rounds(db: sqlite3.Connection, path: Path, family: Family) -> Iterator[Round]:
+def read_rounds(db: sqlite3.Connection, path: Path, family: ParametricFamily) -> Iterator[Round]:
     """All rounds, in their order."""
     query = "SELECT iteration, ids, drawn, proposal, info, checksum FROM rounds ORDER BY iteration"
     for *row, checksum in db.execute(query):
@@ -112,7 +112,7 @@ def read_rounds(db: sqlite3.Connection, path: Path, family: Family) -> Iterator[
         yield told
 
 
-def round_to_row(number: int, told: Round, family: Family) -> tuple[Any, ...]:
+def round_to_row(number: int, told: Round, family: ParametricFamily) -> tuple[Any, ...]:
     """A round as columns."""
     return (
         number,
@@ -123,7 +123,7 @@ def round_to_row(number: int, told: Round, family: Family) -> tuple[Any, ...]:
     )
 
 
-def _round(family: Family, ids: bytes, drawn: bytes, proposal: str, info: str) -> Round:
+def _round(family: ParametricFamily, ids: bytes, drawn: bytes, proposal: str, info: str) -> Round:
     if len(ids) != 8 * len(drawn):
         raise ValueError(f"{len(ids)} bytes of ids for {len(drawn)} runs")
     return Round(
@@ -134,15 +134,15 @@ def _round(family: Family, ids: bytes, drawn: bytes, proposal: str, info: str) -
     )
 
 
-def _member_to_spec(member: Distribution, family: Family) -> Spec:
+def _member_to_spec(member: Distribution, family: ParametricFamily) -> Spec:
     """Its θ, and its family unless that is the run's own."""
     other = None if member.family == family else to_spec(member.family)
     return {"family": other, "theta": _pack(member.theta)}
 
 
-def _member_from_spec(spec: Spec, family: Family) -> Distribution:
+def _member_from_spec(spec: Spec, family: ParametricFamily) -> Distribution:
     kind = family if spec["family"] is None else from_spec(spec["family"])
-    if not isinstance(kind, Family) or kind.dim != family.dim:
+    if not isinstance(kind, ParametricFamily) or kind.dim != family.dim:
         raise ValueError(f"{kind!r} is no family of {family.dim} coordinates")
     return Distribution(kind, _unpack(spec["theta"]))
 

@@ -21,7 +21,7 @@ import scipy
 
 from supac.algorithm import State
 from supac.arrays import points
-from supac.families import Family
+from supac.families import ParametricFamily
 from supac.runs import Run, Status
 from supac.specs import Spec, differences
 from supac.store.file import (
@@ -61,7 +61,7 @@ class Store:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], config: Mapping[str, Spec], family: Family
+        self, path: str | os.PathLike[str], config: Mapping[str, Spec], family: ParametricFamily
     ) -> None:
         # Absolute: a simulator may change the folder that it is called in.
         self.path, self._family, self._config = Path(path).absolute(), family, dict(config)

@@ -14,7 +14,7 @@ posterior (Theorem 1).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -115,30 +115,29 @@ class GatedModel:
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """In closed form for the gate and Gaussian families, with common draws elsewhere."""
         whitening = at.whiten()
-        if isinstance(whitening, NormalWhitening):
-            mean, beta, explained = self.bulk.moments(whitening)
-            chance, slope, curvature = self.gate.expectation(*at.family.moments(at.theta))
-            beta = beta + self.severity * whitening.projection(slope, curvature)
-            eta, mean = whitening.coefficients(beta), mean + self.severity * chance
-            deviation = float(np.linalg.norm(beta))
-        else:
-            same_draws = np.random.default_rng(self.seed)
-            known = project_known(self._risk, at, same_draws)
-            eta, mean, deviation, explained = known.eta, known.mean, known.deviation, np.nan
+        if not isinstance(whitening, NormalWhitening):
+            known = project_known(self.risk, at, np.random.default_rng(self.seed))
+            return replace(known, effective_size=self.size, loo_error=self.error)
+        mean, beta, explained = self.bulk.moments(whitening)
+        chance, slope, curvature = self.gate.expectation(*at.family.moments(at.theta))
+        beta = beta + self.severity * whitening.projection(slope, curvature)
+        eta, mean = whitening.coefficients(beta), mean + self.severity * chance
         if self.correction is not None:
             correction = self.correction.surrogate()
             eta = eta + correction.eta
             mean += correction.mean_under(at.theta)
+        deviation = float(np.linalg.norm(beta))
         return Surrogate(
             eta, mean, at, deviation, explained, effective_size=self.size, loo_error=self.error
         )
 
-    def _risk(self, x: FloatArray) -> FloatArray:
-        return self.bulk.predict(x) + self.severity * self.gate.probability(x)
+    def risk(self, x: FloatArray) -> FloatArray:
+        """The risk of any run: (n, dim) → (n,)."""
+        return self.predict(x) + self.severity * self.gate.probability(x)
 
     def chance(self, at: Distribution) -> float:
         """The share of the runs of `at` that are expected to go wrong."""
-        if isinstance(at.whiten(), NormalWhitening):
+        if at.family.is_gaussian:
             return self.gate.expectation(*at.family.moments(at.theta))[0]
         return float(self.gate.probability(at.sample(1_000, self.seed)).mean())
 

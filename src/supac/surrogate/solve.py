@@ -7,6 +7,7 @@ from scipy.optimize import minimize_scalar
 
 from supac.arrays import FloatArray
 from supac.bounds import Bound, fixed_temperature, slopes
+from supac.families import Family
 from supac.surrogate.known import LocalPrior
 from supac.surrogate.surrogate import Surrogate
 
@@ -17,12 +18,17 @@ def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> Floa
     ∇π_θ[f] = I(θ)η and ∇KL = I(θ)(θ − θ_p) are both multiples of I(θ): whatever the bound, its
     minimiser lies on the ray θ_p − β·η, and Catoni's at β = 1/λ. That one may lie outside Θ, where
     the surrogate has no minimum; it is still the direction to step in.
+
+    A family that is not exponential has no such ray; there it is one step of natural gradient
+    descent, −I(θ)⁻¹∇bound, as long as to reach that minimiser if the family were exponential.
     """
     temperature = fixed_temperature(bound)
     if temperature is not None:
         return prior.theta - surrogate.eta / temperature
     if not surrogate.eta.any():
         return prior.theta
+    if not isinstance(surrogate.at.family, Family):
+        return _natural_step(bound, surrogate, prior)
 
     def objective(log_beta: float) -> float:
         theta = prior.theta - np.exp(log_beta) * surrogate.eta
@@ -36,9 +42,7 @@ def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> Floa
     if not np.isfinite(values).any():
         # A prior outside the family may look like no member from here; then the local trade-off
         # between risk and KL says which way to go.
-        at = surrogate.at.theta
-        by_risk, by_kl = slopes(bound, surrogate.mean, prior.kl(at))
-        return prior.theta - by_risk / by_kl * surrogate.eta
+        return _natural_step(bound, surrogate, prior)
     best = int(np.argmin(values))
     bad = float(values[np.isfinite(values)].max()) + 1.0  # outside Θ: worse than all, yet finite
     refined = minimize_scalar(
@@ -49,3 +53,9 @@ def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> Floa
     )
     better = refined.x if refined.fun < values[best] else grid[best]
     return np.asarray(prior.theta - np.exp(better) * surrogate.eta)
+
+
+def _natural_step(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> FloatArray:
+    """By the local trade-off between risk and KL."""
+    by_risk, by_kl = slopes(bound, surrogate.mean, prior.kl(surrogate.at.theta))
+    return np.asarray(prior.theta - by_risk / by_kl * surrogate.eta)

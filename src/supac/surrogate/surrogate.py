@@ -10,12 +10,15 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.evaluations import Evaluations
-from supac.families import Distribution
+from supac.families import Distribution, Family
 
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """f(x) = η·T(x) + intercept, the projection of a function in L²(at), and how good it is."""
+    """f(x) = η·score(x) + mean, the projection of a function in L²(at), and how good it is.
+
+    In an exponential family the score is T(x) − ∇g(θ), and f(x) = η·T(x) + intercept.
+    """
 
     eta: FloatArray
     mean: float
@@ -34,12 +37,18 @@ class Surrogate:
 
     @property
     def intercept(self) -> float:
-        """The constant that goes with η."""
+        """The constant that goes with η·T."""
         return self.mean - float(self.eta @ self.at.mean_statistics)
 
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """f: (n, dim) → (n,)."""
+        return self.mean + self.at.family.score(self.at.theta, x) @ self.eta
+
     def mean_under(self, theta: FloatArray) -> float:
-        """π_θ[f]."""
+        """π_θ[f], from draws where the family is not exponential."""
         family = self.at.family
+        if not isinstance(family, Family):
+            return float(self(family.draws(theta)).mean())
         moved = family.mean_statistics(theta) - self.at.mean_statistics
         return self.mean + float(self.eta @ moved)
 

@@ -1,0 +1,109 @@
+"""Gaussians whose covariance is a diagonal plus a few directions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supac.arrays import FloatArray, covariance_matrix, vector, whole
+from supac.families.divergence import Density, Divergence, gaussian_cross_entropy
+from supac.families.family import Distribution, ParametricFamily
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+class LowRankGaussian(ParametricFamily):
+    """N(μ, D + UUᵀ), D diagonal and U (dim, rank): θ = (μ, log D_ii, U_ij for j ≤ i).
+
+    With few directions that correlate it has some rank·dim numbers to learn where a full
+    covariance has dim²/2. U is lower trapezoidal, since a rotation of its columns changes nothing.
+    """
+
+    def __init__(self, dim: int, rank: int):
+        whole(dim, "dim", least=1)
+        if whole(rank, "rank", least=1) > dim:
+            raise ValueError(f"rank = {rank} is more than the {dim} coordinates")
+        self.rank = rank
+        self._rows, self._columns = np.tril_indices(dim, 0, rank)
+        super().__init__(dim, 2 * dim + len(self._rows), rank)
+        self.is_gaussian = True
+
+    def __repr__(self) -> str:
+        return f"LowRankGaussian({self.dim}, {self.rank})"
+
+    def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """μ (dim,), the diagonal of D (dim,) and U (dim, rank)."""
+        directions = np.zeros((self.dim, self.rank))
+        directions[self._rows, self._columns] = theta[2 * self.dim :]
+        return theta[: self.dim], np.exp(theta[self.dim : 2 * self.dim]), directions
+
+    def join(self, mean: FloatArray, diagonal: FloatArray, directions: FloatArray) -> FloatArray:
+        """θ; of the directions only the span and the lengths matter."""
+        _, lower = np.linalg.qr(directions.T)  # directions = lowerᵀ·Q, of which Q changes nothing
+        return np.concatenate([mean, np.log(diagonal), lower.T[self._rows, self._columns]])
+
+    def contains(self, theta: FloatArray) -> bool:
+        """Whether no variance overflows, nor a direction is so long that it hides D."""
+        if not np.isfinite(theta).all() or np.abs(theta[self.dim : 2 * self.dim]).max() > 300.0:
+            return False
+        _, diagonal, directions = self.split(theta)
+        return bool((directions**2 / diagonal[:, None]).sum() < 1e12)
+
+    def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, diagonal, directions = self.split(theta)
+        return mean, np.diag(diagonal) + directions @ directions.T
+
+    def _precision(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """1/D (dim,), V (rank, dim) with Σ⁻¹ = D⁻¹ − VᵀV, and log det Σ (Woodbury)."""
+        _, diagonal, directions = self.split(theta)
+        scaled = directions / diagonal[:, None]
+        root = np.linalg.cholesky(np.eye(self.rank) + directions.T @ scaled)
+        log_det = float(np.log(diagonal).sum() + 2.0 * np.log(np.diag(root)).sum())
+        return 1.0 / diagonal, np.asarray(np.linalg.solve(root, scaled.T)), log_det
+
+    def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
+        inverse, shared, log_det = self._precision(theta)
+        away = x - theta[: self.dim]
+        square = (away**2) @ inverse - ((away @ shared.T) ** 2).sum(axis=1)
+        return np.asarray(-0.5 * (square + log_det + self.dim * _LOG_2PI))
+
+    def score(self, theta: FloatArray, x: FloatArray) -> FloatArray:
+        """z = Σ⁻¹(x − μ) for μ, ½D_ii(z_i² − Σ⁻¹_ii) for log D, (zzᵀ − Σ⁻¹)U for U."""
+        mean, diagonal, directions = self.split(theta)
+        inverse, shared, _ = self._precision(theta)
+        z = (x - mean) * inverse - ((x - mean) @ shared.T) @ shared
+        own = 0.5 * diagonal * (z**2 - (inverse - (shared**2).sum(axis=0)))
+        mean_part = directions * inverse[:, None] - shared.T @ (shared @ directions)
+        spread = z[:, :, None] * (z @ directions)[:, None, :] - mean_part
+        return np.hstack([z, own, spread[:, self._rows, self._columns]])
+
+    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        mean, diagonal, directions = self.split(theta)
+        own, shared = rng.standard_normal((n, self.dim)), rng.standard_normal((n, self.rank))
+        return np.asarray(mean + own * np.sqrt(diagonal) + shared @ directions.T)
+
+    def divergence(self, theta: FloatArray, prior: Density, seed: int = 0) -> Divergence:
+        """Exact for a Gaussian prior."""
+        if not (isinstance(prior, Distribution) and prior.family.is_gaussian):
+            return super().divergence(theta, prior, seed)
+        cross = gaussian_cross_entropy(*self.moments(theta), prior.mean, prior.covariance)
+        entropy = 0.5 * (self._precision(theta)[2] + self.dim * (1.0 + _LOG_2PI))
+        return Divergence(cross - entropy)
+
+
+def low_rank_gaussian(mean: FloatArray, covariance: FloatArray, rank: int) -> Distribution:
+    """The member that has this mean, these variances, and the `rank` strongest correlations.
+
+    The directions are the largest principal components of the correlations, and the diagonal is
+    what they leave of each variance, or a hundredth of it where they leave less. Directions of no
+    strength at all would have no gradient: each has at least a twentieth of the variance.
+    """
+    centre = vector(mean, "mean")
+    matrix = covariance_matrix(covariance, "covariance", len(centre))
+    family = LowRankGaussian(len(centre), rank)
+    scales = np.sqrt(np.diag(matrix))
+    values, vectors = np.linalg.eigh(matrix / np.outer(scales, scales))
+    # What each coordinate does not share with the others is close to the smallest eigenvalue.
+    strong = np.sqrt(np.maximum(values[-rank:] - values[0], 0.05)) * vectors[:, -rank:]
+    own = np.maximum(1.0 - (strong**2).sum(axis=1), 0.01)
+    directions = scales[:, None] * strong
+    return Distribution(family, family.join(centre, scales**2 * own, directions))
