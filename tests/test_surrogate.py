@@ -12,7 +12,7 @@ from numerics import assert_mean
 from quadrature import exact_projection
 from supac.arrays import FloatArray
 from supac.evaluations import Evaluations
-from supac.surrogate import view_prior
+from supac.surrogate import Context, view_prior
 from supac.surrogate.importance import log_mixture
 from supac.surrogate.known import Corrected, project_known
 from supac.surrogate.least_squares import project
@@ -232,7 +232,7 @@ def test_a_perfect_proxy_leaves_nothing_to_learn() -> None:
     model = Corrected.fit(risk, runs, supac.Voronoi(draws=500), PLANE)
     assert model.scale == pytest.approx(1.0)
     projected = model.project(PLANE, np.random.default_rng(0))
-    alone = project_known(risk, PLANE, np.random.default_rng(0))
+    alone = project_known(risk, PLANE, np.random.default_rng(model.seed))
     np.testing.assert_allclose(projected.eta, alone.eta)
     assert projected.mean == pytest.approx(alone.mean)
 
@@ -258,7 +258,8 @@ def test_a_corrected_proxy_is_the_projection_of_the_risk() -> None:
         rng = np.random.default_rng(seed)
         x = PLANE.sample(400, rng)
         runs = Evaluations.none(2).append(x, risk(x), PLANE)
-        projected = Corrected.fit(proxy, runs, supac.Uniform(), PLANE).project(PLANE, rng)
+        model = Corrected.fit(proxy, runs, supac.Uniform(), PLANE, Context(rng=rng))
+        projected = model.project(PLANE, rng)
         etas.append(projected.eta)
         means.append(projected.mean)
     assert_mean(np.array(etas), exact.eta)

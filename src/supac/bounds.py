@@ -175,6 +175,15 @@ def slopes(bound: Bound, mean_risk: float, kl: float) -> tuple[float, float]:
     return by_risk, by_kl
 
 
+def worth_of_a_nat(bound: Bound, mean_risk: float, kl: float) -> float:
+    """The difference of risk that is worth one nat of KL: λ for Catoni's bound."""
+    temperature = fixed_temperature(bound)
+    if temperature is not None:
+        return temperature
+    by_risk, by_kl = slopes(bound, mean_risk, kl)
+    return by_kl / by_risk if by_risk > 0.0 else 0.0
+
+
 def _check_data(n: int, delta: float, ceiling: float) -> None:
     whole(n, "n, the number of data,", least=1)
     if not 0.0 < delta < 1.0:

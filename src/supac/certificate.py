@@ -6,7 +6,8 @@ the posterior are known, and the true risk, of which only the data are. Each get
     P(π[R] > upper limit) ≤ δ_MC      over the draws, whatever the data,
     P(true risk > bound)  ≤ δ_PAC     over the data, for all posteriors at once,
 
-and since every bound grows with π[R], bound(upper limit, KL) holds with probability 1 − δ.
+and since every bound grows with π[R], bound(upper limit, KL) holds with probability 1 − δ. Where KL
+itself is estimated, from draws that cost no run, it has an upper limit and a share of δ as well.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from supac.bounds import (
     fixed_temperature,
     kl_inverse,
 )
+from supac.families import Divergence
 
 _ASSUMPTIONS = (
     "the risk of a parameter is the mean, over n independent data of one law, of a loss of one "
@@ -45,6 +47,7 @@ _NOT_GUARANTEED = (
 )
 
 
+_KL_SHARE = 0.01  # of δ, where KL is estimated
 _KNOWN = (Catoni, McAllester, MaurerLangfordSeeger, TolstikhinSeldin, Thiemann)
 
 
@@ -75,6 +78,8 @@ class Certificate:
     failed: int
     delta: float
     delta_monte_carlo: float
+    delta_kl: float
+    """0 where KL is exact."""
     delta_pac: float
     """What each of the compared temperatures is given, times their number."""
     corrections: tuple[str, ...] = ()
@@ -100,6 +105,7 @@ class Certificate:
             f"draws ({self.failed} failed), at most {self.mean_risk_upper:.4g}",
             f"  KL(posterior, prior): {self.kl:.4g}",
             f"  δ = {self.delta:g}: {self.delta_monte_carlo:g} for the draws, "
+            f"{f'{self.delta_kl:g} for KL, ' if self.delta_kl else ''}"
             f"{self.delta_pac:g} for the data",
             *(f"  corrected: {each}" for each in self.corrections),
             "This assumes that",
@@ -112,7 +118,7 @@ class Certificate:
 
 def certify_draws(
     risk: FloatArray,
-    kl: float,
+    kl: float | Divergence,
     bound: Bound,
     *,
     n: int,
@@ -129,7 +135,7 @@ def certify_draws(
     risk
         Of independent draws of the posterior that were not used to find it.
     kl
-        KL(posterior, prior), exact.
+        KL(posterior, prior): exact, or with an upper limit that gets a hundredth of delta.
     bound
         Which of the bounds is wanted; its own n and delta, if any, are replaced.
     n
@@ -156,14 +162,17 @@ def certify_draws(
             "the prior was learnt on the same data, so that no PAC-Bayes bound holds for it: learn "
             "it on some of the data and certify with the others"
         )
-    if not (np.isfinite(kl) and kl > -1e-9):
-        raise CertificateError(f"KL(posterior, prior) must be a number of nats, not {kl!r}")
-    kl = max(float(kl), 0.0)
+    divergence = kl if isinstance(kl, Divergence) else Divergence(float(kl))
+    delta_kl = 0.0 if divergence.spread == 0.0 else _KL_SHARE * delta
+    nats = divergence.upper(delta_kl)
+    if not (np.isfinite(nats) and nats > -1e-9):
+        raise CertificateError(f"KL(posterior, prior) must be a number of nats, not {nats!r}")
+    nats = max(nats, 0.0)
     if not isinstance(bound, _KNOWN):
         raise CertificateError(f"{bound!r} is no bound that is known to hold")
     risks, failed = _within(risk, top)
     delta_mc = monte_carlo * delta
-    delta_pac = delta - delta_mc
+    delta_pac = delta - delta_mc - delta_kl
     limits = {
         "kl inverse": top * kl_limit(risks / top, 0.5 * delta_mc),
         "empirical Bernstein": top * bernstein_limit(risks / top, 0.5 * delta_mc),
@@ -175,20 +184,26 @@ def certify_draws(
         others["Catoni"] = chosen
     if failed:
         corrections += (f"{failed} of {len(risks)} draws failed, and count as {top:g}",)
+    if delta_kl:
+        corrections += (
+            f"KL was estimated as {divergence.value:.4g} from {divergence.draws:,} draws; its "
+            f"upper limit is used, with {delta_kl:g} of δ",
+        )
     return Certificate(
-        value=float(chosen(upper, kl)),
+        value=float(chosen(upper, nats)),
         bound=type(bound).__name__,
-        bounds={name: float(each(upper, kl)) for name, each in others.items()},
+        bounds={name: float(each(upper, nats)) for name, each in others.items()},
         mean_risk=float(risks.mean()),
         mean_risk_upper=upper,
         mean_risk_limits=limits,
-        kl=float(kl),
+        kl=nats,
         n=n,
         ceiling=top,
         draws=len(risks),
         failed=failed,
         delta=delta,
         delta_monte_carlo=delta_mc,
+        delta_kl=delta_kl,
         delta_pac=delta_pac,
         corrections=corrections,
         assumptions=(*(each.format(ceiling=top) for each in _ASSUMPTIONS), *assumptions),

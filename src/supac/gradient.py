@@ -9,7 +9,7 @@ import numpy as np
 from supac.algorithm import PROJECT, Info, Problem, State, initial_state
 from supac.arrays import FloatArray, positive
 from supac.bounds import slopes
-from supac.families import Distribution
+from supac.families import Distribution, Family
 from supac.surrogate import view_prior
 
 
@@ -85,6 +85,10 @@ def _check(step_size: float, batch: int) -> None:
 def _start(problem: Problem, seed: int) -> State:
     if problem.proxy is not None:
         raise ValueError("gradient descent has no use for a proxy; leave it out, or use SuPAC")
+    if not isinstance(problem.start.family, Family):
+        raise TypeError(
+            f"gradient descent needs an exponential family, not {problem.start.family}; use SuPAC"
+        )
     return initial_state(problem, seed)
 
 

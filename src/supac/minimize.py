@@ -18,7 +18,7 @@ from supac.composite import Composite
 from supac.evaluate import Evaluator, simulator_of
 from supac.exchange import KnownRuns
 from supac.execution import open_flight
-from supac.families import Density, Distribution
+from supac.families import Density, Distribution, Family
 from supac.interrupt import Interrupt, Interrupted
 from supac.ledger import Ledger
 from supac.loop import Loop
@@ -365,6 +365,8 @@ def _problem(
         raise TypeError(f"start must be a Distribution, the first posterior, not {start!r}")
     if isinstance(density, Distribution) and density.dim != start.dim:
         raise ValueError(f"start has {start.dim} coordinates, but the prior has {density.dim}")
+    if not isinstance(start.family, Family):
+        _check_score(start)
     x = start.sample(3, 0)
     _check_function(density.log_prob, x, "prior.log_prob")
     if proxy is not None:
@@ -373,6 +375,26 @@ def _problem(
         _check_function(proxy, x, "proxy")
     failure_risk = getattr(bound, "ceiling", None) if on_failure == "penalise" else None
     return Problem(density, bound, start, proxy, failure_risk, loss)
+
+
+def _check_score(start: Distribution) -> None:
+    """The score against differences of the log-density, in one direction: who wrote it may err."""
+    family, theta, rng = start.family, start.theta, np.random.default_rng(0)
+    x, direction = start.sample(20, rng), rng.standard_normal(family.size)
+    score = np.asarray(family.score(theta, x))
+    if score.shape != (len(x), family.size):
+        raise ValueError(
+            f"score of {family} must have one row a point and one column an entry of theta, "
+            f"({len(x)}, {family.size}), not {score.shape}"
+        )
+    h = 1e-5 * direction
+    slope = (family.log_prob(theta + h, x) - family.log_prob(theta - h, x)) / 2e-5
+    gap = float(np.abs(score @ direction - slope).max())
+    if not gap <= 1e-3 * (1.0 + float(np.abs(slope).max())):
+        raise ValueError(
+            f"score of {family} is not the derivative of its log_prob in theta: along a random "
+            f"direction they differ by {gap:.3g} where the derivative is {np.abs(slope).max():.3g}"
+        )
 
 
 def _in_units(function: Function, parameters: Parameters) -> Function:

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from supac.algorithm import Info, Problem, State
+from supac.algorithm import VALIDATE, Info, Problem, State
 from supac.arrays import FloatArray
 from supac.bounds import Bound
 from supac.certificate import Certificate
 from supac.certify import certify
 from supac.evaluations import Evaluations
 from supac.families import Density, Distribution
+from supac.missed import notes_on_modes
 from supac.parameters import Parameters
 from supac.runs import Run
 from supac.surrogate import Importance
@@ -99,6 +100,8 @@ class Result:
     validated: int
     """How many fresh runs of the posterior itself `mean_risk` rests on."""
     kl: float
+    kl_error: float
+    """Standard error of `kl`; 0 where it is exact."""
     stop_reason: StopReason
     evaluations: Evaluations
     history: dict[str, FloatArray]
@@ -235,7 +238,8 @@ def make_result(
     """The posterior with what is known of it."""
     state, fresh = checked.state, checked.runs
     posterior = state.posterior if fresh is None else fresh.posterior
-    kl = posterior.divergence(problem.prior, state.seed).value
+    divergence = posterior.divergence(problem.prior, [state.seed, VALIDATE])
+    kl = divergence.value
     runs = state.evaluations.usable(problem.failure_risk)
     mean_risk = error = size = np.nan
     if fresh is not None:
@@ -247,6 +251,7 @@ def make_result(
     notes = _notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + checked.notes
     if stop is StopReason.BUDGET:
         notes += _note_on_the_budget(history["objective"])
+    notes += notes_on_modes(problem, runs, posterior, mean_risk)
     notes += _notes_on_the_way(journal.queries, journal.infos)
     left_out = problem.failure_risk is None and bool(np.isnan(state.evaluations.risk).any())
     notes += _notes_on_failures(journal.failures, left_out=left_out)
@@ -259,6 +264,7 @@ def make_result(
         effective_size=size,
         validated=0 if fresh is None else len(fresh.risk),
         kl=kl,
+        kl_error=divergence.error,
         stop_reason=stop,
         evaluations=state.evaluations,
         history=history,

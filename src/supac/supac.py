@@ -9,7 +9,7 @@ import numpy as np
 from supac.algorithm import DRAW, FIT, PROJECT, Batch, Info, Problem, State, initial_state
 from supac.arrays import FloatArray, whole
 from supac.blas import one_thread
-from supac.bounds import fixed_temperature, slopes
+from supac.bounds import fixed_temperature, worth_of_a_nat
 from supac.draws import latin_hypercube
 from supac.evaluations import Evaluations
 from supac.families import Distribution, NormalWhitening, gaussian
@@ -204,11 +204,11 @@ class SuPAC:
             return Batch.plain(state.draw(n), posterior)
         rng = state.rng(DRAW)
         wide = estimator.widening[min(state.iteration, 1)]
-        probing = isinstance(model, GatedModel) and n > 3
-        count = max(round(estimator.probes * n), 1) if probing else 0
+        emulator = _emulator(model)
+        count = max(round(estimator.probes * n), 1) if emulator is not None and n > 3 else 0
         x = whitening.spread(wide * latin_hypercube(n - count, posterior.dim, rng))
-        if isinstance(model, GatedModel) and count:
-            x = np.concatenate([x, model.probes(count, posterior, rng)])
+        if emulator is not None and count:
+            x = np.concatenate([x, emulator.probes(count, posterior, rng)])
         return Batch(x, _widened(posterior, wide), np.arange(n) < n - count)
 
     def _size(self, problem: Problem, state: State) -> int:
@@ -236,7 +236,7 @@ class SuPAC:
         rng: np.random.Generator,
     ) -> _Descent:
         """Closed-form updates on the model's projections, within the radius around `start`."""
-        inner = self.inner or (25 if isinstance(model, GatedModel) else 1)
+        inner = self.inner or (1 if _emulator(model) is None else 25)
         here = _Visit.at(problem, model, start, 0.0, rng)
         if inner == 1:
             step = self.step.move(start, here.target, start, radius)
@@ -326,10 +326,19 @@ def _trial(state: State, evaluations: Evaluations, expected: FloatArray | None) 
     return Trial(gain, residual) if len(residual) >= 2 else None
 
 
+def _emulator(model: RiskModel | None) -> GatedModel | None:
+    """The emulator in a model, of the risk or of what a proxy misses: it sees beyond the runs."""
+    if isinstance(model, Corrected):
+        model = model.correction
+    return model if isinstance(model, GatedModel) else None
+
+
 def _expect(model: RiskModel, descent: _Descent, x: FloatArray) -> FloatArray:
     """What the model predicts at x; where it cannot, what its last projection does."""
-    if isinstance(model, GatedModel):
-        return model.predict(x)
+    emulator = _emulator(model)
+    if emulator is not None:
+        known = model.scale * model.proxy(x) if isinstance(model, Corrected) else 0.0
+        return known + emulator.predict(x)
     return descent.last(x)
 
 
@@ -341,8 +350,7 @@ def _resolution(
     if temperature is not None:
         return temperature
     kl = max(view_prior(problem.prior, at, rng).kl(at.theta), 0.0)
-    by_risk, by_kl = slopes(problem.bound, float(np.median(runs.risk[-40:])), kl)
-    return by_kl / by_risk if by_risk > 0.0 else 0.0
+    return worth_of_a_nat(problem.bound, float(np.median(runs.risk[-40:])), kl)
 
 
 def _widened(posterior: Distribution, factor: float) -> Distribution:
@@ -380,7 +388,8 @@ def _report(
     if descent.alpha == 0.0:
         notes.append(_NO_STEP)
     size, k_hat = surrogate.effective_size, np.nan
-    if isinstance(model, GatedModel) and len(runs) <= _MANY and runs.drawn.any():
+    emulator = _emulator(model)
+    if emulator is not None and len(runs) <= _MANY and runs.drawn.any():
         weights = Importance().fit(runs, descent.posterior).weights(descent.posterior)
         size, k_hat = 1.0 / float(weights @ weights), pareto_shape(weights)
     return Info(
@@ -396,8 +405,8 @@ def _report(
         loo_error=surrogate.loo_error,
         shortfall=np.nan if trial is None else trial.shortfall,
         ratio=np.nan if trial is None else trial.ratio,
-        wrong=model.wrong if isinstance(model, GatedModel) else np.nan,
-        failure_chance=model.chance(descent.posterior) if isinstance(model, GatedModel) else np.nan,
+        wrong=np.nan if emulator is None else emulator.wrong,
+        failure_chance=np.nan if emulator is None else emulator.chance(descent.posterior),
         notes=tuple(notes),
     )
 

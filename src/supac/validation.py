@@ -95,7 +95,7 @@ def _fresh(
     before = state.evaluations.risk
     worst = float(before[np.isfinite(before)].max(initial=-np.inf))
     failure_risk = None if problem.failure_risk is None else max(problem.failure_risk, worst)
-    kl = posterior.divergence(problem.prior, state.seed).value
+    kl = posterior.divergence(problem.prior, [state.seed, VALIDATE]).value
     return FreshRuns(posterior, kl, new.usable(failure_risk).risk), outcome, x
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +12,8 @@ from scipy.linalg import cho_solve
 from supac.arrays import FloatArray
 
 _RIDGE = 1e-12  # relative: scores may depend on each other
+
+Seed = int | Sequence[int]
 
 
 class Density(Protocol):

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, frozen, vector
-from supac.families.divergence import Density, Divergence, estimate_divergence
+from supac.families.divergence import Density, Divergence, Seed, estimate_divergence
 from supac.families.whitening import ScoreWhitening, Whitening
 
 _DAMPING = 0.3  # of the information, relative to that of each entry of θ by itself
@@ -73,18 +73,24 @@ class ParametricFamily(ABC):
         )
         return np.asarray(theta + step / scale)
 
-    def draws(self, theta: FloatArray, seed: int = 0) -> FloatArray:
-        """Enough draws of π_θ to learn `size` coefficients from: smooth in θ where `sample` is."""
-        return self.sample(theta, 2_000 + 20 * self.size, np.random.default_rng(seed))
+    def draws(self, theta: FloatArray, seed: Seed = 0, count: int | None = None) -> FloatArray:
+        """Draws of π_θ, by default enough to learn `size` coefficients from.
+
+        They are smooth in θ where `sample` is.
+        """
+        n = 2_000 + 20 * self.size if count is None else count
+        return self.sample(theta, n, np.random.default_rng(seed))
 
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean (dim,) and covariance (dim, dim) of π_θ."""
         x = self.draws(theta)
         return x.mean(axis=0), np.atleast_2d(np.cov(x.T))
 
-    def divergence(self, theta: FloatArray, prior: Density, seed: int = 0) -> Divergence:
+    def divergence(
+        self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
+    ) -> Divergence:
         """KL(π_θ, prior), by default from draws."""
-        x = self.draws(theta, seed)
+        x = self.draws(theta, seed, count)
         ratio = self.log_prob(theta, x) - prior.log_prob(x)
         return estimate_divergence(ratio, self.score(theta, x))
 
@@ -186,11 +192,13 @@ class Family(ParametricFamily):
         """log dπ_θ/dπ_other at x: (n, dim) → (n,)."""
         return self.log_prob(theta, x) - self.log_prob(other, x)
 
-    def divergence(self, theta: FloatArray, prior: Density, seed: int = 0) -> Divergence:
+    def divergence(
+        self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
+    ) -> Divergence:
         """Exact where the prior is a member."""
         if isinstance(prior, Distribution) and prior.family == self:
             return Divergence(self.kl(theta, prior.theta))
-        return super().divergence(theta, prior, seed)
+        return super().divergence(theta, prior, seed, count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,9 +267,12 @@ class Distribution:
             raise ValueError(f"KL is between members of one family, not {self} and {other}")
         return self.family.kl(self.theta, other.theta)
 
-    def divergence(self, prior: Density, seed: int = 0) -> Divergence:
-        """KL(self, prior) to any prior, and how well it is known."""
-        return self.family.divergence(self.theta, prior, seed)
+    def divergence(self, prior: Density, seed: Seed = 0, count: int | None = None) -> Divergence:
+        """KL(self, prior) to any prior, and how well it is known.
+
+        Where there is no closed form it is estimated from `count` draws of a generator with `seed`.
+        """
+        return self.family.divergence(self.theta, prior, seed, count)
 
     def whiten(self) -> Whitening:
         """Coordinates in which this member is standard."""

@@ -16,7 +16,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from supac.arrays import FloatArray, covariance_matrix, finite, frozen, vector
-from supac.families.divergence import Density, Divergence, gaussian_cross_entropy
+from supac.families.divergence import Density, Divergence, Seed, gaussian_cross_entropy
 from supac.families.family import Distribution, Family
 from supac.families.whitening import NormalWhitening, Whitening
 
@@ -75,11 +75,13 @@ class _GaussianFamily(Family):
         spread = (excess - np.log1p(excess)).sum() + (off_diagonal**2).sum()
         return 0.5 * float(spread + shift @ shift)
 
-    def divergence(self, theta: FloatArray, prior: Density, seed: int = 0) -> Divergence:
+    def divergence(
+        self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
+    ) -> Divergence:
         """Exact for every Gaussian prior, of whichever family."""
         inside = isinstance(prior, Distribution) and prior.family == self
         if inside or not (isinstance(prior, Distribution) and prior.family.is_gaussian):
-            return super().divergence(theta, prior, seed)
+            return super().divergence(theta, prior, seed, count)
         _, root = self._standard(theta)
         cross = gaussian_cross_entropy(*self.moments(theta), prior.mean, prior.covariance)
         entropy = 0.5 * self.dim * (1.0 + _LOG_2PI) - float(np.log(np.diag(root)).sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from supac.arrays import FloatArray, covariance_matrix, vector, whole
-from supac.families.divergence import Density, Divergence, gaussian_cross_entropy
+from supac.families.divergence import Density, Divergence, Seed, gaussian_cross_entropy
 from supac.families.family import Distribution, ParametricFamily
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -81,10 +81,12 @@ class LowRankGaussian(ParametricFamily):
         own, shared = rng.standard_normal((n, self.dim)), rng.standard_normal((n, self.rank))
         return np.asarray(mean + own * np.sqrt(diagonal) + shared @ directions.T)
 
-    def divergence(self, theta: FloatArray, prior: Density, seed: int = 0) -> Divergence:
+    def divergence(
+        self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
+    ) -> Divergence:
         """Exact for a Gaussian prior."""
         if not (isinstance(prior, Distribution) and prior.family.is_gaussian):
-            return super().divergence(theta, prior, seed)
+            return super().divergence(theta, prior, seed, count)
         cross = gaussian_cross_entropy(*self.moments(theta), prior.mean, prior.covariance)
         entropy = 0.5 * (self._precision(theta)[2] + self.dim * (1.0 + _LOG_2PI))
         return Divergence(cross - entropy)

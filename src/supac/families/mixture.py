@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from supac.arrays import FloatArray, vector, whole
-from supac.families.divergence import Density, Divergence
+from supac.families.divergence import Density, Divergence, Seed
 from supac.families.family import Distribution, Family, ParametricFamily
 
 _MOST_ODDS = float(np.log(20.0))
@@ -94,18 +94,20 @@ class Mixture(ParametricFamily):
         within = np.einsum("k,kij->ij", weights, np.stack(covariances))
         return mean, within + (weights * between.T) @ between
 
-    def divergence(self, theta: FloatArray, prior: Density, seed: int = 0) -> Divergence:
-        """KL(π_θ, prior), exact for a prior of the components' family but for a bounded mean.
+    def divergence(
+        self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
+    ) -> Divergence:
+        """KL(π_θ, prior), exact but for a bounded mean where the components' own KL is exact.
 
         KL = Σ_k w_k KL(π_{θ_k}, prior) − H(w) + π_θ[H(r(x))], where H is the entropy of a
         discrete law, between 0 and log(count): the last term is all that draws are needed for.
         """
-        if not (isinstance(prior, Distribution) and prior.family == self.base):
-            return super().divergence(theta, prior, seed)
         log_weights, components = self.split(theta)
-        weights = np.exp(log_weights)
-        kls = np.array([self.base.kl(each, prior.theta) for each in components])
-        x = self.draws(theta, seed)
+        parts = [self.base.divergence(each, prior, seed) for each in components]
+        if any(each.spread for each in parts):
+            return super().divergence(theta, prior, seed, count)
+        weights, kls = np.exp(log_weights), np.array([each.value for each in parts])
+        x = self.draws(theta, seed, count)
         share = self.responsibilities(theta, x)
         doubt = -(share * np.log(np.maximum(share, 1e-300))).sum(axis=1)
         return Divergence(
@@ -133,8 +135,9 @@ def mixture(
 def split_mixture(distribution: Distribution, count: int, seed: int = 0) -> Distribution:
     """A mixture of `count` components that together have about the moments of `distribution`.
 
-    Their means are draws of it, in pairs on opposite sides, with half of its covariance; each has
-    the other half. Where a search begins that is to find several modes.
+    Their means lie in pairs on opposite sides, in random directions that are orthogonal as far as
+    there are enough, and account for half of its covariance; each component has the other half.
+    Where a search begins that is to find several modes.
     """
     base, (mean, covariance) = (
         distribution.exponential,
@@ -142,6 +145,8 @@ def split_mixture(distribution: Distribution, count: int, seed: int = 0) -> Dist
     )
     whole(count, "count, the number of components,", least=1)
     z = np.random.default_rng(seed).standard_normal(((count + 1) // 2, base.dim))
-    shifts = np.sqrt(0.5) * np.concatenate([z, -z])[:count] @ np.linalg.cholesky(covariance).T
+    z[: base.dim] = np.linalg.qr(z[: base.dim].T)[0].T
+    z *= np.sqrt(0.5 * base.dim) / np.linalg.norm(z, axis=1, keepdims=True)
+    shifts = np.concatenate([z, -z])[:count] @ np.linalg.cholesky(covariance).T
     parts = [distribution.at(base.from_moments(mean + each, 0.5 * covariance)) for each in shifts]
     return mixture(parts)

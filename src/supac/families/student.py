@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from supac.arrays import FloatArray, covariance_matrix, positive, vector
-from supac.families.divergence import Density, Divergence, gaussian_cross_entropy
+from supac.families.divergence import Density, Divergence, Seed, gaussian_cross_entropy
 from supac.families.family import Distribution, ParametricFamily
 from supac.families.gaussian import Gaussian
 
@@ -74,12 +74,14 @@ class StudentT(ParametricFamily):
         mean, scale = self.base.moments(theta)
         return mean, scale * (self.freedom / (self.freedom - 2.0) if self.freedom > 2 else np.inf)
 
-    def divergence(self, theta: FloatArray, prior: Density, seed: int = 0) -> Divergence:
+    def divergence(
+        self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
+    ) -> Divergence:
         """Exact for a Gaussian prior and more than two degrees of freedom."""
         if self.freedom <= 2.0 or not (
             isinstance(prior, Distribution) and prior.family.is_gaussian
         ):
-            return super().divergence(theta, prior, seed)
+            return super().divergence(theta, prior, seed, count)
         half, top = 0.5 * self.freedom, 0.5 * (self.freedom + self.dim)
         entropy = self._log_normaliser(theta) + top * float(digamma(top) - digamma(half))
         cross = gaussian_cross_entropy(*self.moments(theta), prior.mean, prior.covariance)

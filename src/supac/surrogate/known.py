@@ -29,6 +29,8 @@ class Corrected:
     proxy: Function
     scale: float
     correction: RiskModel
+    seed: int
+    """Of the draws with which the proxy is projected: the same wherever it is asked."""
 
     @classmethod
     def fit(
@@ -46,7 +48,11 @@ class Corrected:
         centred = known - known.mean()
         variance = float(centred @ centred)
         slope = float(centred @ runs.risk) / variance if variance > 0.0 else 0.0
-        return cls(proxy, slope, estimator.fit(runs.minus(slope * known), current, context))
+        if context.expected is not None:
+            latest = proxy(evaluations.x[len(evaluations) - len(context.expected) :])
+            context = replace(context, expected=context.expected - slope * latest)
+        correction = estimator.fit(runs.minus(slope * known), current, context)
+        return cls(proxy, slope, correction, int(context.rng.integers(2**32)))
 
     @property
     def memory(self) -> Mapping[str, FloatArray]:
@@ -55,7 +61,8 @@ class Corrected:
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """The sum of the two projections; the diagnostics are the correction's."""
-        known, missing = project_known(self.proxy, at, rng), self.correction.project(at, rng)
+        known = project_known(self.proxy, at, np.random.default_rng(self.seed))
+        missing = self.correction.project(at, rng)
         return replace(
             missing,
             eta=self.scale * known.eta + missing.eta,

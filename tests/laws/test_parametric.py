@@ -1,0 +1,245 @@
+"""The laws of parametric families that need not be exponential, each on every row of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import supac
+from numerics import assert_mean, derivative
+from supac.arrays import FloatArray
+from supac.specs import from_spec, to_spec
+
+_SPREAD = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 0.5]])
+_CENTRE = np.array([1.0, -2.0, 0.5])
+_PRIOR = supac.gaussian(np.zeros(3), 2.0 * np.eye(3))
+_DRAWS = 100_000
+
+
+class Laplace(supac.ParametricFamily):
+    """Independent Laplace laws, θ = (locations, log scales): a family of a user's own."""
+
+    def __init__(self, dim: int):
+        super().__init__(dim, 2 * dim)
+
+    def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
+        location, log_scale = np.split(theta, 2)
+        away = np.abs(x - location) / np.exp(log_scale)
+        return -(away + log_scale + np.log(2.0)).sum(axis=1)
+
+    def score(self, theta: FloatArray, x: FloatArray) -> FloatArray:
+        location, log_scale = np.split(theta, 2)
+        z = (x - location) / np.exp(log_scale)
+        return np.hstack([np.sign(z) / np.exp(log_scale), np.abs(z) - 1.0])
+
+    def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
+        location, log_scale = np.split(theta, 2)
+        return rng.laplace(location, np.exp(log_scale), (n, self.dim))
+
+
+MEMBERS: dict[str, supac.Distribution] = {
+    "mixture": supac.mixture(
+        [supac.gaussian(_CENTRE, _SPREAD), supac.gaussian(-_CENTRE, 0.5 * np.eye(3))], [0.3, 0.7]
+    ),
+    "diagonal mixture": supac.mixture(
+        [supac.gaussian(_CENTRE, 1.0), supac.gaussian(-_CENTRE, [0.2, 1.0, 2.0])]
+    ),
+    "beta mixture": supac.mixture([supac.beta(2.0, 3.0), supac.beta(5.0, 1.5)], [2.0, 1.0]),
+    "low rank": supac.low_rank_gaussian(_CENTRE, _SPREAD, 1),
+    "student": supac.student_t(_CENTRE, _SPREAD, 5.0),
+    "laplace": supac.Distribution(Laplace(3), np.array([1.0, -2.0, 0.5, 0.0, 0.5, -0.3])),
+}
+every_member = pytest.mark.parametrize("name", MEMBERS)
+with_gaussian_prior = pytest.mark.parametrize("name", [n for n in MEMBERS if n != "beta mixture"])
+
+
+def moved(member: supac.Distribution) -> supac.Distribution:
+    """Another member, close by."""
+    return member.at(1.03 * member.theta)
+
+
+@every_member
+def test_score_is_the_gradient_of_the_log_density(name: str) -> None:
+    member = MEMBERS[name]
+    x = member.sample(20, 0)
+    numeric = derivative(lambda theta: member.family.log_prob(theta, x), member.theta).T
+    np.testing.assert_allclose(member.family.score(member.theta, x), numeric, rtol=1e-6, atol=1e-7)
+
+
+@every_member
+def test_score_has_mean_zero(name: str) -> None:
+    member = MEMBERS[name]
+    assert_mean(member.family.score(member.theta, member.sample(_DRAWS, 1)), 0.0)
+
+
+@every_member
+def test_density_integrates_to_one_against_another_member(name: str) -> None:
+    member = MEMBERS[name]
+    x = member.sample(_DRAWS, 2)
+    assert_mean(np.exp(moved(member).log_prob(x) - member.log_prob(x)), 1.0)
+
+
+@every_member
+def test_moments_are_those_of_the_draws(name: str) -> None:
+    member = MEMBERS[name]
+    if name == "laplace":  # its moments are from draws
+        np.testing.assert_allclose(member.mean, member.theta[:3], atol=0.2)
+        return
+    x = member.sample(_DRAWS, 3)
+    assert_mean(x, member.mean)
+    away = x - member.mean
+    assert_mean(away[:, :, None] * away[:, None, :], member.covariance)
+
+
+@every_member
+def test_whitened_scores_are_orthonormal(name: str) -> None:
+    member = MEMBERS[name]
+    whitening = member.whiten()
+    features = whitening.features(member.sample(_DRAWS, 4))
+    information = features.T @ features / len(features)
+    # The information is estimated from some thousand draws: a law of large numbers.
+    assert np.abs(information - np.eye(len(information))).max() < 0.35
+    beta = np.random.default_rng(0).standard_normal(member.family.size)
+    x = member.sample(5, 5)
+    np.testing.assert_allclose(
+        member.family.score(member.theta, x) @ whitening.coefficients(beta),
+        whitening.features(x) @ beta,
+        rtol=1e-8,
+        atol=1e-8,
+    )
+
+
+@with_gaussian_prior
+def test_divergence_is_the_mean_log_ratio(name: str) -> None:
+    member = MEMBERS[name]
+    x = member.sample(_DRAWS, 6)
+    ratio = member.log_prob(x) - _PRIOR.log_prob(x)
+    found = member.divergence(_PRIOR)
+    error = np.hypot(ratio.std() / np.sqrt(len(x)), found.error)
+    assert abs(found.value - ratio.mean()) < 5.0 * error
+    exact = name in ("low rank", "student")
+    assert (found.error == 0.0) == exact
+    assert (found.upper(0.01) == found.value) == exact
+
+
+@every_member
+def test_kl_between_members(name: str) -> None:
+    member = MEMBERS[name]
+    other = moved(member)
+    x = member.sample(_DRAWS, 7)
+    ratio = member.log_prob(x) - other.log_prob(x)
+    assert member.kl(member) == pytest.approx(0.0, abs=1e-12)
+    error = ratio.std() * (1.0 / np.sqrt(len(x)) + 1.0 / np.sqrt(2_000))
+    assert member.kl(other) == pytest.approx(ratio.mean(), abs=5.0 * error)
+    assert member.family.kl(np.full(member.family.size, np.nan), member.theta) == np.inf
+
+
+@every_member
+def test_the_same_generator_gives_draws_that_are_smooth_in_theta(name: str) -> None:
+    """Common random numbers: what a search compares must not jump."""
+    member = MEMBERS[name]
+    near = member.at(member.theta * (1.0 + 1e-7))
+    assert np.median(np.abs(near.sample(1_000, 8) - member.sample(1_000, 8))) < 1e-4
+
+
+@pytest.mark.parametrize("name", [name for name in MEMBERS if name != "laplace"])
+def test_families_are_values(name: str) -> None:
+    member = MEMBERS[name]
+    assert from_spec(to_spec(member)) == member
+    assert hash(from_spec(to_spec(member.family))) == hash(member.family)
+    assert member.family != MEMBERS["laplace"].family
+    assert from_spec(to_spec(member.family)).__repr__() == repr(member.family)
+
+
+def test_student_t_is_scipys() -> None:
+    x = MEMBERS["student"].sample(50, 9)
+    expected = scipy.stats.multivariate_t(_CENTRE, _SPREAD, df=5).logpdf(x)
+    np.testing.assert_allclose(MEMBERS["student"].log_prob(x), expected, rtol=1e-10)
+
+
+def test_low_rank_is_the_gaussian_of_its_moments() -> None:
+    member = MEMBERS["low rank"]
+    full = supac.gaussian(member.mean, member.covariance)
+    x = member.sample(50, 10)
+    np.testing.assert_allclose(member.log_prob(x), full.log_prob(x), rtol=1e-10)
+    prior = supac.gaussian(np.ones(3), _SPREAD)
+    assert member.divergence(prior).value == pytest.approx(full.kl(prior), rel=1e-10)
+    np.testing.assert_allclose(np.diag(member.covariance), np.diag(_SPREAD), rtol=1e-10)
+
+
+def test_a_mixture_of_equal_components_is_that_component() -> None:
+    one = supac.gaussian(_CENTRE, _SPREAD)
+    both = supac.mixture([one, one], [0.2, 0.8])
+    x = one.sample(50, 11)
+    np.testing.assert_allclose(both.log_prob(x), one.log_prob(x), rtol=1e-12)
+    assert both.divergence(_PRIOR).value == pytest.approx(one.kl(_PRIOR), rel=1e-10)
+    np.testing.assert_allclose(both.covariance, one.covariance, rtol=1e-12)
+
+
+def test_the_upper_limit_of_a_mixtures_kl_holds() -> None:
+    """Hoeffding at 20 %: of 200 estimates, no more may fail than chance allows."""
+    member = MEMBERS["mixture"]
+    x = member.sample(2_000_000, 12)
+    true = float((member.log_prob(x) - _PRIOR.log_prob(x)).mean())
+    limits = [member.divergence(_PRIOR, seed, 500).upper(0.2) for seed in range(200)]
+    assert sum(limit < true for limit in limits) <= scipy.stats.binom.ppf(0.999, 200, 0.2)
+    assert max(limits) < true + 0.1  # and it is of use
+
+
+def test_divergence_between_gaussians_of_different_families_is_exact() -> None:
+    diagonal = supac.gaussian(_CENTRE, [0.5, 1.0, 2.0])
+    full = supac.gaussian(_CENTRE, np.diag([0.5, 1.0, 2.0]))
+    found = diagonal.divergence(_PRIOR)
+    assert found.error == found.spread == 0.0
+    assert found.value == pytest.approx(full.kl(_PRIOR), rel=1e-12)
+
+
+def test_divergence_is_infinite_where_the_prior_does_not_reach() -> None:
+    assert MEMBERS["mixture"].divergence(_Nowhere()).value == np.inf
+
+
+class _Nowhere:
+    def log_prob(self, x: FloatArray) -> FloatArray:
+        return np.where(x[:, 0] > 0.0, 0.0, -np.inf)
+
+
+def test_split_mixture_has_about_the_moments_of_what_it_splits() -> None:
+    whole = supac.gaussian(_CENTRE, _SPREAD)
+    parts = supac.split_mixture(whole, 40, seed=3)
+    np.testing.assert_allclose(parts.mean, whole.mean, atol=1e-10)  # in pairs on opposite sides
+    ratio = np.linalg.eigvals(np.linalg.solve(_SPREAD, parts.covariance)).real
+    assert 0.6 < ratio.min() < ratio.max() < 1.8
+
+
+def test_weights_of_a_mixture_never_vanish() -> None:
+    member = MEMBERS["mixture"]
+    far = member.theta + 100.0
+    aimed = member.family.aim(member.theta, far)
+    weight = float(np.exp(-np.logaddexp(0.0, aimed[0])))
+    assert weight == pytest.approx(1.0 / 21.0)
+    np.testing.assert_array_equal(aimed[1:], far[1:])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: supac.mixture([]), "at least one"),
+        (lambda: supac.mixture([supac.beta(1, 1), supac.gamma(1, 1)]), "of one family"),
+        (lambda: supac.mixture([supac.beta(1, 1)], [0.0]), "must be positive"),
+        (lambda: supac.Mixture(supac.Gaussian(2), 0), "count"),
+        (lambda: supac.LowRankGaussian(2, 3), "more than the 2 coordinates"),
+        (lambda: supac.student_t(np.zeros(2), np.eye(2), -1.0), "freedom"),
+        (lambda: supac.student_t(np.zeros(2), -np.eye(2), 3.0), "positive definite"),
+    ],
+)
+def test_wrong_arguments_are_named(make: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()  # type: ignore[operator]
+
+
+def test_what_is_for_exponential_families_says_so() -> None:
+    with pytest.raises(TypeError, match="not an exponential family"):
+        _ = MEMBERS["student"].mean_statistics
+    with pytest.raises(TypeError, match="exponential family"):
+        supac.Mixture(MEMBERS["student"].family, 2)  # type: ignore[arg-type]
