@@ -27,6 +27,7 @@ class Corrected:
     """A scaled proxy plus a model of what it misses: the space F + G of Theorem 1."""
 
     proxy: Function
+    """Finite wherever it is asked."""
     scale: float
     correction: RiskModel
     seed: int
@@ -44,6 +45,7 @@ class Corrected:
         """The proxy times its least-squares slope (a poor proxy gets little), and the rest."""
         context = context or Context()
         runs = evaluations.usable(context.failure_risk)
+        proxy = _finite(proxy)
         known = proxy(runs.x)
         centred = known - known.mean()
         variance = float(centred @ centred)
@@ -70,6 +72,22 @@ class Corrected:
             # At most: the two may cancel.
             deviation=abs(self.scale) * known.deviation + missing.deviation,
         )
+
+
+def _finite(proxy: Function) -> Function:
+    """The proxy, or an error that says where it is of no use."""
+
+    def checked(x: FloatArray) -> FloatArray:
+        values = np.asarray(proxy(x), dtype=np.float64)
+        if not np.isfinite(values).all():
+            bad = x[~np.isfinite(values)][0]
+            raise ValueError(
+                f"proxy is not finite at {bad}, a latent point that the posterior can draw; return "
+                "the risk of a failed run there"
+            )
+        return values
+
+    return checked
 
 
 @dataclass(frozen=True, eq=False)
