@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -14,6 +15,7 @@ USUAL = np.log([0.6, 0.2, 0.3, 20.0, 0.4, 0.5])
 """Rates a day, persons, share, and what a lockdown after 40 days leaves of the transmission."""
 SPREADS = np.array([0.3, 0.3, 0.3, 0.6, 0.4, 0.4])
 DAYS, PEOPLE = 98, 100_000.0
+MEASURED_TO = 0.01  # the growth rate, a day
 
 
 def weekly_cases(u: FloatArray, steps: int) -> FloatArray:
@@ -38,18 +40,29 @@ def weekly_cases(u: FloatArray, steps: int) -> FloatArray:
     return share[:, None] * np.diff(np.stack(seen, axis=1), axis=1, prepend=0.0)
 
 
+def growth_rate(u: FloatArray) -> FloatArray:
+    """At which cases first grow, a day: the larger eigenvalue of the linear model."""
+    beta, gamma, sigma = np.exp(USUAL + SPREADS * u)[:, :3].T
+    root = np.sqrt((sigma - gamma) ** 2 + 4.0 * sigma * beta)
+    return np.asarray(0.5 * (root - sigma - gamma))
+
+
 @dataclass(frozen=True, eq=False)
 class Outbreak:
     """Data of one outbreak, and the risk of parameters: saturating, week by week, in [0, 1]."""
 
     cases: FloatArray
+    growth: float
+    """A day, as measured in an earlier outbreak of the same virus."""
 
     @classmethod
     def draw(cls, seed: int) -> Outbreak:
         """Parameters around the usual ones, and noise."""
         rng = np.random.default_rng([seed, 6])
-        cases = weekly_cases(0.7 * rng.standard_normal((1, 6)), steps=70)[0]
-        return cls(cases * np.exp(0.1 * rng.standard_normal(len(cases))))
+        truth = 0.7 * rng.standard_normal((1, 6))
+        cases = weekly_cases(truth, steps=70)[0]
+        noisy = cases * np.exp(0.1 * rng.standard_normal(len(cases)))
+        return cls(noisy, float(growth_rate(truth)[0] + MEASURED_TO * rng.standard_normal()))
 
     def risk(self, u: FloatArray, steps: int = 70) -> FloatArray:
         """(n, 6) → (n,)."""
@@ -62,3 +75,30 @@ class Outbreak:
 
 
 PRIOR = supac.gaussian(np.zeros(6), np.eye(6))
+
+
+@dataclass(frozen=True)
+class GrowthKnown:
+    """The usual prior, and the growth rate that was measured in an earlier outbreak.
+
+    The rate is a curved function of three parameters: no Gaussian has this density.
+    """
+
+    rate: float
+
+    def _excess(self, u: FloatArray) -> FloatArray:
+        return np.asarray(-0.5 * ((growth_rate(u) - self.rate) / MEASURED_TO) ** 2)
+
+    @cached_property
+    def _normaliser(self) -> float:
+        return float(np.log(np.exp(self._excess(PRIOR.sample(1_000_000, 0))).mean()))
+
+    def log_prob(self, u: FloatArray) -> FloatArray:
+        """(n, 6) → (n,)."""
+        return PRIOR.log_prob(u) + self._excess(u) - self._normaliser
+
+    def gaussian(self) -> supac.Distribution:
+        """The Gaussian with the same moments."""
+        u = PRIOR.sample(200_000, 1)
+        weights = np.exp(self._excess(u))
+        return supac.gaussian(np.average(u, axis=0, weights=weights), np.cov(u.T, aweights=weights))

@@ -133,7 +133,7 @@ class State:
         return self.evaluations.append(checked, risks, batch.proposal, outputs, batch.drawn)
 
 
-DRAW, PROJECT, FIT, VALIDATE = 0, 1, 2, 3
+DRAW, PROJECT, FIT, VALIDATE, PRIOR = 0, 1, 2, 3, 4
 """Streams of random numbers."""
 
 

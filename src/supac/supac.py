@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from supac.algorithm import DRAW, FIT, PROJECT, Batch, Info, Problem, State, initial_state
+from supac.algorithm import DRAW, FIT, PRIOR, PROJECT, Batch, Info, Problem, State, initial_state
 from supac.arrays import FloatArray, whole
 from supac.blas import one_thread
 from supac.bounds import fixed_temperature, worth_of_a_nat
@@ -145,7 +145,8 @@ class SuPAC:
                 rng=state.rng(FIT),
             ),
         )
-        descent = self._descend(problem, model, anchor, verdict.radius, resolution, rng)
+        draws = _Draws(rng, int(state.rng(PRIOR).integers(2**32)))
+        descent = self._descend(problem, model, anchor, verdict.radius, resolution, draws)
         new = replace(told, posterior=descent.posterior)
         inside = descent.kl_from_start < _INSIDE * verdict.radius
         batch = self._plan(problem, new, model if inside else None)
@@ -158,7 +159,7 @@ class SuPAC:
         }
         seen = descent.first
         if verdict.rejected:
-            seen = _Visit.at(problem, model, state.posterior, np.nan, rng)
+            seen = _Visit.at(problem, model, state.posterior, np.nan, draws)
         info = _report(problem, runs, model, descent, seen, trial)
         info = replace(info, radius=verdict.radius, notes=(*note, *info.notes))
         if verdict.rejected:
@@ -233,11 +234,11 @@ class SuPAC:
         start: Distribution,
         radius: float,
         resolution: float,
-        rng: np.random.Generator,
+        draws: _Draws,
     ) -> _Descent:
         """Closed-form updates on the model's projections, within the radius around `start`."""
         inner = self.inner or (1 if _emulator(model) is None else 25)
-        here = _Visit.at(problem, model, start, 0.0, rng)
+        here = _Visit.at(problem, model, start, 0.0, draws)
         if inner == 1:
             step = self.step.move(start, here.target, start, radius)
             predicted = problem.bound(
@@ -251,7 +252,7 @@ class SuPAC:
             theta = here.posterior.theta
             target = theta + share * (here.target - theta)
             step = self.step.move(here.posterior, target, start, radius)
-            there = _Visit.at(problem, model, step.posterior, step.kl, rng)
+            there = _Visit.at(problem, model, step.posterior, step.kl, draws)
             gain = here.objective - there.objective
             if not gain > 0.0:
                 # Too far: the projection is only valid around where it was made.
@@ -267,6 +268,15 @@ class SuPAC:
         return _Descent(
             first, here.surrogate, here.posterior, here.objective, alpha, here.kl_from_start
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Draws:
+    """The random numbers of one round: for models, and those that every visit has in common."""
+
+    fresh: np.random.Generator
+    common: int
+    """A seed: what is compared between visits must not differ by its noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,11 +298,11 @@ class _Visit:
         model: RiskModel,
         posterior: Distribution,
         kl_from_start: float,
-        rng: np.random.Generator,
+        draws: _Draws,
     ) -> _Visit:
         """`approximate`, then `solve` (Algorithm 1)."""
-        surrogate = model.project(posterior, rng)
-        prior = view_prior(problem.prior, posterior, rng)
+        surrogate = model.project(posterior, draws.fresh)
+        prior = view_prior(problem.prior, posterior, np.random.default_rng(draws.common))
         minimiser = ray_minimiser(problem.bound, surrogate, prior)
         target = posterior.family.aim(posterior.theta, minimiser)
         kl = prior.kl(posterior.theta)
