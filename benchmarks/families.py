@@ -160,7 +160,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=10)
     arguments = parser.parse_args()
-    seeds = range(arguments.seeds)
+    seeds = range(100, 100 + arguments.seeds)
     with ProcessPoolExecutor(arguments.workers) as pool:
         lines = [
             *agreement_table(list(pool.map(agreement, product(KINDS, range(5), seeds[:2])))),

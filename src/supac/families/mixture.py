@@ -12,6 +12,7 @@ from supac.families.divergence import Density, Divergence, Seed
 from supac.families.family import Distribution, Family, ParametricFamily
 
 _MOST_ODDS = float(np.log(20.0))
+_PACE = 0.1  # nats by which the odds of a weight may change at a time
 
 
 class Mixture(ParametricFamily):
@@ -42,13 +43,14 @@ class Mixture(ParametricFamily):
         return np.concatenate([odds[1:], np.ravel(components)])
 
     def aim(self, theta: FloatArray, target: FloatArray) -> FloatArray:
-        """With no weight less than a twentieth of the first, nor more than twenty times it.
+        """With weights that change slowly, none to more than twenty times another.
 
         A component whose weight has vanished is never drawn from again, and so never found useful;
-        one that is kept moves to where it is.
+        one that is kept for long enough moves to where it is.
         """
         cut = self.count - 1
-        return np.concatenate([np.clip(target[:cut], -_MOST_ODDS, _MOST_ODDS), target[cut:]])
+        step = np.clip(target[:cut] - theta[:cut], -_PACE, _PACE)
+        return np.concatenate([np.clip(theta[:cut] + step, -_MOST_ODDS, _MOST_ODDS), target[cut:]])
 
     def contains(self, theta: FloatArray) -> bool:
         """Whether every component is in its family."""
