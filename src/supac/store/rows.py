@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
@@ -200,6 +200,33 @@ def _pack(array: FloatArray) -> Spec:
 def _unpack(spec: Spec) -> FloatArray:
     data, shape = spec
     return np.frombuffer(base64.b64decode(data), dtype="<f8").reshape(shape)
+
+
+def width_of(rounds: Sequence[Round], runs: Mapping[int, Run]) -> int | None:
+    """How many outputs the first good run has, those that were learnt from first."""
+    told = [run for each in rounds for run in each.ids]
+    ids = [*told, *sorted(set(runs) - set(told))]
+    good = [runs[run] for run in ids if run in runs]
+    return next(
+        (len(r.outputs) for r in good if r.outputs is not None and r.status is Status.OK), None
+    )
+
+
+def retold(
+    rounds: Sequence[Round],
+    runs: Mapping[int, Run],
+    before: Evaluations,
+    width: int | None,
+    failure_loss: float,
+) -> Evaluations:
+    """All that rounds have told, in their order."""
+    told = before
+    for each in rounds:
+        mine = [runs[run] for run in each.ids]
+        risk, outputs = columns(mine, width, failure_loss)
+        x = points([run.x for run in mine], "x", before.x.shape[1])
+        told = told.append(x, risk, each.proposal, outputs, each.drawn)
+    return told
 
 
 def columns(
