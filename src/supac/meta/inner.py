@@ -11,8 +11,8 @@ from supac.algorithm import Info, Problem, State
 from supac.arrays import FloatArray, positive, whole
 from supac.bounds import fixed_temperature, slopes
 from supac.meta.state import TaskState
-from supac.supac import SuPAC
 from supac.steps import FixedStep
+from supac.supac import SuPAC
 from supac.surrogate import Voronoi
 
 _NOTHING = Info(np.nan, np.nan, np.nan)

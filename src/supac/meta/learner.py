@@ -48,12 +48,8 @@ class Stage:
 class MetaSuPAC:
     """Stages, one after the other; by default one, with closed-form steps and runs reused.
 
-        state = learner.init(environment, seed)
-        while state.passes < passes:
-            state = learner.begin(environment, state)
-            while asked := learner.ask(state):
-                state = learner.tell(environment, state, {i: (risk, None), …})
-            state = learner.finish(environment, state)
+    A visit is `begin`, then `tell` as long as `ask` asks for anything, then `finish`; all of them
+    are pure functions of a state.
     """
 
     stages: tuple[Stage, ...] = (Stage(),)
@@ -159,7 +155,7 @@ def _report(environment: Environment, state: MetaState, prior: FloatArray) -> Me
     share = 1.0 - len(state.left) / len(environment)
     return MetaInfo(
         passes=state.passes + share,
-        objective=float(np.mean([each.objective for _, each in tasks])),
+        objective=float(np.nanmean([each.objective for _, each in tasks])),
         kl=float(
             np.mean([family.kl(s.posterior.theta, p) for s, p in zip(posteriors, old, strict=True)])
         ),

@@ -50,6 +50,11 @@ class Environment:
             failure_risks or (None,) * n,
         )
 
+    @property
+    def plain(self) -> bool:
+        """Whether tasks have no features, and one prior."""
+        return self.features.shape[1] == 1 and bool((self.features == 1.0).all())
+
     def first_prior(self) -> FloatArray:
         """A (size, k) with which every task has the first prior: that is best in least squares."""
         ones = np.linalg.lstsq(self.features, np.ones(len(self)), rcond=None)[0]
@@ -101,8 +106,6 @@ class TaskState:
         if weight is None:
             weight = slopes(problem.bound, self.info.mean_risk, kl)[1]
         objective = self.info.predicted
-        if not np.isfinite(objective):  # no step was made: it is where it was
-            objective = problem.bound(self.info.mean_risk, kl)
         return replace(
             self, asked=None, objective=objective, weight=weight, prior=problem.prior.theta
         )
@@ -156,8 +159,16 @@ class MetaState:
 
     def lesson(self, environment: Environment) -> Lesson:
         """What all tasks that have been visited say of the prior."""
-        seen = [(i, each) for i, each in enumerate(self.tasks) if each is not None]
+        seen = [
+            (i, each)
+            for i, each in enumerate(self.tasks)
+            if each is not None and np.isfinite(each.objective)  # else all its runs have failed
+        ]
         active = set(self.active)
+        if not any(i in active for i, _ in seen):
+            raise ValueError(
+                f"nothing was learnt of any of the tasks {self.active}: too many of their runs fail"
+            )
         return Lesson(
             family=environment.prior.family,
             features=np.array([environment.features[i] for i, _ in seen]),

@@ -182,7 +182,7 @@ def _descended(
 def limited(
     prior: FloatArray, target: FloatArray, lesson: Lesson, kl_max: float
 ) -> tuple[FloatArray, float]:
-    """As far from `prior` to `target` as no task's prior moves by more than `kl_max`, and the share.
+    """As far towards `target` as no task's prior moves by more than `kl_max`, and the share gone.
 
     KL(new, old) of each task grows on the way, and is infinite outside Θ.
     """
@@ -212,8 +212,8 @@ class ClosedForm:
     prior. But a task's optimum says more than where it lies: its surrogate is η_i = λ_i(θ_p − θ̂_i),
     and for any other prior θ the posterior on it is θ − η_i/λ_i. So the two are alternated on the
     surrogates first, where that costs no query, until the posteriors have moved by `kl_max` nats on
-    average, or `iterations` times; 1 is moment matching alone. The objective on the surrogates falls
-    each time, and there is no step size.
+    average, or `iterations` times; 1 is moment matching alone. The objective on the surrogates
+    falls each time, and there is no step size.
 
     `pseudo_tasks` ν regularises: as many tasks more whose posterior is the first prior, that is
     ∇g(θ_p) = (Σλ_i∇g(θ̂_i) + νλ̄∇g(θ_0))/(Σλ_i + νλ̄). With n tasks the covariance of a Gaussian
@@ -221,7 +221,7 @@ class ClosedForm:
     """
 
     pseudo_tasks: float = 0.1
-    kl_max: float = 1.0
+    kl_max: float = 4.0
     iterations: int = 200
 
     def __post_init__(self) -> None:

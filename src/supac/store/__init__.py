@@ -9,10 +9,12 @@ from supac.store.file import (
     StoreTooNewError,
     versions,
 )
+from supac.store.meta import MetaStore
 from supac.store.rows import Round, columns
 from supac.store.store import Store, read_config, read_runs
 
 __all__ = [
+    "MetaStore",
     "NotAStoreError",
     "Round",
     "Store",
