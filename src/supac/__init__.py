@@ -43,8 +43,9 @@ from supac.families import (
     scaled_gaussian,
 )
 from supac.gradient import GradientDescent, Nesterov
+from supac.held_out import PriorScores, evaluate_priors
 from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reuse, Stage
-from supac.meta_learn import MetaResult, Task, TaskResult, meta_learn
+from supac.meta_learn import MetaResult, TaskResult, meta_learn
 from supac.minimize import minimize, reoptimize, resume
 from supac.parameters import Parameters
 from supac.result import Iteration, Result, StopReason
@@ -71,6 +72,7 @@ from supac.surrogate import (
     Uniform,
     Voronoi,
 )
+from supac.task import Task
 
 __version__ = "0.1.0"
 
@@ -116,6 +118,7 @@ __all__ = [
     "PerWorker",
     "Plan",
     "Poisson",
+    "PriorScores",
     "Problem",
     "Product",
     "Program",
@@ -149,6 +152,7 @@ __all__ = [
     "beta",
     "certify",
     "certify_draws",
+    "evaluate_priors",
     "exponential",
     "export",
     "fixed_gaussian",

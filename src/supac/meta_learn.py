@@ -12,55 +12,21 @@ from typing import Any, Literal
 import numpy as np
 
 from supac.algorithm import Batch
-from supac.arrays import FloatArray, frozen, vector, whole
-from supac.bounds import Bound
+from supac.arrays import FloatArray, vector, whole
 from supac.composite import Composite
 from supac.evaluations import Evaluations
 from supac.families import Distribution
 from supac.fleet import Fleet, Place
+from supac.held_out import solve
 from supac.interrupt import Interrupt, Interrupted
 from supac.meta import Environment, MetaInfo, MetaState, MetaSuPAC, TaskState, prior_of
 from supac.parameters import Parameters
 from supac.progress import PassBar
-from supac.result import StopReason
+from supac.result import Result, StopReason
 from supac.runs import Run, Status
 from supac.specs import Spec, to_spec
 from supac.store import MetaStore, Round
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """One of several related problems: a risk and the bound to minimise.
-
-    Parameters
-    ----------
-    risk
-        As for `minimize`: x (dim,) → float, or (n, dim) → (n,) with `vectorized=True`, or a
-        `Composite`.
-    bound
-        Of this task: tasks may have different n and λ.
-    vectorized
-        Whether `risk` takes many points at a time.
-    features
-        φ, what is known of the task beforehand, for a prior θ_p = A·φ that depends on it; a
-        constant among them, such as `[1.0, size]`.
-
-    """
-
-    risk: Callable[[FloatArray], Any]
-    bound: Bound
-    vectorized: bool = False
-    features: Sequence[float] | FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        if not callable(self.risk):
-            raise TypeError(f"risk must be a function of x, not {self.risk!r}")
-        if not isinstance(self.bound, Bound):
-            raise TypeError(
-                f"bound must be a bound such as Catoni(temperature=0.01), not {self.bound!r}"
-            )
-        if self.features is not None:
-            object.__setattr__(self, "features", frozen(vector(self.features, "features")))
+from supac.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +80,15 @@ class MetaResult:
                 f"features = {phi} give no distribution: they are too far from those learnt on"
             )
         return self.first.at(theta)
+
+    def minimize(self, task: Task, *, budget: int, **options: Any) -> Result:
+        """A new task from the prior that was learnt; the options are those of `minimize`.
+
+        Where `Parameters` were given the result is latent: `parameters.sample(result.posterior, …)`
+        has the user's units.
+        """
+        prior = self.prior if task.features is None else self.prior_for(task.features)
+        return solve(task, prior, budget=budget, parameters=self.parameters, **options)
 
     @property
     def queries(self) -> int:
