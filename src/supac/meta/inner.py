@@ -44,8 +44,7 @@ class Reuse:
     - the step ended at the rim of the trust region, or went further than `kl` nats; or
     - the runs are worth less than `effective_size` draws of the posterior, or do not cover it
       (k̂ above 0.7); or
-    - the mean risk is uncertain by more than `error` nats: leave-one-out error over the root of the
-      effective size, in units of the task's λ.
+    - the last batch was worse than predicted by more than `error` nats, in units of the task's λ.
 
     At most `first` queries on the first visit and `most` on later ones. `algorithm` makes the
     steps and decides on the size of batches.
@@ -55,7 +54,7 @@ class Reuse:
     first: int = 100
     most: int = 30
     effective_size: float = 20.0
-    error: float = 0.05
+    error: float = 0.3
     kl: float = 1.0
 
     def __post_init__(self) -> None:
@@ -100,13 +99,12 @@ class Reuse:
         scale = fixed_temperature(problem.bound)
         if scale is None:
             by_risk, by_kl = slopes(problem.bound, info.mean_risk, max(info.kl, 0.0))
-            scale = by_kl / by_risk
-        uncertain = info.loo_error > self.error * scale * np.sqrt(max(info.effective_size, 1.0))
+            scale = by_kl / by_risk if by_risk > 0.0 else np.inf
         return bool(
             info.step_kl > min(0.9 * info.radius, self.kl)
             or info.effective_size < self.effective_size
             or info.k_hat > 0.7
-            or uncertain
+            or info.shortfall > self.error * scale
         )
 
 

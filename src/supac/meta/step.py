@@ -220,7 +220,7 @@ class ClosedForm:
     prior then keeps at least the share ν/(n + ν) of the first, in every direction.
     """
 
-    pseudo_tasks: float = 0.1
+    pseudo_tasks: float = 0.03
     kl_max: float = 4.0
     iterations: int = 200
 

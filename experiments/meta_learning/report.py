@@ -1,0 +1,5 @@
+"""placeholder"""
+
+
+def write_report(folder, records):
+    pass
