@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-peers clean
+.PHONY: demo test lint bench bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-peers meta-learning digesters clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
@@ -37,6 +37,12 @@ bench-certificates: .venv/ready
 
 bench-bounds: .venv/ready
 	$(BIN)/python benchmarks/bounds.py $(ARGS)
+
+meta-learning: .venv/ready
+	$(BIN)/python experiments/meta_learning/run.py $(ARGS)
+
+digesters: .venv/ready
+	$(BIN)/python experiments/meta_learning/digesters.py $(ARGS)
 
 # PyVBMC brings much that nothing else here needs, so it has an environment of its own.
 bench-peers: .venv-peers/ready

@@ -2,11 +2,11 @@
 
 Eight dimensions, 100 training and 40 test tasks, the prior N(0, I) at first, the risk as in the
 authors' code. Each learner is given five environments (the paper's schedule, which takes an hour
-each, one of them). Test tasks are optimised from scratch under each prior and judged by 10,000 fresh
-draws.
+each, one of them). Test tasks are optimised from scratch under each prior and judged by 10,000
+fresh draws.
 
     make meta-learning                      # all: hours
-    make meta-learning ARGS=--quick         # a small one of each, in a minute, kept in quick/
+    make meta-learning ARGS=--quick         # a small one of each, in minutes, kept in quick/
     make meta-learning ARGS=--report        # tables and picture of what is there
 
 What has been done is kept in records.jsonl, one line an environment, temperature and learner, and
@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,9 +27,9 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
-from report import write_report
 
 import supac
+from report import write_report
 from supac.simulators.synthetic import Environment
 
 HERE = Path(__file__).parent
@@ -37,6 +38,7 @@ PAPER_LOOKS = (0, 1, 5, 10, 15, 30, 60, 100, 150)
 """Epochs after which the priors of the stochastic gradient are tested."""
 LOOKS = (0, 1, 2, 4)
 """Passes after which those of the others are, besides the last."""
+Learner = Callable[[float], supac.MetaSuPAC]
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,22 @@ class Job:
         return f"{self.learner}-{self.environment}-{self.temperature}"
 
 
-LEARNERS = {
-    "closed": lambda temperature: supac.MetaSuPAC(),
-    "plain": lambda temperature: supac.MetaSuPAC((supac.Stage(supac.ClosedForm(iterations=1)),)),
+def closed_form(**options: float) -> Learner:
+    """Closed-form steps, whatever the temperature."""
+    step = supac.ClosedForm(**options)  # type: ignore[arg-type]
+    return lambda temperature: supac.MetaSuPAC((supac.Stage(step),))
+
+
+PSEUDO_TASKS = (0.0, 0.03, 0.1, 0.3)
+FEW = 8
+"""Training tasks on which they are compared."""
+LEARNERS: dict[str, Learner] = {
+    "closed": closed_form(),
+    "plain": closed_form(iterations=1),
     "paper": supac.MetaSuPAC.paper,
+    **{f"pseudo-{each}": closed_form(pseudo_tasks=each) for each in PSEUDO_TASKS},
 }
-"""The default; moment matching alone; the paper's stochastic gradient."""
+"""The default; moment matching alone; the paper's stochastic gradient; few tasks."""
 
 
 def draw(job: Job) -> tuple[list[supac.Task], list[supac.Task]]:
@@ -78,8 +90,10 @@ def draw(job: Job) -> tuple[list[supac.Task], list[supac.Task]]:
 
 def looks(job: Job) -> list[int]:
     """Passes after which the prior is tested."""
+    if job.learner.startswith("pseudo"):
+        return [job.passes]
     wanted = PAPER_LOOKS if job.learner == "paper" else (*LOOKS, job.passes)
-    return [each for each in wanted if each <= job.passes]
+    return sorted({each for each in wanted if each <= job.passes})
 
 
 def run(job: Job, folder: Path) -> dict[str, object]:
@@ -126,7 +140,7 @@ def run(job: Job, folder: Path) -> dict[str, object]:
 def main() -> None:
     """Do what has not been done yet, then write the report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a minute instead of hours")
+    parser.add_argument("--quick", action="store_true", help="minutes instead of hours")
     parser.add_argument("--report", action="store_true", help="only tables and picture")
     parser.add_argument("--learners", nargs="+", default=list(LEARNERS), choices=LEARNERS)
     parser.add_argument("--environments", nargs="+", type=int, default=[3, 1, 2, 4, 5])
@@ -151,15 +165,16 @@ def jobs(options: argparse.Namespace) -> list[Job]:
     """All that was asked for."""
     found = []
     for learner in options.learners:
-        # An epoch of the stochastic gradient takes as long as a pass of the closed form.
-        environments = options.environments[:1] if learner != "closed" else options.environments
-        passes = {"paper": options.epochs, "plain": 12}.get(learner, 6)
+        few = learner.startswith("pseudo")
+        # One environment is enough for those that are only there to be compared with.
+        environments = options.environments[: None if learner == "closed" else 1]
+        passes = 4 if few else {"paper": options.epochs, "plain": 12}.get(learner, 6)
         for environment in environments[:1] if options.quick else environments:
             for temperature in options.temperatures:
-                job = Job(environment, temperature, learner, passes=passes)
+                tasks = FEW if few else 100
+                job = Job(environment, temperature, learner, tasks, passes=passes)
                 if options.quick:
-                    few = 4 if learner == "paper" else 3
-                    job = Job(environment, temperature, learner, 10, 5, few, 80)
+                    job = Job(environment, temperature, learner, 10, 5, 2, 60)
                 found.append(job)
     return found
 
