@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import supac
 import supac.meta as pure
 from supac.arrays import FloatArray
 from supac.simulators.synthetic import Environment
+from supac.specs import from_spec, to_spec
 
 FIRST = supac.gaussian(np.zeros(2), np.eye(2))
 LEARNER = supac.MetaSuPAC(
@@ -396,6 +398,30 @@ def test_features_must_fit_together() -> None:
         supac.Task(3, bound)  # type: ignore[arg-type]
 
 
+def test_every_setting_is_stored_as_itself() -> None:
+    for learner in (LEARNER, supac.MetaSuPAC(), supac.MetaSuPAC.paper(0.1)):
+        assert from_spec(json.loads(json.dumps(to_spec(learner)))) == learner
+
+
+def test_parts_of_the_wrong_kind_are_named() -> None:
+    with pytest.raises(TypeError, match="algorithm must be SuPAC"):
+        supac.Reuse(supac.GradientDescent(0.1, 10))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a meta-step, such as ClosedForm"):
+        supac.Stage(supac.SuPAC())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="one Stage or more"):
+        supac.MetaSuPAC(())
+
+
+def test_fresh_draws_that_fail_count_as_the_ceiling() -> None:
+    task = supac.Task(Fails(Bowl(-0.6, 0.0)), supac.Catoni(0.05))
+    with pytest.raises(supac.EvaluationError):
+        supac.evaluate_priors([FIRST], [task], budget=30, draws=200)
+    options: dict[str, Any] = {"budget": 30, "draws": 500, "executor": 2}
+    penalised = supac.evaluate_priors([FIRST], [task], on_failure="penalise", **options)
+    dropped = supac.evaluate_priors([FIRST], [task], on_failure="drop", **options)
+    assert penalised.mean_risk[0, 0] > dropped.mean_risk[0, 0]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -407,6 +433,7 @@ def test_features_must_fit_together() -> None:
         (lambda: supac.Reuse(error=0.0), "error"),
         (lambda: supac.Plan(supac.SuPAC.paper(), ()), "queries"),
         (lambda: supac.Stage(batch=0), "batch"),
+        (lambda: supac.Reuse(supac.SuPAC(supac.Uniform())), "Uniform"),
     ],
 )
 def test_settings_that_make_no_sense(make: Any, words: str) -> None:

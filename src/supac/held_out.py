@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Executor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from supac.algorithm import Algorithm
 from supac.arrays import FloatArray, whole
 from supac.families import Distribution
 from supac.fleet import Fleet, Place
 from supac.minimize import minimize
 from supac.parameters import Parameters
+from supac.progress import SearchBar
 from supac.result import Result
 from supac.task import Task
 
@@ -67,10 +66,10 @@ def evaluate_priors(
     *,
     budget: int = 150,
     draws: int = 10_000,
-    algorithm: Algorithm | None = None,
     parameters: Parameters | None = None,
-    executor: Executor | int | str | None = None,
     seed: int = 0,
+    progress: bool | None = None,
+    **options: Any,
 ) -> PriorScores:
     """Optimise each task from scratch under each prior, and judge the posterior by fresh draws.
 
@@ -85,42 +84,54 @@ def evaluate_priors(
     draws
         Fresh runs of each posterior from which its mean risk is computed; none of them is learnt
         from. 0 trusts the search's own estimate, which spends a part of the budget on it.
-    algorithm, executor, seed
-        As for `minimize`.
     parameters
         Those that the priors were learnt with, where risks are functions of the user's units.
+    seed
+        Task i is searched with seed + i, under every prior.
+    progress
+        Show a progress bar; by default if the standard error is a terminal.
+    options
+        Of `minimize`: `algorithm`, `executor`, `on_failure` and so on.
 
     """
     whole(draws, "draws", least=0)
+    searches = {"validation": 0} | options if draws else options
     rows: list[list[tuple[float, float, float, int]]] = []
-    for prior in priors:
-        row = []
-        for i, task in enumerate(tasks):
-            options: dict[str, Any] = {"algorithm": algorithm, "executor": executor}
-            if draws:
-                options["validation"] = 0
-            result = solve(
-                task, prior, budget=budget, parameters=parameters, seed=seed + i, progress=False,
-                **options,
-            )  # fmt: skip
-            mean_risk = result.mean_risk
-            if draws:
-                risk = task.latent_risk(parameters)
-                mean_risk = _fresh(task, risk, result.posterior, draws, executor, seed + i)
-            bound = task.bound(mean_risk, result.kl)
-            row.append((bound, mean_risk, result.kl, len(result.evaluations)))
-        rows.append(row)
-    table = np.array(rows, dtype=np.float64)
+    with SearchBar(len(priors) * len(tasks), progress) as bar:
+        for prior in priors:
+            rows.append([])
+            for i, task in enumerate(tasks):
+                result = solve(
+                    task, prior, budget=budget, parameters=parameters, seed=seed + i,
+                    progress=False, **searches,
+                )  # fmt: skip
+                mean_risk = result.mean_risk
+                if draws:
+                    x = result.posterior.sample(draws, np.random.default_rng([seed + i, draws]))
+                    mean_risk = _mean_risk(task, x, parameters, options)
+                bound = task.bound(mean_risk, result.kl)
+                rows[-1].append((bound, mean_risk, result.kl, len(result.evaluations)))
+                bar.advance(bound)
+    table = np.array(rows, dtype=np.float64).reshape(len(priors), len(tasks), 4)
     return PriorScores(*(table[:, :, k] for k in range(4)))
 
 
-def _fresh(
-    task: Task, risk: Any, posterior: Distribution, draws: int, executor: Any, seed: int
+def _mean_risk(
+    task: Task, x: FloatArray, parameters: Parameters | None, options: Mapping[str, Any]
 ) -> float:
-    """Mean risk of so many draws."""
-    fleet = Fleet([(risk, task.vectorized)], Place(executor), ceilings=[None])
+    """Of fresh runs, failed ones as `on_failure` wants it."""
+    policy, ceiling = options.get("on_failure", "raise"), getattr(task.bound, "ceiling", None)
+    place = Place(options.get("executor"), options.get("timeout"), options.get("retries", 2))
+    fleet = Fleet(
+        [(task.latent_risk(parameters), task.vectorized)],
+        place,
+        raising=policy == "raise",
+        ceilings=[ceiling if policy == "penalise" else None],
+    )
     try:
-        x = posterior.sample(draws, np.random.default_rng([seed, draws]))
-        return float(fleet.batch({0: x})[0].risk.mean())
+        risk = fleet.batch({0: x})[0].risk
     finally:
         fleet.close()
+    if policy == "penalise" and ceiling is not None:
+        risk = np.where(np.isnan(risk), max(ceiling, np.nanmax(risk, initial=ceiling)), risk)
+    return float(np.nanmean(risk))

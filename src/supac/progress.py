@@ -87,3 +87,14 @@ class PassBar(_Bar):
         """Show where it stands after one more meta-step."""
         self._learnt = f"mean bound {info.objective:.4g}  step {info.step_kl:.2g}  "
         self._progress.update(self._task, completed=info.passes, description=self._learnt)
+
+
+class SearchBar(_Bar):
+    """Shows how many of several searches are done."""
+
+    def __init__(self, searches: int, show: bool | None):
+        super().__init__(searches, "searches", show)
+
+    def advance(self, objective: float) -> None:
+        """One more."""
+        self._progress.update(self._task, advance=1, description=f"objective {objective:.4g}")

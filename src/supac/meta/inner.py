@@ -13,7 +13,7 @@ from supac.bounds import fixed_temperature, slopes
 from supac.meta.state import TaskState
 from supac.steps import FixedStep
 from supac.supac import SuPAC
-from supac.surrogate import Voronoi
+from supac.surrogate import Uniform, Voronoi
 
 _NOTHING = Info(np.nan, np.nan, np.nan)
 
@@ -58,6 +58,7 @@ class Reuse:
     kl: float = 1.0
 
     def __post_init__(self) -> None:
+        _check_algorithm(self.algorithm)
         whole(self.first, "first", least=1)
         whole(self.most, "most", least=0)
         for name in ("effective_size", "error", "kl"):
@@ -119,6 +120,7 @@ class Plan:
     queries: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        _check_algorithm(self.algorithm)
         object.__setattr__(self, "queries", tuple(self.queries))
         for each in self.queries:
             whole(each, "queries", least=0)
@@ -166,3 +168,13 @@ class Plan:
         state: State = replace(task.state, batch=None)  # the one planned may be of another size
         x = replace(self.algorithm, first=n, batch=n).ask(problem, state)
         return replace(task, state=state, asked=x)
+
+
+def _check_algorithm(algorithm: SuPAC) -> None:
+    if not isinstance(algorithm, SuPAC):
+        raise TypeError(
+            f"algorithm must be SuPAC(…), which can revise a posterior without queries, not "
+            f"{algorithm!r}"
+        )
+    if isinstance(algorithm.estimator, Uniform):
+        raise ValueError("algorithm must learn from earlier runs, which Uniform() does not")
