@@ -130,12 +130,11 @@ class MetaSuPAC:
         if waiting or not state.active:
             raise ValueError(f"tasks {sorted(waiting)} still wait for the risks they asked for")
         stage, lesson = self.stage(state.passes), state.lesson(environment)
-        prior, memory = stage.step.move(state.prior, lesson, state.memory)
+        prior = stage.step.move(state.prior, lesson)
         done = not state.left
         return replace(
             state,
             prior=prior,
-            memory=memory,
             visit=state.visit + 1,
             passes=state.passes + done,
             active=(),

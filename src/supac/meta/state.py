@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -146,8 +145,6 @@ class MetaState:
     """The tasks of the present visit."""
     left: tuple[int, ...] = ()
     """Those that this pass has still to visit afterwards."""
-    memory: Mapping[str, FloatArray] = field(default_factory=dict)
-    """What the meta-step carries on."""
     history: tuple[MetaInfo, ...] = ()
     priors: tuple[FloatArray, ...] = ()
     """The prior after each meta-step."""
@@ -176,6 +173,5 @@ class MetaState:
             priors=np.array([each.prior for _, each in seen]),
             weights=np.array([each.weight for _, each in seen]),
             recent=np.array([i in active for i, _ in seen]),
-            objective=float(np.mean([each.objective for i, each in seen if i in active])),
             origin=environment.prior.theta,
         )

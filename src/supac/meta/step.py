@@ -11,7 +11,6 @@ The derivative of θ̂_i does not enter, since θ̂_i minimises its bound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -41,8 +40,6 @@ class Lesson:
     """λ_i: (n,)."""
     recent: BoolArray
     """Which of them were optimised for the present prior: (n,)."""
-    objective: float
-    """Mean bound of those."""
     origin: FloatArray
     """θ_0, the prior before anything was learnt: (size,)."""
 
@@ -88,10 +85,8 @@ class Lesson:
 class MetaStep(Protocol):
     """How the prior moves once tasks have been optimised for it."""
 
-    def move(
-        self, prior: FloatArray, lesson: Lesson, memory: Mapping[str, FloatArray]
-    ) -> tuple[FloatArray, Mapping[str, FloatArray]]:
-        """A (size, k) after the step, and what the next one wants to know."""
+    def move(self, prior: FloatArray, lesson: Lesson) -> FloatArray:
+        """A (size, k) after the step."""
 
 
 def prior_of(prior: FloatArray, features: FloatArray) -> FloatArray:
@@ -230,9 +225,7 @@ class ClosedForm:
         positive(self.kl_max, "kl_max")
         whole(self.iterations, "iterations", least=1)
 
-    def move(
-        self, prior: FloatArray, lesson: Lesson, memory: Mapping[str, FloatArray]
-    ) -> tuple[FloatArray, Mapping[str, FloatArray]]:
+    def move(self, prior: FloatArray, lesson: Lesson) -> FloatArray:
         """A after the alternation, from the latest posteriors of all tasks."""
         new = best_prior(prior, lesson.with_pseudo_tasks(self.pseudo_tasks))
         for _ in range(self.iterations - 1):
@@ -243,7 +236,7 @@ class ClosedForm:
             new = best_prior(last, followed.with_pseudo_tasks(self.pseudo_tasks))
             if np.allclose(new, last, rtol=1e-6, atol=0.0):
                 break
-        return new, memory
+        return new
 
 
 @dataclass(frozen=True)
@@ -261,13 +254,11 @@ class GradientStep:
         positive(self.size, "size")
         positive(self.kl_max, "kl_max")
 
-    def move(
-        self, prior: FloatArray, lesson: Lesson, memory: Mapping[str, FloatArray]
-    ) -> tuple[FloatArray, Mapping[str, FloatArray]]:
+    def move(self, prior: FloatArray, lesson: Lesson) -> FloatArray:
         """One step of stochastic gradient descent."""
         lesson = lesson.latest
         slope = meta_gradient(prior, lesson)
         if self.natural:
             weights = np.full(len(lesson.weights), 1.0 / len(lesson.weights))
             slope = _newton(prior, lesson.features, weights, lesson.family, slope)
-        return limited(prior, prior - self.size * slope, lesson, self.kl_max)[0], memory
+        return limited(prior, prior - self.size * slope, lesson, self.kl_max)[0]

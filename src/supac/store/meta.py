@@ -204,7 +204,6 @@ def _to_spec(state: MetaState) -> Spec:
         "visit": state.visit,
         "passes": state.passes,
         "left": list(state.left),
-        "memory": {name: pack(array) for name, array in state.memory.items()},
         "history": [asdict(each) for each in state.history],
         "priors": [pack(each) for each in state.priors],
         "tasks": [None if each is None else _task_to_spec(each) for each in state.tasks],
@@ -238,7 +237,6 @@ def _from_spec(
         visit=int(spec["visit"]),
         passes=int(spec["passes"]),
         left=tuple(int(each) for each in spec["left"]),
-        memory={name: unpack(array) for name, array in spec["memory"].items()},
         history=tuple(MetaInfo(**each) for each in spec["history"]),
         priors=tuple(unpack(each) for each in spec["priors"]),
     )
