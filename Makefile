@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers clean
+.PHONY: demo test lint bench bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
@@ -40,6 +40,12 @@ bench-bounds: .venv/ready
 
 bench-families: .venv/ready
 	$(BIN)/python benchmarks/families.py $(ARGS)
+
+meta-learning: .venv/ready
+	$(BIN)/python experiments/meta_learning/run.py $(ARGS)
+
+digesters: .venv/ready
+	$(BIN)/python experiments/meta_learning/digesters.py $(ARGS)
 
 # PyVBMC brings much that nothing else here needs, so it has an environment of its own.
 bench-peers: .venv-peers/ready

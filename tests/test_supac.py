@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -382,3 +384,35 @@ def test_diagnostics_say_how_sure_the_model_is() -> None:
     assert abs(info.shortfall) < 0.05
     assert info.wrong == 0.0
     assert 0.0 <= info.failure_chance < 0.01
+
+
+def test_another_prior_takes_no_query() -> None:
+    """What was learnt of a risk η·T + C gives the exact minimiser θ_p − η/λ for any prior."""
+    temperature, rng = 0.3, np.random.default_rng(4)
+    first = supac.gaussian([0.0, 0.0], np.eye(2))
+    other = supac.gaussian([0.5, -1.0], [[0.5, 0.1], [0.1, 0.4]])
+    eta = np.array([0.2, -0.1, 0.3, 0.05, 0.2])
+    algorithm = supac.SuPAC(supac.Importance(), supac.FixedStep(1.0, np.inf), first=40, batch=40)
+    problem = supac.Problem.within(first, supac.Catoni(temperature))
+    state = algorithm.init(problem, 0)
+    x = algorithm.ask(problem, state)
+    state, _ = algorithm.tell(problem, state, x, first.exponential.statistics(x) @ eta + 0.7)
+    revised, info = algorithm.revise(supac.Problem.within(other, problem.bound), state)
+    np.testing.assert_allclose(revised.posterior.theta, other.theta - eta / temperature, rtol=1e-7)
+    assert revised.evaluations is state.evaluations
+    assert info.predicted == pytest.approx(
+        float(eta @ revised.posterior.mean_statistics)
+        + 0.7
+        + temperature * revised.posterior.kl(other)
+    )
+    # The next batch is drawn from where that led, and is the same whenever it is asked for.
+    again, _ = algorithm.revise(supac.Problem.within(other, problem.bound), state)
+    assert np.array_equal(again.posterior.theta, revised.posterior.theta)
+    drawn = algorithm.ask(problem, revised)
+    assert revised.planned(drawn).proposal == revised.posterior
+    few = algorithm.init(problem, 0)
+    x = rng.standard_normal((2, 2))
+    few = replace(few, evaluations=few.told(x, np.array([0.1, 0.2])))
+    unchanged, info = algorithm.revise(problem, few)
+    assert unchanged is few
+    assert "fewer than three" in info.notes[0]

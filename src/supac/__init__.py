@@ -52,6 +52,9 @@ from supac.families import (
     student_t,
 )
 from supac.gradient import GradientDescent, Nesterov
+from supac.held_out import PriorScores, evaluate_priors
+from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reuse, Stage
+from supac.meta_learn import MetaResult, TaskResult, meta_learn
 from supac.minimize import minimize, reoptimize, resume
 from supac.parameters import Parameters
 from supac.result import Iteration, Result, StopReason
@@ -78,6 +81,7 @@ from supac.surrogate import (
     Uniform,
     Voronoi,
 )
+from supac.task import Task
 
 __version__ = "0.1.0"
 
@@ -89,6 +93,7 @@ __all__ = [
     "Catoni",
     "Certificate",
     "CertificateError",
+    "ClosedForm",
     "Composite",
     "DiagonalGaussian",
     "Distribution",
@@ -104,6 +109,7 @@ __all__ = [
     "Gaussian",
     "GaussianProcess",
     "GradientDescent",
+    "GradientStep",
     "Importance",
     "Info",
     "Iteration",
@@ -112,6 +118,9 @@ __all__ = [
     "MaurerLangfordSeeger",
     "McAllester",
     "MeanSquare",
+    "MetaInfo",
+    "MetaResult",
+    "MetaSuPAC",
     "Mixture",
     "Nesterov",
     "NotAStoreError",
@@ -120,16 +129,20 @@ __all__ = [
     "ParametricFamily",
     "Pareto",
     "PerWorker",
+    "Plan",
     "Poisson",
+    "PriorScores",
     "Problem",
     "Product",
     "Program",
     "Result",
+    "Reuse",
     "Ridge",
     "RootMeanSquare",
     "Run",
     "ScaledGaussian",
     "SquareLoss",
+    "Stage",
     "State",
     "Status",
     "StopReason",
@@ -141,6 +154,8 @@ __all__ = [
     "StudentT",
     "SuPAC",
     "Surrogate",
+    "Task",
+    "TaskResult",
     "Thiemann",
     "TolstikhinSeldin",
     "TrustRegion",
@@ -151,6 +166,7 @@ __all__ = [
     "beta",
     "certify",
     "certify_draws",
+    "evaluate_priors",
     "exponential",
     "export",
     "fixed_gaussian",
@@ -158,6 +174,7 @@ __all__ = [
     "gaussian",
     "low_rank_gaussian",
     "marginals",
+    "meta_learn",
     "minimize",
     "mixture",
     "pareto",

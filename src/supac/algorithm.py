@@ -37,6 +37,8 @@ class Problem:
     """What a failed run counts as; None leaves it out."""
     loss: Loss | None = None
     """From the simulator's outputs to risks, where `tell` is told the outputs."""
+    scale: Distribution | None = None
+    """The scales on which parameters vary, where they are not the prior's: that may change."""
 
     @classmethod
     def within(

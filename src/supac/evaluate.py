@@ -106,10 +106,10 @@ class Evaluator:
         self.flight.launch(number, self._in_units(x[None])[0])
         return number
 
-    def land(self) -> list[Run]:
+    def land(self, patience: float = _PATIENCE) -> list[Run]:
         """Runs that have ended since, recorded; after a short while none."""
         assert self.flight is not None
-        landed = self.flight.land(_PATIENCE)
+        landed = self.flight.land(patience)
         points = {number: self._flying.pop(number) for number, _ in landed}
         return self._keep(landed, points, "search")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
@@ -12,7 +13,26 @@ from supac.arrays import FloatArray, frozen
 from supac.exchange import KnownRuns
 from supac.parameters import Parameters
 from supac.runs import Run, Status
-from supac.store import Store
+from supac.store import Round
+
+
+class Shelf(Protocol):
+    """Where the runs of one search are kept: a store, or one task's part of one."""
+
+    @property
+    def runs(self) -> Mapping[int, Run]:
+        """What was there at the beginning."""
+
+    @property
+    def rounds(self) -> Sequence[Round]:
+        """What had been told."""
+
+    @property
+    def width(self) -> int | None:
+        """How many outputs a run has, where one is known."""
+
+    def keep(self, runs: Sequence[Run]) -> None:
+        """Runs that have ended, on the disk when this returns."""
 
 
 class Ledger:
@@ -21,7 +41,7 @@ class Ledger:
     A run is known again by its point. Of several at one point the first made is the first found.
     """
 
-    def __init__(self, store: Store | None = None):
+    def __init__(self, store: Shelf | None = None):
         self._store = store
         kept = {} if store is None else store.runs
         told = {run for each in (() if store is None else store.rounds) for run in each.ids}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from supac import bounds, composite, families, gradient, marginals, steps, surrogate
+from supac import bounds, composite, families, gradient, marginals, meta, steps, surrogate
 from supac.families import Distribution
 from supac.parameters import Parameters
 from supac.supac import SuPAC
@@ -26,7 +26,8 @@ _DATA = (
     bounds.Catoni, bounds.McAllester, bounds.MaurerLangfordSeeger, bounds.TolstikhinSeldin,
     bounds.Thiemann, SuPAC, gradient.GradientDescent, gradient.Nesterov, steps.FixedStep,
     steps.TrustRegion, surrogate.GaussianProcess, surrogate.OutputEmulator, surrogate.Ridge,
-    surrogate.Voronoi, surrogate.Importance, surrogate.Uniform, Distribution,
+    surrogate.Voronoi, surrogate.Importance, surrogate.Uniform, Distribution, meta.MetaSuPAC,
+    meta.Stage, meta.ClosedForm, meta.GradientStep, meta.Reuse, meta.Plan,
 )  # fmt: skip
 _MARGINALS = (
     marginals.Normal, marginals.LogNormal, marginals.Uniform, marginals.LogitNormal,

@@ -128,35 +128,12 @@ class SuPAC:
         anchor = state.posterior
         if verdict.rejected:
             anchor = anchor.at(state.memory["previous"])
-        rng = state.rng(PROJECT)
-        resolution = _resolution(problem, runs, anchor, rng)
+        draws = _Draws.of(state)
         memory = {**state.memory, **({"rejected": np.ones(1)} if verdict.rejected else {})}
-        model, note = self._fit(
-            problem,
-            told.evaluations,
-            anchor,
-            Context(
-                prior=problem.prior if isinstance(problem.prior, Distribution) else problem.start,
-                resolution=resolution,
-                failure_risk=problem.failure_risk,
-                loss=problem.loss,
-                memory=memory,
-                expected=expected,
-                rng=state.rng(FIT),
-            ),
-        )
-        draws = _Draws(rng, int(state.rng(PRIOR).integers(2**32)))
-        descent = self._descend(problem, model, anchor, verdict.radius, resolution, draws)
-        new = replace(told, posterior=descent.posterior)
-        inside = descent.kl_from_start < _INSIDE * verdict.radius
-        batch = self._plan(problem, new, model if inside else None)
-        batch = replace(batch, expected=_expect(model, descent, batch.x))
-        memory = {
-            **getattr(model, "memory", {}),
-            "radius": np.array([verdict.radius]),
-            "previous": anchor.theta,
-            "gain": np.array([descent.first.objective - descent.predicted]),
-        }
+        context = _context(problem, state, runs, anchor, draws)
+        context = replace(context, memory=memory, expected=expected)
+        model, note = self._fit(problem, told.evaluations, anchor, context)
+        new, descent = self._move(problem, model, told, anchor, verdict.radius, context, draws)
         seen = descent.first
         if verdict.rejected:
             seen = _Visit.at(problem, model, state.posterior, np.nan, draws)
@@ -164,7 +141,50 @@ class SuPAC:
         info = replace(info, radius=verdict.radius, notes=(*note, *info.notes))
         if verdict.rejected:
             info = replace(info, notes=(*info.notes, _REJECTED))
-        return replace(new, batch=batch, memory=memory), info
+        return new, info
+
+    def revise(self, problem: Problem, state: State) -> tuple[State, Info]:
+        """The posterior for another prior or bound than before, from the runs already made.
+
+        What was learnt of the risk depends on neither. Nothing is asked of the risk; the next
+        batch is planned around where this leads, within the trust region as it is.
+        """
+        runs = state.evaluations.usable(problem.failure_risk)
+        if runs.ok.sum() < 3:
+            return state, _nothing_learnt("fewer than three good runs so far: no step was made")
+        with one_thread():
+            radius = state.memory.get("radius")
+            verdict = self.step.judge(None if radius is None else float(radius[0]), None)
+            draws, anchor = _Draws.of(state), state.posterior
+            context = _context(problem, state, runs, anchor, draws)
+            model, note = self._fit(problem, state.evaluations, anchor, context)
+            new, descent = self._move(problem, model, state, anchor, verdict.radius, context, draws)
+            info = _report(problem, runs, model, descent, descent.first, None)
+        return new, replace(info, radius=verdict.radius, notes=(*note, *info.notes))
+
+    def _move(
+        self,
+        problem: Problem,
+        model: RiskModel,
+        told: State,
+        anchor: Distribution,
+        radius: float,
+        context: Context,
+        draws: _Draws,
+    ) -> tuple[State, _Descent]:
+        """Descend on the model, and plan the batch that will judge it."""
+        descent = self._descend(problem, model, anchor, radius, context.resolution, draws)
+        new = replace(told, posterior=descent.posterior)
+        inside = descent.kl_from_start < _INSIDE * radius
+        batch = self._plan(problem, new, model if inside else None)
+        batch = replace(batch, expected=_expect(model, descent, batch.x))
+        memory = {
+            **getattr(model, "memory", {}),
+            "radius": np.array([radius]),
+            "previous": anchor.theta,
+            "gain": np.array([descent.first.objective - descent.predicted]),
+        }
+        return replace(new, batch=batch, memory=memory), descent
 
     def _fit(
         self,
@@ -278,6 +298,11 @@ class _Draws:
     common: int
     """A seed: what is compared between visits must not differ by its noise."""
 
+    @classmethod
+    def of(cls, state: State) -> _Draws:
+        """Those of the present round."""
+        return cls(state.rng(PROJECT), int(state.rng(PRIOR).integers(2**32)))
+
 
 @dataclass(frozen=True, eq=False)
 class _Visit:
@@ -350,6 +375,25 @@ def _expect(model: RiskModel, descent: _Descent, x: FloatArray) -> FloatArray:
         known = model.scale * model.proxy(x) if isinstance(model, Corrected) else 0.0
         return known + emulator.predict(x)
     return descent.last(x)
+
+
+def _context(
+    problem: Problem,
+    state: State,
+    runs: Evaluations,
+    anchor: Distribution,
+    draws: _Draws,
+) -> Context:
+    """What an estimator may know besides the runs."""
+    prior = problem.prior if isinstance(problem.prior, Distribution) else problem.start
+    return Context(
+        prior=problem.scale or prior,
+        resolution=_resolution(problem, runs, anchor, draws.fresh),
+        failure_risk=problem.failure_risk,
+        loss=problem.loss,
+        memory=state.memory,
+        rng=state.rng(FIT),
+    )
 
 
 def _resolution(

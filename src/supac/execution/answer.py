@@ -129,6 +129,26 @@ class Simulator:
         return Answer(Status.RAISED, None, time.perf_counter() - start, message, error=error)
 
 
+@dataclass(frozen=True)
+class Simulators:
+    """Several simulators as one: a point's first coordinate says which of them is meant."""
+
+    each: tuple[Simulator, ...]
+    name: str = "a task's risk"
+
+    def set_up(self) -> None:
+        """Nothing yet: a worker may never meet some of them."""
+
+    def answer(self, x: FloatArray) -> Answer:
+        """The answer of the one that is meant, at the rest of the coordinates."""
+        simulator = self.each[int(x[0])]
+        try:
+            simulator.set_up()
+        except Exception as error:
+            return Answer.not_loaded(error)
+        return simulator.answer(x[1:])
+
+
 def as_floats(raw: Any) -> FloatArray | None:
     """The answer as an array, None where it is not a number or numbers."""
     if raw is None or isinstance(raw, str | bytes | dict | set) or np.iscomplexobj(raw):

@@ -19,7 +19,7 @@ import cloudpickle
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.execution.answer import Answer, Simulator
+from supac.execution.answer import Answer, Simulator, Simulators
 from supac.execution.child import Nest
 from supac.execution.flight import ExecutionError, Flight
 from supac.execution.worker import forget, perform
@@ -29,7 +29,7 @@ _ANSWERS = 5  # seconds in which a scheduler must answer
 
 def open_flight(
     executor: Any,
-    simulator: Simulator,
+    simulator: Simulator | Simulators,
     timeout: float | None,
     retries: int,
 ) -> Flight | None:
@@ -61,7 +61,7 @@ def open_flight(
     )
 
 
-def _packed(simulator: Simulator) -> bytes:
+def _packed(simulator: Simulator | Simulators) -> bytes:
     try:
         return cloudpickle.dumps(simulator)
     except Exception as error:

@@ -7,6 +7,8 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
+import numpy as np
+
 from supac.arrays import FloatArray
 from supac.execution.answer import Answer
 from supac.runs import Status
@@ -27,6 +29,14 @@ class Flight:
         self._futures: dict[Future[Answer], tuple[int, FloatArray, int]] = {}
         self._ended: SimpleQueue[Future[Answer]] = SimpleQueue()  # however many are in flight
         self._suspects: list[tuple[int, FloatArray, int]] = []  # tried again when alone
+
+    def lane(self, task: int) -> Flight:
+        """Runs of one of several simulators on the same workers; closing it closes nothing."""
+
+        def launch(x: FloatArray) -> Future[Answer]:
+            return self._launch(np.concatenate([[float(task)], x]))
+
+        return Flight(launch, self.capacity, lambda: None, self._retries)
 
     def __len__(self) -> int:
         return len(self._futures) + len(self._suspects)

@@ -7,11 +7,14 @@ from supac.store.file import (
     StoreError,
     StoreMismatchError,
     StoreTooNewError,
+    versions,
 )
+from supac.store.meta import MetaStore
 from supac.store.rows import Round, columns
-from supac.store.store import Store, read_config, read_runs, versions
+from supac.store.store import Store, read_config, read_runs
 
 __all__ = [
+    "MetaStore",
     "NotAStoreError",
     "Round",
     "Store",

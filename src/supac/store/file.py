@@ -10,10 +10,14 @@ import socket
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import scipy
 
 VERSION = 1
 APPLICATION = 0x53755041  # "SuPA", in the header of the file
@@ -189,20 +193,70 @@ def sound(path: Path, what: str) -> Iterator[None]:
         raise damaged(path, what) from error
 
 
-def check_header(db: sqlite3.Connection, path: Path) -> None:
+def opened(path: Path, check: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+    """A connection to a file that nobody else writes, once `check` has had a look at it."""
+    claim(path)
+    try:
+        db = connect(path)
+        try:
+            with named_errors(path):
+                check(db)
+        except BaseException:
+            db.close()
+            raise
+    except BaseException:
+        release(path)
+        raise
+    return db
+
+
+def create(db: sqlite3.Connection, application: int, schema: Sequence[str], config: str) -> None:
+    """All or nothing: a process killed meanwhile leaves an empty file."""
+    db.execute("BEGIN IMMEDIATE")
+    db.execute(f"PRAGMA application_id = {application}")
+    db.execute(f"PRAGMA user_version = {VERSION}")
+    for table in schema:
+        db.execute(table)
+    write_config(db, config)
+    write_meta(db, "created", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    write_meta(db, "made with", versions())
+    db.commit()
+
+
+def write_config(db: sqlite3.Connection, text: str) -> None:
+    """The configuration as JSON, with its checksum."""
+    write_meta(db, "config", text)
+    write_meta(db, "checksum", digest(text).hex())
+
+
+def write_meta(db: sqlite3.Connection, key: str, value: str) -> None:
+    """A fact about the file."""
+    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def versions() -> str:
+    """Of what the bits of a result depend on."""
+    return f"supac {version('supac')}, NumPy {np.__version__}, SciPy {scipy.__version__}"
+
+
+def check_header(
+    db: sqlite3.Connection,
+    path: Path,
+    application: int = APPLICATION,
+    schema: Sequence[str] = SCHEMA,
+) -> None:
     """Whether it is a store of ours, of a format that we know, and whole."""
-    application = db.execute("PRAGMA application_id").fetchone()[0]
-    if application != APPLICATION:
+    if db.execute("PRAGMA application_id").fetchone()[0] != application:
         raise NotAStoreError(f"{path} is a database, but not a store of supac")
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version > VERSION:
+    found = db.execute("PRAGMA user_version").fetchone()[0]
+    if found > VERSION:
         raise StoreTooNewError(
-            f"{path} has format {version}, but this version of supac reads up to {VERSION}: "
+            f"{path} has format {found}, but this version of supac reads up to {VERSION}: "
             "use a newer one"
         )
     # Exactly our tables: no view or trigger that would do something else in their place.
-    schema = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    if version < VERSION or sorted(schema) != sorted((table,) for table in SCHEMA):
+    tables = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    if found < VERSION or sorted(tables) != sorted((table,) for table in schema):
         raise damaged(path, "its tables are not those of one")
     trouble = db.execute("PRAGMA quick_check").fetchone()[0]
     if trouble != "ok":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
@@ -81,13 +81,14 @@ def read_runs_of(db: sqlite3.Connection, path: Path) -> Iterator[Run]:
         if checksum != digest(*row):
             raise damaged(path, f"run {row[0]}")
         with sound(path, f"run {row[0]}"):
-            run = _run(*row)
+            run = run_from_row(*row)
         yield run
 
 
-def _run(
+def run_from_row(
     number: int, x: bytes, status: str, risk: float | None, outputs: bytes | None, *rest: Any
 ) -> Run:
+    """The columns of `run_to_row` as a run again."""
     seconds, message, attempts, source, purpose = rest
     if purpose not in get_args(Purpose):
         raise ValueError(f"it was made for {purpose!r}")
@@ -108,7 +109,7 @@ def read_rounds(db: sqlite3.Connection, path: Path, family: ParametricFamily) ->
         if checksum != digest(*row):
             raise damaged(path, f"round {row[0]}")
         with sound(path, f"round {row[0]}"):
-            told = _round(family, *row[1:])
+            told = round_from_row(family, *row[1:])
         yield told
 
 
@@ -119,39 +120,44 @@ def round_to_row(number: int, told: Round, family: ParametricFamily) -> tuple[An
         np.array(told.ids, dtype="<i8").tobytes(),
         np.asarray(told.drawn, dtype="?").tobytes(),
         json.dumps(_member_to_spec(told.proposal, family)),
-        json.dumps(_info_to_spec(told.info)),
+        json.dumps(info_to_spec(told.info)),
     )
 
 
-def _round(family: ParametricFamily, ids: bytes, drawn: bytes, proposal: str, info: str) -> Round:
+def round_from_row(
+    family: ParametricFamily, ids: bytes, drawn: bytes, proposal: str, info: str
+) -> Round:
+    """The columns of `round_to_row` after its number as a round again."""
     if len(ids) != 8 * len(drawn):
         raise ValueError(f"{len(ids)} bytes of ids for {len(drawn)} runs")
     return Round(
         tuple(np.frombuffer(ids, dtype="<i8").tolist()),
         np.frombuffer(drawn, dtype="?"),
         _member_from_spec(json.loads(proposal), family),
-        _info_from_spec(json.loads(info)),
+        info_from_spec(json.loads(info)),
     )
 
 
 def _member_to_spec(member: Distribution, family: ParametricFamily) -> Spec:
     """Its θ, and its family unless that is the run's own."""
     other = None if member.family == family else to_spec(member.family)
-    return {"family": other, "theta": _pack(member.theta)}
+    return {"family": other, "theta": pack(member.theta)}
 
 
 def _member_from_spec(spec: Spec, family: ParametricFamily) -> Distribution:
     kind = family if spec["family"] is None else from_spec(spec["family"])
     if not isinstance(kind, ParametricFamily) or kind.dim != family.dim:
         raise ValueError(f"{kind!r} is no family of {family.dim} coordinates")
-    return Distribution(kind, _unpack(spec["theta"]))
+    return Distribution(kind, unpack(spec["theta"]))
 
 
-def _info_to_spec(info: Info) -> Spec:
+def info_to_spec(info: Info) -> Spec:
+    """What an iteration reported, as JSON."""
     return {each.name: to_spec(getattr(info, each.name)) for each in fields(Info)}
 
 
-def _info_from_spec(spec: Spec) -> Info:
+def info_from_spec(spec: Spec) -> Info:
+    """The same again."""
     numbers = {name: float(value) for name, value in spec.items() if name != "notes"}
     return Info(**numbers, notes=tuple(str(note) for note in spec["notes"]))
 
@@ -160,15 +166,15 @@ def state_to_spec(state: State) -> Spec:
     """All of a state but its seed and its evaluations."""
     batch, family = state.batch, state.posterior.family
     return {
-        "theta": _pack(state.posterior.theta),
-        "memory": {name: _pack(array) for name, array in state.memory.items()},
+        "theta": pack(state.posterior.theta),
+        "memory": {name: pack(array) for name, array in state.memory.items()},
         "batch": None
         if batch is None
         else {
-            "x": _pack(batch.x),
+            "x": pack(batch.x),
             "proposal": _member_to_spec(batch.proposal, family),
             "drawn": batch.drawn.tolist(),
-            "expected": None if batch.expected is None else _pack(batch.expected),
+            "expected": None if batch.expected is None else pack(batch.expected),
         },
     }
 
@@ -178,28 +184,57 @@ def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State
     family, batch = start.posterior.family, None
     if spec["batch"] is not None:
         planned = spec["batch"]
-        x = points(_unpack(planned["x"]), "x", family.dim)
+        x = points(unpack(planned["x"]), "x", family.dim)
         expected = planned["expected"]
         batch = Batch(
             x,
             _member_from_spec(planned["proposal"], family),
             vector(planned["drawn"], "drawn", len(x)).astype(bool),
-            None if expected is None else _unpack(expected).reshape(len(x)),
+            None if expected is None else unpack(expected).reshape(len(x)),
         )
-    memory = {name: _unpack(array) for name, array in spec["memory"].items()}
+    memory = {name: unpack(array) for name, array in spec["memory"].items()}
     return State(
-        start.seed, Distribution(family, _unpack(spec["theta"])), evaluations, batch, memory
+        start.seed, Distribution(family, unpack(spec["theta"])), evaluations, batch, memory
     )
 
 
-def _pack(array: FloatArray) -> Spec:
+def pack(array: FloatArray) -> Spec:
+    """An array as JSON, bit for bit."""
     data = np.ascontiguousarray(array, dtype="<f8")
     return [base64.b64encode(data.tobytes()).decode(), list(np.shape(array))]
 
 
-def _unpack(spec: Spec) -> FloatArray:
+def unpack(spec: Spec) -> FloatArray:
+    """The same again."""
     data, shape = spec
     return np.frombuffer(base64.b64decode(data), dtype="<f8").reshape(shape)
+
+
+def width_of(rounds: Sequence[Round], runs: Mapping[int, Run]) -> int | None:
+    """How many outputs the first good run has, those that were learnt from first."""
+    told = [run for each in rounds for run in each.ids]
+    ids = [*told, *sorted(set(runs) - set(told))]
+    good = [runs[run] for run in ids if run in runs]
+    return next(
+        (len(r.outputs) for r in good if r.outputs is not None and r.status is Status.OK), None
+    )
+
+
+def retold(
+    rounds: Sequence[Round],
+    runs: Mapping[int, Run],
+    before: Evaluations,
+    width: int | None,
+    failure_loss: float,
+) -> Evaluations:
+    """All that rounds have told, in their order."""
+    told = before
+    for each in rounds:
+        mine = [runs[run] for run in each.ids]
+        risk, outputs = columns(mine, width, failure_loss)
+        x = points([run.x for run in mine], "x", before.x.shape[1])
+        told = told.append(x, risk, each.proposal, outputs, each.drawn)
+    return told
 
 
 def columns(

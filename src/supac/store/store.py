@@ -10,47 +10,44 @@ from __future__ import annotations
 
 import json
 import os
-import time
+import sqlite3
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-import scipy
-
 from supac.algorithm import State
-from supac.arrays import points
 from supac.families import ParametricFamily
-from supac.runs import Run, Status
+from supac.runs import Run
 from supac.specs import Spec, differences
 from supac.store.file import (
     APPLICATION,
     SCHEMA,
-    VERSION,
     StoreMismatchError,
     check_header,
-    claim,
-    connect,
+    create,
     damaged,
     digest,
     named_errors,
+    opened,
     owner,
     reading,
     release,
     sound,
+    write_config,
+    write_meta,
 )
 from supac.store.rows import (
     FREE,
     Round,
-    columns,
     read_config_of,
     read_rounds,
     read_runs_of,
+    retold,
     round_to_row,
     run_to_row,
     state_from_spec,
     state_to_spec,
+    width_of,
 )
 
 
@@ -65,28 +62,17 @@ class Store:
     ) -> None:
         # Absolute: a simulator may change the folder that it is called in.
         self.path, self._family, self._config = Path(path).absolute(), family, dict(config)
-        claim(self.path)
-        try:
-            self._db = connect(self.path)
-            try:
-                with named_errors(self.path):
-                    self._open()
-            except BaseException:
-                self._db.close()
-                raise
-        except BaseException:
-            release(self.path)
-            raise
+        opened(self.path, self._open)
 
-    def _open(self) -> None:
-        config = self._config
+    def _open(self, db: sqlite3.Connection) -> None:
+        self._db, config = db, self._config
         new = not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not new:
             check_header(self._db, self.path)  # before anything is changed in what may not be ours
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         if new:
-            self._create(config)
+            create(self._db, APPLICATION, SCHEMA, json.dumps(config))
         kept = read_config_of(self._db, self.path)
         # A larger budget goes on, and so does another policy where no failure was let through.
         free = [*FREE, *(["on_failure"] if kept["on_failure"] == "raise" else [])]
@@ -102,7 +88,7 @@ class Store:
             if len(run.x) != self._family.dim or (run.outputs is not None and not config["loss"]):
                 raise damaged(self.path, f"run {run.id}")
         self.rounds = list(read_rounds(self._db, self.path, self._family))
-        self._write_meta("owner", json.dumps(owner()))
+        write_meta(self._db, "owner", json.dumps(owner()))
         self._db.commit()
         version = self._db.execute("SELECT value FROM meta WHERE key = 'made with'").fetchone()
         self.made_with = "" if version is None else str(version[0])
@@ -111,29 +97,9 @@ class Store:
     def confirm(self) -> None:
         """The settings are accepted: from now on they are the file's."""
         with named_errors(self.path):
-            self._write_config(self._config)
+            write_config(self._db, json.dumps(self._config))
             self._db.execute("DELETE FROM meta WHERE key = 'stopped'")
             self._db.commit()
-
-    def _create(self, config: dict[str, Spec]) -> None:
-        """All or nothing: a process killed meanwhile leaves an empty file."""
-        self._db.execute("BEGIN IMMEDIATE")
-        self._db.execute(f"PRAGMA application_id = {APPLICATION}")
-        self._db.execute(f"PRAGMA user_version = {VERSION}")
-        for table in SCHEMA:
-            self._db.execute(table)
-        self._write_config(config)
-        self._write_meta("created", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
-        self._write_meta("made with", versions())
-        self._db.commit()
-
-    def _write_config(self, config: dict[str, Spec]) -> None:
-        text = json.dumps(config)
-        self._write_meta("config", text)
-        self._write_meta("checksum", digest(text).hex())
-
-    def _write_meta(self, key: str, value: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def __enter__(self) -> Self:
         return self
@@ -173,18 +139,13 @@ class Store:
     def keep_stop(self, reason: str) -> None:
         """Why the run ended, for those who look."""
         with named_errors(self.path):
-            self._write_meta("stopped", reason)
+            write_meta(self._db, "stopped", reason)
             self._db.commit()
 
     @property
     def width(self) -> int | None:
         """How many outputs the first good run has, those that were learnt from first."""
-        told = [run for each in self.rounds for run in each.ids]
-        ids = [*told, *sorted(set(self.runs) - set(told))]
-        good = [self.runs[run] for run in ids if run in self.runs]
-        return next(
-            (len(r.outputs) for r in good if r.outputs is not None and r.status is Status.OK), None
-        )
+        return width_of(self.rounds, self.runs)
 
     def state(self, start: State, failure_loss: float) -> State:
         """Where the last round ended; `start` where there was none.
@@ -197,19 +158,9 @@ class Store:
             row = self._db.execute("SELECT iteration, value, checksum FROM state").fetchone()
         if row is None or row[0] != len(self.rounds) - 1 or row[2] != digest(row[1]):
             raise damaged(self.path, "its state")
-        told, width = start.evaluations, self.width
         with sound(self.path, "its state"):
-            for each in self.rounds:
-                runs = [self.runs[run] for run in each.ids]
-                risk, outputs = columns(runs, width, failure_loss)
-                x = points([run.x for run in runs], "x", self._family.dim)
-                told = told.append(x, risk, each.proposal, outputs, each.drawn)
+            told = retold(self.rounds, self.runs, start.evaluations, self.width, failure_loss)
             return state_from_spec(json.loads(row[1]), start, told)
-
-
-def versions() -> str:
-    """Of what the bits of a result depend on."""
-    return f"supac {version('supac')}, NumPy {np.__version__}, SciPy {scipy.__version__}"
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Spec]:

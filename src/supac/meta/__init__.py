@@ -1,0 +1,34 @@
+"""Meta-learning of priors: many related tasks, one prior for which each of them is cheap."""
+
+from supac.meta.inner import Inner, Plan, Reuse
+from supac.meta.learner import Answers, MetaSuPAC, Stage
+from supac.meta.state import Environment, MetaInfo, MetaState, TaskState
+from supac.meta.step import (
+    ClosedForm,
+    GradientStep,
+    Lesson,
+    MetaStep,
+    best_prior,
+    meta_gradient,
+    prior_of,
+)
+
+__all__ = [
+    "Answers",
+    "ClosedForm",
+    "Environment",
+    "GradientStep",
+    "Inner",
+    "Lesson",
+    "MetaInfo",
+    "MetaState",
+    "MetaStep",
+    "MetaSuPAC",
+    "Plan",
+    "Reuse",
+    "Stage",
+    "TaskState",
+    "best_prior",
+    "meta_gradient",
+    "prior_of",
+]

@@ -1,0 +1,180 @@
+"""How one task is optimised for a prior during a visit: from its runs, and from as few new ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from supac.algorithm import Info, Problem, State
+from supac.arrays import FloatArray, positive, whole
+from supac.bounds import fixed_temperature, slopes
+from supac.meta.state import TaskState
+from supac.steps import FixedStep
+from supac.supac import SuPAC
+from supac.surrogate import Uniform, Voronoi
+
+_NOTHING = Info(np.nan, np.nan, np.nan)
+
+
+class Inner(Protocol):
+    """Pure: the same task and prior give the same points and the same posterior."""
+
+    def begin(self, problem: Problem, task: TaskState | None, seed: int) -> TaskState:
+        """A visit begins, the task's first where it is None."""
+
+    def tell(
+        self,
+        problem: Problem,
+        task: TaskState,
+        risk: FloatArray,
+        outputs: FloatArray | None = None,
+    ) -> TaskState:
+        """The risks of the points that the task had asked for."""
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """Every run ever made is learnt from; new ones are asked for when the model is in doubt.
+
+    What was learnt of the risk does not depend on the prior. So a visit begins on the model of all
+    runs so far, without a query. It asks for a batch around the new posterior where
+
+    - the step ended at the rim of the trust region, or went further than `kl` nats; or
+    - the runs are worth less than `effective_size` draws of the posterior, or do not cover it
+      (k̂ above 0.7); or
+    - the last batch was worse than predicted by more than `error` nats, in units of the task's λ.
+
+    At most `first` queries on the first visit and `most` on later ones. `algorithm` makes the
+    steps and decides on the size of batches.
+    """
+
+    algorithm: SuPAC = field(default_factory=lambda: SuPAC(first=20, batch=10))
+    first: int = 100
+    most: int = 30
+    effective_size: float = 20.0
+    error: float = 0.3
+    kl: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_algorithm(self.algorithm)
+        whole(self.first, "first", least=1)
+        whole(self.most, "most", least=0)
+        for name in ("effective_size", "error", "kl"):
+            positive(getattr(self, name), name)
+
+    def begin(self, problem: Problem, task: TaskState | None, seed: int) -> TaskState:
+        """On the model of all runs, where there are any."""
+        if task is None:
+            state = self.algorithm.init(problem, seed)
+            return TaskState(state, _NOTHING, asked=self.algorithm.ask(problem, state))
+        state, info = self.algorithm.revise(problem, task.state)
+        return self._go_on(problem, replace(task, state=state, info=info, spent=0, rounds=0))
+
+    def tell(
+        self,
+        problem: Problem,
+        task: TaskState,
+        risk: FloatArray,
+        outputs: FloatArray | None = None,
+    ) -> TaskState:
+        """Learn, and ask again where the doubt remains and queries are left."""
+        assert task.asked is not None
+        state, info = self.algorithm.tell(problem, task.state, task.asked, risk, outputs)
+        task = replace(
+            task, state=state, info=info, spent=task.spent + len(risk), rounds=task.rounds + 1
+        )
+        return self._go_on(problem, task)
+
+    def _go_on(self, problem: Problem, task: TaskState) -> TaskState:
+        x = self.algorithm.ask(problem, task.state)
+        most = self.first if task.spent == len(task.state.evaluations) else self.most
+        if task.spent + len(x) > most or not self._in_doubt(problem, task.info):
+            return task.settled(problem)
+        return replace(task, asked=x)
+
+    def _in_doubt(self, problem: Problem, info: Info) -> bool:
+        if not np.isfinite(info.predicted):
+            return True
+        scale = fixed_temperature(problem.bound)
+        if scale is None:
+            by_risk, by_kl = slopes(problem.bound, info.mean_risk, max(info.kl, 0.0))
+            scale = by_kl / by_risk if by_risk > 0.0 else np.inf
+        return bool(
+            info.step_kl > min(0.9 * info.radius, self.kl)
+            or info.effective_size < self.effective_size
+            or info.k_hat > 0.7
+            or info.shortfall > self.error * scale
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """So many queries at each step, whatever comes of them; 0 is a step on the runs there are.
+
+    The paper's way, with `algorithm` its SuPAC-CE.
+    """
+
+    algorithm: SuPAC
+    queries: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _check_algorithm(self.algorithm)
+        object.__setattr__(self, "queries", tuple(self.queries))
+        for each in self.queries:
+            whole(each, "queries", least=0)
+        if not self.queries:
+            raise ValueError("queries must name at least one step")
+
+    @classmethod
+    def paper(cls, *, first: bool) -> Plan:
+        """The first visit of a task in the paper's experiment, or each later one."""
+        queries = (100,) * 5 + (50,) * 10 if first else (20, 0, 20, 0)
+        step = FixedStep(alpha_max=0.3 if first else 0.7, kl_max=0.5)
+        return cls(SuPAC(Voronoi(draws=10_000), step), queries)
+
+    def begin(self, problem: Problem, task: TaskState | None, seed: int) -> TaskState:
+        """From the last posterior on, or from the prior."""
+        if task is None:
+            task = TaskState(self.algorithm.init(problem, seed), _NOTHING)
+        return self._go_on(problem, replace(task, spent=0, rounds=0))
+
+    def tell(
+        self,
+        problem: Problem,
+        task: TaskState,
+        risk: FloatArray,
+        outputs: FloatArray | None = None,
+    ) -> TaskState:
+        """One step with these queries, and all that follow without any."""
+        assert task.asked is not None
+        state, info = self.algorithm.tell(problem, task.state, task.asked, risk, outputs)
+        task = replace(
+            task, state=state, info=info, spent=task.spent + len(risk), rounds=task.rounds + 1
+        )
+        return self._go_on(problem, task)
+
+    def _go_on(self, problem: Problem, task: TaskState) -> TaskState:
+        while task.rounds < len(self.queries):
+            n = self.queries[task.rounds]
+            if n:
+                return self._ask(problem, task, n)
+            state, info = self.algorithm.revise(problem, task.state)
+            task = replace(task, state=state, info=info, rounds=task.rounds + 1)
+        return task.settled(problem)
+
+    def _ask(self, problem: Problem, task: TaskState, n: int) -> TaskState:
+        state: State = replace(task.state, batch=None)  # the one planned may be of another size
+        x = replace(self.algorithm, first=n, batch=n).ask(problem, state)
+        return replace(task, state=state, asked=x)
+
+
+def _check_algorithm(algorithm: SuPAC) -> None:
+    if not isinstance(algorithm, SuPAC):
+        raise TypeError(
+            f"algorithm must be SuPAC(…), which can revise a posterior without queries, not "
+            f"{algorithm!r}"
+        )
+    if isinstance(algorithm.estimator, Uniform):
+        raise ValueError("algorithm must learn from earlier runs, which Uniform() does not")

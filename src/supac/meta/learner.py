@@ -1,0 +1,164 @@
+"""Meta-learning as pure functions: begin a visit, ask, tell, and finish it with a meta-step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from supac.algorithm import State
+from supac.arrays import FloatArray, positive, whole
+from supac.meta.inner import Inner, Plan, Reuse
+from supac.meta.state import Environment, MetaInfo, MetaState, TaskState
+from supac.meta.step import ClosedForm, GradientStep, MetaStep, prior_of
+
+_ORDER, _TASK = 0, 1
+"""Streams of random numbers."""
+
+Answers = Mapping[int, tuple[FloatArray, FloatArray | None]]
+"""Risks, and outputs where there are any, by task."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """So many passes over the tasks in one manner.
+
+    A meta-step follows each visit of `batch` tasks, drawn without replacement; by default of all.
+    """
+
+    step: MetaStep = field(default_factory=ClosedForm)
+    inner: Inner = field(default_factory=Reuse)
+    batch: int | None = None
+    passes: int | None = None
+    """None: all that are left."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "passes"):
+            if getattr(self, name) is not None:
+                whole(getattr(self, name), name, least=1)
+        if not hasattr(self.step, "move") or not hasattr(self.inner, "begin"):
+            raise TypeError(
+                "a stage takes a meta-step, such as ClosedForm(), and an inner solver, such as "
+                f"Reuse(), not {self.step!r} and {self.inner!r}"
+            )
+
+
+@dataclass(frozen=True)
+class MetaSuPAC:
+    """Stages, one after the other; by default one, with closed-form steps and runs reused.
+
+    A visit is `begin`, then `tell` as long as `ask` asks for anything, then `finish`; all of them
+    are pure functions of a state.
+    """
+
+    stages: tuple[Stage, ...] = (Stage(),)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stages", tuple(self.stages))
+        if not self.stages or not all(isinstance(each, Stage) for each in self.stages):
+            raise TypeError(f"stages must be one Stage or more, not {self.stages!r}")
+
+    @classmethod
+    def paper(cls, temperature: float) -> MetaSuPAC:
+        """Stochastic gradient descent with the schedule of the paper's appendix.
+
+        One epoch with mini-batches of 10 tasks, then of 20; after 19 more and after another 30
+        epochs the steps become smaller.
+        """
+        scale = 1.0 / positive(temperature, "temperature")
+        later = Plan.paper(first=False)
+        return cls(
+            (
+                Stage(GradientStep(scale, 0.2), Plan.paper(first=True), 10, 1),
+                Stage(GradientStep(scale, 0.2), later, 20, 19),
+                Stage(GradientStep(0.5 * scale, 0.1), later, 20, 30),
+                Stage(GradientStep(0.4 * scale, 0.1), later, 20, None),
+            )
+        )
+
+    def init(self, environment: Environment, seed: int) -> MetaState:
+        """Before the first visit."""
+        return MetaState(
+            seed=whole(seed, "seed", least=0),
+            prior=environment.first_prior(),
+            tasks=(None,) * len(environment),
+        )
+
+    def stage(self, passes: int) -> Stage:
+        """The stage after so many passes; the last one does not end."""
+        left = passes
+        for each in self.stages:
+            if each.passes is None or left < each.passes:
+                return each
+            left -= each.passes
+        return self.stages[-1]
+
+    def begin(self, environment: Environment, state: MetaState) -> MetaState:
+        """Optimise the next tasks for the present prior as far as their runs allow."""
+        stage, left = self.stage(state.passes), state.left
+        if not left:
+            order = np.random.default_rng([state.seed, state.passes, _ORDER])
+            left = tuple(order.permutation(len(environment)).tolist())
+        size = len(environment) if stage.batch is None else stage.batch
+        active = tuple(sorted(left[:size]))
+        tasks: list[TaskState | None] = list(state.tasks)
+        for i in active:
+            seed = int(np.random.default_rng([state.seed, i, _TASK]).integers(2**31))
+            problem = environment.problem(i, state.prior)
+            tasks[i] = stage.inner.begin(problem, tasks[i], seed)
+        return replace(state, tasks=tuple(tasks), active=active, left=left[size:])
+
+    def ask(self, state: MetaState) -> dict[int, FloatArray]:
+        """The points that tasks want evaluated next, by task: (n, dim) each; none at the end."""
+        tasks = [(i, state.tasks[i]) for i in state.active]
+        return {i: each.asked for i, each in tasks if each is not None and each.asked is not None}
+
+    def tell(self, environment: Environment, state: MetaState, answers: Answers) -> MetaState:
+        """The state once the risks of what these tasks asked for are known."""
+        inner, tasks = self.stage(state.passes).inner, list(state.tasks)
+        for i, (risk, outputs) in answers.items():
+            task = tasks[i]
+            if task is None or task.asked is None:
+                raise ValueError(f"task {i} has not asked for anything")
+            tasks[i] = inner.tell(environment.problem(i, state.prior), task, risk, outputs)
+        return replace(state, tasks=tuple(tasks))
+
+    def finish(self, environment: Environment, state: MetaState) -> MetaState:
+        """The meta-step."""
+        waiting = self.ask(state)
+        if waiting or not state.active:
+            raise ValueError(f"tasks {sorted(waiting)} still wait for the risks they asked for")
+        stage, lesson = self.stage(state.passes), state.lesson(environment)
+        prior = stage.step.move(state.prior, lesson)
+        done = not state.left
+        return replace(
+            state,
+            prior=prior,
+            visit=state.visit + 1,
+            passes=state.passes + done,
+            active=(),
+            history=(*state.history, _report(environment, state, prior)),
+            priors=(*state.priors, prior),
+        )
+
+
+def _report(environment: Environment, state: MetaState, prior: FloatArray) -> MetaInfo:
+    """What is known after a meta-step to `prior`."""
+    family = environment.prior.family
+    active = [(i, state.tasks[i]) for i in state.active]
+    tasks = [(environment.features[i], each) for i, each in active if each is not None]
+    old = [prior_of(state.prior, phi) for phi, _ in tasks]
+    new = [prior_of(prior, phi) for phi, _ in tasks]
+    posteriors: list[State] = [each.state for _, each in tasks]
+    share = 1.0 - len(state.left) / len(environment)
+    return MetaInfo(
+        passes=state.passes + share,
+        objective=float(np.nanmean([each.objective for _, each in tasks])),
+        kl=float(
+            np.mean([family.kl(s.posterior.theta, p) for s, p in zip(posteriors, old, strict=True)])
+        ),
+        step_kl=float(np.mean([family.kl(a, b) for a, b in zip(new, old, strict=True)])),
+        queries=state.queries,
+        asked=sum(each.spent > 0 for _, each in tasks),
+    )

@@ -1,0 +1,441 @@
+"""Meta-learning as users see it: priors that help, few queries, the same bits everywhere."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+import supac.meta as pure
+from supac.arrays import FloatArray
+from supac.simulators.synthetic import Environment
+from supac.specs import from_spec, to_spec
+
+FIRST = supac.gaussian(np.zeros(2), np.eye(2))
+LEARNER = supac.MetaSuPAC(
+    (supac.Stage(inner=supac.Reuse(supac.SuPAC(first=10, batch=5), first=30, most=10)),)
+)
+
+
+@dataclass(frozen=True)
+class Bowl:
+    """A risk in [0, 1) with its minimum at (a, b)."""
+
+    a: float
+    b: float
+
+    def __call__(self, x: FloatArray) -> float:
+        return float(np.tanh(0.5 * (x[0] - self.a) ** 2 + (x[1] - self.b) ** 2))
+
+
+@dataclass(frozen=True)
+class Fails:
+    """A bowl that cannot be computed on one side."""
+
+    bowl: Bowl
+
+    def __call__(self, x: FloatArray) -> float:
+        if x[0] < -0.8:
+            raise RuntimeError("it has frozen")
+        return self.bowl(x)
+
+
+def bowls(n: int, seed: int = 0) -> list[Bowl]:
+    """Minima around (1, −1), wide in one direction and narrow in the other."""
+    rng = np.random.default_rng(seed)
+    return [Bowl(1.0 + 0.8 * u, -1.0 + 0.02 * v) for u, v in rng.standard_normal((n, 2))]
+
+
+def tasks_of(n: int, temperature: float = 0.05, seed: int = 0) -> list[supac.Task]:
+    return [supac.Task(each, supac.Catoni(temperature)) for each in bowls(n, seed)]
+
+
+def learn(tasks: list[supac.Task], **options: Any) -> supac.MetaResult:
+    settings: dict[str, Any] = {"passes": 3, "learner": LEARNER, "progress": False, "seed": 5}
+    return supac.meta_learn(tasks, FIRST, **{**settings, **options})
+
+
+def same(one: supac.MetaResult, other: supac.MetaResult) -> bool:
+    """Bit for bit."""
+    return (
+        one.priors == other.priors
+        and all(
+            np.array_equal(one.history[k], other.history[k], equal_nan=True) for k in one.history
+        )
+        and all(
+            a.posterior == b.posterior
+            and np.array_equal(a.evaluations.x, b.evaluations.x)
+            and np.array_equal(a.evaluations.risk, b.evaluations.risk, equal_nan=True)
+            and [run.x.tolist() for run in a.failures] == [run.x.tolist() for run in b.failures]
+            for a, b in zip(one.tasks, other.tasks, strict=True)
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def learnt() -> supac.MetaResult:
+    return learn(tasks_of(6))
+
+
+def test_the_prior_moves_to_where_tasks_are(learnt: supac.MetaResult) -> None:
+    centre = np.mean([(each.a, each.b) for each in bowls(6)], axis=0)
+    spread = np.sqrt(np.diag(learnt.prior.covariance))
+    assert np.abs(learnt.prior.mean - centre).max() < 0.2
+    assert spread[1] < 0.25 < spread[0]
+    objective = learnt.history["objective"]
+    assert objective[-1] < 0.4 * objective[0]
+    assert "passes" in str(learnt)
+
+
+def test_new_tasks_gain_from_it(learnt: supac.MetaResult) -> None:
+    new = tasks_of(6, seed=1)
+    scores = supac.evaluate_priors([FIRST, learnt.prior], new, budget=40, draws=2_000)
+    assert scores.objective.shape == (2, 6)
+    assert (scores.objective[1] < scores.objective[0]).all()
+    assert scores.mean[1] < 0.5 * scores.mean[0]
+    low, high = scores.quantiles(0.2, 0.8)
+    assert (low <= scores.mean).all()
+    assert (scores.mean <= high + 0.05).all()
+    assert (scores.queries <= 40).all()
+
+
+def test_runs_are_reused_and_few_are_asked_for(learnt: supac.MetaResult) -> None:
+    queries = np.diff(learnt.history["queries"], prepend=0)
+    assert queries[0] <= 6 * 30
+    assert (queries[1:] <= 6 * 10).all()
+    assert learnt.queries == sum(queries)
+    longer = learn(tasks_of(6), passes=6)
+    assert longer.history["asked"][-1] < 6  # the model of some task is no longer in doubt
+    # A larger number of passes begins the same way.
+    assert longer.priors[:4] == learnt.priors
+
+
+def test_nothing_is_asked_for_when_the_prior_no_longer_moves() -> None:
+    """A posterior that its runs cover is found on the model alone."""
+    environment = pure.Environment.of(FIRST, (supac.Catoni(0.05),))
+    inner = supac.Reuse(supac.SuPAC(first=20, batch=10), first=60, effective_size=10.0)
+    learner = supac.MetaSuPAC((supac.Stage(inner=inner),))
+    state, bowl = learner.init(environment, 0), bowls(1)[0]
+    state = learner.begin(environment, state)
+    while asked := learner.ask(state):
+        answers = {i: (np.array([bowl(row) for row in x]), None) for i, x in asked.items()}
+        state = learner.tell(environment, state, answers)
+    again = learner.begin(environment, replace(state, active=()))
+    assert not learner.ask(again)
+
+
+def test_the_pure_part_is_pure() -> None:
+    environment = pure.Environment.of(FIRST, (supac.Catoni(0.05),) * 2)
+    some = bowls(2)
+    start = LEARNER.begin(environment, LEARNER.init(environment, 1))
+    asked = LEARNER.ask(start)
+    assert all(np.array_equal(asked[i], LEARNER.ask(start)[i]) for i in asked)
+    answers = {i: (np.array([some[i](row) for row in x]), None) for i, x in asked.items()}
+    one, two = (LEARNER.tell(environment, start, answers) for _ in range(2))
+    assert LEARNER.ask(start).keys() == {0, 1}
+    for a, b in zip(one.tasks, two.tasks, strict=True):
+        assert a is not None
+        assert b is not None
+        assert a.state.posterior == b.state.posterior
+    with pytest.raises(ValueError, match="still wait"):
+        LEARNER.finish(environment, start)
+    # One task at a time leads to the same state as both at once.
+    parts = start
+    for i in (1, 0):
+        parts = LEARNER.tell(environment, parts, {i: answers[i]})
+    assert all(
+        a.state.posterior == b.state.posterior
+        for a, b in zip(parts.tasks, one.tasks, strict=True)
+        if a is not None and b is not None
+    )
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_same_bits_on_any_number_of_processes(learnt: supac.MetaResult, workers: int) -> None:
+    assert same(learn(tasks_of(6), executor=workers), learnt)
+
+
+def test_the_same_bits_on_threads_of_ones_own(learnt: supac.MetaResult) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        assert same(learn(tasks_of(6), executor=pool), learnt)
+
+
+def test_the_same_bits_for_a_risk_that_takes_many_points() -> None:
+    def many(bowl: Bowl) -> Any:
+        return lambda x: np.array([bowl(row) for row in x])
+
+    vectorized = [supac.Task(many(b), supac.Catoni(0.05), vectorized=True) for b in bowls(3)]
+    assert same(learn(vectorized), learn(tasks_of(3)))
+
+
+def test_a_store_goes_on_to_the_same_bits(tmp_path: Path, learnt: supac.MetaResult) -> None:
+    store = tmp_path / "meta.supac"
+    begun = learn(tasks_of(6), store=store, passes=1)
+    assert begun.priors == learnt.priors[:2]
+    assert same(learn(tasks_of(6), store=store), learnt)
+
+    def never(x: FloatArray) -> float:
+        raise AssertionError("everything is known")
+
+    known = [replace(each, risk=never) for each in tasks_of(6)]
+    assert same(learn(known, store=store), learnt)
+
+
+def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:
+    store = tmp_path / "meta.supac"
+    learn(tasks_of(2), store=store, passes=1)
+    with pytest.raises(supac.StoreMismatchError, match=r"seed: 5 in the store, 6 now"):
+        learn(tasks_of(2), store=store, passes=1, seed=6)
+    with pytest.raises(supac.StoreMismatchError, match="bounds"):
+        learn(tasks_of(2, temperature=0.1), store=store, passes=1)
+    with pytest.raises(supac.StoreMismatchError):
+        learn(tasks_of(3), store=store, passes=1)
+    with pytest.raises(supac.NotAStoreError):
+        supac.minimize(bowls(1)[0], FIRST, supac.Catoni(0.1), budget=40, store=store)
+    plain = tmp_path / "run.supac"
+    supac.minimize(bowls(1)[0], FIRST, supac.Catoni(0.1), budget=40, store=plain)
+    with pytest.raises(supac.NotAStoreError):
+        learn(tasks_of(2), store=plain)
+
+
+def test_failures_are_recorded_and_count_as_the_ceiling(tmp_path: Path) -> None:
+    some = [supac.Task(Fails(each), supac.Catoni(0.05)) for each in bowls(3)]
+    with pytest.raises(supac.EvaluationError, match="frozen") as caught:
+        learn(some)
+    assert any("in task" in note for note in caught.value.__notes__)
+    store = tmp_path / "meta.supac"
+    learn(some, on_failure="penalise", store=store, passes=1)
+    resumed = learn(some, on_failure="penalise", store=store)
+    unbroken = learn(some, on_failure="penalise", executor=2)
+    assert same(resumed, unbroken)
+    failures = [run for each in resumed.tasks for run in each.failures]
+    assert failures
+    assert all("frozen" in run.message for run in failures)
+    assert sum(each.evaluations.failed for each in resumed.tasks) == len(failures)
+
+
+def test_a_mini_batch_is_visited_at_a_time() -> None:
+    inner = supac.Reuse(supac.SuPAC(first=10, batch=5), first=20, most=5)
+    learner = supac.MetaSuPAC((supac.Stage(inner=inner, batch=2),))
+    result = learn(tasks_of(5), passes=2, learner=learner)
+    np.testing.assert_allclose(result.history["passes"], [0.4, 0.8, 1.0, 1.4, 1.8, 2.0])
+    assert len(result.priors) == 7
+    assert all(each.queries >= 20 for each in result.tasks)
+
+
+def test_the_papers_stochastic_gradient_learns_too() -> None:
+    """Its schedule in small: mini-batches, steps with and without queries, two stages."""
+    first = supac.Plan(supac.Plan.paper(first=True).algorithm, (40, 20, 20))
+    later = supac.Plan(supac.Plan.paper(first=False).algorithm, (10, 0, 10, 0))
+    learner = supac.MetaSuPAC(
+        (
+            supac.Stage(supac.GradientStep(20.0, 0.2), first, 2, 1),
+            supac.Stage(supac.GradientStep(20.0, 0.2), later, 3),
+        )
+    )
+    result = learn(tasks_of(6), passes=4, learner=learner)
+    queries = np.diff(result.history["queries"], prepend=0)
+    assert queries.tolist() == [160] * 3 + [60] * 6
+    assert (result.history["step_kl"] < 0.2 + 1e-9).all()
+    assert result.history["objective"][-2:].mean() < 0.7 * result.history["objective"][0]
+
+
+def test_the_papers_schedule() -> None:
+    learner = supac.MetaSuPAC.paper(0.1)
+    sizes = {p: learner.stage(p).step for p in (0, 1, 19, 20, 49, 50, 149)}
+    assert [getattr(step, "size", None) for step in sizes.values()] == pytest.approx(
+        [10.0, 10.0, 10.0, 5.0, 5.0, 4.0, 4.0]
+    )
+    assert [learner.stage(p).batch for p in (0, 1, 80)] == [10, 20, 20]
+    first, later = learner.stage(0).inner, learner.stage(1).inner
+    assert isinstance(first, supac.Plan)
+    assert isinstance(later, supac.Plan)
+    assert (len(first.queries), sum(first.queries)) == (15, 1000)
+    assert later.queries == (20, 0, 20, 0)
+
+
+def test_tasks_of_different_bounds_weigh_as_their_slopes_in_kl() -> None:
+    """With λ a thousand times as large a task alone says where the prior goes."""
+    one, two = Bowl(1.5, 1.5), Bowl(-1.5, -1.5)
+    tasks = [supac.Task(one, supac.Catoni(0.01)), supac.Task(two, supac.Catoni(10.0))]
+    environment = pure.Environment.of(FIRST, tuple(task.bound for task in tasks))
+    step = supac.ClosedForm(pseudo_tasks=0.0, iterations=1)
+    learner = supac.MetaSuPAC((replace(LEARNER.stages[0], step=step),))
+    result = learn(tasks, passes=1, learner=learner)
+    assert len(environment) == 2
+    shares = np.array([0.01, 10.0]) / 10.01
+    means = np.array([each.posterior.mean for each in result.tasks])
+    np.testing.assert_allclose(result.prior.mean, shares @ means, rtol=1e-9)
+
+
+def test_bounds_without_a_temperature() -> None:
+    seeger = supac.MaurerLangfordSeeger(n=100, delta=0.05)
+    result = learn([supac.Task(each, seeger) for each in bowls(4)])
+    # At KL = 0 a bound of 100 data still is 0.06: what can be gained is the price of KL.
+    assert result.history["kl"][-1] < 0.5 * result.history["kl"][0]
+    assert result.history["objective"][-1] < result.history["objective"][0] - 0.02
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Outputs of a simulator with two parameters in units, minus those of the truth."""
+
+    rate: float
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        times = np.linspace(0.0, 2.0, 6)
+        return np.asarray(x[0] * np.exp(-x[1] * times) - 2.0 * np.exp(-self.rate * times))
+
+
+def test_composites_in_the_users_units() -> None:
+    parameters = supac.Parameters(
+        {
+            "initial": supac.marginals.Uniform(0.0, 5.0),
+            "rate": supac.marginals.LogNormal(median=1.0, log_sd=0.7),
+        }
+    )
+    rates = [0.4, 0.5, 0.6, 0.45]
+    tasks = [
+        supac.Task(supac.Composite(Residuals(rate), supac.MeanSquare()), supac.Catoni(0.02))
+        for rate in rates
+    ]
+    settings = {"passes": 2, "learner": LEARNER, "progress": False}
+    result = supac.meta_learn(tasks, parameters, **settings)  # type: ignore[arg-type]
+    assert result.tasks[0].evaluations.outputs is not None
+    median = parameters.from_latent(result.prior.mean[None])[0]
+    assert abs(median[0] - 2.0) < 0.2
+    assert 0.35 < median[1] < 0.65
+    on_processes = supac.meta_learn(tasks, parameters, executor=2, **settings)  # type: ignore[arg-type]
+    assert same(on_processes, result)
+    new = supac.Task(supac.Composite(Residuals(0.55), supac.MeanSquare()), supac.Catoni(0.02))
+    found = result.minimize(new, budget=30, progress=False)
+    fresh = supac.minimize(new.risk, parameters, new.bound, budget=30, progress=False)
+    assert found.objective < fresh.objective
+    scores = supac.evaluate_priors(
+        [parameters.prior, result.prior], [new], budget=30, draws=0, parameters=parameters
+    )
+    assert scores.objective[1, 0] < scores.objective[0, 0]
+
+
+def test_a_prior_that_depends_on_features() -> None:
+    """Minima that move with what is known of a task beforehand."""
+    rng = np.random.default_rng(0)
+    sizes = rng.uniform(-1.0, 1.0, 8)
+    tasks = [supac.Task(Bowl(1.5 * s, 0.5), supac.Catoni(0.05), features=[1.0, s]) for s in sizes]
+    result = learn(tasks)
+    with pytest.raises(ValueError, match="prior_for"):
+        _ = result.prior
+    for size in (-0.9, 0.1, 0.8):
+        assert abs(result.prior_for([1.0, size]).mean[0] - 1.5 * size) < 0.35
+    blind = learn([replace(each, features=None) for each in tasks])
+    assert result.history["objective"][-1] < 0.8 * blind.history["objective"][-1]
+    new = supac.Task(Bowl(0.9, 0.5), supac.Catoni(0.05), features=[1.0, 0.6])
+    assert result.minimize(new, budget=40, progress=False).objective < 0.2
+    with pytest.raises(ValueError, match="features"):
+        result.prior_for([1.0])
+
+
+def test_a_callback_sees_each_step_and_may_stop(learnt: supac.MetaResult) -> None:
+    seen: list[supac.MetaInfo] = []
+
+    def stop_after_two(info: supac.MetaInfo) -> bool:
+        seen.append(info)
+        return len(seen) == 2
+
+    result = learn(tasks_of(6), passes=9, callback=stop_after_two)
+    assert result.stop_reason is supac.StopReason.USER
+    assert [each.passes for each in seen] == [1.0, 2.0]
+    assert result.priors == learnt.priors[:3]
+
+
+def test_two_passes_beat_the_papers_end_on_its_environment() -> None:
+    """The experiment in small: 12 training tasks of its 8-dimensional risks, λ = 0.1."""
+    rng = np.random.default_rng(3)
+    environment, bound = Environment.draw(rng), supac.Catoni(0.1)
+    tasks = [supac.Task(environment.draw_task(rng), bound, vectorized=True) for _ in range(14)]
+    first = supac.gaussian(np.zeros(8), np.eye(8))
+    result = supac.meta_learn(tasks[:12], first, passes=2, progress=False)
+    assert (np.diff(result.history["queries"]) <= 12 * 30).all()
+    scores = supac.evaluate_priors([result.prior], tasks[12:], budget=100, draws=4_000)
+    assert scores.mean[0] < 0.29  # the paper reports 0.291 after 150 epochs
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"passes": 0}, ValueError, "passes must be a whole number"),
+        ({"learner": supac.SuPAC()}, TypeError, "learner must be one such as MetaSuPAC"),
+        ({"on_failure": "ignore"}, ValueError, "on_failure must be"),
+        ({"tasks": []}, TypeError, "tasks must be one Task or more"),
+        ({"tasks": [bowls(1)[0]]}, TypeError, "tasks must be one Task or more"),
+        ({"prior": 3}, TypeError, "prior must be a Distribution"),
+        ({"retries": -1}, ValueError, "retries"),
+        ({"seed": -1}, ValueError, "seed"),
+    ],
+)
+def test_what_is_wrong_is_named(change: dict[str, Any], error: type[Exception], words: str) -> None:
+    settings: dict[str, Any] = {"tasks": tasks_of(2), "prior": FIRST, "progress": False} | change
+    with pytest.raises(error, match=words):
+        supac.meta_learn(settings.pop("tasks"), settings.pop("prior"), **settings)
+
+
+def test_features_must_fit_together() -> None:
+    bound = supac.Catoni(0.1)
+    one, two = (supac.Task(each, bound, features=[1.0]) for each in bowls(2))
+    with pytest.raises(ValueError, match="as many features"):
+        learn([one, replace(two, features=None)])
+    with pytest.raises(ValueError, match="constant"):
+        learn([replace(one, features=[1.0]), replace(two, features=[2.0])])
+    with pytest.raises(TypeError, match="bound must be a bound"):
+        supac.Task(bowls(1)[0], 0.1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="risk must be a function"):
+        supac.Task(3, bound)  # type: ignore[arg-type]
+
+
+def test_every_setting_is_stored_as_itself() -> None:
+    for learner in (LEARNER, supac.MetaSuPAC(), supac.MetaSuPAC.paper(0.1)):
+        assert from_spec(json.loads(json.dumps(to_spec(learner)))) == learner
+
+
+def test_parts_of_the_wrong_kind_are_named() -> None:
+    with pytest.raises(TypeError, match="algorithm must be SuPAC"):
+        supac.Reuse(supac.GradientDescent(0.1, 10))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a meta-step, such as ClosedForm"):
+        supac.Stage(supac.SuPAC())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="one Stage or more"):
+        supac.MetaSuPAC(())
+
+
+def test_fresh_draws_that_fail_count_as_the_ceiling() -> None:
+    task = supac.Task(Fails(Bowl(-0.6, 0.0)), supac.Catoni(0.05))
+    with pytest.raises(supac.EvaluationError):
+        supac.evaluate_priors([FIRST], [task], budget=30, draws=200)
+    options: dict[str, Any] = {"budget": 30, "draws": 500, "executor": 2}
+    penalised = supac.evaluate_priors([FIRST], [task], on_failure="penalise", **options)
+    dropped = supac.evaluate_priors([FIRST], [task], on_failure="drop", **options)
+    assert penalised.mean_risk[0, 0] > dropped.mean_risk[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: supac.ClosedForm(pseudo_tasks=-1.0), "pseudo_tasks"),
+        (lambda: supac.ClosedForm(kl_max=0.0), "kl_max"),
+        (lambda: supac.ClosedForm(iterations=0), "iterations"),
+        (lambda: supac.GradientStep(0.0), "size"),
+        (lambda: supac.Reuse(most=-1), "most"),
+        (lambda: supac.Reuse(error=0.0), "error"),
+        (lambda: supac.Plan(supac.SuPAC.paper(), ()), "queries"),
+        (lambda: supac.Stage(batch=0), "batch"),
+        (lambda: supac.Reuse(supac.SuPAC(supac.Uniform())), "Uniform"),
+    ],
+)
+def test_settings_that_make_no_sense(make: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
