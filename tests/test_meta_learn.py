@@ -439,3 +439,18 @@ def test_fresh_draws_that_fail_count_as_the_ceiling() -> None:
 def test_settings_that_make_no_sense(make: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_any_exponential_family() -> None:
+    """Shares of a mixture around 0.8, with a Beta prior."""
+
+    def share(best: float) -> Any:
+        return lambda x: float((x[0] - best) ** 2)
+
+    tasks = [supac.Task(share(best), supac.Catoni(0.01)) for best in (0.7, 0.75, 0.8, 0.85)]
+    first = supac.beta(1.0, 1.0)
+    result = supac.meta_learn(tasks, first, passes=3, learner=LEARNER, progress=False)
+    assert result.prior.family == first.family
+    assert abs(result.prior.mean[0] - 0.78) < 0.05
+    assert result.prior.covariance[0, 0] < 0.3 * first.covariance[0, 0]
+    assert result.history["objective"][-1] < 0.6 * result.history["objective"][0]

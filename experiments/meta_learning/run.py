@@ -1,9 +1,9 @@
 """The paper's meta-learning experiment: its stochastic gradient, and the closed form.
 
 Eight dimensions, 100 training and 40 test tasks, the prior N(0, I) at first, the risk as in the
-authors' code. Each learner is given five environments (the paper's schedule, which takes an hour
-each, one of them). Test tasks are optimised from scratch under each prior and judged by 10,000
-fresh draws.
+authors' code. The closed form is given up to five environments, and what it is compared with, which
+takes an hour each, one of them. Test tasks are optimised from scratch under each prior and judged
+by 10,000 fresh draws.
 
     make meta-learning                      # all: hours
     make meta-learning ARGS=--quick         # a small one of each, in minutes, kept in quick/
