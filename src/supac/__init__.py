@@ -12,7 +12,14 @@ from supac.bounds import (
 )
 from supac.certificate import Certificate, CertificateError, certify_draws
 from supac.certify import certify
-from supac.composite import Composite, MeanSquare, RootMeanSquare, SquareLoss
+from supac.composite import (
+    CappedSquare,
+    Composite,
+    MeanSquare,
+    RootMeanSquare,
+    SquareLoss,
+    Welsch,
+)
 from supac.evaluate import EvaluationError
 from supac.evaluations import Evaluations
 from supac.exchange import KnownRuns, export, read_csv
@@ -50,6 +57,7 @@ from supac.runs import Run, Status
 from supac.simulators.per_worker import PerWorker
 from supac.simulators.program import Program
 from supac.simulators.umbridge import UMBridge
+from supac.snapshot import Snapshot, read_store
 from supac.steps import FixedStep, TrustRegion
 from supac.store import (
     NotAStoreError,
@@ -77,6 +85,7 @@ __all__ = [
     "Bernoulli",
     "Beta",
     "Bound",
+    "CappedSquare",
     "Catoni",
     "Certificate",
     "CertificateError",
@@ -116,6 +125,7 @@ __all__ = [
     "RootMeanSquare",
     "Run",
     "ScaledGaussian",
+    "Snapshot",
     "SquareLoss",
     "State",
     "Status",
@@ -133,6 +143,7 @@ __all__ = [
     "UMBridge",
     "Uniform",
     "Voronoi",
+    "Welsch",
     "bernoulli",
     "beta",
     "certify",
@@ -148,6 +159,7 @@ __all__ = [
     "poisson",
     "product",
     "read_csv",
+    "read_store",
     "reoptimize",
     "resume",
     "scaled_gaussian",

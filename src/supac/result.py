@@ -77,6 +77,16 @@ class Iteration:
     next_posterior: Distribution
     """Where the step led, before any run has been made there."""
 
+    @property
+    def mean_risk(self) -> float:
+        """Of `posterior`, as far as its runs tell."""
+        return self.info.mean_risk
+
+    @property
+    def kl(self) -> float:
+        """KL(posterior, prior)."""
+        return self.info.kl
+
 
 @dataclass(frozen=True, eq=False)
 class Result:

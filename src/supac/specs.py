@@ -27,6 +27,7 @@ _DATA = (
     bounds.Thiemann, SuPAC, gradient.GradientDescent, gradient.Nesterov, steps.FixedStep,
     steps.TrustRegion, surrogate.GaussianProcess, surrogate.OutputEmulator, surrogate.Ridge,
     surrogate.Voronoi, surrogate.Importance, surrogate.Uniform, Distribution,
+    composite.Welsch, composite.CappedSquare,
 )  # fmt: skip
 _MARGINALS = (
     marginals.Normal, marginals.LogNormal, marginals.Uniform, marginals.LogitNormal,

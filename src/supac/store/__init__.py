@@ -1,5 +1,6 @@
 """Runs on disk."""
 
+from supac.store.contents import Contents, read_contents
 from supac.store.file import (
     NotAStoreError,
     StoreBusyError,
@@ -7,11 +8,13 @@ from supac.store.file import (
     StoreError,
     StoreMismatchError,
     StoreTooNewError,
+    is_being_written,
 )
 from supac.store.rows import Round, columns
 from supac.store.store import Store, read_config, read_runs, versions
 
 __all__ = [
+    "Contents",
     "NotAStoreError",
     "Round",
     "Store",
@@ -21,7 +24,9 @@ __all__ = [
     "StoreMismatchError",
     "StoreTooNewError",
     "columns",
+    "is_being_written",
     "read_config",
+    "read_contents",
     "read_runs",
     "versions",
 ]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 VERSION = 1
+_LOOK = 0.05  # seconds, far longer than `is_being_written` holds its lock
 APPLICATION = 0x53755041  # "SuPA", in the header of the file
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -108,7 +109,11 @@ def _lock(file: int, path: Path) -> None:
     if not stat.S_ISREG(os.fstat(file).st_mode):
         raise NotAStoreError(f"{path} is no file on a disk")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # perhaps only someone who looks whether it is being written
+            time.sleep(_LOOK)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise StoreBusyError(
             f"{path} is being written by {_owner_of(path)}. Wait for it, stop it, or use another "
@@ -116,6 +121,25 @@ def _lock(file: int, path: Path) -> None:
         ) from error
     except OSError as error:
         raise StoreError(f"{path} cannot be locked: {error.strerror}. Use a local disk") from error
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether some process has the file open for writing, as far as can be told."""
+    if path.resolve() in _open:
+        return True
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return False
 
 
 def owner() -> dict[str, Any]:

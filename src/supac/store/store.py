@@ -21,7 +21,7 @@ import scipy
 
 from supac.algorithm import State
 from supac.arrays import points
-from supac.families import Family
+from supac.families import Distribution, Family
 from supac.runs import Run, Status
 from supac.specs import Spec, differences
 from supac.store.file import (
@@ -44,11 +44,13 @@ from supac.store.rows import (
     FREE,
     Round,
     columns,
+    member_to_spec,
     read_config_of,
     read_rounds,
     read_runs_of,
     round_to_row,
     run_to_row,
+    sealed,
     state_from_spec,
     state_to_spec,
 )
@@ -108,11 +110,13 @@ class Store:
         self.made_with = "" if version is None else str(version[0])
         """The versions of the libraries that began the run."""
 
-    def confirm(self) -> None:
+    def confirm(self, description: str | None = None) -> None:
         """The settings are accepted: from now on they are the file's."""
         with named_errors(self.path):
             self._write_config(self._config)
-            self._db.execute("DELETE FROM meta WHERE key = 'stopped'")
+            self._db.execute("DELETE FROM meta WHERE key = 'end'")
+            if description is not None:
+                self._write_meta("description", sealed(description))
             self._db.commit()
 
     def _create(self, config: dict[str, Spec]) -> None:
@@ -170,10 +174,11 @@ class Store:
             self._db.commit()
         self.rounds.append(told)
 
-    def keep_stop(self, reason: str) -> None:
-        """Why the run ended, for those who look."""
+    def keep_end(self, end: Mapping[str, Spec], posterior: Distribution) -> None:
+        """How the run ended and what it returned, for those who look."""
+        words = json.dumps({**end, "posterior": member_to_spec(posterior, self._family)})
         with named_errors(self.path):
-            self._write_meta("stopped", reason)
+            self._write_meta("end", sealed(words))
             self._db.commit()
 
     @property
