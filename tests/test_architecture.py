@@ -22,7 +22,7 @@ LAYERS = [
     {"runs", "specs"},
     {"execution", "interrupt", "progress", "store", "exchange", "judge", "ledger", "evaluate"},
     {"certify", "validation", "result", "pipeline", "loop", "minimize", "snapshot"},
-    {"plots", "demo"},
+    {"plots", "demo", "problem_file"},
     {"cli"},
 ]
 FREE_STANDING = {"simulators"}

@@ -52,6 +52,7 @@ from supac.families import (
 from supac.gradient import GradientDescent, Nesterov
 from supac.minimize import minimize, reoptimize, resume
 from supac.parameters import Parameters
+from supac.problem_file import ProblemFile, ProblemFileError, read_problem
 from supac.result import Iteration, Result, StopReason
 from supac.runs import Run, Status
 from supac.simulators.per_worker import PerWorker
@@ -118,6 +119,8 @@ __all__ = [
     "PerWorker",
     "Poisson",
     "Problem",
+    "ProblemFile",
+    "ProblemFileError",
     "Product",
     "Program",
     "Result",
@@ -159,6 +162,7 @@ __all__ = [
     "poisson",
     "product",
     "read_csv",
+    "read_problem",
     "read_store",
     "reoptimize",
     "resume",

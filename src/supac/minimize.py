@@ -191,7 +191,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             kept.confirm(description)
             if kept.rounds and loop.queries:
                 words = f"{store}: going on after {loop.queries} queries"
-                bar.resume(words, len(loop.journal.failures))
+                bar.resume(words, len(loop.journal.failures), loop.queries)
         loop.adopt(known)
         stop = loop.asynchronous() if mode == "async" else loop.batches()
         if reserve > 1 and validation is None and stop is StopReason.BUDGET:

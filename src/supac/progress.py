@@ -1,14 +1,16 @@
-"""A progress bar: queries, objective, KL, step."""
+"""A progress bar: queries, objective, KL, failures, time left."""
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from supac.algorithm import Info
 from supac.runs import Run, Status
@@ -19,17 +21,17 @@ class ProgressBar:
 
     def __init__(self, budget: int, show: bool | None):
         shown = sys.stderr.isatty() if show is None else show
+        console = Console(stderr=True)
         self._progress = Progress(
-            TextColumn("[bold]supac"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=max(6, min(24, console.width - 76))),
             MofNCompleteColumn(),
-            TextColumn("queries  {task.description}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
+            TextColumn("{task.description}"),
+            console=console,
             disable=not shown,
         )
-        self._failed = 0
-        self._task = self._progress.add_task("", total=budget)
+        self._failed, self._landed, self._done, self._budget = 0, 0, 0, budget
+        self._start, self._words, self._best = time.monotonic(), "runs", math.inf
+        self._task = self._progress.add_task(self._words, total=budget)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -43,19 +45,46 @@ class ProgressBar:
     ) -> None:
         self._progress.stop()
 
-    def resume(self, words: str, failed: int) -> None:
-        """Say that a run is gone on with, of which so many runs had failed."""
-        self._failed = failed
+    def resume(self, words: str, failed: int, done: int) -> None:
+        """Say that a run is gone on with, of which so many runs were made and have failed."""
+        self._failed, self._done = failed, done
         if not self._progress.disable:
             self._progress.console.print(words, markup=False, highlight=False)
+        self._show()
 
     def watch(self, runs: Sequence[Run]) -> None:
         """Show runs that have ended."""
         self._failed += sum(run.status is not Status.OK for run in runs)
-        self._progress.advance(self._task, len(runs))
+        self._landed += len(runs)
+        self._done += len(runs)
+        self._show()
 
     def update(self, queries: int, info: Info) -> None:
         """Show where the run stands after one more iteration."""
-        words = f"objective {info.objective:.4g}  KL {info.kl:.3g}  step {info.step_kl:.2g}"
-        words += f"  {self._failed} failed" * bool(self._failed)
-        self._progress.update(self._task, completed=queries, description=words)
+        if math.isfinite(info.objective):
+            self._best = min(self._best, info.objective)
+        self._words = f"objective {info.objective:.3g}, best {self._best:.3g}, KL {info.kl:.3g}"
+        self._done = max(self._done, queries)
+        self._show()
+
+    def _show(self) -> None:
+        words = self._words + f", {self._failed} failed" * bool(self._failed) + self._left()
+        self._progress.update(self._task, completed=self._done, description=words)
+
+    def _left(self) -> str:
+        """How long the rest takes at the pace of the runs that were made here."""
+        if not self._landed or self._done >= self._budget:
+            return ""
+        seconds = (time.monotonic() - self._start) / self._landed * (self._budget - self._done)
+        return f", {duration(seconds)} left"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the unit that suits it: 12 ms, 0.2 s, 41 s, 12 min, 3.5 h, 2.1 d."""
+    units = (
+        ("µs", 1e-6, 1e-3), ("ms", 1e-3, 0.1), ("s", 1.0, 100.0), ("min", 60.0, 6000.0),
+        ("h", 3600.0, 172_800.0), ("d", 86_400.0, math.inf),
+    )  # fmt: skip
+    unit, size = next((unit, size) for unit, size, most in units if seconds < most)
+    value = seconds / size
+    return f"{value:.2g} {unit}" if value < 10.0 else f"{value:.0f} {unit}"

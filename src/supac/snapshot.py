@@ -175,13 +175,17 @@ _Z = 1.6448536269514722  # the 95 % quantile of the standard normal
 
 
 def summarise(run: Snapshot) -> list[ParameterSummary]:
-    """Every parameter before and after; empty where there are no names or no posterior yet.
-
-    Exact: each parameter is an increasing function of a coordinate of the latent Gaussian.
-    """
-    parameters, posterior = run.parameters, run.posterior
-    if parameters is None or posterior is None:
+    """Every parameter before and after; empty where there are no names or no posterior yet."""
+    if run.parameters is None or run.posterior is None:
         return []
+    return compare(run.parameters, run.posterior)
+
+
+def compare(parameters: Parameters, posterior: Distribution) -> list[ParameterSummary]:
+    """Every parameter under the prior and under a latent Gaussian posterior.
+
+    Exact: each parameter is an increasing function of one coordinate of the latent Gaussian.
+    """
     steps = np.array([-_Z, 0.0, _Z])[:, None]
     before = parameters.from_latent(np.repeat(steps, len(parameters), axis=1))
     deviations = np.sqrt(np.diag(posterior.covariance))

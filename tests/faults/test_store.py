@@ -698,7 +698,8 @@ def test_tables_hold_every_value_exactly(composite: bool, tmp_path: Path) -> Non
     columns = parquet.read_table(table.with_suffix(".parquet")).to_pydict()
     ours = ["id", "rate µ", "seconds_", "output_0_", "risk", "status", "seconds", "attempts"]
     outputs = ["output_0", "output_1"] if composite else []
-    assert list(columns) == [*ours, "message", "source", *outputs]
+    assert list(columns) == [*ours, "message", "source", "purpose", *outputs]
+    assert set(columns["purpose"]) == {"search", "validation"}
     np.testing.assert_array_equal(np.array(columns["seconds_"]), result.x[:, 1])
     risks = [np.nan if each is None else each for each in columns["risk"]]
     np.testing.assert_array_equal(risks, result.evaluations.risk)

@@ -9,6 +9,7 @@ from supac.store.file import (
     StoreMismatchError,
     StoreTooNewError,
     is_being_written,
+    remove_store,
 )
 from supac.store.rows import Round, columns
 from supac.store.store import Store, read_config, read_runs, versions
@@ -28,5 +29,6 @@ __all__ = [
     "read_config",
     "read_contents",
     "read_runs",
+    "remove_store",
     "versions",
 ]

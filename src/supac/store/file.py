@@ -95,6 +95,19 @@ def release(path: Path) -> None:
     os.close(_open.pop(path.resolve()))
 
 
+def remove_store(path: Path) -> None:
+    """Delete a store that nobody is writing, with the files beside it; nothing else is deleted."""
+    if path.stat().st_size:  # one that was never begun is empty
+        with reading(path):
+            pass  # NotAStoreError where it is some other file
+    claim(path)
+    try:
+        for name in (str(path), f"{path}-wal", f"{path}-shm"):
+            Path(name).unlink(missing_ok=True)
+    finally:
+        release(path)
+
+
 def _forget() -> None:
     """A forked process does not write, and must not keep others out when its parent is dead."""
     for lock in _open.values():

@@ -1,0 +1,131 @@
+"""What the terminal shows of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from supac.arrays import FloatArray
+from supac.progress import duration
+from supac.result import StopReason
+from supac.snapshot import ParameterSummary, Snapshot, summarise
+
+_ROWS = 8  # of the history, the latest
+HISTORY = {
+    "objective": "objective",
+    "mean risk": "mean_risk",
+    "KL": "kl",
+    "step": "step_kl",
+    "radius": "radius",
+    "wrong": "wrong",
+}
+"""Headings of the history and its columns."""
+
+
+def summary(run: Snapshot, title: str) -> RenderableType:
+    """A run on one screen."""
+    parts: list[RenderableType] = [Text(title, style="bold"), _facts(run), Text()]
+    rows = summarise(run)
+    if rows:
+        parts += [parameter_table(rows), Text()]
+    if len(run.history["queries"]):
+        parts += [history_table(run.history, _ROWS), Text()]
+    parts += [Text(f"note: {note}") for note in run.notes]
+    return Group(*parts)
+
+
+def _facts(run: Snapshot) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    table.add_row("state", state(run))
+    validating = sum(each.purpose == "validation" for each in run.made)
+    words = f"{len(run.made)} of {run.budget}" + f", {validating} of them to validate" * (
+        validating > 0
+    )
+    imported = len(run.runs) - len(run.made)
+    table.add_row("runs", words + f", and {imported} made elsewhere" * bool(imported))
+    for status, count, message in run.failures_by_kind:
+        table.add_row(Text("failed", style="red"), Text(f"{count} {status}: {message}"))
+    if np.isfinite(run.objective):
+        table.add_row("objective", Text(_objective(run), style="bold"))
+        table.add_row("mean risk", _mean_risk(run))
+        table.add_row("KL to prior", f"{run.kl:.3g} nats")
+    table.add_row("bound", Text(str(run.settings["bound"])))
+    if run.seconds > 0.0:
+        each = duration(run.seconds / max(len(run.made), 1))
+        table.add_row("simulation", f"{duration(run.seconds)} in all, {each} a run")
+    return table
+
+
+def state(run: Snapshot) -> Text:
+    """Whether it is under way, done, or to be gone on with."""
+    again = f"`supac resume {run.path.name}` goes on"
+    if run.running:
+        return Text("running", style="green")
+    if run.stop_reason is None:
+        return Text(f"stopped before its end; {again}", style="yellow")
+    if run.stop_reason in (StopReason.INTERRUPTED, StopReason.USER):
+        return Text(f"interrupted; {again}", style="yellow")
+    if run.stop_reason is StopReason.FAILURES:
+        return Text(run.stop_reason.sentence, style="red")
+    return Text(f"done. {run.stop_reason.sentence}", style="green")
+
+
+def _objective(run: Snapshot) -> str:
+    if run.stop_reason is not None:
+        return f"{run.objective:.4g}"
+    return f"{run.objective:.4g} after the last batch, {run.best:.4g} at best"
+
+
+def _mean_risk(run: Snapshot) -> str:
+    error = f" ± {run.mean_risk_error:.1g}" if np.isfinite(run.mean_risk_error) else ""
+    fresh = f", from {run.validated} fresh runs" if run.validated else ", estimated on the way"
+    return f"{run.mean_risk:.4g}{error}{fresh}"
+
+
+def parameter_table(
+    rows: Sequence[ParameterSummary], truth: FloatArray | None = None
+) -> RenderableType:
+    """Median and middle 90 % of each parameter, before and after, in its unit."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in ("parameter", "unit"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("prior", "posterior", "width"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    if truth is not None:
+        table.add_column("truth", justify="right", no_wrap=True)
+    for i, row in enumerate(rows):
+        cells = [row.name, row.unit, _range(row.prior), _range(row.posterior), f"{row.width:.2f}"]
+        table.add_row(*map(Text, cells), *([] if truth is None else [f"{truth[i]:.3g}"]))
+    words = (
+        "Median (5 % to 95 %) of each parameter. Width: posterior over prior, 1 where nothing was "
+        "learnt. The posterior minimises the objective; its ranges are no credible intervals."
+    )
+    return Group(table, Text(words, style="dim"))
+
+
+def _range(quantiles: tuple[float, float, float]) -> str:
+    low, median, high = quantiles
+    return f"{median:.3g} ({low:.3g} to {high:.3g})"
+
+
+def history_table(history: dict[str, FloatArray], most: int | None = None) -> RenderableType:
+    """One row an iteration, the latest ones where there are many."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in ("runs", *HISTORY):
+        table.add_column(heading, justify="right", no_wrap=True)
+    count = len(history["queries"])
+    for i in range(0 if most is None else max(count - most, 0), count):
+        values = [history[name][i] for name in HISTORY.values()]
+        cells = ("" if np.isnan(value) else f"{value:.3g}" for value in values)
+        table.add_row(f"{history['queries'][i]:.0f}", *cells)
+    words = (
+        "Each row is a batch: the posterior that drew it, how far (in KL) the next one went and "
+        "might have gone, and how many runs so far failed or fit nothing else."
+    )
+    return Group(table, Text(words, style="dim"))
