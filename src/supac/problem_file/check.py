@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from supac.problem_file.errors import Complaints, in_toml, suggestion
-from supac.problem_file.kinds import TEXT, Kind
-from supac.problem_file.schema import PARAMETER, TABLES, Table
+from supac.problem_file.errors import Complaints, closest, in_toml, suggestion
+from supac.problem_file.schema import PARAMETER, TABLES, TITLE, Setting, Table
 
 
 def check(document: dict[str, Any], complaints: Complaints) -> None:
@@ -15,7 +14,7 @@ def check(document: dict[str, Any], complaints: Complaints) -> None:
     known = {table.name: table for table in TABLES}
     for name, value in document.items():
         if name == "title":
-            _check_value(TEXT, value, (name,), complaints)
+            _check_value(TITLE, value, (name,), complaints)
         elif name == "parameters":
             _check_parameters(value, complaints)
         elif name in known:
@@ -25,8 +24,9 @@ def check(document: dict[str, Any], complaints: Complaints) -> None:
                 complaints.add((name,), f"must be a table: write [{name}] on a line of its own")
         else:
             complaints.add((name,), _unknown(name, ["title", "parameters", *known], None))
+    meant = {closest(name, known) for name in document if name not in known}
     for table in TABLES:
-        if table.required and table.name not in document:
+        if table.required and table.name not in {*document, *meant}:
             needs = ", ".join(each.name for each in table.settings if each.required)
             complaints.add(
                 (), f"the table [{table.name}] is missing{needs and f': it has {needs}'}"
@@ -40,18 +40,21 @@ def check_table(
     settings = {each.name: each for each in table.settings}
     for name, value in values.items():
         if name in settings:
-            _check_value(settings[name].kind, value, (*key, name), complaints)
+            _check_value(settings[name], value, (*key, name), complaints)
         else:
             complaints.add((*key, name), _unknown(name, table.names, table))
+    meant = {closest(name, table.names) for name in values if name not in settings}
     for each in table.settings:
-        if each.required and each.name not in values:
+        if each.required and each.name not in {*values, *meant}:
             complaints.add(key, f"{each.name} is missing: {each.meaning}, {each.kind.words}")
 
 
-def _check_value(kind: Kind, value: Any, key: tuple[str, ...], complaints: Complaints) -> None:
-    message = kind.complaint(value)
+def _check_value(
+    setting: Setting, value: Any, key: tuple[str, ...], complaints: Complaints
+) -> None:
+    message = setting.kind.complaint(value)
     if message:
-        complaints.add(key, message)
+        complaints.add(key, f"{message} ({setting.meaning})")
 
 
 def _check_parameters(value: Any, complaints: Complaints) -> None:

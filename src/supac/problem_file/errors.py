@@ -87,6 +87,8 @@ def parse(text: str, path: Path) -> dict[str, Any]:
         lines = text.splitlines()
         line = int(place.group(1)) if place else max(len(lines), 1)
         hint = next((hint for words, hint in _HINTS if words in str(error)), "")
+        if re.search(r"=\s*-?\d+,\d", lines[line - 1] if line <= len(lines) else ""):
+            hint = "numbers have a point, not a comma: 0.05"
         reason = re.sub(r" \(at .*\)$", "", str(error))
         message = f"{reason}{'; ' if hint else ''}{hint}"
         raise ProblemFileError(path, [Complaint(message, (), line)], text) from error
@@ -94,9 +96,15 @@ def parse(text: str, path: Path) -> dict[str, Any]:
 
 def suggestion(word: object, known: Iterable[str]) -> str:
     """`; did you mean "…"?`, or nothing where nothing is like it."""
+    close = closest(word, known)
+    return "" if close is None else f'; did you mean "{close}"?'
+
+
+def closest(word: object, known: Iterable[str]) -> str | None:
+    """The known word that is most like it, if any is."""
     plain = {_plain(each): each for each in known}
     close = difflib.get_close_matches(_plain(str(word)), plain, n=1, cutoff=0.6)
-    return f"; did you mean {plain[close[0]]!r}?".replace("'", '"') if close else ""
+    return plain[close[0]] if close else None
 
 
 def _plain(word: str) -> str:

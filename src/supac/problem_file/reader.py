@@ -158,16 +158,13 @@ class _Reader:
         for name, entry in table.items():
             wanted = shape_of(entry["prior"])
             key = ("parameters", name)
-            for other in set(entry) - {*wanted, "prior", "unit"}:
-                hint = suggestion(other, [each for each in wanted if each not in entry])
-                self._complaints.add(
-                    (*key, other),
-                    f"{entry['prior']} has no {other}, but {', '.join(wanted)}{hint}",
-                )
+            extra = [each for each in entry if each not in {*wanted, "prior", "unit"}]
             missing = [each for each in wanted if each not in entry]
-            if missing:
-                needs = f"{entry['prior']} needs {', '.join(wanted)}"
-                self._complaints.add(key, f"{needs}: {', '.join(missing)} missing")
+            if extra or missing:
+                words = f"{entry['prior']} takes {', '.join(wanted)}"
+                words += f"; {', '.join(extra)} is none of them" if extra else ""
+                words += f"; {', '.join(missing)} is missing" if missing else ""
+                self._complaints.add((*key, *extra[:1]), words)
                 continue
             numbers = {each: float(entry[each]) for each in wanted}
             try:

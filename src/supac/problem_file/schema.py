@@ -88,6 +88,7 @@ def shape_of(prior: str) -> tuple[str, ...]:
     return tuple(f.name for f in fields(PRIORS[prior]) if f.name != "unit")
 
 
+TITLE = Setting("title", TEXT, "what reports call the problem", "the file's name")
 PARAMETER = Table(
     "parameters.NAME",
     "One table, or one line, for each parameter: its prior in your units.",
@@ -183,7 +184,7 @@ LOSS = Table(
     "loss",
     "From the residuals (simulated − observed)/noise to one risk.",
     (
-        Setting("kind", one_of(*LOSSES), "see below", '"welsch"'),
+        Setting("kind", one_of(*LOSSES), "how a misfit counts", '"welsch"'),
         Setting("width", POSITIVE, "`welsch`: the residual from which it flattens", "3"),
         Setting("cap", POSITIVE, "`capped-square`: the residual from which it is 1", "3"),
         Setting("python", FUNCTION, "instead of `kind`, your own: residuals (n, m) → risks (n,)"),

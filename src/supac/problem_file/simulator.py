@@ -54,11 +54,15 @@ def kind_of(table: Mapping[str, Any], complaints: Complaints) -> str:
     """Which of the kinds of simulators it is; keys that go with another are refused."""
     kinds = [kind for kind in OPTIONS_OF if kind in table]
     if len(kinds) != 1:
-        found = f"not {' and '.join(kinds)}" if kinds else "none is there"
+        if kinds:
+            raise complaints.fail(
+                ("simulator", kinds[1]), f"there is {kinds[0]} already: keep one of them"
+            )
         raise complaints.fail(
-            ("simulator",), f"needs one of {', '.join(OPTIONS_OF)}: {found}; "
-            'for a function simulate in model.py beside this file, python = "model:simulate"',
-        )  # fmt: skip
+            ("simulator",),
+            f"needs one of {', '.join(OPTIONS_OF)}; for a function simulate of model.py beside "
+            'this file, python = "model:simulate"',
+        )
     for kind, options in OPTIONS_OF.items():
         for name in options:
             if name in table and kind != kinds[0]:
