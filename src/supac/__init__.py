@@ -1,5 +1,8 @@
 """Calibrate expensive simulators with PAC-Bayes guarantees."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from supac import marginals, simulators
 from supac.algorithm import Algorithm, Info, Problem, State
 from supac.bounds import (
@@ -52,7 +55,6 @@ from supac.families import (
 from supac.gradient import GradientDescent, Nesterov
 from supac.minimize import minimize, reoptimize, resume
 from supac.parameters import Parameters
-from supac.problem_file import ProblemFile, ProblemFileError, read_problem
 from supac.result import Iteration, Result, StopReason
 from supac.runs import Run, Status
 from supac.simulators.per_worker import PerWorker
@@ -78,6 +80,9 @@ from supac.surrogate import (
     Uniform,
     Voronoi,
 )
+
+if TYPE_CHECKING:
+    from supac.problem_file import ProblemFile, ProblemFileError, read_problem
 
 __version__ = "0.1.0"
 
@@ -169,3 +174,10 @@ __all__ = [
     "scaled_gaussian",
     "simulators",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What only problem files need, when it is first asked for."""
+    if name in ("ProblemFile", "ProblemFileError", "read_problem"):
+        return getattr(import_module("supac.problem_file"), name)
+    raise AttributeError(f"module 'supac' has no attribute {name!r}")

@@ -7,13 +7,13 @@ import sys
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from typing import TYPE_CHECKING, Self
 
 from supac.algorithm import Info
 from supac.runs import Run, Status
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 class ProgressBar:
@@ -21,20 +21,14 @@ class ProgressBar:
 
     def __init__(self, budget: int, show: bool | None):
         shown = sys.stderr.isatty() if show is None else show
-        console = Console(stderr=True)
-        self._progress = Progress(
-            BarColumn(bar_width=max(6, min(24, console.width - 76))),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}"),
-            console=console,
-            disable=not shown,
-        )
+        self._progress = _make_bar() if shown else None
         self._failed, self._landed, self._done, self._budget = 0, 0, 0, budget
         self._start, self._words, self._best = time.monotonic(), "runs", math.inf
-        self._task = self._progress.add_task(self._words, total=budget)
+        self._task = None if self._progress is None else self._progress.add_task("", total=budget)
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        if self._progress is not None:
+            self._progress.start()
         return self
 
     def __exit__(
@@ -43,12 +37,13 @@ class ProgressBar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._progress.stop()
+        if self._progress is not None:
+            self._progress.stop()
 
     def resume(self, words: str, failed: int, done: int) -> None:
         """Say that a run is gone on with, of which so many runs were made and have failed."""
         self._failed, self._done = failed, done
-        if not self._progress.disable:
+        if self._progress is not None:
             self._progress.console.print(words, markup=False, highlight=False)
         self._show()
 
@@ -68,6 +63,8 @@ class ProgressBar:
         self._show()
 
     def _show(self) -> None:
+        if self._progress is None or self._task is None:
+            return
         words = self._words + f", {self._failed} failed" * bool(self._failed) + self._left()
         self._progress.update(self._task, completed=self._done, description=words)
 
@@ -77,6 +74,24 @@ class ProgressBar:
             return ""
         seconds = (time.monotonic() - self._start) / self._landed * (self._budget - self._done)
         return f", {duration(seconds)} left"
+
+
+def _make_bar() -> Progress:
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and not always needed
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+    )
+
+    console = Console(stderr=True)
+    return Progress(
+        BarColumn(bar_width=max(6, min(24, console.width - 76))),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+    )
 
 
 def duration(seconds: float) -> str:

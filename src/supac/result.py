@@ -209,12 +209,12 @@ def _notes_on_the_way(queries: Sequence[int], infos: Sequence[Info]) -> tuple[st
 def _note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
     """Whether more runs would have helped: the last two steps gained over a tenth of it all.
 
-    And the last one a fair share of that: a search that has just arrived is not falling any more.
+    And the last one half of that: a search that has just arrived is not falling any more.
     """
     known = objective[np.isfinite(objective)]
     if len(known) < 4 or known[-3] - known[-1] < 0.1 * (known[0] - known[-1]):
         return ()
-    if known[-2] - known[-1] < 0.02 * (known[0] - known[-1]):
+    if known[-2] - known[-1] < 0.05 * (known[0] - known[-1]):
         return ()
     falling = " → ".join(f"{value:.3g}" for value in known[-3:])
     return (f"the objective was still falling when the budget ended ({falling}): raise it",)

@@ -16,14 +16,14 @@ from supac.exchange import read_csv
 from supac.parameters import Parameters
 from supac.problem_file.check import check
 from supac.problem_file.data import Observations, read_observations
-from supac.problem_file.digester import digester_risk, load_digester
 from supac.problem_file.errors import Complaint, Complaints, ProblemFileError, parse, suggestion
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
 from supac.problem_file.simulator import Simulate, kind_of, load_function, make_simulator
-from supac.simulators.adm1.problem import FAILURE
 from supac.snapshot import Snapshot
 from supac.supac import SuPAC
+
+_DIGESTER_CEILING = 3.0  # what ADM1's loss is capped at
 
 
 def read_problem(path: str | os.PathLike[str]) -> ProblemFile:
@@ -197,6 +197,9 @@ class _Reader:
             if name in self._document and (name != "posterior" or given is None):
                 self._complaints.add((name,), "adm1 brings its own: remove this table")
         self._complaints.raise_any()
+        # Slow to import, and most users bring their own simulator.
+        from supac.problem_file.digester import digester_risk, load_digester  # noqa: PLC0415
+
         problem = load_digester(self._table("simulator"), self._folder, self._complaints)
         return digester_risk(problem, given, self._complaints)
 
@@ -239,7 +242,7 @@ class _Reader:
         self._check_ceiling(table, observations)
         self._complaints.raise_any()
         options = {key: value for key, value in table.items() if key not in ("kind", "delta", "n")}
-        options.setdefault("ceiling", FAILURE if digester else 1.0)
+        options.setdefault("ceiling", _DIGESTER_CEILING if digester else 1.0)
         if kind is Catoni:
             options["temperature"] = temperature
         if "n" in table:

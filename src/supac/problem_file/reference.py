@@ -1,6 +1,6 @@
 """The reference of all keys for the documentation, made from the tables that check a file.
 
-    python -m supac.problem_file.reference docs/problem-file.md
+python -m supac.problem_file.reference docs/problem-file.md
 """
 
 from __future__ import annotations

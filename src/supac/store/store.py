@@ -12,7 +12,6 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
@@ -214,6 +213,8 @@ class Store:
 
 def versions() -> str:
     """Of what the bits of a result depend on."""
+    from importlib.metadata import version  # noqa: PLC0415 - slow to import
+
     return f"supac {version('supac')}, NumPy {np.__version__}, SciPy {scipy.__version__}"
 
 
