@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -145,6 +146,12 @@ def _program(
         )
         given = in_toml(table["command"][0])
         raise complaints.fail(key, f"{given} cannot be started: {hint}")
+    if "/" in words[0] and not os.access(words[0], os.X_OK):
+        raise complaints.fail(
+            key,
+            f"{Path(words[0]).name} is not executable: make it so, or put its interpreter first: "
+            f'["{{python}}", "{Path(words[0]).name}"]',
+        )
     beside = [word for word in table["command"][1:] if _looks_like_a_file(word, folder)]
     if beside:
         raise complaints.fail(key, f"there is no file {folder / beside[0]}")
