@@ -45,8 +45,10 @@ WRONG = [
     ("a misspelt table", "[simulator]", "[simulater]", "simulater", ['did you mean "simulator"?']),
     ("a misspelt value", '"uniform"', '"unifrom"', "parameters.initial.prior", ['mean "uniform"?']),
     ("an American spelling", '"penalise"', '"penalize"', "execution.on_failure", ['"penalise"?']),
-    ("a key of another table", "seed = 0", "workers = 4", "run.workers", ["belongs in [execution]"]),
-    ("a missing key", "budget = 60", "# none", "run", ["budget is missing", "runs of the simulator"]),
+    ("a key of another table", "seed = 0", "workers = 4", "run.workers",
+     ["belongs in [execution]"]),
+    ("a missing key", "budget = 60", "# none", "run",
+     ["budget is missing", "runs of the simulator"]),
     ("a missing table", "[bound]", "[posterior]", "", ["the table [bound] is missing"]),
     ("a number as a prior", "k1 = {", "k1 = 0.5 #", "parameters.k1", ["must be a prior, not 0.5"]),
     ("another prior's key", "log_sd = 0.8", "sd = 0.8", "parameters.k1.sd",
@@ -96,7 +98,7 @@ WRONG = [
 # Where the line that is named is not the one that was changed: what it holds.
 ELSEWHERE = {
     "a missing key": "[run]",
-    "a missing table": "n = 24",  # which the table of that name does not know
+    "a missing table": "delta = 0.05",  # which the table of that name does not know
     "a key twice": "seed = 1",
     "other arguments": "arguments =",
     "a bound without data": "[bound]",
@@ -150,7 +152,7 @@ CSV = [
 def test_wrong_data_are_named_by_row_and_column(text: str, words: str, tmp_path: Path) -> None:
     path = write(tmp_path)
     (tmp_path / "data.csv").write_text(text)
-    with pytest.raises(supac.ProblemFileError, match="line 2[12], data") as raised:
+    with pytest.raises(supac.ProblemFileError, match=r"line 2[12], data") as raised:
         supac.read_problem(path)
     assert words in str(raised.value)
 
@@ -184,7 +186,7 @@ def test_a_problem_needs_parameters(tmp_path: Path) -> None:
     text = "".join(
         line for line in path.read_text().splitlines(True) if not line.startswith(("k", "init"))
     )
-    with pytest.raises(supac.ProblemFileError, match="write a table .parameters. with a line for"):
+    with pytest.raises(supac.ProblemFileError, match=r"write a table .parameters. with a line for"):
         make_problem(text, path)
 
 
@@ -273,7 +275,8 @@ budget = 40
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "f.py").write_text(
-        "def f(x):\n    return [x[0], 2 * x[0], 3.0]\ndef loss(r):\n    return (r**2).mean(axis=1)\n"
+        "def f(x):\n    return [x[0], 2 * x[0], 3.0]\n\n\n"
+        "def loss(r):\n    return (r**2).mean(axis=1)\n"
     )
     (tmp_path / "d.csv").write_text("t,A,B,sd\n0,1,4,0.5\n1,,5,0.25\n2,3,6,1\n")
     return tmp_path
@@ -451,9 +454,9 @@ def test_the_digester_brings_its_own(tmp_path: Path) -> None:
         supac.ProblemFileError, match='is no parameter of adm1; did you mean "k_m_ac"'
     ):
         supac.read_problem(change(some, ("k_m_ac", "k_m_Ac")))
+    extra = '[data]\nfile = "x"\nobserved = "a"\nnoise = 1\n[bound]'
+    change(some, ("k_m_Ac", "k_m_ac"), ("[bound]", extra))
     with pytest.raises(supac.ProblemFileError, match="data: adm1 brings its own"):
-        extra = '[data]\nfile = "x"\nobserved = "a"\nnoise = 1\n[bound]'
-        change(some, ("k_m_Ac", "k_m_ac"), ("[bound]", extra))
         supac.read_problem(some)
 
 
