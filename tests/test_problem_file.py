@@ -12,7 +12,7 @@ import pytest
 import supac
 from supac import marginals
 from supac.composite import CappedSquare, Composite, MeanSquare, Welsch
-from supac.problem_file import make_problem, problem_of, starter_files
+from supac.problem_file import files_of, make_problem, problem_of, starter_files
 from supac.problem_file.errors import parse
 from supac.problem_file.locate import key_lines, line_of
 from supac.problem_file.reference import BEGIN, reference, updated
@@ -464,13 +464,14 @@ def test_a_store_remembers_its_problem(tmp_path: Path) -> None:
     path = write(tmp_path, "builtin")
     problem = supac.read_problem(path)
     problem.minimize()
-    again, files = problem_of(supac.read_store(tmp_path / "run.supac"))
+    run = supac.read_store(tmp_path / "run.supac")
+    again = problem_of(run)
     assert again.text == path.read_text()
-    assert again.files == files == problem.files
-    assert set(files) == {"data"}
+    assert again.files == files_of(run) == problem.files
+    assert set(again.files) == {"data"}
     moved = tmp_path.with_name(f"{tmp_path.name}-moved")
     tmp_path.rename(moved)
-    elsewhere, _ = problem_of(supac.read_store(moved / "run.supac"))
+    elsewhere = problem_of(supac.read_store(moved / "run.supac"))
     assert elsewhere.path == moved / "problem.toml"
     moved.rename(tmp_path)
 

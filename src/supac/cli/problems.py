@@ -15,13 +15,13 @@ import typer
 from supac.cli.app import EXIT_CODES, INTERRUPTED, app, complaints, console, failed, guarded
 from supac.cli.tables import summary
 from supac.composite import Composite
-from supac.problem_file import ProblemFile, problem_of, read_problem, starter_files
+from supac.problem_file import ProblemFile, files_of, problem_of, read_problem, starter_files
 from supac.progress import duration
 from supac.result import StopReason
 from supac.snapshot import Snapshot, read_store
 from supac.store import remove_store
 
-ProblemPath = Annotated[Path, typer.Argument(help="The problem file.", show_default=False)]
+ProblemPath = Annotated[Path, typer.Argument(help="The problem file.", metavar="PROBLEM")]
 Budget = Annotated[int | None, typer.Option(min=1, help="Runs, instead of the file's number.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes that make the runs.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -40,7 +40,7 @@ class Kind(StrEnum):
 
 @app.command(epilog="Examples: `supac init`, `supac init study --simulator python`. " + EXIT_CODES)
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write them.")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="Where to write it.", metavar="[FOLDER]")] = Path(),
     simulator: Annotated[
         Kind, typer.Option("--simulator", "-s", help="What makes your runs.")
     ] = Kind.BUILTIN,
@@ -98,7 +98,9 @@ def run(
 
 @app.command(epilog="Example: `supac resume run.supac --budget 100`. " + EXIT_CODES)
 def resume(
-    target: Annotated[Path, typer.Argument(help="A store, or the problem file it was made from.")],
+    target: Annotated[
+        Path, typer.Argument(help="A store, or the problem file it was made from.", metavar="STORE")
+    ],
     budget: Budget = None,
     workers: Workers = None,
     as_json: Json = False,
@@ -122,23 +124,25 @@ def resume(
 
 
 def _earlier(target: Path) -> tuple[ProblemFile, Snapshot]:
-    """The problem and the store to go on with."""
+    """The problem and the store to go on with, if they still belong together."""
     if target.suffix == ".toml":
         ready = read_problem(target)
         if not ready.store.exists():
             raise ValueError(
                 f"there is no store {_short(ready.store)} to go on with: supac run {target}"
             )
-        return ready, read_store(ready.store)
-    before = read_store(target)
-    ready, files = problem_of(before)
+        before = read_store(ready.store)
+        then = files_of(before)
+    else:
+        before = read_store(target)
+        ready, then = problem_of(before), files_of(before)
     now = ready.files
-    if files.get("data") != now.get("data"):
+    if then.get("data") != now.get("data"):
         raise ValueError(
             f"the data of {target} have changed since it was begun: give them back, or begin anew "
             "with another store"
         )
-    if files.get("simulator") != now.get("simulator"):
+    if then.get("simulator") != now.get("simulator"):
         words = (
             f"the simulator has changed since {target} was begun: its earlier runs are those of "
             "the old one"
@@ -164,9 +168,11 @@ def _go(
             words = f"stopped; to go on: supac resume {_short(store)}"
             complaints.print(words, style="yellow", markup=False, soft_wrap=True)
             raise typer.Exit(INTERRUPTED) from error
-        _report(read_store(store), ready.title, as_json=as_json, quiet=quiet)
+        end = read_store(store)
+        _report(end, ready.title, as_json=as_json, quiet=quiet)
     if result.stop_reason is StopReason.FAILURES:
-        raise failed(result.stop_reason.sentence)
+        reason = end.failures_by_kind[0][2] if end.failures else ""
+        raise failed(f"{result.stop_reason.sentence} Most often: {reason}")
     if result.stop_reason is StopReason.INTERRUPTED:
         raise typer.Exit(INTERRUPTED)
 

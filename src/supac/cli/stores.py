@@ -20,9 +20,7 @@ from supac.problem_file import problem_of, read_problem, store_of, title_of
 from supac.snapshot import Snapshot, read_store
 from supac.store import StoreError
 
-StorePath = Annotated[
-    Path, typer.Argument(help="The store, or its problem file.", show_default=False)
-]
+StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]
 _PAUSE = 1.0  # seconds between looks at a store that is being written
 
 
@@ -93,7 +91,8 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
     ] = None,
     draws: Annotated[int, typer.Option(min=1, help="Fresh runs of the posterior.")] = 1000,
     bound: Annotated[
-        BoundKind | None, typer.Option(help="Another bound than the problem's.")
+        BoundKind | None,
+        typer.Option(metavar="KIND", help=f"Another bound: {', '.join(BoundKind)}."),
     ] = None,
     problem: Annotated[
         Path | None, typer.Option(help="The problem file, if the store does not know it.")
@@ -110,7 +109,7 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
         raise failed(f"{out} is there already: --force replaces it")
     with guarded():
         run = read_store(store_of(store))
-        ready = problem_of(run)[0] if problem is None else read_problem(problem)
+        ready = problem_of(run) if problem is None else read_problem(problem)
         if run.stop_reason is None:
             words = "the run has not ended: this is about its posterior so far"
             complaints.print(words, style="yellow")
@@ -142,7 +141,9 @@ def _wrapped(text: str) -> str:
 @app.command(epilog="Example: `supac export run.supac runs.csv`. " + EXIT_CODES)
 def export(
     store: StorePath,
-    table: Annotated[Path, typer.Argument(help="A .csv, or a .parquet (extra `parquet`).")],
+    table: Annotated[
+        Path, typer.Argument(help="A .csv, or a .parquet (extra `parquet`).", metavar="TABLE")
+    ],
     force: Annotated[bool, typer.Option("--force", help="Replace it if it is there.")] = False,
 ) -> None:
     """Write all runs of a store as a table, in the units of the parameters."""

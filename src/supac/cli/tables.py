@@ -43,12 +43,7 @@ def _facts(run: Snapshot) -> Table:
     table.add_column(no_wrap=True)
     table.add_column()
     table.add_row("state", state(run))
-    validating = sum(each.purpose == "validation" for each in run.made)
-    words = f"{len(run.made)} of {run.budget}" + f", {validating} of them to validate" * (
-        validating > 0
-    )
-    imported = len(run.runs) - len(run.made)
-    table.add_row("runs", words + f", and {imported} made elsewhere" * bool(imported))
+    table.add_row("runs", _counts(run))
     for status, count, message in run.failures_by_kind:
         table.add_row(Text("failed", style="red"), Text(f"{count} {status}: {message}"))
     if np.isfinite(run.objective):
@@ -60,6 +55,18 @@ def _facts(run: Snapshot) -> Table:
         each = duration(run.seconds / max(len(run.made), 1))
         table.add_row("simulation", f"{duration(run.seconds)} in all, {each} a run")
     return table
+
+
+def _counts(run: Snapshot) -> str:
+    """How many runs there are, and what for."""
+    # A larger budget has its posterior validated anew: what it had before is left over.
+    left_over = max(len(run.made) - run.budget, 0)
+    validating = sum(each.purpose == "validation" for each in run.made) - left_over
+    imported = len(run.runs) - len(run.made)
+    words = f"{len(run.made) - left_over} of {run.budget}"
+    words += f", {validating} of them to validate" if validating > 0 else ""
+    words += f", and {left_over} that validated an earlier posterior" if left_over else ""
+    return words + (f", and {imported} made elsewhere" if imported else "")
 
 
 def state(run: Snapshot) -> Text:

@@ -4,6 +4,7 @@ from supac.problem_file.data import Observations
 from supac.problem_file.errors import Complaint, ProblemFileError
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.reader import (
+    files_of,
     make_problem,
     problem_of,
     read_problem,
@@ -19,6 +20,7 @@ __all__ = [
     "Observations",
     "ProblemFile",
     "ProblemFileError",
+    "files_of",
     "make_problem",
     "problem_of",
     "read_problem",

@@ -57,26 +57,35 @@ def store_of(path: Path) -> Path:
 def title_of(run: Snapshot) -> str:
     """What the problem file of a store calls it; "" where there is none."""
     try:
-        known = json.loads(run.description)
-        text, path = known["text"], Path(known["problem_file"])
+        path, text, _ = _remembered(run)
         return str(parse(text, path).get("title", path.stem))
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
         return ""
 
 
-def problem_of(run: Snapshot) -> tuple[ProblemFile, dict[str, str]]:
-    """The problem file that a store was made from, and the checksums of its files then."""
+def files_of(run: Snapshot) -> dict[str, str]:
+    """The checksums of the files behind a store's problem when it was begun."""
+    return _remembered(run)[2]
+
+
+def problem_of(run: Snapshot) -> ProblemFile:
+    """The problem file that a store was made from."""
+    path, text, _ = _remembered(run)
+    if not path.parent.is_dir():  # the folder was moved: what it held lies beside the store now
+        path = run.path.absolute().parent / path.name
+    return make_problem(text, path)
+
+
+def _remembered(run: Snapshot) -> tuple[Path, str, dict[str, str]]:
+    """The problem file's path and text, and the checksums of the files behind it."""
     try:
         known = json.loads(run.description)
-        path, text, files = Path(known["problem_file"]), known["text"], dict(known["files"])
+        return Path(known["problem_file"]), str(known["text"]), dict(known["files"])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{run.path} was not made by `supac run`: its simulator is not known. Go on from the "
             "script that made it, or say which problem file it belongs to"
         ) from error
-    if not path.parent.is_dir():  # the folder was moved: what it held lies beside the store now
-        path = run.path.absolute().parent / path.name
-    return make_problem(text, path), files
 
 
 def make_problem(text: str, path: Path) -> ProblemFile:
