@@ -43,7 +43,7 @@ def demo(
     console.print(history_table(result.history))
     console.print()
     rows = compare(job.parameters, result.posterior)
-    console.print(parameter_table(rows, job.truth))
+    console.print(parameter_table(rows, job.truth, console.width))
     console.print()
     console.print(_summary(outcome))
     for note in result.notes:

@@ -181,7 +181,7 @@ def _report(run: Snapshot, title: str, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         typer.echo(json.dumps(run.to_dict(), indent=2, ensure_ascii=False))
     elif not quiet:
-        console.print(summary(run, f"{title} ({_short(run.path)})"))
+        console.print(summary(run, f"{title} ({_short(run.path)})", console.width))
 
 
 def _check(ready: ProblemFile) -> None:

@@ -39,7 +39,7 @@ def show(
         if as_json:
             typer.echo(json.dumps(run.to_dict(), indent=2, ensure_ascii=False))
         else:
-            console.print(summary(run, _title(run)))
+            console.print(summary(run, _title(run), console.width))
 
 
 def _title(run: Snapshot) -> str:
@@ -57,7 +57,7 @@ def _followed(path: Path, *, quiet: bool) -> Snapshot:
                 if not run.running:
                     return run
                 if console.is_terminal and not quiet:
-                    live.update(summary(run, _title(run)), refresh=True)
+                    live.update(summary(run, _title(run), console.width), refresh=True)
             except (FileNotFoundError, StoreError):
                 if path.is_file() and path.stat().st_size:
                     raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -26,12 +26,12 @@ HISTORY = {
 """Headings of the history and its columns."""
 
 
-def summary(run: Snapshot, title: str) -> RenderableType:
-    """A run on one screen."""
+def summary(run: Snapshot, title: str, width: int = 80) -> RenderableType:
+    """A run on one screen of this width."""
     parts: list[RenderableType] = [Text(title, style="bold"), _facts(run), Text()]
     rows = summarise(run)
     if rows:
-        parts += [parameter_table(rows), Text()]
+        parts += [parameter_table(rows, width=width), Text()]
     if len(run.history["queries"]):
         parts += [history_table(run.history, _ROWS), Text()]
     parts += [Text(f"note: {note}") for note in run.notes]
@@ -96,19 +96,26 @@ def _mean_risk(run: Snapshot) -> str:
 
 
 def parameter_table(
-    rows: Sequence[ParameterSummary], truth: FloatArray | None = None
+    rows: Sequence[ParameterSummary], truth: FloatArray | None = None, width: int = 80
 ) -> RenderableType:
-    """Median and middle 90 % of each parameter, before and after, in its unit."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("parameter", "unit"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("prior", "posterior", "width"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    if truth is not None:
-        table.add_column("truth", justify="right", no_wrap=True)
-    for i, row in enumerate(rows):
-        cells = [row.name, row.unit, _range(row.prior), _range(row.posterior), f"{row.width:.2f}"]
-        table.add_row(*map(Text, cells), *([] if truth is None else [f"{truth[i]:.3g}"]))
+    """Median and middle 90 % of each parameter, before and after, in its unit.
+
+    With two digits where three do not fit the width.
+    """
+    headings = ["parameter", "unit", "prior", "posterior", "width"]
+    headings += [] if truth is None else ["truth"]
+    cells = _cells(rows, truth, 3)
+    longest = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    fits = sum(longest) + 2 * len(longest) <= width
+    if not fits:
+        cells = _cells(rows, truth, 2)
+    gap = 2 if fits else 1
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
+    for heading in headings:
+        side: JustifyMethod = "left" if heading in ("parameter", "unit") else "right"
+        table.add_column(heading, justify=side, no_wrap=True)
+    for row in cells:
+        table.add_row(*map(Text, row))
     words = (
         "Median (5 % to 95 %) of each parameter. Width: posterior over prior, 1 where nothing was "
         "learnt. The posterior minimises the objective; its ranges are no credible intervals."
@@ -116,9 +123,29 @@ def parameter_table(
     return Group(table, Text(words, style="dim"))
 
 
-def _range(quantiles: tuple[float, float, float]) -> str:
-    low, median, high = quantiles
-    return f"{median:.3g} ({low:.3g} to {high:.3g})"
+def _cells(
+    rows: Sequence[ParameterSummary], truth: FloatArray | None, digits: int
+) -> list[list[str]]:
+    return [
+        [
+            row.name,
+            row.unit,
+            _range(row.prior, digits),
+            _range(row.posterior, digits),
+            f"{row.width:.2f}",
+            *([] if truth is None else [f"{truth[i]:.{digits}g}".replace("e-0", "e-")]),
+        ]
+        for i, row in enumerate(rows)
+    ]
+
+
+def _range(quantiles: tuple[float, float, float], digits: int) -> str:
+    """Median (low to high), with a common power of ten where the numbers are far from one."""
+    largest = max(map(abs, quantiles))
+    power = 0 if 1e-2 <= largest < 1e5 or largest == 0.0 else int(np.floor(np.log10(largest)))
+    low, median, high = (f"{value / 10.0**power:.{digits}g}" for value in quantiles)
+    dash = " to " if digits > 2 or quantiles[0] < 0.0 else "–"
+    return f"{median} ({low}{dash}{high})" + (f"e{power}" if power else "")
 
 
 def history_table(history: dict[str, FloatArray], most: int | None = None) -> RenderableType:
