@@ -25,6 +25,9 @@ ProblemPath = Annotated[Path, typer.Argument(help="The problem file.", metavar="
 Budget = Annotated[int | None, typer.Option(min=1, help="Runs, instead of the file's number.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes that make the runs.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AsBegun = Annotated[
+    bool, typer.Option("--as-begun", help="Trust the problem file's text that is in the store.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -103,15 +106,17 @@ def resume(
     ],
     budget: Budget = None,
     workers: Workers = None,
+    as_begun: AsBegun = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Go on with a run that was interrupted or killed, or with a larger budget.
 
-    A store remembers its problem file; with a problem file, its present text counts.
+    A store remembers its problem file, which must not have changed; with a problem file, its
+    present text counts.
     """
     with guarded():
-        ready, before = _earlier(target)
+        ready, before = _earlier(target, as_begun=as_begun)
         wanted = budget or max(before.budget, ready.budget)
         ended = before.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
         if ended and wanted <= before.budget and not before.running:
@@ -123,7 +128,7 @@ def resume(
     _go(ready, before.path, changes, as_json=as_json, quiet=quiet)
 
 
-def _earlier(target: Path) -> tuple[ProblemFile, Snapshot]:
+def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Snapshot]:
     """The problem and the store to go on with, if they still belong together."""
     if target.suffix == ".toml":
         ready = read_problem(target)
@@ -135,7 +140,7 @@ def _earlier(target: Path) -> tuple[ProblemFile, Snapshot]:
         then = files_of(before)
     else:
         before = read_store(target)
-        ready, then = problem_of(before), files_of(before)
+        ready, then = problem_of(before, as_begun=as_begun), files_of(before)
     now = ready.files
     if then.get("data") != now.get("data"):
         raise ValueError(

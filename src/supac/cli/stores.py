@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from supac.cli.app import EXIT_CODES, INTERRUPTED, app, complaints, console, failed, guarded
+from supac.cli.problems import AsBegun
 from supac.cli.tables import summary
 from supac.exchange import export as export_runs
 from supac.problem_file import problem_of, read_problem, store_of, title_of
@@ -95,8 +96,9 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
         typer.Option(metavar="KIND", help=f"Another bound: {', '.join(BoundKind)}."),
     ] = None,
     problem: Annotated[
-        Path | None, typer.Option(help="The problem file, if the store does not know it.")
+        Path | None, typer.Option(help="The problem file, if not the one of the store.")
     ] = None,
+    as_begun: AsBegun = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write it as JSON as well.")
@@ -109,7 +111,7 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
         raise failed(f"{out} is there already: --force replaces it")
     with guarded():
         run = read_store(store_of(store))
-        ready = problem_of(run) if problem is None else read_problem(problem)
+        ready = problem_of(run, as_begun=as_begun) if problem is None else read_problem(problem)
         if run.stop_reason is None:
             words = "the run has not ended: this is about its posterior so far"
             complaints.print(words, style="yellow")

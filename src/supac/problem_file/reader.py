@@ -33,6 +33,7 @@ def read_problem(path: str | os.PathLike[str]) -> ProblemFile:
 
 
 def _text_of(path: Path) -> tuple[str, Path]:
+    """The text of a file, and where it is."""
     try:
         return path.read_text(encoding="utf-8-sig"), path
     except FileNotFoundError as error:
@@ -68,12 +69,23 @@ def files_of(run: Snapshot) -> dict[str, str]:
     return _remembered(run)[2]
 
 
-def problem_of(run: Snapshot) -> ProblemFile:
-    """The problem file that a store was made from."""
+def problem_of(run: Snapshot, *, as_begun: bool = False) -> ProblemFile:
+    """The problem file that a store was made from: beside the store, or else where it was.
+
+    It must still say the same, so that a store that someone sent runs nothing by itself;
+    `as_begun` trusts the text in the store.
+    """
     path, text, _ = _remembered(run)
-    if not path.parent.is_dir():  # the folder was moved: what it held lies beside the store now
-        path = run.path.absolute().parent / path.name
-    return make_problem(text, path)
+    places = [run.path.absolute().parent / path.name, path]
+    place = next((each for each in places if each.is_file()), None)
+    if not as_begun and (place is None or _text_of(place)[0] != text):
+        what = f"{path} is gone" if place is None else f"{place} is not as it was"
+        raise ValueError(
+            f"{what} since {run.path} was begun with it. Name a problem file to use that (supac "
+            "resume problem.toml, supac certify --problem problem.toml), or trust the text in the "
+            "store with --as-begun"
+        )
+    return make_problem(text, place or (path if path.parent.is_dir() else places[0]))
 
 
 def _remembered(run: Snapshot) -> tuple[Path, str, dict[str, str]]:
