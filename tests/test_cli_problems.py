@@ -203,6 +203,17 @@ def test_a_simulator_that_always_fails_says_why(slow: Path) -> None:
     assert "1 numbers for A, but the data have 12 rows" in words
 
 
+def test_a_store_without_runs_is_no_obstacle(slow: Path) -> None:
+    text = (slow / "problem.toml").read_text()
+    broken = text.replace('python = "model:simulate"', 'umbridge = "http://localhost:1"')
+    (slow / "problem.toml").write_text(broken.replace("arguments", "# arguments"))
+    said = call("run", slow / "problem.toml", code=1).output
+    assert re.search("no UM-Bridge server answers|needs umbridge", " ".join(said.split()))
+    assert (slow / "run.supac").exists()
+    (slow / "problem.toml").write_text(text)
+    call("run", slow / "problem.toml", "-q")
+
+
 def test_a_killed_run_is_resumed_to_the_same_bits(slow: Path) -> None:
     whole = start(slow, "run", "problem.toml", "--store", "whole.supac", "-q")
     ended(whole)

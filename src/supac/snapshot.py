@@ -136,7 +136,7 @@ class Snapshot:
             "validated": self.validated,
             "kl": _number(self.kl),
             "seconds": self.seconds,
-            "bound": repr(self.settings["bound"]),
+            "bound": str(self.settings["bound"]),
             "seed": self.settings["seed"],
             "created": self.created,
             "made_with": self.made_with,

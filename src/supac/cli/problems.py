@@ -90,7 +90,7 @@ def run(
             return
         target = store or ready.store
         if target.exists():
-            if not force:
+            if not force and (target.stat().st_size and read_store(target).runs):
                 raise failed(
                     f"{_short(target)} is there already. To go on with it: supac resume "
                     f"{_short(target)}. To begin anew and lose its runs: --force"
