@@ -180,10 +180,15 @@ def test_check_makes_one_run(study: Path) -> None:
     model = study / "model.py"
     model.write_text("def simulate(x):\n    raise RuntimeError('no licence')\n")
     text = (study / "problem.toml").read_text()
-    (study / "problem.toml").write_text(
-        text.replace('builtin = "reaction"', 'python = "model:simulate"')
-    )
-    assert "no licence" in call("run", study / "problem.toml", "--check", code=1).output
+    text = text.replace('builtin = "reaction"', 'python = "model:simulate"')
+    (study / "problem.toml").write_text(text)
+    said = call("run", study / "problem.toml", "--check", code=1).output
+    assert "the run failed: RuntimeError: no licence (model.py, line 2)" in said
+    bare = re.sub(r"\[data\].*?\[bound\].*?\[run\]", "[bound]\nn = 9\n[run]", text, flags=re.S)
+    (study / "problem.toml").write_text(bare.replace("model:", "other:"))
+    (study / "other.py").write_text("def simulate(x):\n    return [1.0] * 24\n")
+    said = call("run", study / "problem.toml", "--check", code=1).output
+    assert "must return one number a point, not a list of length 24" in " ".join(said.split())
 
 
 def test_a_wrong_file_is_an_error_not_a_traceback(study: Path) -> None:
@@ -270,8 +275,8 @@ def test_resume_notices_what_has_changed(slow: Path) -> None:
     assert "the simulator has changed" in " ".join(said.split())
     before = data.read_text()
     data.write_text(before.replace("1.597", "1.7"))
-    for target in (store, slow / "problem.toml"):
-        assert "the data of" in call("resume", target, "--budget", "80", code=1).output
+    for words in (("resume", store), ("resume", slow / "problem.toml"), ("certify", store)):
+        assert "the data have changed since" in call(*words, code=1).output
     data.write_text(before)
     text = (slow / "problem.toml").read_text()
     (slow / "problem.toml").write_text(text.replace("seed = 0", "seed = 1"))

@@ -86,6 +86,8 @@ WRONG = [
      ["does not go with maurer-langford-seeger: remove it"]),
     ("a loss without a ceiling", 'kind = "welsch"\nwidth', 'kind = "mean-square" #', "bound",
      ["needs a ceiling", '"welsch"']),
+    ("a loss that is no mean", 'kind = "welsch"\nwidth', 'kind = "root-mean-square" #', "bound.n",
+     ["no mean over the data", "choose another loss"]),
     ("a budget that is too small", "budget = 60", "budget = 5", "run.budget",
      ["less than the first batch of 10 runs", "raise it"]),
     ("async without workers", "# workers = 4", 'mode = "async" #', "execution.mode",
@@ -103,6 +105,7 @@ ELSEWHERE = {
     "other arguments": "arguments =",
     "a bound without data": "[bound]",
     "a loss without a ceiling": "[bound]",
+    "a loss that is no mean": "n = 24",
     "a correlation of nobody": "correlated",
 }
 
@@ -139,6 +142,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 
 CSV = [
     ("time,A,B\n1,2\n", "row 2: 2 cells, but the header has 3"),
+    ("time,A,B\n\n1,2,x\n", "row 3, column B: 'x' is no number"),
     ("time,A,B\n1,2,x\n", "row 2, column B: 'x' is no number"),
     ("time,A,B\n1,2,nan\n", "row 2, column B: 'nan' is no number"),
     ("time,A,B\n1,,\n", "no number in these columns"),
@@ -188,6 +192,19 @@ def test_a_problem_needs_parameters(tmp_path: Path) -> None:
     )
     with pytest.raises(supac.ProblemFileError, match=r"write a table .parameters. with a line for"):
         make_problem(text, path)
+
+
+def test_a_function_may_be_in_a_package(tmp_path: Path) -> None:
+    path = change(write(tmp_path), ('"model:', '"inner_models.model:'))
+    (tmp_path / "inner_models").mkdir()
+    (tmp_path / "inner_models" / "constants.py").write_text("SCALE = 2.0\n")
+    (tmp_path / "inner_models" / "model.py").write_text(
+        "from .constants import SCALE\n\n\n"
+        "def simulate(initial, k1, k2):\n    return [SCALE * initial] * 24\n"
+    )
+    risk = supac.read_problem(path).risk
+    assert isinstance(risk, Composite)
+    assert risk.simulate(np.ones(3))[0] == pytest.approx((2.0 - 1.597) / 0.05)
 
 
 def test_files_that_are_no_files(tmp_path: Path) -> None:
@@ -368,6 +385,8 @@ def test_outputs_may_come_in_three_shapes(folder: Path) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             seen.flat(wrong)
+    with pytest.raises(ValueError, match=r"shape \(9, 4\), but the data are 3 rows"):
+        seen.residuals(np.zeros((9, 4)))  # as a vectorised simulator returns them
 
 
 def test_correlations(folder: Path) -> None:

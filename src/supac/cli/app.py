@@ -64,6 +64,11 @@ def guarded() -> Iterator[None]:
         raise failed(str(error)) from error
 
 
+def warn(message: str) -> None:
+    """Say what should be known."""
+    complaints.print(message, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
 def failed(message: str) -> typer.Exit:
     """Say what went wrong; the exit to raise."""
     complaints.print(message, style="red", markup=False, highlight=False, soft_wrap=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,12 +11,14 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from supac.cli.app import EXIT_CODES, INTERRUPTED, app, complaints, console, failed, guarded
+from supac.cli.app import EXIT_CODES, INTERRUPTED, app, console, failed, guarded, warn
 from supac.cli.tables import summary
 from supac.composite import Composite
+from supac.evaluate import simulator_of
 from supac.problem_file import ProblemFile, files_of, problem_of, read_problem, starter_files
 from supac.progress import duration
 from supac.result import StopReason
+from supac.runs import Status
 from supac.snapshot import Snapshot, read_store
 from supac.store import remove_store
 
@@ -121,8 +122,7 @@ def resume(
         ended = before.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
         if ended and wanted <= before.budget and not before.running:
             _report(before, ready.title, as_json=as_json, quiet=quiet)
-            more = "nothing is left to do; a larger --budget goes on"
-            complaints.print(more, style="yellow", markup=False)
+            warn("nothing is left to do; a larger --budget goes on")
             return
     changes = _changes(wanted, workers)
     _go(ready, before.path, changes, as_json=as_json, quiet=quiet)
@@ -141,19 +141,20 @@ def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Snapshot]:
     else:
         before = read_store(target)
         ready, then = problem_of(before, as_begun=as_begun), files_of(before)
-    now = ready.files
+    check_files(ready, then, before.path)
+    return ready, before
+
+
+def check_files(ready: ProblemFile, then: dict[str, str], store: Path) -> None:
+    """Refuse data that are not those that the runs were compared with; warn of another model."""
+    now, name = ready.files, _short(store)
     if then.get("data") != now.get("data"):
         raise ValueError(
-            f"the data of {target} have changed since it was begun: give them back, or begin anew "
-            "with another store"
+            f"the data have changed since {name} was begun: give them back, or begin anew with "
+            "another store"
         )
     if then.get("simulator") != now.get("simulator"):
-        words = (
-            f"the simulator has changed since {target} was begun: its earlier runs are those of "
-            "the old one"
-        )
-        complaints.print(words, style="yellow", markup=False, soft_wrap=True)
-    return ready, before
+        warn(f"the simulator has changed since {name} was begun: its runs are those of the old one")
 
 
 def _changes(budget: int | None, workers: int | None) -> dict[str, Any]:
@@ -170,8 +171,7 @@ def _go(
         try:
             result = ready.minimize(store=store, progress=shown, **changes)
         except KeyboardInterrupt as error:
-            words = f"stopped; to go on: supac resume {_short(store)}"
-            complaints.print(words, style="yellow", markup=False, soft_wrap=True)
+            warn(f"stopped; to go on: supac resume {_short(store)}")
             raise typer.Exit(INTERRUPTED) from error
         end = read_store(store)
         _report(end, ready.title, as_json=as_json, quiet=quiet)
@@ -190,25 +190,19 @@ def _report(run: Snapshot, title: str, *, as_json: bool, quiet: bool) -> None:
 
 
 def _check(ready: ProblemFile) -> None:
-    """One run at the prior's median."""
-    parameters = ready.parameters
-    x = parameters.from_latent(np.zeros((1, len(parameters))))
-    point = x if ready.vectorized else x[0]
+    """One run at the prior's median, judged as any other."""
+    risk, parameters = ready.risk, ready.parameters
+    simulator = simulator_of(risk, vectorized=ready.vectorized, parameters=parameters)
     console.print(f"{ready.path.name}: no mistake found. A run at the prior's median …")
-    start = time.perf_counter()
-    try:
-        answer = ready.risk.simulate(point) if isinstance(ready.risk, Composite) else None
-        risk = ready.risk(point) if answer is None else None
-        if isinstance(ready.risk, Composite):
-            rows = np.atleast_2d(np.asarray(answer, dtype=np.float64))
-            risk = ready.risk.loss(rows)
-            console.print(f"  outputs compared  {rows.shape[1]}", highlight=False)
-        value = float(np.ravel(np.asarray(risk, dtype=np.float64))[0])
-    except Exception as error:
-        raise failed(f"the simulator failed: {type(error).__name__}: {error}") from error
-    seconds = time.perf_counter() - start
-    console.print(f"  risk              {value:.4g}", highlight=False)
-    console.print(f"  it took           {duration(seconds)}", highlight=False)
+    answer = simulator.answer(parameters.from_latent(np.zeros((1, len(parameters))))[0])
+    if answer.status is not Status.OK or answer.values is None:
+        raise failed(f"the run failed: {answer.without_error().message}")
+    value = answer.values
+    if isinstance(risk, Composite):
+        console.print(f"  outputs compared  {value.size}", highlight=False)
+        value = np.asarray(risk.loss(value[None]))
+    console.print(f"  risk              {float(value.ravel()[0]):.4g}", highlight=False)
+    console.print(f"  it took           {duration(answer.seconds)}", highlight=False)
 
 
 def _short(path: Path) -> Path:

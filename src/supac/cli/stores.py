@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from supac.cli.app import EXIT_CODES, INTERRUPTED, app, complaints, console, failed, guarded
-from supac.cli.problems import AsBegun
+from supac.cli.app import EXIT_CODES, INTERRUPTED, app, console, failed, guarded, warn
+from supac.cli.problems import AsBegun, check_files
 from supac.cli.tables import summary
+from supac.composite import Composite, RootMeanSquare
 from supac.exchange import export as export_runs
-from supac.problem_file import problem_of, read_problem, store_of, title_of
+from supac.problem_file import files_of, problem_of, read_problem, store_of, title_of
 from supac.snapshot import Snapshot, read_store
-from supac.store import StoreError
 
 StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]
 _PAUSE = 1.0  # seconds between looks at a store that is being written
@@ -50,20 +51,19 @@ def _title(run: Snapshot) -> str:
 
 def _followed(path: Path, *, quiet: bool) -> Snapshot:
     """Look again and again until nobody is at work on it any more."""
+    shown = console.is_terminal and not quiet
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while True:
             start = time.monotonic()
-            try:
+            view: RenderableType = Text(f"waiting for {path}")
+            # Not begun where it is missing or empty: it appears with the first run.
+            if path.is_file() and path.stat().st_size:
                 run = read_store(path)
                 if not run.running:
                     return run
-                if console.is_terminal and not quiet:
-                    live.update(summary(run, _title(run), console.width), refresh=True)
-            except (FileNotFoundError, StoreError):
-                if path.is_file() and path.stat().st_size:
-                    raise
-                # Not begun: the file appears with the first run.
-                live.update(Text(f"waiting for {path}"), refresh=True)
+                view = summary(run, _title(run), console.width)
+            if shown:
+                live.update(view, refresh=True)
             try:
                 # Large files take longer to read: most of the time is left to who writes them.
                 time.sleep(max(_PAUSE, 5.0 * (time.monotonic() - start)))
@@ -111,10 +111,15 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
         raise failed(f"{out} is there already: --force replaces it")
     with guarded():
         run = read_store(store_of(store))
-        ready = problem_of(run, as_begun=as_begun) if problem is None else read_problem(problem)
+        if problem is None:
+            ready = problem_of(run, as_begun=as_begun)
+            check_files(ready, files_of(run), run.path)
+        else:
+            ready = read_problem(problem)
         if run.stop_reason is None:
-            words = "the run has not ended: this is about its posterior so far"
-            complaints.print(words, style="yellow")
+            warn("the run has not ended: this is about its posterior so far")
+        if isinstance(ready.risk, Composite) and isinstance(ready.risk.loss, RootMeanSquare):
+            warn("this risk is the root of a mean, so that the first assumption does not hold")
         given = {"delta": delta, "executor": workers}
         changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
         try:
@@ -122,7 +127,7 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
                 run, n=n, bound=bound and bound.value, draws=draws, **changes
             )
         except KeyboardInterrupt as error:
-            complaints.print("stopped: a certificate needs all of its runs", style="yellow")
+            warn("stopped: a certificate needs all of its runs")
             raise typer.Exit(INTERRUPTED) from error
         if out is not None:
             out.write_text(certificate.to_json() + "\n", encoding="utf-8")

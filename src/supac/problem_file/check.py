@@ -27,10 +27,8 @@ def check(document: dict[str, Any], complaints: Complaints) -> None:
     meant = {closest(name, known) for name in document if name not in known}
     for table in TABLES:
         if table.required and table.name not in {*document, *meant}:
-            needs = ", ".join(each.name for each in table.settings if each.required)
-            complaints.add(
-                (), f"the table [{table.name}] is missing{needs and f': it has {needs}'}"
-            )
+            about = table.meaning[0].lower() + table.meaning[1:].rstrip(".")
+            complaints.add((), f"the table [{table.name}] is missing: {about}")
 
 
 def check_table(

@@ -62,14 +62,19 @@ class Observations:
         if values.ndim == 2 and values.shape == (self.rows, len(self.columns)):
             values = values.T.ravel()
         if values.shape != self.values.shape:
-            raise ValueError(
-                f"the simulator returned {_shape(values)}, but the data are {self.rows} rows of "
-                f"{', '.join(self.columns)}: return {len(self.values)} numbers, column after column"
-            )
+            raise ValueError(self._unfit(values))
         return values
+
+    def _unfit(self, outputs: FloatArray) -> str:
+        return (
+            f"the simulator returned {_shape(outputs)}, but the data are {self.rows} rows of "
+            f"{', '.join(self.columns)}: return {len(self.values)} numbers, column after column"
+        )
 
     def residuals(self, outputs: FloatArray) -> FloatArray:
         """(…, rows · columns) → (…, measured)."""
+        if outputs.shape[-1:] != self.values.shape:
+            raise ValueError(self._unfit(outputs))
         seen = np.isfinite(self.values)
         simulated, observed = outputs[..., seen], self.values[seen]
         if not self.logarithmic:
@@ -107,9 +112,8 @@ def read_observations(
         if name not in header:
             hint = suggestion(name, header) or f"; its columns are {', '.join(header)}"
             raise complaints.fail(key, f"{path.name} has no column {name}{hint}")
-        return _numbers(
-            path, name, [row[header.index(name)] for row in rows], complaints, gaps=gaps
-        )
+        cells = {line: row[header.index(name)] for line, row in rows.items()}
+        return _numbers(path, name, cells, complaints, gaps=gaps)
 
     values = [column(name, ("data", "observed"), gaps=True) for name in names]
     for name in names:
@@ -134,12 +138,14 @@ def read_observations(
     )
 
 
-def _read(path: Path, complaints: Complaints) -> tuple[list[str], list[list[str]]]:
-    """The header and the rows, without empty ones."""
+def _read(path: Path, complaints: Complaints) -> tuple[list[str], dict[int, list[str]]]:
+    """The header and the rows by their lines, without empty ones."""
     key = ("data", "file")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+            reader = csv.reader(file)
+            numbered = [(reader.line_num, row) for row in reader]
+        lines = {line: row for line, row in numbered if any(cell.strip() for cell in row)}
     except FileNotFoundError as error:
         near = [each.name for each in path.parent.glob("*.csv")] if path.parent.is_dir() else []
         hint = suggestion(path.name, near) or "; paths are relative to the problem file"
@@ -149,24 +155,24 @@ def _read(path: Path, complaints: Complaints) -> tuple[list[str], list[list[str]
         raise complaints.fail(key, f"{path.name} cannot be read as CSV: {reason}") from error
     if len(lines) < 2:
         raise complaints.fail(key, f"{path.name} needs a line of names and lines of numbers")
-    header = [name.strip() for name in lines[0]]
+    header = [name.strip() for name in lines.pop(min(lines))]
     if len(header) == 1 and ";" in header[0]:
         raise complaints.fail(key, f"{path.name} is divided by semicolons: save it with commas")
-    for number, row in enumerate(lines[1:], start=2):
+    for number, row in lines.items():
         if len(row) != len(header):
             raise complaints.fail(
                 key,
                 f"{path.name}, row {number}: {len(row)} cells, but the header has {len(header)}",
             )
-    return header, lines[1:]
+    return header, lines
 
 
 def _numbers(
-    path: Path, name: str, cells: list[str], complaints: Complaints, *, gaps: bool
+    path: Path, name: str, cells: dict[int, str], complaints: Complaints, *, gaps: bool
 ) -> FloatArray:
     """A column; empty cells are NaN where gaps are allowed."""
     numbers = []
-    for row, cell in enumerate(cells, start=2):
+    for row, cell in cells.items():
         try:
             number = float(cell) if cell.strip() else np.nan
         except ValueError:

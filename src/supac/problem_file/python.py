@@ -80,7 +80,7 @@ def _module(folder: Path, name: str, file: Path) -> ModuleType:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))  # its own imports may lie beside it
     try:
-        if not file.is_file():
+        if "." in name or not file.is_file():
             return importlib.import_module(name)
         if name.partition(".")[0] in sys.stdlib_module_names:
             raise PythonFunctionError(
