@@ -89,12 +89,14 @@ def test_the_posterior_is_near_what_made_the_data(walk: Walk, store: str) -> Non
     assert run.stop_reason is supac.StopReason.BUDGET
     assert len(run.made) == 60
     assert not run.failures
-    # The posterior is wider than what the noise allows: the truth is well within three of its own
-    # standard deviations, and the prior's median is not, but for K of which little is known.
+    # The posterior is wider than the noise alone would make it, since moving away from the prior
+    # costs: the truth lies within three of its standard deviations.
     draws = run.sample(4_000, 0)
     scores = (draws.mean(axis=0) - np.array(list(TRUTH.values()))) / draws.std(axis=0)
     assert (np.abs(scores) < 3.0).all()
-    assert run.mean_risk < 0.25
+    # Residuals that are all noise, N(0, 1), have the expected loss 1 − (1 + 1/9)^(−1/2) = 0.05; the
+    # spread of the posterior adds to that. Under the prior it is 0.7.
+    assert run.mean_risk < 0.15
 
 
 def test_function_and_program_agree(walk: Walk) -> None:

@@ -15,7 +15,7 @@ from supac.execution import ExecutionError
 ERROR, INTERRUPTED = 1, 3
 """Exit codes; 0 is done, and 2 a wrong use of the command line."""
 
-EXIT_CODES = "Exit codes: 0 done, 1 an error, 2 wrong usage, 3 stopped early, to be resumed."
+EXIT_CODES = "\n\nExit codes: 0 done, 1 an error, 2 wrong usage, 3 stopped early, to be resumed."
 
 app = typer.Typer(
     no_args_is_help=True,

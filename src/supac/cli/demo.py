@@ -23,7 +23,7 @@ class DemoProblem(StrEnum):
     SYNTHETIC = "synthetic"
 
 
-@app.command(epilog="Example: `supac demo synthetic`. " + EXIT_CODES)
+@app.command(epilog="Example: `supac demo synthetic`." + EXIT_CODES)
 def demo(
     problem: Annotated[
         DemoProblem, typer.Argument(help="adm1 needs the extra `adm1`; pictures need `plot`.")

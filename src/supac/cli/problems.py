@@ -42,9 +42,9 @@ class Kind(StrEnum):
     ADM1 = "adm1"
 
 
-@app.command(epilog="Examples: `supac init`, `supac init study --simulator python`. " + EXIT_CODES)
+@app.command(epilog="Examples: `supac init`, `supac init study --simulator python`." + EXIT_CODES)
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write it.", metavar="[FOLDER]")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="Where to write it.", metavar="FOLDER")] = Path(),
     simulator: Annotated[
         Kind, typer.Option("--simulator", "-s", help="What makes your runs.")
     ] = Kind.BUILTIN,
@@ -65,12 +65,12 @@ def init(
     console.print(f"Try it: supac run {folder / 'problem.toml'}", highlight=False, soft_wrap=True)
 
 
-@app.command(epilog="Example: `supac run problem.toml --workers 4`. " + EXIT_CODES)
+@app.command(epilog="Example: `supac run problem.toml --workers 4`." + EXIT_CODES)
 def run(
     problem: ProblemPath,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Only check the file, make one run at the prior's median."),
+        typer.Option("--check", help="Check the file, make one run, and keep nothing."),
     ] = False,
     store: Annotated[
         Path | None, typer.Option(help="Where to keep the runs, instead of the file's.")
@@ -100,7 +100,7 @@ def run(
     _go(ready, target, _changes(budget, workers), as_json=as_json, quiet=quiet)
 
 
-@app.command(epilog="Example: `supac resume run.supac --budget 100`. " + EXIT_CODES)
+@app.command(epilog="Example: `supac resume run.supac --budget 100`." + EXIT_CODES)
 def resume(
     target: Annotated[
         Path, typer.Argument(help="A store, or the problem file it was made from.", metavar="STORE")

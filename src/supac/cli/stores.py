@@ -26,7 +26,7 @@ StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.
 _PAUSE = 1.0  # seconds between looks at a store that is being written
 
 
-@app.command(epilog="Example: `supac show run.supac --follow`. " + EXIT_CODES)
+@app.command(epilog="Example: `supac show run.supac --follow`." + EXIT_CODES)
 def show(
     store: StorePath,
     follow: Annotated[
@@ -81,7 +81,7 @@ class BoundKind(StrEnum):
     THIEMANN = "thiemann"
 
 
-@app.command(epilog="Example: `supac certify run.supac --n 24 --draws 2000`. " + EXIT_CODES)
+@app.command(epilog="Example: `supac certify run.supac --n 24 --draws 2000`." + EXIT_CODES)
 def certify(  # noqa: PLR0913, PLR0917 - one argument an option
     store: StorePath,
     n: Annotated[
@@ -145,7 +145,7 @@ def _wrapped(text: str) -> str:
     )
 
 
-@app.command(epilog="Example: `supac export run.supac runs.csv`. " + EXIT_CODES)
+@app.command(epilog="Example: `supac export run.supac runs.csv`." + EXIT_CODES)
 def export(
     store: StorePath,
     table: Annotated[
