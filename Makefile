@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint bench bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters clean
+.PHONY: demo test lint package bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
@@ -17,8 +17,15 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The sdist and the wheel, each installed and used in an empty environment.
+package: .venv/ready
+	.ci/package
+
 bench: .venv/ready
 	$(BIN)/python benchmarks/overhead.py $(ARGS)
+
+bench-startup: .venv/ready
+	$(BIN)/python benchmarks/startup.py $(ARGS)
 
 bench-adm1: .venv/ready
 	$(BIN)/python benchmarks/adm1.py $(ARGS)

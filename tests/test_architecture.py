@@ -22,18 +22,9 @@ LAYERS = [
     {"runs", "specs"},
     {"execution", "interrupt", "progress", "store", "exchange", "judge", "ledger", "evaluate"}
     | {"fleet"},
-    {
-        "certify",
-        "missed",
-        "validation",
-        "result",
-        "pipeline",
-        "loop",
-        "minimize",
-        "held_out",
-        "meta_learn",
-    },
-    {"plots", "demo"},
+    {"certify", "missed", "validation", "result", "pipeline", "loop", "minimize", "held_out"}
+    | {"meta_learn", "snapshot"},
+    {"plots", "demo", "problem_file"},
     {"cli"},
 ]
 FREE_STANDING = {"simulators"}
@@ -109,6 +100,17 @@ def test_the_core_imports_without_the_extras() -> None:
     use = "import supac, supac.cli; "
     run = "supac.minimize(lambda x: 0.0, supac.beta(1, 1), supac.Catoni(1), budget=40)"
     subprocess.run([sys.executable, "-c", hidden + use + run], check=True)
+
+
+def test_what_few_need_is_imported_when_it_is_asked_for() -> None:
+    code = (
+        "import supac, sys; "
+        "heavy = {'scipy.stats', 'scipy.optimize', 'rich', 'typer', 'supac.problem_file', "
+        "'supac.simulators.adm1', 'numba', 'matplotlib', 'distributed'} & set(sys.modules); "
+        "assert not heavy, heavy; "
+        "supac.read_problem, supac.simulators.adm1.example, supac.simulators.drug"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_missing_extra_is_named() -> None:

@@ -95,10 +95,28 @@ def test_the_answer_may_be_in_an_object(tmp_path: Path) -> None:
     model = shell(tmp_path, """echo '{"risk": 0.5, "cells": [1.5, 2.5]}' > output.json""")
     assert supac.Program(model, key="risk")(POINT) == 0.5
     assert supac.Program(model, key="cells")(POINT) == [1.5, 2.5]
+    assert supac.Program(model, key=["cells", "risk"])(POINT) == [1.5, 2.5, 0.5]
     with pytest.raises(ProgramError, match="has cells, risk: say with key= which"):
         supac.Program(model)(POINT)
     with pytest.raises(ProgramError, match="has no 'cost', but cells, risk"):
         supac.Program(model, key="cost")(POINT)
+
+
+def test_parameters_tell_a_program_their_names(tmp_path: Path) -> None:
+    model = python(
+        tmp_path,
+        'import json; x = json.load(open("input.json")); '
+        'json.dump(x["rate"] ** 2 if isinstance(x, dict) else 9.0, open("output.json", "w"))',
+    )
+    parameters = supac.Parameters({"rate": supac.marginals.Normal(0.0, 1.0)})
+    settings = {"budget": 6, "algorithm": QUICK, "validation": 0}
+    told = supac.minimize(supac.Program(model), parameters, supac.Catoni(0.1), **settings)  # type: ignore[arg-type]
+    np.testing.assert_allclose(told.evaluations.risk, told.x[:, 0] ** 2)
+    listed = supac.Program(model, names=[])
+    plain = supac.minimize(listed, parameters, supac.Catoni(0.1), **settings)  # type: ignore[arg-type]
+    assert (plain.evaluations.risk == 9.0).all()
+    own = supac.Program(model, names=["speed"])
+    assert own.named(["rate"]) is own
 
 
 def test_words_of_the_command_stand_for_paths(tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 """Calibrate expensive simulators with PAC-Bayes guarantees."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from supac import marginals, simulators
 from supac.algorithm import Algorithm, Info, Problem, State
 from supac.bounds import (
@@ -12,7 +15,14 @@ from supac.bounds import (
 )
 from supac.certificate import Certificate, CertificateError, certify_draws
 from supac.certify import certify
-from supac.composite import Composite, MeanSquare, RootMeanSquare, SquareLoss
+from supac.composite import (
+    CappedSquare,
+    Composite,
+    MeanSquare,
+    RootMeanSquare,
+    SquareLoss,
+    Welsch,
+)
 from supac.evaluate import EvaluationError
 from supac.evaluations import Evaluations
 from supac.exchange import KnownRuns, export, read_csv
@@ -62,6 +72,7 @@ from supac.runs import Run, Status
 from supac.simulators.per_worker import PerWorker
 from supac.simulators.program import Program
 from supac.simulators.umbridge import UMBridge
+from supac.snapshot import Snapshot, read_store
 from supac.steps import FixedStep, TrustRegion
 from supac.store import (
     NotAStoreError,
@@ -83,6 +94,9 @@ from supac.surrogate import (
 )
 from supac.task import Task
 
+if TYPE_CHECKING:
+    from supac.problem_file import ProblemFile, ProblemFileError, read_problem
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -90,6 +104,7 @@ __all__ = [
     "Bernoulli",
     "Beta",
     "Bound",
+    "CappedSquare",
     "Catoni",
     "Certificate",
     "CertificateError",
@@ -133,6 +148,8 @@ __all__ = [
     "Poisson",
     "PriorScores",
     "Problem",
+    "ProblemFile",
+    "ProblemFileError",
     "Product",
     "Program",
     "Result",
@@ -141,6 +158,7 @@ __all__ = [
     "RootMeanSquare",
     "Run",
     "ScaledGaussian",
+    "Snapshot",
     "SquareLoss",
     "Stage",
     "State",
@@ -162,6 +180,7 @@ __all__ = [
     "UMBridge",
     "Uniform",
     "Voronoi",
+    "Welsch",
     "bernoulli",
     "beta",
     "certify",
@@ -181,6 +200,8 @@ __all__ = [
     "poisson",
     "product",
     "read_csv",
+    "read_problem",
+    "read_store",
     "reoptimize",
     "resume",
     "scaled_gaussian",
@@ -188,3 +209,10 @@ __all__ = [
     "split_mixture",
     "student_t",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What only problem files need, when it is first asked for."""
+    if name in ("ProblemFile", "ProblemFileError", "read_problem"):
+        return getattr(import_module("supac.problem_file"), name)
+    raise AttributeError(f"module 'supac' has no attribute {name!r}")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import rel_entr
 
 from supac.arrays import positive, whole
@@ -198,6 +197,8 @@ def binary_kl(q: float, p: float) -> float:
 
 def kl_inverse(q: float, complexity: float) -> float:
     """The largest p in [q, 1] with binary_kl(q, p) ≤ complexity."""
+    from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
+
     if q >= 1.0:
         return 1.0
     highest = 1.0 - 1e-15

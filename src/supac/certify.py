@@ -57,7 +57,7 @@ def certify(  # noqa: PLR0913 - where and how the runs are made, as in `minimize
         )
     rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
     x = posterior.sample(whole(draws, "draws", least=1), rng)
-    simulator = simulator_of(risk, vectorized=vectorized)
+    simulator = simulator_of(risk, vectorized=vectorized, parameters=parameters)
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         flight = open_flight(executor, simulator, timeout, whole(retries, "retries", least=0))

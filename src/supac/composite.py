@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from supac.arrays import FloatArray
+from supac.arrays import FloatArray, positive
 
 
 @dataclass(frozen=True)
@@ -70,3 +70,34 @@ class RootMeanSquare(SquareLoss):
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
         """The square root."""
         return np.sqrt(mean_square)
+
+
+@dataclass(frozen=True)
+class Welsch:
+    """The mean of 1 − exp(−½ (r/width)²) over the residuals r, each between 0 and 1.
+
+    A residual well above `width` counts as 1 whatever it is: outliers cost no more than that.
+    """
+
+    width: float = 3.0
+
+    def __post_init__(self) -> None:
+        positive(self.width, "width")
+
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        """(n, m) → (n,)."""
+        return -np.expm1(-0.5 * (residuals / self.width) ** 2).mean(axis=1)
+
+
+@dataclass(frozen=True)
+class CappedSquare:
+    """The mean of min((r/cap)², 1) over the residuals r, each between 0 and 1."""
+
+    cap: float = 3.0
+
+    def __post_init__(self) -> None:
+        positive(self.cap, "cap")
+
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        """(n, m) → (n,)."""
+        return np.minimum((residuals / self.cap) ** 2, 1.0).mean(axis=1)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from supac.arrays import FloatArray
 
 
 def latin_hypercube(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
     """Normal draws of which each coordinate has one in each of n slices of equal mass: (n, dim)."""
+    from scipy.stats import qmc  # noqa: PLC0415 - as slow to import as everything else together
+
     uniform = qmc.LatinHypercube(dim, rng=rng).random(n)
     return np.asarray(ndtri(np.clip(uniform, 1e-12, 1.0 - 1e-12)))
 

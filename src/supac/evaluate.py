@@ -45,11 +45,15 @@ class Outcome:
     ids: tuple[int, ...]
 
 
-def simulator_of(risk: Risk, *, vectorized: bool) -> Simulator:
-    """The part of a risk that takes time."""
-    if isinstance(risk, Composite):
-        return Simulator(risk.simulate, "simulate", 1, vectorized)
-    return Simulator(risk, "risk", 0, vectorized)
+def simulator_of(
+    risk: Risk, *, vectorized: bool, parameters: Parameters | None = None
+) -> Simulator:
+    """The part of a risk that takes time, told the parameters' names where it asks for them."""
+    composite = isinstance(risk, Composite)
+    function = risk.simulate if isinstance(risk, Composite) else risk
+    if parameters is not None and hasattr(function, "named"):
+        function = function.named(parameters.names)
+    return Simulator(function, "simulate" if composite else "risk", int(composite), vectorized)
 
 
 class Evaluator:

@@ -20,7 +20,7 @@ from supac.specs import UnknownSpecError, from_spec
 from supac.store import read_config, read_runs
 
 _OUTPUT = "output_"
-_BOOKKEEPING = ("risk", "status", "seconds", "attempts", "message", "source", "id")
+_BOOKKEEPING = ("risk", "status", "seconds", "attempts", "message", "source", "purpose", "id")
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +191,7 @@ def _table(runs: Sequence[Run], names: Parameters | list[str]) -> dict[str, list
         "attempts": [run.attempts for run in runs],
         "message": [run.message for run in runs],
         "source": [run.source for run in runs],
+        "purpose": [run.purpose for run in runs],
         **{f"{_OUTPUT}{i}": [row[i] for row in outputs] for i in range(width)},
     }
 

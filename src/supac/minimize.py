@@ -51,6 +51,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     on_failure: Literal["raise", "penalise", "drop"] = "raise",
     max_failures: float = 0.5,
     store: str | os.PathLike[str] | None = None,
+    description: str | None = None,
     validation: int | None = None,
     tolerance: float = 1e-12,
     progress: bool | None = None,
@@ -101,6 +102,8 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     store
         A file in which every run is kept as it ends. Where it holds the beginning of this very
         run, that is gone on with; see also `resume`.
+    description
+        A text that is kept in the store beside the settings, for those who read it.
     validation
         Queries of the budget with which the posterior is checked before it is returned; by default
         a fifth, at most 60, and what is left over, for algorithms that ask for it. Where they are
@@ -132,7 +135,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             f"make the batch smaller, such as algorithm=SuPAC(first={budget}, batch={budget})"
         )
     reserve = _reserve(validation, algorithm, budget, first)
-    simulator = simulator_of(risk, vectorized=vectorized)
+    simulator = simulator_of(risk, vectorized=vectorized, parameters=parameters)
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         kept = None
@@ -185,18 +188,35 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
                 "raise it"
             )
         if kept is not None:
-            kept.confirm()
+            kept.confirm(description)
             if kept.rounds and loop.queries:
                 words = f"{store}: going on after {loop.queries} queries"
-                bar.resume(words, len(loop.journal.failures))
+                bar.resume(words, len(loop.journal.failures), loop.queries)
         loop.adopt(known)
         stop = loop.asynchronous() if mode == "async" else loop.batches()
         if reserve > 1 and validation is None and stop is StopReason.BUDGET:
             reserve = budget - loop.queries  # with what did not fill another batch
         checked, stop = _last_look(loop, stop, reserve)
+        result = make_result(
+            problem, checked, loop.journal, loop.imported, stop, parameters, on_failure
+        )
         if kept is not None:
-            kept.keep_stop(stop.value)
-    return make_result(problem, checked, loop.journal, loop.imported, stop, parameters, on_failure)
+            kept.keep_end(_end(result), result.posterior)
+    return result
+
+
+def _end(result: Result) -> dict[str, Any]:
+    """What a store tells of the end of a run."""
+    return {
+        "stopped": result.stop_reason.value,
+        "objective": result.objective,
+        "mean_risk": result.mean_risk,
+        "mean_risk_error": result.mean_risk_error,
+        "effective_size": result.effective_size,
+        "validated": result.validated,
+        "kl": result.kl,
+        "notes": list(result.notes),
+    }
 
 
 def _last_look(loop: Loop, stop: StopReason, queries: int) -> tuple[Checked, StopReason]:

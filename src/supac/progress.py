@@ -1,39 +1,34 @@
-"""A progress bar: queries, objective, KL, step."""
+"""A progress bar: queries, objective, KL, failures, time left."""
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING, Self
 
 from supac.algorithm import Info
 from supac.meta import MetaInfo
 from supac.runs import Run, Status
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 
 class _Bar:
     """On the standard error; silent where that is not a terminal."""
 
-    def __init__(self, total: int, unit: str, show: bool | None):
+    def __init__(self, total: int, show: bool | None):
         shown = sys.stderr.isatty() if show is None else show
-        self._progress = Progress(
-            TextColumn("[bold]supac"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn(unit + "  {task.description}"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            disable=not shown,
-        )
+        self._progress = _make_bar() if shown else None
+        self._task = None if self._progress is None else self._progress.add_task("", total=total)
         self._failed = 0
-        self._task = self._progress.add_task("", total=total)
 
     def __enter__(self) -> Self:
-        self._progress.start()
+        if self._progress is not None:
+            self._progress.start()
         return self
 
     def __exit__(
@@ -42,59 +37,117 @@ class _Bar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._progress.stop()
+        if self._progress is not None:
+            self._progress.stop()
+
+    def _draw(self, completed: float, words: str) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=completed, description=words)
 
 
 class ProgressBar(_Bar):
     """Shows how far a run is."""
 
     def __init__(self, budget: int, show: bool | None):
-        super().__init__(budget, "queries", show)
+        super().__init__(budget, show)
+        self._landed, self._done, self._budget = 0, 0, budget
+        self._start, self._words, self._best = time.monotonic(), "runs", math.inf
 
-    def resume(self, words: str, failed: int) -> None:
-        """Say that a run is gone on with, of which so many runs had failed."""
-        self._failed = failed
-        if not self._progress.disable:
+    def resume(self, words: str, failed: int, done: int) -> None:
+        """Say that a run is gone on with, of which so many runs were made and have failed."""
+        self._failed, self._done = failed, done
+        if self._progress is not None:
             self._progress.console.print(words, markup=False, highlight=False)
+        self._show()
 
     def watch(self, runs: Sequence[Run]) -> None:
         """Show runs that have ended."""
         self._failed += sum(run.status is not Status.OK for run in runs)
-        self._progress.advance(self._task, len(runs))
+        self._landed += len(runs)
+        self._done += len(runs)
+        self._show()
 
     def update(self, queries: int, info: Info) -> None:
         """Show where the run stands after one more iteration."""
-        words = f"objective {info.objective:.4g}  KL {info.kl:.3g}  step {info.step_kl:.2g}"
-        words += f"  {self._failed} failed" * bool(self._failed)
-        self._progress.update(self._task, completed=queries, description=words)
+        if math.isfinite(info.objective):
+            self._best = min(self._best, info.objective)
+        self._words = f"objective {info.objective:.3g}, best {self._best:.3g}, KL {info.kl:.3g}"
+        self._done = max(self._done, queries)
+        self._show()
+
+    def _show(self) -> None:
+        words = self._words + f", {self._failed} failed" * bool(self._failed) + self._left()
+        self._draw(self._done, words)
+
+    def _left(self) -> str:
+        """How long the rest takes at the pace of the runs that were made here."""
+        if not self._landed or self._done >= self._budget:
+            return ""
+        seconds = (time.monotonic() - self._start) / self._landed * (self._budget - self._done)
+        return f", {duration(seconds)} left"
 
 
 class PassBar(_Bar):
     """Shows how far meta-learning is."""
 
     def __init__(self, passes: int, show: bool | None):
-        super().__init__(passes, "passes", show)
-        self._runs, self._learnt = 0, ""
+        super().__init__(passes, show)
+        self._runs, self._passes, self._words = 0, 0.0, "passes"
 
     def watch(self, runs: Sequence[Run]) -> None:
         """Show runs that have ended."""
         self._runs += len(runs)
         self._failed += sum(run.status is not Status.OK for run in runs)
-        words = f"{self._learnt}{self._runs} runs" + f"  {self._failed} failed" * bool(self._failed)
-        self._progress.update(self._task, description=words)
+        self._show()
 
     def update(self, info: MetaInfo) -> None:
         """Show where it stands after one more meta-step."""
-        self._learnt = f"mean bound {info.objective:.4g}  step {info.step_kl:.2g}  "
-        self._progress.update(self._task, completed=info.passes, description=self._learnt)
+        self._words = f"passes, mean bound {info.objective:.4g}, step {info.step_kl:.2g}"
+        self._passes = info.passes
+        self._show()
+
+    def _show(self) -> None:
+        failed = f", {self._failed} failed" * bool(self._failed)
+        self._draw(self._passes, f"{self._words}, {self._runs} runs{failed}")
 
 
 class SearchBar(_Bar):
     """Shows how many of several searches are done."""
 
     def __init__(self, searches: int, show: bool | None):
-        super().__init__(searches, "searches", show)
+        super().__init__(searches, show)
+        self._done = 0
 
     def advance(self, objective: float) -> None:
         """One more."""
-        self._progress.update(self._task, advance=1, description=f"objective {objective:.4g}")
+        self._done += 1
+        self._draw(self._done, f"searches, objective {objective:.4g}")
+
+
+def _make_bar() -> Progress:
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and not always needed
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+    )
+
+    console = Console(stderr=True)
+    return Progress(
+        BarColumn(bar_width=max(6, min(24, console.width - 76))),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+    )
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the unit that suits it: 12 ms, 0.2 s, 41 s, 12 min, 3.5 h, 2.1 d."""
+    units = (
+        ("µs", 1e-6, 1e-3), ("ms", 1e-3, 0.1), ("s", 1.0, 100.0), ("min", 60.0, 6000.0),
+        ("h", 3600.0, 172_800.0), ("d", 86_400.0, math.inf),
+    )  # fmt: skip
+    unit, size = next((unit, size) for unit, size, most in units if seconds < most)
+    value = seconds / size
+    return f"{value:.2g} {unit}" if value < 10.0 else f"{value:.0f} {unit}"

@@ -78,6 +78,16 @@ class Iteration:
     next_posterior: Distribution
     """Where the step led, before any run has been made there."""
 
+    @property
+    def mean_risk(self) -> float:
+        """Of `posterior`, as far as its runs tell."""
+        return self.info.mean_risk
+
+    @property
+    def kl(self) -> float:
+        """KL(posterior, prior)."""
+        return self.info.kl
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -200,9 +210,14 @@ def _notes_on_the_way(queries: Sequence[int], infos: Sequence[Info]) -> tuple[st
 
 
 def _note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
-    """Whether more runs would have helped: the last two steps gained over a tenth of it all."""
+    """Whether more runs would have helped: the last two steps gained over a tenth of it all.
+
+    And the last one half of that: a search that has just arrived is not falling any more.
+    """
     known = objective[np.isfinite(objective)]
     if len(known) < 4 or known[-3] - known[-1] < 0.1 * (known[0] - known[-1]):
+        return ()
+    if known[-2] - known[-1] < 0.05 * (known[0] - known[-1]):
         return ()
     falling = " → ".join(f"{value:.3g}" for value in known[-3:])
     return (f"the objective was still falling when the budget ended ({falling}): raise it",)

@@ -28,6 +28,7 @@ _DATA = (
     steps.TrustRegion, surrogate.GaussianProcess, surrogate.OutputEmulator, surrogate.Ridge,
     surrogate.Voronoi, surrogate.Importance, surrogate.Uniform, Distribution, meta.MetaSuPAC,
     meta.Stage, meta.ClosedForm, meta.GradientStep, meta.Reuse, meta.Plan,
+    composite.Welsch, composite.CappedSquare,
 )  # fmt: skip
 _MARGINALS = (
     marginals.Normal, marginals.LogNormal, marginals.Uniform, marginals.LogitNormal,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import brentq
 
 from supac.arrays import FloatArray, positive
 from supac.families import Distribution
@@ -182,6 +181,8 @@ def _largest_step(
         # halving finds the scale, however far the target is.
         while alpha > 0.0 and not kl(alpha) <= limit:
             alpha *= 0.5
+        from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
+
         root = brentq(lambda a: _share(kl(a), limit) - 0.5, alpha, 2.0 * alpha, xtol=1e-300)
         slack = 1e-15
         while not kl(root) <= limit and root > alpha:  # the root is only known to rounding

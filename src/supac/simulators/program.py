@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import json
 import os
@@ -25,7 +26,8 @@ class Program:
 
     The point is written to `input.json`, {"name": value, …} or a list where there are no names, or
     to `input.csv`, a row of names and a row of values; the command is started in that folder and
-    must write `output.json`: a number, a list of outputs, or an object with either under `key`.
+    must write `output.json`: a number, a list of outputs, or an object with either under `key`; of
+    several keys the outputs follow one after the other.
     In the command {input}, {output} and {folder} stand for the absolute paths. A run whose exit
     code is not zero has failed, and the end of what it wrote to its standard error is kept with it.
 
@@ -34,11 +36,12 @@ class Program:
     command
         The program and its arguments. No shell is involved.
     names
-        Of the parameters, in their order.
+        Of the parameters, in their order; by default those of the `Parameters` that `minimize` is
+        given. None of them, `names=[]`, writes a list.
     inputs
         "json" or "csv".
     key
-        Where in `output.json` the answer is, if that is an object.
+        Where in `output.json` the answer is, if that is an object: a name, or a list of names.
     scratch
         Where the folders are made; by default where temporary files go.
     keep
@@ -52,7 +55,7 @@ class Program:
         *,
         names: Sequence[str] | None = None,
         inputs: Literal["json", "csv"] = "json",
-        key: str | None = None,
+        key: str | Sequence[str] | None = None,
         scratch: str | os.PathLike[str] | None = None,
         keep: Literal["none", "failed", "all"] = "none",
     ):
@@ -68,9 +71,18 @@ class Program:
         if os.sep in self.command[0]:  # it is started in another folder
             self.command[0] = str(Path(self.command[0]).absolute())
         self.names = None if names is None else list(names)
-        self.inputs, self.key, self.keep = inputs, key, keep
+        self.inputs, self.keep = inputs, keep
+        self.key = key if key is None or isinstance(key, str) else list(key)
         self.scratch = None if scratch is None else Path(scratch).absolute()
         self.__qualname__ = f"Program({self.command})"
+
+    def named(self, names: Sequence[str]) -> Program:
+        """The same program, told these names unless it has its own."""
+        if self.names is not None:
+            return self
+        other = copy.copy(self)
+        other.names = list(names)
+        return other
 
     def __call__(self, x: Any) -> Any:
         """The program's answer at one point (dim,): a number or a list of numbers."""
@@ -87,7 +99,7 @@ class Program:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _run(self, folder: Path, x: list[float]) -> Any:
-        if self.names is not None and len(self.names) != len(x):
+        if self.names and len(self.names) != len(x):
             raise ProgramError(f"{len(self.names)} names were given for {len(x)} parameters")
         source, target = folder / f"input.{self.inputs}", folder / "output.json"
         names = self.names or [f"x{i}" for i in range(len(x))]
@@ -95,7 +107,7 @@ class Program:
             with source.open("w", newline="") as file:
                 csv.writer(file).writerows([names, [repr(value) for value in x]])
         else:
-            point = x if self.names is None else dict(zip(names, x, strict=True))
+            point = dict(zip(names, x, strict=True)) if self.names else x
             source.write_text(json.dumps(point))
         places = {"{input}": str(source), "{output}": str(target), "{folder}": str(folder)}
         command = [_filled(word, places) for word in self.command]
@@ -126,12 +138,16 @@ class Program:
             raise ProgramError(f"output.json is not JSON{kept}: {error}") from error
         if not isinstance(answer, dict):
             return answer
-        if self.key is None or self.key not in answer:
-            keys = ", ".join(sorted(answer))
-            if self.key is None:
-                raise ProgramError(f"output.json has {keys}: say with key= which is the answer")
-            raise ProgramError(f"output.json has no {self.key!r}, but {keys}")
-        return answer[self.key]
+        has = ", ".join(sorted(answer)) or "nothing"
+        if self.key is None:
+            raise ProgramError(f"output.json has {has}: say with key= which is the answer")
+        for key in [self.key] if isinstance(self.key, str) else self.key:
+            if key not in answer:
+                raise ProgramError(f"output.json has no {key!r}, but {has}")
+        if isinstance(self.key, str):
+            return answer[self.key]
+        parts = [answer[key] for key in self.key]
+        return [value for part in parts for value in (part if isinstance(part, list) else [part])]
 
 
 def _filled(word: str, places: dict[str, str]) -> str:

@@ -11,7 +11,6 @@ from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import ortho_group
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -71,6 +70,8 @@ class Environment:
         cls, rng: np.random.Generator, dim: int = 8, variant: Variant = Variant.CODE
     ) -> Environment:
         """A centre on the sphere of radius 2; minima that vary in two directions only."""
+        from scipy.stats import ortho_group  # noqa: PLC0415 - slow to import
+
         direction = rng.standard_normal(dim)
         deviations = np.full(dim, 0.05)
         deviations[-2:] = np.exp(rng.uniform(-0.5, 0.5, 2))

@@ -1,5 +1,6 @@
 """Runs on disk."""
 
+from supac.store.contents import Contents, read_contents
 from supac.store.file import (
     NotAStoreError,
     StoreBusyError,
@@ -7,6 +8,8 @@ from supac.store.file import (
     StoreError,
     StoreMismatchError,
     StoreTooNewError,
+    is_being_written,
+    remove_store,
     versions,
 )
 from supac.store.meta import MetaStore
@@ -14,6 +17,7 @@ from supac.store.rows import Round, columns
 from supac.store.store import Store, read_config, read_runs
 
 __all__ = [
+    "Contents",
     "MetaStore",
     "NotAStoreError",
     "Round",
@@ -24,7 +28,10 @@ __all__ = [
     "StoreMismatchError",
     "StoreTooNewError",
     "columns",
+    "is_being_written",
     "read_config",
+    "read_contents",
     "read_runs",
+    "remove_store",
     "versions",
 ]

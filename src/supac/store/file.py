@@ -20,6 +20,7 @@ import numpy as np
 import scipy
 
 VERSION = 1
+_LOOK = 0.05  # seconds, far longer than `is_being_written` holds its lock
 APPLICATION = 0x53755041  # "SuPA", in the header of the file
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -98,6 +99,19 @@ def release(path: Path) -> None:
     os.close(_open.pop(path.resolve()))
 
 
+def remove_store(path: Path) -> None:
+    """Delete a store that nobody is writing, with the files beside it; nothing else is deleted."""
+    if path.stat().st_size:  # one that was never begun is empty
+        with reading(path):
+            pass  # NotAStoreError where it is some other file
+    claim(path)
+    try:
+        for name in (str(path), f"{path}-wal", f"{path}-shm"):
+            Path(name).unlink(missing_ok=True)
+    finally:
+        release(path)
+
+
 def _forget() -> None:
     """A forked process does not write, and must not keep others out when its parent is dead."""
     for lock in _open.values():
@@ -112,7 +126,11 @@ def _lock(file: int, path: Path) -> None:
     if not stat.S_ISREG(os.fstat(file).st_mode):
         raise NotAStoreError(f"{path} is no file on a disk")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # perhaps only someone who looks whether it is being written
+            time.sleep(_LOOK)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise StoreBusyError(
             f"{path} is being written by {_owner_of(path)}. Wait for it, stop it, or use another "
@@ -120,6 +138,25 @@ def _lock(file: int, path: Path) -> None:
         ) from error
     except OSError as error:
         raise StoreError(f"{path} cannot be locked: {error.strerror}. Use a local disk") from error
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether some process has the file open for writing, as far as can be told."""
+    if path.resolve() in _open:
+        return True
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return False
 
 
 def owner() -> dict[str, Any]:

@@ -59,6 +59,19 @@ def read_config_of(db: sqlite3.Connection, path: Path) -> dict[str, Spec]:
         return config
 
 
+def sealed(text: str) -> str:
+    """A text that shows whether it was changed: `unsealed` gives it back."""
+    return f"{digest(text).hex()} {text}"
+
+
+def unsealed(words: str, path: Path, what: str) -> str:
+    """The text; an error where it was changed."""
+    checksum, _, text = words.partition(" ")
+    if checksum != digest(text).hex():
+        raise damaged(path, what)
+    return text
+
+
 def run_to_row(run: Run) -> tuple[Any, ...]:
     """A run as columns."""
     outputs = None if run.outputs is None else run.outputs.astype("<f8").tobytes()
@@ -104,13 +117,27 @@ def run_from_row(
 
 def read_rounds(db: sqlite3.Connection, path: Path, family: ParametricFamily) -> Iterator[Round]:
     """All rounds, in their order."""
+    for row in _round_rows(db, path):
+        with sound(path, f"round {row[0]}"):
+            told = round_from_row(family, *row[1:])
+        yield told
+
+
+def read_infos(db: sqlite3.Connection, path: Path) -> Iterator[tuple[tuple[int, ...], Info]]:
+    """What each round was told and learnt, without the family that its proposal is of."""
+    for number, ids, *_, info in _round_rows(db, path):
+        with sound(path, f"round {number}"):
+            told = tuple(np.frombuffer(ids, dtype="<i8").tolist())
+            learnt = info_from_spec(json.loads(info))
+        yield told, learnt
+
+
+def _round_rows(db: sqlite3.Connection, path: Path) -> Iterator[list[Any]]:
     query = "SELECT iteration, ids, drawn, proposal, info, checksum FROM rounds ORDER BY iteration"
     for *row, checksum in db.execute(query):
         if checksum != digest(*row):
             raise damaged(path, f"round {row[0]}")
-        with sound(path, f"round {row[0]}"):
-            told = round_from_row(family, *row[1:])
-        yield told
+        yield row
 
 
 def round_to_row(number: int, told: Round, family: ParametricFamily) -> tuple[Any, ...]:
@@ -119,7 +146,7 @@ def round_to_row(number: int, told: Round, family: ParametricFamily) -> tuple[An
         number,
         np.array(told.ids, dtype="<i8").tobytes(),
         np.asarray(told.drawn, dtype="?").tobytes(),
-        json.dumps(_member_to_spec(told.proposal, family)),
+        json.dumps(member_to_spec(told.proposal, family)),
         json.dumps(info_to_spec(told.info)),
     )
 
@@ -133,18 +160,19 @@ def round_from_row(
     return Round(
         tuple(np.frombuffer(ids, dtype="<i8").tolist()),
         np.frombuffer(drawn, dtype="?"),
-        _member_from_spec(json.loads(proposal), family),
+        member_from_spec(json.loads(proposal), family),
         info_from_spec(json.loads(info)),
     )
 
 
-def _member_to_spec(member: Distribution, family: ParametricFamily) -> Spec:
+def member_to_spec(member: Distribution, family: ParametricFamily) -> Spec:
     """Its θ, and its family unless that is the run's own."""
     other = None if member.family == family else to_spec(member.family)
     return {"family": other, "theta": pack(member.theta)}
 
 
-def _member_from_spec(spec: Spec, family: ParametricFamily) -> Distribution:
+def member_from_spec(spec: Spec, family: ParametricFamily) -> Distribution:
+    """The distribution again."""
     kind = family if spec["family"] is None else from_spec(spec["family"])
     if not isinstance(kind, ParametricFamily) or kind.dim != family.dim:
         raise ValueError(f"{kind!r} is no family of {family.dim} coordinates")
@@ -172,7 +200,7 @@ def state_to_spec(state: State) -> Spec:
         if batch is None
         else {
             "x": pack(batch.x),
-            "proposal": _member_to_spec(batch.proposal, family),
+            "proposal": member_to_spec(batch.proposal, family),
             "drawn": batch.drawn.tolist(),
             "expected": None if batch.expected is None else pack(batch.expected),
         },
@@ -188,7 +216,7 @@ def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State
         expected = planned["expected"]
         batch = Batch(
             x,
-            _member_from_spec(planned["proposal"], family),
+            member_from_spec(planned["proposal"], family),
             vector(planned["drawn"], "drawn", len(x)).astype(bool),
             None if expected is None else unpack(expected).reshape(len(x)),
         )
@@ -196,6 +224,19 @@ def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State
     return State(
         start.seed, Distribution(family, unpack(spec["theta"])), evaluations, batch, memory
     )
+
+
+def read_posterior(
+    db: sqlite3.Connection, path: Path, family: ParametricFamily
+) -> Distribution | None:
+    """That of the state after the last round; None before the first."""
+    row = db.execute("SELECT value, checksum FROM state").fetchone()
+    if row is None:
+        return None
+    if row[1] != digest(row[0]):
+        raise damaged(path, "its state")
+    with sound(path, "its state"):
+        return Distribution(family, unpack(json.loads(row[0])["theta"]))
 
 
 def pack(array: FloatArray) -> Spec:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from supac.algorithm import State
-from supac.families import ParametricFamily
+from supac.families import Distribution, ParametricFamily
 from supac.runs import Run
 from supac.specs import Spec, differences
 from supac.store.file import (
@@ -39,12 +39,14 @@ from supac.store.file import (
 from supac.store.rows import (
     FREE,
     Round,
+    member_to_spec,
     read_config_of,
     read_rounds,
     read_runs_of,
     retold,
     round_to_row,
     run_to_row,
+    sealed,
     state_from_spec,
     state_to_spec,
     width_of,
@@ -94,11 +96,13 @@ class Store:
         self.made_with = "" if version is None else str(version[0])
         """The versions of the libraries that began the run."""
 
-    def confirm(self) -> None:
+    def confirm(self, description: str | None = None) -> None:
         """The settings are accepted: from now on they are the file's."""
         with named_errors(self.path):
             write_config(self._db, json.dumps(self._config))
-            self._db.execute("DELETE FROM meta WHERE key = 'stopped'")
+            self._db.execute("DELETE FROM meta WHERE key = 'end'")
+            if description is not None:
+                write_meta(self._db, "description", sealed(description))
             self._db.commit()
 
     def __enter__(self) -> Self:
@@ -136,10 +140,11 @@ class Store:
             self._db.commit()
         self.rounds.append(told)
 
-    def keep_stop(self, reason: str) -> None:
-        """Why the run ended, for those who look."""
+    def keep_end(self, end: Mapping[str, Spec], posterior: Distribution) -> None:
+        """How the run ended and what it returned, for those who look."""
+        words = json.dumps({**end, "posterior": member_to_spec(posterior, self._family)})
         with named_errors(self.path):
-            write_meta(self._db, "stopped", reason)
+            write_meta(self._db, "end", sealed(words))
             self._db.commit()
 
     @property

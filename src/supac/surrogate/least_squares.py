@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpocon
-from scipy.optimize import minimize_scalar
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
@@ -97,6 +96,8 @@ def _solve_deficient(design: FloatArray, target: FloatArray) -> _Fit:
     # The evidence may have several peaks: scan first, then refine around the best.
     grid = np.log(power[0]) + np.arange(-20.0, 10.0)
     best = grid[int(np.argmin([misfit(point) for point in grid]))]
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - slow to import
+
     refined = minimize_scalar(misfit, bounds=(best - 1.0, best + 1.0), method="bounded")
     ridge = float(np.exp(refined.x))
     shrunk = power / (power + ridge)

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
-from scipy.optimize import fmin_l_bfgs_b
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 
@@ -172,6 +171,8 @@ def fit_hyperparameters(
     iterations: int,
 ) -> FloatArray:
     """φ of larger evidence than `start`, by at most `iterations` ≥ 1 steps of L-BFGS."""
+    from scipy.optimize import fmin_l_bfgs_b  # noqa: PLC0415 - slow to import
+
     found, value, _ = fmin_l_bfgs_b(
         misfit,
         np.clip(start, prior.lower, prior.upper),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from supac.arrays import FloatArray
 from supac.bounds import Bound, fixed_temperature, slopes
@@ -45,6 +44,8 @@ def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> Floa
         return _natural_step(bound, surrogate, prior)
     best = int(np.argmin(values))
     bad = float(values[np.isfinite(values)].max()) + 1.0  # outside Θ: worse than all, yet finite
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - slow to import
+
     refined = minimize_scalar(
         lambda point: min(objective(point), bad),
         bounds=(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]),

@@ -1,0 +1,75 @@
+"""The application: its options, its errors and its exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import supac
+from supac.execution import ExecutionError
+
+ERROR, INTERRUPTED = 1, 3
+"""Exit codes; 0 is done, and 2 a wrong use of the command line."""
+
+EXIT_CODES = "\n\nExit codes: 0 done, 1 an error, 2 wrong usage, 3 stopped early, to be resumed."
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
+)
+console = Console()
+complaints = Console(stderr=True)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        console.print(supac.__version__, highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and leave."
+        ),
+    ] = False,
+) -> None:
+    """Calibrate expensive simulators with PAC-Bayes guarantees.
+
+    To begin: `supac init`, then `supac run problem.toml`, then `supac show run.supac`.
+    """
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Errors that a user can mend, as a message instead of a traceback."""
+    try:
+        yield
+    except (
+        supac.EvaluationError,
+        supac.StoreError,
+        ExecutionError,
+        ImportError,
+        ValueError,
+        OSError,
+    ) as error:
+        raise failed(str(error)) from error
+
+
+def warn(message: str) -> None:
+    """Say what should be known."""
+    complaints.print(message, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
+def failed(message: str) -> typer.Exit:
+    """Say what went wrong; the exit to raise."""
+    complaints.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+    return typer.Exit(ERROR)

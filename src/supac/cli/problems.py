@@ -1,0 +1,211 @@
+"""`supac init`, `run` and `resume`: from a problem file to a store."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from supac.cli.app import EXIT_CODES, INTERRUPTED, app, console, failed, guarded, warn
+from supac.cli.tables import summary
+from supac.composite import Composite
+from supac.evaluate import simulator_of
+from supac.problem_file import ProblemFile, files_of, problem_of, read_problem, starter_files
+from supac.progress import duration
+from supac.result import StopReason
+from supac.runs import Status
+from supac.snapshot import Snapshot, read_store
+from supac.store import remove_store
+
+ProblemPath = Annotated[Path, typer.Argument(help="The problem file.", metavar="PROBLEM")]
+Budget = Annotated[int | None, typer.Option(min=1, help="Runs, instead of the file's number.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes that make the runs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AsBegun = Annotated[
+    bool, typer.Option("--as-begun", help="Trust the problem file's text that is in the store.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+class Kind(StrEnum):
+    """What kind of simulator a starter file is for."""
+
+    BUILTIN = "builtin"
+    PYTHON = "python"
+    COMMAND = "command"
+    UMBRIDGE = "umbridge"
+    ADM1 = "adm1"
+
+
+@app.command(epilog="Examples: `supac init`, `supac init study --simulator python`." + EXIT_CODES)
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write it.", metavar="FOLDER")] = Path(),
+    simulator: Annotated[
+        Kind, typer.Option("--simulator", "-s", help="What makes your runs.")
+    ] = Kind.BUILTIN,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+) -> None:
+    """Write a commented problem file that runs as it is, to be changed line by line."""
+    files = starter_files(simulator.value)
+    there = [name for name in files if (folder / name).exists()]
+    if there and not force:
+        raise failed(
+            f"{folder / there[0]} is there already: choose another folder, or --force replaces it"
+        )
+    with guarded():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+            console.print(f"wrote {folder / name}", highlight=False, soft_wrap=True)
+    console.print(f"Try it: supac run {folder / 'problem.toml'}", highlight=False, soft_wrap=True)
+
+
+@app.command(epilog="Example: `supac run problem.toml --workers 4`." + EXIT_CODES)
+def run(
+    problem: ProblemPath,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check the file, make one run, and keep nothing."),
+    ] = False,
+    store: Annotated[
+        Path | None, typer.Option(help="Where to keep the runs, instead of the file's.")
+    ] = None,
+    budget: Budget = None,
+    workers: Workers = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Begin anew where there is a store: its runs are lost.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Calibrate the problem of a file. Ctrl-C ends it, `supac resume` goes on."""
+    with guarded():
+        ready = read_problem(problem)
+        if check:
+            _check(ready)
+            return
+        target = store or ready.store
+        if target.exists():
+            if not force and (target.stat().st_size and read_store(target).runs):
+                raise failed(
+                    f"{_short(target)} is there already. To go on with it: supac resume "
+                    f"{_short(target)}. To begin anew and lose its runs: --force"
+                )
+            remove_store(target)
+    _go(ready, target, _changes(budget, workers), as_json=as_json, quiet=quiet)
+
+
+@app.command(epilog="Example: `supac resume run.supac --budget 100`." + EXIT_CODES)
+def resume(
+    target: Annotated[
+        Path, typer.Argument(help="A store, or the problem file it was made from.", metavar="STORE")
+    ],
+    budget: Budget = None,
+    workers: Workers = None,
+    as_begun: AsBegun = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Go on with a run that was interrupted or killed, or with a larger budget.
+
+    A store remembers its problem file, which must not have changed; with a problem file, its
+    present text counts.
+    """
+    with guarded():
+        ready, before = _earlier(target, as_begun=as_begun)
+        wanted = budget or max(before.budget, ready.budget)
+        ended = before.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
+        if ended and wanted <= before.budget and not before.running:
+            _report(before, ready.title, as_json=as_json, quiet=quiet)
+            warn("nothing is left to do; a larger --budget goes on")
+            return
+    changes = _changes(wanted, workers)
+    _go(ready, before.path, changes, as_json=as_json, quiet=quiet)
+
+
+def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Snapshot]:
+    """The problem and the store to go on with, if they still belong together."""
+    if target.suffix == ".toml":
+        ready = read_problem(target)
+        if not ready.store.exists():
+            raise ValueError(
+                f"there is no store {_short(ready.store)} to go on with: supac run {target}"
+            )
+        before = read_store(ready.store)
+        then = files_of(before)
+    else:
+        before = read_store(target)
+        ready, then = problem_of(before, as_begun=as_begun), files_of(before)
+    check_files(ready, then, before.path)
+    return ready, before
+
+
+def check_files(ready: ProblemFile, then: dict[str, str], store: Path) -> None:
+    """Refuse data that are not those that the runs were compared with; warn of another model."""
+    now, name = ready.files, _short(store)
+    if then.get("data") != now.get("data"):
+        raise ValueError(
+            f"the data have changed since {name} was begun: give them back, or begin anew with "
+            "another store"
+        )
+    if then.get("simulator") != now.get("simulator"):
+        warn(f"the simulator has changed since {name} was begun: its runs are those of the old one")
+
+
+def _changes(budget: int | None, workers: int | None) -> dict[str, Any]:
+    given = {"budget": budget, "executor": workers}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _go(
+    ready: ProblemFile, store: Path, changes: dict[str, Any], *, as_json: bool, quiet: bool
+) -> None:
+    """Run, show the end, and leave with the code that says how it ended."""
+    shown = None if sys.stderr.isatty() and not quiet else False
+    with guarded():
+        try:
+            result = ready.minimize(store=store, progress=shown, **changes)
+        except KeyboardInterrupt as error:
+            warn(f"stopped; to go on: supac resume {_short(store)}")
+            raise typer.Exit(INTERRUPTED) from error
+        end = read_store(store)
+        _report(end, ready.title, as_json=as_json, quiet=quiet)
+    if result.stop_reason is StopReason.FAILURES:
+        reason = end.failures_by_kind[0][2] if end.failures else ""
+        raise failed(f"{result.stop_reason.sentence} Most often: {reason}")
+    if result.stop_reason is StopReason.INTERRUPTED:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _report(run: Snapshot, title: str, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(run.to_dict(), indent=2, ensure_ascii=False))
+    elif not quiet:
+        console.print(summary(run, f"{title} ({_short(run.path)})", console.width))
+
+
+def _check(ready: ProblemFile) -> None:
+    """One run at the prior's median, judged as any other."""
+    risk, parameters = ready.risk, ready.parameters
+    simulator = simulator_of(risk, vectorized=ready.vectorized, parameters=parameters)
+    console.print(f"{ready.path.name}: no mistake found. A run at the prior's median …")
+    answer = simulator.answer(parameters.from_latent(np.zeros((1, len(parameters))))[0])
+    if answer.status is not Status.OK or answer.values is None:
+        raise failed(f"the run failed: {answer.without_error().message}")
+    value = answer.values
+    if isinstance(risk, Composite):
+        console.print(f"  outputs compared  {value.size}", highlight=False)
+        value = np.asarray(risk.loss(value[None]))
+    console.print(f"  risk              {float(value.ravel()[0]):.4g}", highlight=False)
+    console.print(f"  it took           {duration(answer.seconds)}", highlight=False)
+
+
+def _short(path: Path) -> Path:
+    """A path as one would type it here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path

@@ -1,0 +1,161 @@
+"""`supac show`, `certify` and `export`: what a store holds."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from supac.cli.app import EXIT_CODES, INTERRUPTED, app, console, failed, guarded, warn
+from supac.cli.problems import AsBegun, check_files
+from supac.cli.tables import summary
+from supac.composite import Composite, RootMeanSquare
+from supac.exchange import export as export_runs
+from supac.problem_file import files_of, problem_of, read_problem, store_of, title_of
+from supac.snapshot import Snapshot, read_store
+
+StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]
+_PAUSE = 1.0  # seconds between looks at a store that is being written
+
+
+@app.command(epilog="Example: `supac show run.supac --follow`." + EXIT_CODES)
+def show(
+    store: StorePath,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep looking while it runs; Ctrl-C leaves.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Show what a store holds, also while another process is at work on it."""
+    with guarded():
+        path = store_of(store)
+        run = _followed(path, quiet=as_json) if follow else read_store(path)
+        if as_json:
+            typer.echo(json.dumps(run.to_dict(), indent=2, ensure_ascii=False))
+        else:
+            console.print(summary(run, _title(run), console.width))
+
+
+def _title(run: Snapshot) -> str:
+    name = title_of(run)
+    return f"{name} ({run.path})" if name else str(run.path)
+
+
+def _followed(path: Path, *, quiet: bool) -> Snapshot:
+    """Look again and again until nobody is at work on it any more."""
+    shown = console.is_terminal and not quiet
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        while True:
+            start = time.monotonic()
+            view: RenderableType = Text(f"waiting for {path}")
+            # Not begun where it is missing or empty: it appears with the first run.
+            if path.is_file() and path.stat().st_size:
+                run = read_store(path)
+                if not run.running:
+                    return run
+                view = summary(run, _title(run), console.width)
+            if shown:
+                live.update(view, refresh=True)
+            try:
+                # Large files take longer to read: most of the time is left to who writes them.
+                time.sleep(max(_PAUSE, 5.0 * (time.monotonic() - start)))
+            except KeyboardInterrupt:
+                return read_store(path)
+
+
+class BoundKind(StrEnum):
+    """The bounds, by their names in a problem file."""
+
+    CATONI = "catoni"
+    MCALLESTER = "mcallester"
+    MAURER_LANGFORD_SEEGER = "maurer-langford-seeger"
+    TOLSTIKHIN_SELDIN = "tolstikhin-seldin"
+    THIEMANN = "thiemann"
+
+
+@app.command(epilog="Example: `supac certify run.supac --n 24 --draws 2000`." + EXIT_CODES)
+def certify(  # noqa: PLR0913, PLR0917 - one argument an option
+    store: StorePath,
+    n: Annotated[
+        int | None, typer.Option("--n", min=1, help="Independent data, if the file is silent.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Probability of failure, of all parts.")
+    ] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Fresh runs of the posterior.")] = 1000,
+    bound: Annotated[
+        BoundKind | None,
+        typer.Option(metavar="KIND", help=f"Another bound: {', '.join(BoundKind)}."),
+    ] = None,
+    problem: Annotated[
+        Path | None, typer.Option(help="The problem file, if not the one of the store.")
+    ] = None,
+    as_begun: AsBegun = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write it as JSON as well.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace --out if it is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Say what is guaranteed of the posterior on new data, from fresh runs of the simulator."""
+    if out is not None and out.exists() and not force:
+        raise failed(f"{out} is there already: --force replaces it")
+    with guarded():
+        run = read_store(store_of(store))
+        if problem is None:
+            ready = problem_of(run, as_begun=as_begun)
+            check_files(ready, files_of(run), run.path)
+        else:
+            ready = read_problem(problem)
+        if run.stop_reason is None:
+            warn("the run has not ended: this is about its posterior so far")
+        if isinstance(ready.risk, Composite) and isinstance(ready.risk.loss, RootMeanSquare):
+            warn("this risk is the root of a mean, so that the first assumption does not hold")
+        given = {"delta": delta, "executor": workers}
+        changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
+        try:
+            certificate = ready.certify(
+                run, n=n, bound=bound and bound.value, draws=draws, **changes
+            )
+        except KeyboardInterrupt as error:
+            warn("stopped: a certificate needs all of its runs")
+            raise typer.Exit(INTERRUPTED) from error
+        if out is not None:
+            out.write_text(certificate.to_json() + "\n", encoding="utf-8")
+        if as_json:
+            typer.echo(certificate.to_json())
+        else:
+            console.print(_wrapped(str(certificate)), markup=False, highlight=False)
+
+
+def _wrapped(text: str) -> str:
+    """Lines that fit the terminal, what follows a dash below what stands after it."""
+    return "\n".join(
+        textwrap.fill(line, console.width, subsequent_indent=" " * (2 if line[:1] != " " else 4))
+        for line in text.splitlines()
+    )
+
+
+@app.command(epilog="Example: `supac export run.supac runs.csv`." + EXIT_CODES)
+def export(
+    store: StorePath,
+    table: Annotated[
+        Path, typer.Argument(help="A .csv, or a .parquet (extra `parquet`).", metavar="TABLE")
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Replace it if it is there.")] = False,
+) -> None:
+    """Write all runs of a store as a table, in the units of the parameters."""
+    if table.exists() and not force:
+        raise failed(f"{table} is there already: --force replaces it")
+    with guarded():
+        count = export_runs(store_of(store), table, force=force)
+    console.print(f"wrote {count} runs to {table}", highlight=False, soft_wrap=True)

@@ -1,0 +1,30 @@
+"""Problems written down in a file: read, checked, and ready for `minimize`."""
+
+from supac.problem_file.data import Observations
+from supac.problem_file.errors import Complaint, ProblemFileError
+from supac.problem_file.problem import ProblemFile
+from supac.problem_file.reader import (
+    files_of,
+    make_problem,
+    problem_of,
+    read_problem,
+    store_of,
+    title_of,
+)
+from supac.problem_file.schema import BOUNDS
+from supac.problem_file.starter import starter_files
+
+__all__ = [
+    "BOUNDS",
+    "Complaint",
+    "Observations",
+    "ProblemFile",
+    "ProblemFileError",
+    "files_of",
+    "make_problem",
+    "problem_of",
+    "read_problem",
+    "starter_files",
+    "store_of",
+    "title_of",
+]

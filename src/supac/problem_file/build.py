@@ -1,0 +1,262 @@
+"""From the tables of a problem file, each checked by itself, to the parts of the problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from supac.algorithm import Problem
+from supac.bounds import Bound, Catoni
+from supac.composite import Composite, Welsch
+from supac.exchange import read_csv
+from supac.parameters import Parameters
+from supac.problem_file.data import Observations, read_observations
+from supac.problem_file.errors import Complaints, suggestion
+from supac.problem_file.problem import ProblemFile
+from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
+from supac.problem_file.simulator import Simulate, kind_of, load_function, make_simulator
+from supac.supac import SuPAC
+
+_DIGESTER_CEILING = 3.0  # what ADM1's loss is capped at
+
+
+class Builder:
+    """Makes the parts one after the other, from a document whose keys have been checked."""
+
+    def __init__(self, document: dict[str, Any], path: Path, text: str, complaints: Complaints):
+        self._document, self._path, self._text = document, path, text
+        self._folder, self._complaints = path.parent, complaints
+
+    def _table(self, name: str) -> dict[str, Any]:
+        return dict(self._document.get(name, {}))
+
+    def build(self) -> ProblemFile:
+        """The problem, or the first error that the rest depends on."""
+        kind = kind_of(self._table("simulator"), self._complaints)
+        digester = self._table("simulator").get("builtin") == "adm1"
+        given = self._parameters(optional=digester)
+        observations = None
+        risk: Callable[..., Any]
+        if digester:
+            risk, parameters = self._digester(given)
+            vectorized = True
+        else:
+            assert given is not None
+            parameters = given
+            if "data" in self._document:
+                observations = read_observations(
+                    self._table("data"), self._folder, self._complaints
+                )
+            simulate = make_simulator(
+                self._table("simulator"),
+                kind,
+                parameters,
+                observations,
+                self._folder,
+                self._complaints,
+            )
+            risk, vectorized = self._risk(simulate), simulate.vectorized
+        bound = self._bound(observations, digester=digester)
+        run, table = self._table("run"), self._table("bound")
+        options = self._options(risk, parameters, bound, run)
+        return ProblemFile(
+            path=self._path,
+            text=self._text,
+            title=self._document.get("title", self._path.stem),
+            parameters=parameters,
+            risk=risk,
+            bound=bound,
+            n=table.get("n"),
+            delta=float(table.get("delta", 0.05)),
+            budget=run["budget"],
+            seed=run.get("seed", 0),
+            store=self._folder / run.get("store", f"{self._path.stem}.supac"),
+            vectorized=vectorized,
+            execution=self._execution(),
+            options=options,
+            observations=observations,
+        )
+
+    def _parameters(self, *, optional: bool) -> Parameters | None:
+        table = self._table("parameters")
+        if not table:
+            if optional:
+                return None
+            raise self._complaints.fail(
+                ("parameters",) if "parameters" in self._document else (),
+                "there are no parameters: write a table [parameters] with a line for each, such as "
+                'k = { prior = "lognormal", median = 1.0, log_sd = 0.5 }',
+            )
+        marginals = {}
+        for name, entry in table.items():
+            wanted = shape_of(entry["prior"])
+            key = ("parameters", name)
+            extra = [each for each in entry if each not in {*wanted, "prior", "unit"}]
+            missing = [each for each in wanted if each not in entry]
+            if extra or missing:
+                words = f"{entry['prior']} takes {', '.join(wanted)}"
+                words += f"; {', '.join(extra)} is none of them" if extra else ""
+                words += f"; {', '.join(missing)} is missing" if missing else ""
+                self._complaints.add((*key, *extra[:1]), words)
+                continue
+            numbers = {each: float(entry[each]) for each in wanted}
+            try:
+                make: Callable[..., Any] = PRIORS[entry["prior"]]
+                marginals[name] = make(**numbers, unit=entry.get("unit", ""))
+            except ValueError as error:
+                self._complaints.add(key, str(error))
+        self._complaints.raise_any()
+        return Parameters(marginals, blocks=self._blocks(tuple(table)))
+
+    def _blocks(self, names: tuple[str, ...]) -> list[list[str]] | None:
+        given = self._table("posterior").get("correlated", "all")
+        if given == "all":
+            return None
+        blocks: list[list[str]] = [] if given == "none" else given
+        seen: set[str] = set()
+        for name in (name for block in blocks for name in block):
+            key = ("posterior", "correlated")
+            if name not in names:
+                hint = suggestion(name, names) or f"; they are {', '.join(names)}"
+                self._complaints.add(key, f"{name} is no parameter{hint}")
+            elif name in seen:
+                self._complaints.add(key, f"{name} stands in the lists twice")
+            seen.add(name)
+        self._complaints.raise_any()
+        return blocks
+
+    def _digester(self, given: Parameters | None) -> tuple[Composite, Parameters]:
+        for name in ("data", "loss", "posterior"):
+            if name in self._document and (name != "posterior" or given is None):
+                self._complaints.add((name,), "adm1 brings its own: remove this table")
+        self._complaints.raise_any()
+        # Slow to import, and most users bring their own simulator.
+        from supac.problem_file.digester import digester_risk, load_digester  # noqa: PLC0415
+
+        problem = load_digester(self._table("simulator"), self._folder, self._complaints)
+        return digester_risk(problem, given, self._complaints)
+
+    def _risk(self, simulate: Simulate) -> Callable[..., Any]:
+        """The risk: of residuals by a loss, or the simulator's own answer."""
+        if "loss" not in self._document:
+            return simulate if simulate.observations is None else Composite(simulate, Welsch())
+        table = self._table("loss")
+        if "python" in table:
+            for other in set(table) - {"python"}:
+                self._complaints.add(("loss", other), "goes with kind, not with python: remove it")
+            self._complaints.raise_any()
+            key = ("loss", "python")
+            loss = load_function(table["python"], self._folder, key, self._complaints)
+            return Composite(simulate, loss)
+        kind = LOSSES[table.get("kind", "welsch")]
+        wanted = [f.name for f in fields(kind)] if hasattr(kind, "__dataclass_fields__") else []
+        options = {name: value for name, value in table.items() if name != "kind"}
+        for other in set(options) - set(wanted):
+            self._complaints.add(
+                ("loss", other), f'does not go with kind = "{table.get("kind", "welsch")}"'
+            )
+        self._complaints.raise_any()
+        return Composite(simulate, kind(**options))
+
+    def _bound(self, observations: Observations | None, *, digester: bool) -> Bound:
+        table = self._table("bound")
+        name = table.get("kind", "catoni" if "temperature" in table else "maurer-langford-seeger")
+        kind: Callable[..., Any] = BOUNDS[name]
+        takes = {each.name for each in fields(BOUNDS[name])}  # type: ignore[arg-type]
+        for other in set(table) - takes - {"kind", "delta", "n"}:
+            self._complaints.add(("bound", other), f"does not go with {name}: remove it")
+        temperature = table.get("temperature", "auto")
+        if "n" not in table and (kind is not Catoni or temperature == "auto"):
+            self._complaints.add(
+                ("bound",),
+                f"{name} needs n, the number of independent data"
+                + ("" if "kind" in table else "; or, without a guarantee, temperature = 0.01"),
+            )
+        self._check_ceiling(table, observations)
+        self._complaints.raise_any()
+        options = {key: value for key, value in table.items() if key not in ("kind", "delta", "n")}
+        options.setdefault("ceiling", _DIGESTER_CEILING if digester else 1.0)
+        if kind is Catoni:
+            options["temperature"] = temperature
+        if "n" in table:
+            options |= {"n": table["n"], "delta": float(table.get("delta", 0.05))}
+        elif "delta" in table:
+            raise self._complaints.fail(("bound", "delta"), "goes with n: give both or neither")
+        return kind(**options)
+
+    def _check_ceiling(self, table: Mapping[str, Any], observations: Observations | None) -> None:
+        """What the bound assumes of the data and of the loss, as far as the file tells."""
+        measured = None if observations is None else observations.measured
+        if measured is not None and table.get("n", 0) > measured:
+            self._complaints.add(
+                ("bound", "n"),
+                f"n = {table['n']}, but {measured} numbers were measured: n counts independent "
+                "data, and cannot be more than there are",
+            )
+        loss = self._table("loss")
+        if loss.get("kind") == "root-mean-square" and "n" in table:
+            self._complaints.add(
+                ("bound", "n"),
+                "the root of a mean is no mean over the data, as every bound assumes: choose "
+                "another loss, or leave n out and give a temperature",
+            )
+        unlimited = loss.get("kind") in ("mean-square", "root-mean-square") or "python" in loss
+        if unlimited and "n" in table and "ceiling" not in table:
+            self._complaints.add(
+                ("bound",),
+                "with this loss, n needs a ceiling, the largest possible risk; the losses "
+                '"welsch" and "capped-square" have one of themselves',
+            )
+        limited = bool(loss or observations) and not unlimited
+        if limited and table.get("ceiling", 1.0) < 1.0:
+            self._complaints.add(("bound", "ceiling"), "this loss goes up to 1: leave ceiling out")
+
+    def _options(
+        self, risk: Callable[..., Any], parameters: Parameters, bound: Bound, run: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Of `minimize` alone."""
+        sizes = {name: run[name] for name in ("first", "batch") if name in run}
+        paper = run.get("algorithm") == "paper"
+        algorithm = SuPAC.paper(**sizes) if paper else SuPAC(**sizes)
+        loss = risk.loss if isinstance(risk, Composite) else None
+        problem = Problem.within(parameters, bound, loss=loss)
+        first = len(algorithm.ask(problem, algorithm.init(problem, 0)))
+        if run["budget"] < first:
+            raise self._complaints.fail(
+                ("run", "budget"),
+                f"{run['budget']} is less than the first batch of {first} runs: raise it, or set "
+                f"first = {run['budget']}",
+            )
+        if run.get("validation", 0) + first > run["budget"]:
+            raise self._complaints.fail(
+                ("run", "validation"), f"leaves too little for the first batch of {first} runs"
+            )
+        table = self._table("execution")
+        options: dict[str, Any] = {
+            "algorithm": algorithm,
+            "on_failure": table.get("on_failure", "penalise"),
+        }
+        options |= {name: table[name] for name in ("mode", "max_failures") if name in table}
+        if "validation" in run:
+            options["validation"] = run["validation"]
+        if "known" in run:
+            try:
+                options["known"] = read_csv(self._folder / run["known"], parameters)
+            except (OSError, ValueError) as error:
+                raise self._complaints.fail(("run", "known"), str(error)) from error
+        return options
+
+    def _execution(self) -> dict[str, Any]:
+        """Of `minimize` and `certify`."""
+        table = self._table("execution")
+        if "workers" in table and "dask" in table:
+            raise self._complaints.fail(("execution", "dask"), "goes without workers: keep one")
+        if table.get("mode") == "async" and not {"workers", "dask"} & set(table):
+            raise self._complaints.fail(
+                ("execution", "mode"), '"async" needs workers, such as workers = 4, or dask'
+            )
+        options: dict[str, Any] = {"executor": table.get("workers", table.get("dask"))}
+        options |= {name: table[name] for name in ("timeout", "retries") if name in table}
+        return options

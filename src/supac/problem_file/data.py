@@ -1,0 +1,202 @@
+"""What was measured, and how far a simulation is from it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.problem_file.errors import Complaints, suggestion
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Columns of a table, one after the other; NaN where nothing was measured.
+
+    A simulation gives a number for each, in the same order; its residuals are the (scaled) misfits
+    of those that were measured.
+    """
+
+    columns: tuple[str, ...]
+    values: FloatArray
+    """(rows · columns,)."""
+    noise: FloatArray
+    """(rows · columns,)."""
+    logarithmic: bool = False
+    times: FloatArray | None = None
+    """(rows,)."""
+
+    @property
+    def rows(self) -> int:
+        """Of the table."""
+        return len(self.values) // len(self.columns)
+
+    @property
+    def measured(self) -> int:
+        """How many numbers were measured."""
+        return int(np.isfinite(self.values).sum())
+
+    def flat(self, outputs: Any) -> FloatArray:
+        """One simulation as a vector, from {column: values}, (rows, columns) or a vector."""
+        if isinstance(outputs, Mapping):
+            missing = [name for name in self.columns if name not in outputs]
+            if missing:
+                raise ValueError(
+                    f"the simulator returned {', '.join(map(str, outputs)) or 'nothing'}, but not "
+                    f"{', '.join(missing)}, which the data have"
+                )
+            parts = [np.atleast_1d(np.asarray(outputs[name], float)) for name in self.columns]
+            for name, part in zip(self.columns, parts, strict=True):
+                if part.shape != (self.rows,):
+                    raise ValueError(
+                        f"the simulator returned {part.size} numbers for {name}, but the data have "
+                        f"{self.rows} rows"
+                    )
+            return np.concatenate(parts)
+        values = np.asarray(outputs, dtype=np.float64)
+        if values.ndim == 2 and values.shape == (self.rows, len(self.columns)):
+            values = values.T.ravel()
+        if values.shape != self.values.shape:
+            raise ValueError(self._unfit(values))
+        return values
+
+    def _unfit(self, outputs: FloatArray) -> str:
+        return (
+            f"the simulator returned {_shape(outputs)}, but the data are {self.rows} rows of "
+            f"{', '.join(self.columns)}: return {len(self.values)} numbers, column after column"
+        )
+
+    def residuals(self, outputs: FloatArray) -> FloatArray:
+        """(…, rows · columns) → (…, measured)."""
+        if outputs.shape[-1:] != self.values.shape:
+            raise ValueError(self._unfit(outputs))
+        seen = np.isfinite(self.values)
+        simulated, observed = outputs[..., seen], self.values[seen]
+        if not self.logarithmic:
+            return (simulated - observed) / self.noise[seen]
+        if (simulated <= 0.0).any():
+            raise ValueError('compare = "log" needs positive outputs, but the simulator has others')
+        return np.log(simulated / observed) / self.noise[seen]
+
+    def simulated(self, residuals: FloatArray) -> FloatArray:
+        """The outputs that have these residuals, NaN where nothing was measured."""
+        seen = np.isfinite(self.values)
+        outputs = np.full((*residuals.shape[:-1], len(self.values)), np.nan)
+        shift = self.noise[seen] * residuals
+        measured = self.values[seen]
+        outputs[..., seen] = measured * np.exp(shift) if self.logarithmic else measured + shift
+        return outputs
+
+
+def _shape(values: FloatArray) -> str:
+    if values.ndim == 0:
+        return "one number"
+    return f"{len(values)} numbers" if values.ndim == 1 else f"an array of shape {values.shape}"
+
+
+def read_observations(
+    table: Mapping[str, Any], folder: Path, complaints: Complaints
+) -> Observations:
+    """The observed columns of the data; ProblemFileError where that cannot be."""
+    path = folder / table["file"]
+    header, rows = _read(path, complaints)
+    observed = table["observed"]
+    names = [observed] if isinstance(observed, str) else list(observed)
+
+    def column(name: str, key: tuple[str, ...], *, gaps: bool) -> FloatArray:
+        if name not in header:
+            hint = suggestion(name, header) or f"; its columns are {', '.join(header)}"
+            raise complaints.fail(key, f"{path.name} has no column {name}{hint}")
+        cells = {line: row[header.index(name)] for line, row in rows.items()}
+        return _numbers(path, name, cells, complaints, gaps=gaps)
+
+    values = [column(name, ("data", "observed"), gaps=True) for name in names]
+    for name in names:
+        if names.count(name) > 1:
+            raise complaints.fail(("data", "observed"), f"{name} stands there twice")
+    if not np.isfinite(np.concatenate(values)).any():
+        raise complaints.fail(("data", "observed"), f"{path.name} has no number in these columns")
+    noise = [_noise(table["noise"], name, len(rows), column, complaints) for name in names]
+    logarithmic = table.get("compare") == "log"
+    if logarithmic and not all((v[np.isfinite(v)] > 0.0).all() for v in values):
+        raise complaints.fail(
+            ("data", "compare"),
+            f'"log" needs positive data, but {path.name} has others; leave such cells empty, or '
+            'use "difference"',
+        )
+    clock = table.get("time", "time")
+    times = None
+    if "time" in table or clock in header:
+        times = column(clock, ("data", "time"), gaps=False)
+    return Observations(
+        tuple(names), np.concatenate(values), np.concatenate(noise), logarithmic, times
+    )
+
+
+def _read(path: Path, complaints: Complaints) -> tuple[list[str], dict[int, list[str]]]:
+    """The header and the rows by their lines, without empty ones."""
+    key = ("data", "file")
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            numbered = [(reader.line_num, row) for row in reader]
+        lines = {line: row for line, row in numbered if any(cell.strip() for cell in row)}
+    except FileNotFoundError as error:
+        near = [each.name for each in path.parent.glob("*.csv")] if path.parent.is_dir() else []
+        hint = suggestion(path.name, near) or "; paths are relative to the problem file"
+        raise complaints.fail(key, f"there is no file {path}{hint}") from error
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise complaints.fail(key, f"{path.name} cannot be read as CSV: {reason}") from error
+    if len(lines) < 2:
+        raise complaints.fail(key, f"{path.name} needs a line of names and lines of numbers")
+    header = [name.strip() for name in lines.pop(min(lines))]
+    if len(header) == 1 and ";" in header[0]:
+        raise complaints.fail(key, f"{path.name} is divided by semicolons: save it with commas")
+    for number, row in lines.items():
+        if len(row) != len(header):
+            raise complaints.fail(
+                key,
+                f"{path.name}, row {number}: {len(row)} cells, but the header has {len(header)}",
+            )
+    return header, lines
+
+
+def _numbers(
+    path: Path, name: str, cells: dict[int, str], complaints: Complaints, *, gaps: bool
+) -> FloatArray:
+    """A column; empty cells are NaN where gaps are allowed."""
+    numbers = []
+    for row, cell in cells.items():
+        try:
+            number = float(cell) if cell.strip() else np.nan
+        except ValueError:
+            number = np.inf
+        if np.isinf(number) or (np.isnan(number) and not (gaps and not cell.strip())):
+            found = f"{cell.strip()!r} is no number" if cell.strip() else "a number is missing"
+            empty = "; leave the cell empty where nothing was measured" if gaps else ""
+            raise complaints.fail(
+                ("data", "file"), f"{path.name}, row {row}, column {name}: {found}{empty}"
+            )
+        numbers.append(number)
+    return np.array(numbers)
+
+
+def _noise(given: Any, name: str, rows: int, column: Any, complaints: Complaints) -> FloatArray:
+    """The errors of one observed column."""
+    key: tuple[str, ...] = ("data", "noise")
+    if isinstance(given, Mapping):
+        if name not in given:
+            raise complaints.fail(key, f"says nothing of {name}, which is observed")
+        given, key = given[name], (*key, name)
+    if not isinstance(given, str):
+        return np.full(rows, float(given))
+    errors: FloatArray = column(given, key, gaps=False)
+    if not (errors > 0.0).all():
+        raise complaints.fail(key, f"the column {given} must be above 0 in every row")
+    return errors

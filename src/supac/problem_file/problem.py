@@ -1,0 +1,114 @@
+"""What a problem file says, as a value: the arguments of `minimize`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from supac.bounds import Bound
+from supac.certificate import Certificate
+from supac.certify import certify
+from supac.composite import Composite
+from supac.minimize import minimize
+from supac.parameters import Parameters
+from supac.problem_file.data import Observations
+from supac.problem_file.errors import parse
+from supac.problem_file.python import PythonFunction
+from supac.problem_file.schema import BOUNDS
+from supac.result import Result
+from supac.snapshot import Snapshot
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemFile:
+    """A problem that was read from a file, checked and ready to run."""
+
+    path: Path
+    text: str
+    title: str
+    parameters: Parameters
+    risk: Callable[..., Any]
+    """A `Composite` where there are outputs."""
+    bound: Bound
+    n: int | None
+    """How many independent data there are, where the file says so."""
+    delta: float
+    budget: int
+    seed: int
+    store: Path
+    vectorized: bool
+    execution: Mapping[str, Any] = field(default_factory=dict)
+    """Where and how runs are made: options that `minimize` and `certify` share."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Those of `minimize` alone."""
+    observations: Observations | None = None
+
+    def minimize(self, **changes: Any) -> Result:
+        """Run the problem; any option of `minimize` may be changed."""
+        settings: dict[str, Any] = {
+            "budget": self.budget,
+            "seed": self.seed,
+            "store": self.store,
+            "vectorized": self.vectorized,
+            "description": self.description,
+            **self.execution,
+            **self.options,
+            **changes,
+        }
+        return minimize(self.risk, self.parameters, self.bound, **settings)
+
+    def certify(
+        self, run: Snapshot, *, n: int | None = None, bound: str | None = None, **changes: Any
+    ) -> Certificate:
+        """What is guaranteed of a run's posterior, from fresh runs; options as in `certify`.
+
+        `bound` is the name of another one, as in a problem file.
+        """
+        count = n or self.n
+        if count is None:
+            raise ValueError(
+                "a certificate needs n, the number of independent data: add it to [bound] in "
+                f"{self.path.name}, or give it here"
+            )
+        if run.posterior is None:
+            raise ValueError(f"{run.path} has no posterior yet: nothing can be said of it")
+        settings: dict[str, Any] = {
+            "delta": self.delta,
+            "vectorized": self.vectorized,
+            "seed": self.seed,
+            **self.execution,
+            **changes,
+        }
+        chosen = self.bound
+        if bound is not None:
+            make: Callable[..., Bound] = BOUNDS[bound]
+            price = {"temperature": "auto"} if bound == "catoni" else {}
+            ceiling = getattr(self.bound, "ceiling", 1.0)
+            chosen = make(n=count, delta=settings["delta"], ceiling=ceiling, **price)
+        return certify(run.posterior, self.parameters, self.risk, chosen, n=count, **settings)
+
+    @property
+    def description(self) -> str:
+        """What the store keeps, so that the run can be gone on with from it alone."""
+        known = {"problem_file": str(self.path), "text": self.text, "files": self.files}
+        return json.dumps(known)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The data and the Python file behind the problem, with a checksum of each."""
+        names = {}
+        table = parse(self.text, self.path).get("data", {})
+        if "file" in table:
+            names["data"] = self.path.parent / table["file"]
+        function = getattr(_simulate(self.risk), "function", None)
+        if isinstance(function, PythonFunction) and function.file.is_file():
+            names["simulator"] = function.file
+        return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in names.items()}
+
+
+def _simulate(risk: Callable[..., Any]) -> Any:
+    return risk.simulate if isinstance(risk, Composite) else risk

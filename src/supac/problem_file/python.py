@@ -1,0 +1,135 @@
+"""A function of a user's own Python file."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from supac.problem_file.errors import suggestion
+
+
+class PythonFunctionError(ValueError):
+    """There is no such function, or its file cannot be run."""
+
+
+class PythonFunction:
+    """`function` of `module`, a file in `folder` or an installed package.
+
+    It travels to other processes by its name, and is loaded there.
+    """
+
+    def __init__(self, folder: Path, reference: str):
+        module, _, name = reference.partition(":")
+        self.folder, self.module, self.name = folder, module.strip(), name.strip()
+        self._function: Callable[..., Any] | None = None
+        self.__module__, self.__qualname__ = self.module, self.name
+
+    def set_up(self) -> None:
+        """Load it, unless that was done."""
+        if self._function is None:
+            self._function = self._load()
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """What the function returns."""
+        self.set_up()
+        return self._function(*arguments, **named)  # type: ignore[misc]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_function": None}
+
+    @property
+    def file(self) -> Path:
+        """Where the module would be as a file beside the problem file."""
+        return self.folder.joinpath(*self.module.split(".")).with_suffix(".py")
+
+    def missing_arguments(self, names: tuple[str, ...]) -> str:
+        """What is wrong with calling it with these names; "" where nothing is, or nobody knows."""
+        self.set_up()
+        try:
+            signature = inspect.signature(self._function)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return ""
+        try:
+            signature.bind(**dict.fromkeys(names))
+        except TypeError:
+            takes = ", ".join(signature.parameters)
+            return f"{self.name} takes ({takes}), but the parameters are {', '.join(names)}"
+        return ""
+
+    def _load(self) -> Callable[..., Any]:
+        module = _module(self.folder, self.module, self.file)
+        function = getattr(module, self.name, None)
+        if function is None:
+            own = [name for name, each in vars(module).items() if callable(each)]
+            hint = suggestion(self.name, own)
+            raise PythonFunctionError(f"{self.module} has no function {self.name}{hint}")
+        if not callable(function):
+            raise PythonFunctionError(f"{self.module}:{self.name} is {function!r}, no function")
+        return function
+
+
+def _module(folder: Path, name: str, file: Path) -> ModuleType:
+    """The module, from a file in the folder before anything that is installed."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))  # its own imports may lie beside it
+    try:
+        if "." in name or not file.is_file():
+            return importlib.import_module(name)
+        if name.partition(".")[0] in sys.stdlib_module_names:
+            raise PythonFunctionError(
+                f"{file.name} has the name of one of Python's own modules: rename it"
+            )
+        known = sys.modules.get(name)
+        if known is not None and Path(getattr(known, "__file__", None) or "").resolve() == (
+            file.resolve()
+        ):
+            return known
+        return _fresh(name, file)
+    except PythonFunctionError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is not None and name.startswith(error.name):
+            near = [f"{each.stem}:" for each in folder.glob("*.py")]
+            hint = suggestion(f"{name}:", near).replace(":", "") or f" in {folder}"
+            raise PythonFunctionError(f"there is no {name}.py{hint}") from error
+        raise PythonFunctionError(_place(error, folder, file)) from error
+    except Exception as error:
+        raise PythonFunctionError(_place(error, folder, file)) from error
+
+
+def _fresh(name: str, file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        raise
+    return module
+
+
+def _place(error: Exception, folder: Path, file: Path) -> str:
+    """An error of the user's file with the line it came from."""
+    if isinstance(error, SyntaxError):
+        return f"{Path(error.filename or file).name}, line {error.lineno}: {error.msg}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).is_relative_to(folder)
+    ]
+    where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else file.name
+    return f"{where} raised {type(error).__name__}: {error}"

@@ -1,0 +1,96 @@
+"""From the text of a problem file to what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from supac.problem_file.build import Builder
+from supac.problem_file.check import check
+from supac.problem_file.errors import Complaint, Complaints, ProblemFileError, parse
+from supac.problem_file.problem import ProblemFile
+from supac.snapshot import Snapshot
+
+
+def read_problem(path: str | os.PathLike[str]) -> ProblemFile:
+    """Read and check a problem file; ProblemFileError with everything that is wrong with it."""
+    text, place = _text_of(Path(path).absolute())
+    return make_problem(text, place)
+
+
+def _text_of(path: Path) -> tuple[str, Path]:
+    """The text of a file, and where it is."""
+    try:
+        return path.read_text(encoding="utf-8-sig"), path
+    except FileNotFoundError as error:
+        message = "there is no such file; `supac init` writes one to begin with"
+        raise ProblemFileError(path, [Complaint(message)]) from error
+    except UnicodeDecodeError as error:
+        raise ProblemFileError(path, [Complaint(f"is not text in UTF-8: {error}")]) from error
+    except OSError as error:
+        raise ProblemFileError(path, [Complaint(f"cannot be read: {error.strerror}")]) from error
+
+
+def store_of(path: Path) -> Path:
+    """The store that is meant: of a problem file its own, and otherwise the path itself."""
+    if path.suffix != ".toml":
+        return path
+    text, place = _text_of(path.absolute())
+    run = parse(text, place).get("run", {})
+    name = run.get("store") if isinstance(run, dict) else None
+    return path.parent / (name if isinstance(name, str) else f"{path.stem}.supac")
+
+
+def title_of(run: Snapshot) -> str:
+    """What the problem file of a store calls it; "" where there is none."""
+    try:
+        path, text, _ = _remembered(run)
+        return str(parse(text, path).get("title", path.stem))
+    except ValueError:
+        return ""
+
+
+def files_of(run: Snapshot) -> dict[str, str]:
+    """The checksums of the files behind a store's problem when it was begun."""
+    return _remembered(run)[2]
+
+
+def problem_of(run: Snapshot, *, as_begun: bool = False) -> ProblemFile:
+    """The problem file that a store was made from: beside the store, or else where it was.
+
+    It must still say the same, so that a store that someone sent runs nothing by itself;
+    `as_begun` trusts the text in the store.
+    """
+    path, text, _ = _remembered(run)
+    places = [run.path.absolute().parent / path.name, path]
+    place = next((each for each in places if each.is_file()), None)
+    if not as_begun and (place is None or _text_of(place)[0] != text):
+        what = f"{path} is gone" if place is None else f"{place} is not as it was"
+        raise ValueError(
+            f"{what} since {run.path} was begun with it. Name a problem file to use that (supac "
+            "resume problem.toml, supac certify --problem problem.toml), or trust the text in the "
+            "store with --as-begun"
+        )
+    return make_problem(text, place or (path if path.parent.is_dir() else places[0]))
+
+
+def _remembered(run: Snapshot) -> tuple[Path, str, dict[str, str]]:
+    """The problem file's path and text, and the checksums of the files behind it."""
+    try:
+        known = json.loads(run.description)
+        return Path(known["problem_file"]), str(known["text"]), dict(known["files"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{run.path} was not made by `supac run`: its simulator is not known. Go on from the "
+            "script that made it, or say which problem file it belongs to"
+        ) from error
+
+
+def make_problem(text: str, path: Path) -> ProblemFile:
+    """The problem of a text; relative paths in it begin in the folder of `path`."""
+    document = parse(text, path)
+    complaints = Complaints(path, text)
+    check(document, complaints)
+    complaints.raise_any()
+    return Builder(document, path, text, complaints).build()

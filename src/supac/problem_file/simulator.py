@@ -1,0 +1,199 @@
+"""From the simulator's table to a function that `minimize` takes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.parameters import Parameters
+from supac.problem_file.data import Observations
+from supac.problem_file.errors import Complaints, in_toml
+from supac.problem_file.python import PythonFunction, PythonFunctionError
+from supac.problem_file.schema import OPTIONS_OF
+from supac.simulators.program import Program
+from supac.simulators.reaction import OUTPUTS, PARAMETERS, Reaction
+from supac.simulators.umbridge import UMBridge
+
+
+@dataclass(frozen=True, eq=False)
+class Simulate:
+    """A simulator as the file describes it: what it is called with, and what its answer means."""
+
+    function: Callable[..., Any]
+    names: tuple[str, ...] = ()
+    """Of the arguments; none where it takes an array."""
+    observations: Observations | None = None
+    """What the answer is compared with: then the residuals are returned."""
+    vectorized: bool = False
+
+    def set_up(self) -> None:
+        """Load what is expensive to load."""
+        load = getattr(self.function, "set_up", None)
+        if load is not None:
+            load()
+
+    def __call__(self, x: FloatArray) -> Any:
+        """The residuals, or the answer itself where there are no data."""
+        named = dict(zip(self.names, np.asarray(x).tolist(), strict=True)) if self.names else None
+        answer = self.function(x) if named is None else self.function(**named)
+        if self.observations is None:
+            return answer
+        if self.vectorized:
+            return self.observations.residuals(np.asarray(answer, dtype=np.float64))
+        return self.observations.residuals(self.observations.flat(answer))
+
+
+def kind_of(table: Mapping[str, Any], complaints: Complaints) -> str:
+    """Which of the kinds of simulators it is; keys that go with another are refused."""
+    kinds = [kind for kind in OPTIONS_OF if kind in table]
+    if len(kinds) != 1:
+        if kinds:
+            raise complaints.fail(
+                ("simulator", kinds[1]), f"there is {kinds[0]} already: keep one of them"
+            )
+        raise complaints.fail(
+            ("simulator",),
+            f"needs one of {', '.join(OPTIONS_OF)}; for a function simulate of model.py beside "
+            'this file, python = "model:simulate"',
+        )
+    for kind, options in OPTIONS_OF.items():
+        for name in options:
+            if name in table and kind != kinds[0]:
+                complaints.add(
+                    ("simulator", name), f"goes with {kind}, not with {kinds[0]}: remove it"
+                )
+    complaints.raise_any()
+    return kinds[0]
+
+
+def make_simulator(
+    table: Mapping[str, Any],
+    kind: str,
+    parameters: Parameters,
+    observations: Observations | None,
+    folder: Path,
+    complaints: Complaints,
+) -> Simulate:
+    """Any simulator but ADM1, which brings its own data."""
+    if kind == "python":
+        return _python(table, parameters, observations, folder, complaints)
+    if kind == "command":
+        program = _program(table, parameters, observations, folder, complaints)
+        return Simulate(program, observations=observations)
+    if kind == "umbridge":
+        server = UMBridge(table["umbridge"], table.get("model", "forward"), table.get("config"))
+        return Simulate(server, observations=observations)
+    return _reaction(parameters, observations, complaints)
+
+
+def load_function(
+    reference: str, folder: Path, key: tuple[str, ...], complaints: Complaints
+) -> PythonFunction:
+    """A function of a file of the user's, loaded."""
+    function = PythonFunction(folder, reference)
+    try:
+        function.set_up()
+    except PythonFunctionError as error:
+        raise complaints.fail(key, str(error)) from error
+    return function
+
+
+def _python(
+    table: Mapping[str, Any],
+    parameters: Parameters,
+    observations: Observations | None,
+    folder: Path,
+    complaints: Complaints,
+) -> Simulate:
+    function = load_function(table["python"], folder, ("simulator", "python"), complaints)
+    vectorized = bool(table.get("vectorized", False))
+    names: tuple[str, ...] = ()
+    if table.get("arguments") == "names":
+        if vectorized:
+            raise complaints.fail(
+                ("simulator", "arguments"), 'with vectorized = true it must be "array"'
+            )
+        names = parameters.names
+        trouble = function.missing_arguments(names)
+        if trouble:
+            raise complaints.fail(("simulator", "arguments"), trouble)
+    return Simulate(function, names, observations, vectorized)
+
+
+def _program(
+    table: Mapping[str, Any],
+    parameters: Parameters,
+    observations: Observations | None,
+    folder: Path,
+    complaints: Complaints,
+) -> Program:
+    key = ("simulator", "command")
+    # It is started in another folder: what lies beside the problem file is named in full.
+    words = [_absolute(word, folder) for word in table["command"]]
+    if not (Path(words[0]).is_file() if "/" in words[0] else shutil.which(words[0])):
+        hint = (
+            f"there is no file {words[0]}"
+            if "/" in words[0]
+            else f"no program of this name is installed, nor is there a file {folder / words[0]}"
+        )
+        given = in_toml(table["command"][0])
+        raise complaints.fail(key, f"{given} cannot be started: {hint}")
+    if "/" in words[0] and not os.access(words[0], os.X_OK):
+        raise complaints.fail(
+            key,
+            f"{Path(words[0]).name} is not executable: make it so, or put its interpreter first: "
+            f'["{{python}}", "{Path(words[0]).name}"]',
+        )
+    beside = [word for word in table["command"][1:] if _looks_like_a_file(word, folder)]
+    if beside:
+        raise complaints.fail(key, f"there is no file {folder / beside[0]}")
+    answer = table.get("key")
+    if answer is None and observations is not None:
+        answer = list(observations.columns)
+    scratch = table.get("scratch")
+    return Program(
+        words,
+        names=parameters.names,
+        inputs=table.get("inputs", "json"),
+        key=answer,
+        scratch=None if scratch is None else folder / scratch,
+        keep=table.get("keep", "none"),
+    )
+
+
+def _absolute(word: str, folder: Path) -> str:
+    if word == "{python}":
+        return sys.executable
+    return str((folder / word).absolute()) if (folder / word).is_file() else word
+
+
+def _looks_like_a_file(word: str, folder: Path) -> bool:
+    """A script of a language that we know, and that is not there."""
+    script = word.endswith((".py", ".sh", ".R", ".jl", ".m", ".pl"))
+    return script and not word.startswith("-") and not (folder / word).exists()
+
+
+def _reaction(
+    parameters: Parameters, observations: Observations | None, complaints: Complaints
+) -> Simulate:
+    if set(parameters.names) != set(PARAMETERS):
+        raise complaints.fail(
+            ("parameters",),
+            f"the built-in reaction has the parameters {', '.join(PARAMETERS)}, not "
+            f"{', '.join(parameters.names)}",
+        )
+    if observations is None or observations.columns != OUTPUTS or observations.times is None:
+        raise complaints.fail(
+            ("data", "observed") if observations is not None else ("simulator", "builtin"),
+            'the built-in reaction needs data with a column time and observed = ["A", "B"]',
+        )
+    model = Reaction(observations.times, parameters.names)
+    return Simulate(model, observations=observations, vectorized=True)

@@ -1,0 +1,250 @@
+"""A run as its store tells it: at its end, on its way, or after it was killed."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.bounds import Bound
+from supac.families import Distribution
+from supac.parameters import Parameters
+from supac.result import Journal, StopReason
+from supac.runs import Run, Status
+from supac.specs import UnknownSpecError, from_spec
+from supac.store import is_being_written, read_contents
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What a store tells of its run at one moment; nothing is run or written."""
+
+    path: Path
+    settings: dict[str, Any]
+    """What `minimize` was told; of functions and of classes of the user's own only the names."""
+    runs: tuple[Run, ...]
+    """In the order in which they were asked for."""
+    history: dict[str, FloatArray]
+    """As in `Result`: one column a quantity, one row an iteration."""
+    posterior: Distribution | None
+    """The one that was returned, or else the latest; None before the first step."""
+    stop_reason: StopReason | None
+    """Why it ended; None where it has not."""
+    objective: float
+    """Of the returned posterior; on the way, of the one that drew the last batch."""
+    mean_risk: float
+    mean_risk_error: float
+    kl: float
+    validated: int
+    """How many fresh runs of the posterior `mean_risk` rests on; 0 on the way."""
+    notes: tuple[str, ...]
+    description: str
+    """What `minimize` was told to keep: the problem file of `supac run`."""
+    created: str
+    made_with: str
+    """The versions of the libraries that began it."""
+    running: bool
+    """Whether a process is at work on it."""
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """The named parameters, where there are such."""
+        prior = self.settings["prior"]
+        return prior if isinstance(prior, Parameters) else None
+
+    @property
+    def prior(self) -> Distribution | None:
+        """The latent prior; None where the store only knows its name."""
+        prior = self.settings["prior"]
+        latent = prior.prior if isinstance(prior, Parameters) else prior
+        return latent if isinstance(latent, Distribution) else None
+
+    @property
+    def bound(self) -> Bound | None:
+        """What is minimised; None where the store only knows its name."""
+        bound = self.settings["bound"]
+        return bound if isinstance(bound, Bound) else None
+
+    @property
+    def budget(self) -> int:
+        """Queries that there are in all."""
+        return int(self.settings["budget"])
+
+    @property
+    def made(self) -> tuple[Run, ...]:
+        """The runs without those that were made elsewhere."""
+        return tuple(run for run in self.runs if not run.source)
+
+    @property
+    def failures(self) -> tuple[Run, ...]:
+        """The runs that failed."""
+        return tuple(run for run in self.runs if run.status is not Status.OK)
+
+    @property
+    def failures_by_kind(self) -> list[tuple[Status, int, str]]:
+        """Status, how many, and the commonest message of each, the commonest first."""
+        messages: dict[Status, list[str]] = {}
+        for run in self.failures:
+            messages.setdefault(run.status, []).append(run.message)
+        ranked = sorted(messages.items(), key=lambda item: -len(item[1]))
+        return [(status, len(words), _commonest(words)) for status, words in ranked]
+
+    @property
+    def seconds(self) -> float:
+        """That the simulator took in all."""
+        return float(sum(run.seconds for run in self.made))
+
+    @property
+    def best(self) -> float:
+        """The lowest objective on the way; NaN where there is none."""
+        objective = self.history["objective"]
+        known = objective[np.isfinite(objective)]
+        return float(known.min()) if len(known) else np.nan
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> FloatArray:
+        """Draws of the posterior, in the user's units where there are `Parameters`: (n, dim)."""
+        if self.posterior is None:
+            raise ValueError(f"{self.path} has no posterior yet")
+        if self.parameters is None:
+            return self.posterior.sample(n, rng)
+        return self.parameters.sample(self.posterior, n, rng)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines: what JSON can hold, numbers that are not known as None."""
+        return {
+            "store": str(self.path),
+            "running": self.running,
+            "stop_reason": None if self.stop_reason is None else self.stop_reason.value,
+            "budget": self.budget,
+            "queries": len(self.made),
+            "failed": len(self.failures),
+            "failures": [
+                {"status": status.value, "count": count, "message": message}
+                for status, count, message in self.failures_by_kind
+            ],
+            "objective": _number(self.objective),
+            "best_objective": _number(self.best),
+            "mean_risk": _number(self.mean_risk),
+            "mean_risk_error": _number(self.mean_risk_error),
+            "validated": self.validated,
+            "kl": _number(self.kl),
+            "seconds": self.seconds,
+            "bound": str(self.settings["bound"]),
+            "seed": self.settings["seed"],
+            "created": self.created,
+            "made_with": self.made_with,
+            "notes": list(self.notes),
+            "parameters": [row.to_dict() for row in summarise(self)],
+        }
+
+
+@dataclass(frozen=True)
+class ParameterSummary:
+    """One parameter before and after: quantiles in the user's units."""
+
+    name: str
+    unit: str
+    prior: tuple[float, float, float]
+    """5 %, median and 95 %."""
+    posterior: tuple[float, float, float]
+
+    @property
+    def width(self) -> float:
+        """Posterior over prior distance from 5 % to 95 %: 1 where nothing was learnt."""
+        return (self.posterior[2] - self.posterior[0]) / (self.prior[2] - self.prior[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines."""
+        ends = ("p05", "median", "p95")
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "prior": dict(zip(ends, self.prior, strict=True)),
+            "posterior": dict(zip(ends, self.posterior, strict=True)),
+        }
+
+
+_Z = 1.6448536269514722  # the 95 % quantile of the standard normal
+
+
+def summarise(run: Snapshot) -> list[ParameterSummary]:
+    """Every parameter before and after; empty where there are no names or no posterior yet."""
+    if run.parameters is None or run.posterior is None:
+        return []
+    return compare(run.parameters, run.posterior)
+
+
+def compare(parameters: Parameters, posterior: Distribution) -> list[ParameterSummary]:
+    """Every parameter under the prior and under a latent Gaussian posterior.
+
+    Exact: each parameter is an increasing function of one coordinate of the latent Gaussian.
+    """
+    steps = np.array([-_Z, 0.0, _Z])[:, None]
+    before = parameters.from_latent(np.repeat(steps, len(parameters), axis=1))
+    deviations = np.sqrt(np.diag(posterior.covariance))
+    after = parameters.from_latent(posterior.mean + steps * deviations)
+    columns = zip(parameters.names, parameters.units, before.T, after.T, strict=True)
+    return [
+        ParameterSummary(name, unit, tuple(prior.tolist()), tuple(post.tolist()))
+        for name, unit, prior, post in columns
+    ]
+
+
+def read_store(path: str | os.PathLike[str]) -> Snapshot:
+    """What a store tells of its run, also while another process is at work on it."""
+    path = Path(path)
+    running = is_being_written(path)
+    contents = read_contents(path)
+    settings = {name: _setting(spec) for name, spec in contents.config.items()}
+    runs = {run.id: run for run in contents.runs}
+    told = [sum(not runs[i].source for i in ids if i in runs) for ids, _ in contents.rounds]
+    journal = Journal([info for _, info in contents.rounds], np.cumsum(told).astype(int).tolist())
+    history, end = journal.columns(), contents.end
+    last = {name: float(column[-1]) for name, column in history.items() if len(column)}
+    source: dict[str, Any] = last if end is None else end
+    return Snapshot(
+        path=path,
+        settings=settings,
+        runs=contents.runs,
+        history=history,
+        posterior=contents.posterior,
+        stop_reason=None if end is None else StopReason(end["stopped"]),
+        objective=float(source.get("objective", np.nan)),
+        mean_risk=float(source.get("mean_risk", np.nan)),
+        mean_risk_error=float(source.get("mean_risk_error", np.nan)),
+        kl=float(source.get("kl", np.nan)),
+        validated=0 if end is None else int(end["validated"]),
+        notes=() if end is None else tuple(map(str, end["notes"])),
+        description=contents.description,
+        created=contents.created,
+        made_with=contents.made_with,
+        running=running,
+    )
+
+
+def _setting(spec: Any) -> Any:
+    try:
+        return from_spec(spec)
+    except UnknownSpecError as error:
+        return str(error)
+
+
+def _commonest(messages: Sequence[str]) -> str:
+    """Of messages that may name a folder or a point of their own, one of the commonest kind."""
+    firsts: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for message in messages:
+        firsts.setdefault(message[:60], message)
+        counts[message[:60]] += 1
+    return firsts[counts.most_common(1)[0][0]]
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

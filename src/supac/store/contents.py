@@ -1,0 +1,79 @@
+"""What a store holds, read as a whole while it may be written."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from supac.algorithm import Info
+from supac.families import Distribution, ParametricFamily
+from supac.parameters import Parameters
+from supac.runs import Run
+from supac.specs import Spec, UnknownSpecError, from_spec
+from supac.store.file import reading, sound
+from supac.store.rows import (
+    member_from_spec,
+    read_config_of,
+    read_infos,
+    read_posterior,
+    read_runs_of,
+    unsealed,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """A store at one moment."""
+
+    config: dict[str, Spec]
+    runs: tuple[Run, ...]
+    rounds: tuple[tuple[tuple[int, ...], Info], ...]
+    """The ids that each was told, and what it learnt."""
+    posterior: Distribution | None
+    """The one that was returned, or else the latest; None where its family is not known."""
+    end: dict[str, Spec] | None
+    """How the run ended; None where it has not."""
+    description: str
+    created: str
+    made_with: str
+
+
+def read_contents(path: str | os.PathLike[str]) -> Contents:
+    """All of a store, also while it is being written."""
+    path = Path(path)
+    with reading(path) as db:
+        db.execute("BEGIN")  # what another process writes meanwhile is not half seen
+        config = read_config_of(db, path)
+        meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
+        end = None
+        if "end" in meta:
+            with sound(path, "its end"):
+                end = dict(json.loads(unsealed(meta["end"], path, "its end")))
+        family = _family(config)
+        posterior = None if family is None else read_posterior(db, path, family)
+        if family is not None and end is not None:
+            with sound(path, "its end"):
+                posterior = member_from_spec(end["posterior"], family)
+        return Contents(
+            config,
+            tuple(read_runs_of(db, path)),
+            tuple(read_infos(db, path)),
+            posterior,
+            end,
+            unsealed(meta["description"], path, "its description") if "description" in meta else "",
+            str(meta.get("created", "")),
+            str(meta.get("made with", "")),
+        )
+
+
+def _family(config: dict[str, Spec]) -> ParametricFamily | None:
+    """The posterior's, where it can be told from the settings."""
+    try:
+        start = from_spec(config["prior"] if config["start"] is None else config["start"])
+    except UnknownSpecError:
+        return None
+    if isinstance(start, Parameters):
+        return start.prior.family
+    return start.family if isinstance(start, Distribution) else None

@@ -1,0 +1,132 @@
+"""docs/your-simulator.md, done as it says: its files written, its commands run, nothing else."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supac
+
+PAGE = Path(__file__).parents[2] / "docs" / "your-simulator.md"
+TRUTH = {"mu": 0.5, "K": 1.5, "Y": 0.4}  # what the page's data were made with
+
+
+@dataclass
+class Walk:
+    """What following the page has led to."""
+
+    folder: Path
+    said: dict[str, str] = field(default_factory=dict)
+
+    def json(self, name: str) -> dict[str, object]:
+        loaded: dict[str, object] = json.loads((self.folder / name).read_text())
+        return loaded
+
+
+def steps(page: str) -> list[tuple[str, str]]:
+    """Files (name, text) and commands ("", line), in the order of the page."""
+    pattern = r"(?:^\*\*`([^`]+)`\*\*\n\n)?^```(\w+)\n(.*?)^```"
+    found = []
+    for name, language, text in re.findall(pattern, page, flags=re.M | re.S):
+        if name:
+            found.append((name, text))
+        elif language == "sh":
+            found += [("", line) for line in text.splitlines()]
+    return found
+
+
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
+    walk = Walk(tmp_path_factory.mktemp("empty"))
+    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": tools, "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
+    for name, text in steps(PAGE.read_text()):
+        if name:
+            (walk.folder / name).write_text(text)
+            continue
+        done = subprocess.run(
+            text, shell=True, cwd=walk.folder, env=environment, capture_output=True, text=True,
+            check=False, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        walk.said[text] = done.stdout
+    return walk
+
+
+def test_the_page_writes_and_runs_what_it_should(walk: Walk) -> None:
+    assert list(walk.said) == [
+        "supac run problem.toml --check",
+        "supac run problem.toml",
+        "supac show run.supac",
+        "supac show run.supac --json > summary.json",
+        "supac export run.supac runs.csv",
+        "supac certify run.supac --draws 500 --out certificate.json",
+        "supac run program.toml",
+        "supac certify program.supac --draws 100 --json > program.json",
+    ]
+    assert "no mistake found" in walk.said["supac run problem.toml --check"]
+    assert "outputs compared  19" in walk.said["supac run problem.toml --check"]
+    shown = walk.said["supac show run.supac"]
+    assert shown == walk.said["supac run problem.toml"]
+    assert "Growth of a batch culture (run.supac)" in shown
+    assert "done" in shown
+    assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize("store", ["run.supac", "program.supac"])
+def test_the_posterior_is_near_what_made_the_data(walk: Walk, store: str) -> None:
+    run = supac.read_store(walk.folder / store)
+    assert run.stop_reason is supac.StopReason.BUDGET
+    assert len(run.made) == 60
+    assert not run.failures
+    # The posterior is wider than the noise alone would make it, since moving away from the prior
+    # costs: the truth lies within three of its standard deviations.
+    draws = run.sample(4_000, 0)
+    scores = (draws.mean(axis=0) - np.array(list(TRUTH.values()))) / draws.std(axis=0)
+    assert (np.abs(scores) < 3.0).all()
+    # Residuals that are all noise, N(0, 1), have the expected loss 1 − (1 + 1/9)^(−1/2) = 0.05; the
+    # spread of the posterior adds to that. Under the prior it is 0.7.
+    assert run.mean_risk < 0.15
+
+
+def test_function_and_program_agree(walk: Walk) -> None:
+    function, program = (
+        supac.read_store(walk.folder / store) for store in ("run.supac", "program.supac")
+    )
+    # Heun's method differs from LSODA by far less than the noise.
+    assert function.posterior is not None
+    assert program.posterior is not None
+    spread = np.sqrt(np.diag(function.posterior.covariance))
+    assert (np.abs(function.posterior.mean - program.posterior.mean) < 0.5 * spread).all()
+
+
+def test_certificates_are_the_page_s(walk: Walk) -> None:
+    certificate, other = walk.json("certificate.json"), walk.json("program.json")
+    assert certificate["draws"] == 500
+    assert other["draws"] == 100
+    for each in (certificate, other):
+        assert each["n"] == 19
+        assert each["failed"] == 0
+        assert each["mean_risk"] < each["mean_risk_upper"] < each["value"] < 1.0  # type: ignore[operator]
+        assert each["bound"] == "MaurerLangfordSeeger"
+    assert "With probability at least 0.95" in walk.said[next(c for c in walk.said if "--out" in c)]
+
+
+def test_machines_can_read_it(walk: Walk) -> None:
+    summary = walk.json("summary.json")
+    assert summary["queries"] == summary["budget"] == 60
+    with (walk.folder / "runs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 60
+    assert {"mu", "K", "Y", "risk", "purpose", "output_18"} <= set(rows[0])
+    assert "output_19" not in rows[0]  # the empty cell is compared with nothing

@@ -1,0 +1,362 @@
+"""The commands that run problem files, as their users meet them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import supac
+from supac.cli import app
+from supac.cli.stores import BoundKind
+from supac.problem_file import BOUNDS, starter_files
+
+SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
+SLOW = """
+import time
+from math import exp
+
+TIMES = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 6, 8, 10]
+
+
+def simulate(initial, k1, k2):
+    time.sleep(0.02)
+    a = [initial * exp(-k1 * t) for t in TIMES]
+    b = [initial * k1 * (exp(-k1 * t) - exp(-k2 * t)) / (k2 - k1) for t in TIMES]
+    return {"A": a, "B": b}
+"""
+
+
+def call(*words: object, code: int = 0) -> Result:
+    """A command in this process."""
+    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "80"})
+    assert result.exit_code == code, result.output + str(result.exception)
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run, which nobody changes."""
+    folder = tmp_path_factory.mktemp("finished")
+    call("init", folder)
+    call("run", folder / "problem.toml")
+    return folder
+
+
+@pytest.fixture
+def study(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it to work on."""
+    for path in finished.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A problem whose runs take long enough to be interrupted."""
+    for name, text in starter_files("python").items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "model.py").write_text(SLOW)
+    return tmp_path
+
+
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+    return subprocess.Popen(
+        [*SUPAC, *words], cwd=folder, env=environment, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )  # fmt: skip
+
+
+def ended(process: subprocess.Popen[str], code: int = 0) -> str:
+    """What it said, when it has ended with this code."""
+    said, complained = process.communicate(timeout=120)
+    assert process.returncode == code, said + complained
+    return said
+
+
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def made(store: Path) -> int:
+    try:
+        return len(supac.read_store(store).made)
+    except (supac.StoreError, FileNotFoundError):
+        return 0
+
+
+def same(store: Path, other: Path) -> bool:
+    mine, yours = supac.read_store(store), supac.read_store(other)
+    return mine.posterior == yours.posterior and mine.objective == yours.objective
+
+
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
+    said = call("init", tmp_path / "new" / "study", "--simulator", "python").output
+    assert "supac run" in said
+    assert sorted(path.name for path in (tmp_path / "new" / "study").iterdir()) == [
+        "data.csv", "model.py", "problem.toml",
+    ]  # fmt: skip
+    mine = tmp_path / "data.csv"
+    mine.write_text("mine")
+    assert "data.csv is there already" in call("init", tmp_path, code=1).output.replace("\n", "")
+    assert mine.read_text() == "mine"
+    assert not (tmp_path / "problem.toml").exists()
+    call("init", tmp_path, "--force")
+    assert mine.read_text() != "mine"
+
+
+def test_the_starter_finds_what_made_its_data(finished: Path) -> None:
+    run = supac.read_store(finished / "run.supac")
+    assert run.stop_reason is supac.StopReason.BUDGET
+    assert run.parameters is not None
+    # The truth is (2, 0.9, 0.35), within three standard deviations of the posterior.
+    draws = run.sample(2_000, 0)
+    assert (abs(draws.mean(axis=0) - [2.0, 0.9, 0.35]) < 3.0 * draws.std(axis=0)).all()
+
+
+def test_show_fits_eighty_columns(finished: Path) -> None:
+    said = call("show", finished / "run.supac").output
+    assert max(map(len, said.splitlines())) <= 80
+    assert "…" not in said
+    assert re.search(r"^parameter +unit +prior +posterior +width$", said, flags=re.M)
+    assert re.search(r"^k1 +1/h +0\.5 \(0\.134 to 1\.86\) +0\.9", said, flags=re.M)
+    assert re.search(r"^runs +60 of 60, 20 of them to validate", said, flags=re.M)
+    assert said == call("show", finished / "problem.toml").output  # its problem file will do
+
+
+def test_machines_read_json(finished: Path) -> None:
+    def no_nan(word: str) -> Any:
+        raise AssertionError(word)
+
+    said = json.loads(call("show", finished / "run.supac", "--json").stdout, parse_constant=no_nan)
+    run = supac.read_store(finished / "run.supac")
+    assert said["objective"] == run.objective
+    assert said["queries"] == said["budget"] == 60
+    assert [row["name"] for row in said["parameters"]] == ["initial", "k1", "k2"]
+    assert said["parameters"][1]["posterior"]["median"] == pytest.approx(0.91, abs=0.1)
+
+
+def test_run_does_not_lose_an_earlier_one(study: Path) -> None:
+    store, problem = study / "run.supac", study / "problem.toml"
+    before = store.read_bytes()
+    said = call("run", problem, code=1).output
+    assert "supac resume" in said
+    assert "--force" in said
+    assert store.read_bytes() == before
+    said = call("run", problem, "--force", "--budget", "40", "--json").stdout
+    assert json.loads(said)["budget"] == 40
+    other = study / "other.supac"
+    assert call("run", problem, "--store", other, "--quiet").output == ""
+    assert other.exists()
+    stranger = study / "notes.txt"
+    stranger.write_text("mine")
+    assert "not a store" in call("run", problem, "--store", stranger, "--force", code=1).output
+    assert stranger.read_text() == "mine"
+
+
+def test_check_makes_one_run(study: Path) -> None:
+    (study / "run.supac").unlink()
+    said = call("run", study / "problem.toml", "--check").output
+    assert "no mistake found" in said
+    assert "outputs compared  24" in said
+    assert not (study / "run.supac").exists()
+    model = study / "model.py"
+    model.write_text("def simulate(x):\n    raise RuntimeError('no licence')\n")
+    text = (study / "problem.toml").read_text()
+    text = text.replace('builtin = "reaction"', 'python = "model:simulate"')
+    (study / "problem.toml").write_text(text)
+    said = call("run", study / "problem.toml", "--check", code=1).output
+    assert "the run failed: RuntimeError: no licence (model.py, line 2)" in said
+    bare = re.sub(r"\[data\].*?\[bound\].*?\[run\]", "[bound]\nn = 9\n[run]", text, flags=re.S)
+    (study / "problem.toml").write_text(bare.replace("model:", "other:"))
+    (study / "other.py").write_text("def simulate(x):\n    return [1.0] * 24\n")
+    said = call("run", study / "problem.toml", "--check", code=1).output
+    assert "must return one number a point, not a list of length 24" in " ".join(said.split())
+
+
+def test_a_wrong_file_is_an_error_not_a_traceback(study: Path) -> None:
+    text = (study / "problem.toml").read_text()
+    (study / "problem.toml").write_text(text.replace("seed =", "sead ="))
+    said = call("run", study / "problem.toml", code=1).output
+    assert 'run.sead: is not known in [run]; did you mean "seed"?' in said
+
+
+def test_a_simulator_that_always_fails_says_why(slow: Path) -> None:
+    (slow / "model.py").write_text(
+        "def simulate(initial, k1, k2):\n    return {'A': [1], 'B': [2]}\n"
+    )
+    said = call("run", slow / "problem.toml", code=1).output
+    words = " ".join(said.split())
+    assert "More of the runs failed than max_failures allows" in words
+    assert "1 numbers for A, but the data have 12 rows" in words
+
+
+def test_a_store_without_runs_is_no_obstacle(slow: Path) -> None:
+    text = (slow / "problem.toml").read_text()
+    broken = text.replace('python = "model:simulate"', 'umbridge = "http://localhost:1"')
+    (slow / "problem.toml").write_text(broken.replace("arguments", "# arguments"))
+    said = call("run", slow / "problem.toml", code=1).output
+    assert re.search("no UM-Bridge server answers|needs umbridge", " ".join(said.split()))
+    assert (slow / "run.supac").exists()
+    (slow / "problem.toml").write_text(text)
+    call("run", slow / "problem.toml", "-q")
+
+
+def test_a_killed_run_is_resumed_to_the_same_bits(slow: Path) -> None:
+    whole = start(slow, "run", "problem.toml", "--store", "whole.supac", "-q")
+    ended(whole)
+    killed = start(slow, "run", "problem.toml", "-q")
+    until(lambda: made(slow / "run.supac") >= 25)
+    os.killpg(killed.pid, signal.SIGKILL)
+    ended(killed, code=-signal.SIGKILL)
+    said = call("show", slow / "run.supac").output
+    assert "stopped before its end; `supac resume run.supac`" in said
+    call("resume", slow / "run.supac", "--workers", "2", "-q")
+    assert same(slow / "run.supac", slow / "whole.supac")
+
+
+def test_an_interrupted_run_exits_with_three(slow: Path) -> None:
+    process = start(slow, "run", "problem.toml")
+    until(lambda: made(slow / "run.supac") >= 12)
+    process.send_signal(signal.SIGINT)
+    said = ended(process, code=3)
+    assert "interrupted; `supac resume run.supac` goes on" in said
+    call("resume", slow / "problem.toml", "-q")
+    assert supac.read_store(slow / "run.supac").stop_reason is supac.StopReason.BUDGET
+
+
+def test_show_looks_at_a_run_on_its_way(slow: Path) -> None:
+    follower = start(slow, "show", "run.supac", "--follow", "--json")
+    process = start(slow, "run", "problem.toml", "-q")
+    until(lambda: made(slow / "run.supac") >= 12)
+    now = json.loads(call("show", slow / "run.supac", "--json").stdout)
+    assert now["running"]
+    assert now["stop_reason"] is None
+    assert 12 <= now["queries"] < 60
+    assert "being written" in call("resume", slow / "run.supac", code=1).output
+    ended(process)
+    said = json.loads(ended(follower))
+    assert not said["running"]
+    assert said["stop_reason"] == "budget"
+
+
+def test_resume_goes_on_with_a_larger_budget(study: Path) -> None:
+    store = study / "run.supac"
+    assert "nothing is left to do" in call("resume", store).output
+    said = call("resume", store, "--budget", "80").output
+    assert "80 of 80, 20 of them to validate, and 20 that validated an earlier" in said
+    once = study / "once.supac"
+    call("run", study / "problem.toml", "--store", once, "--budget", "80", "-q")
+    assert same(store, once)
+
+
+def test_resume_notices_what_has_changed(slow: Path) -> None:
+    call("run", slow / "problem.toml", "-q", "--workers", "2")
+    store, model, data = slow / "run.supac", slow / "model.py", slow / "data.csv"
+    model.write_text(model.read_text() + "\n# another comment\n")
+    said = call("resume", store, "--budget", "70", "-q").output
+    assert "the simulator has changed" in " ".join(said.split())
+    before = data.read_text()
+    data.write_text(before.replace("1.597", "1.7"))
+    for words in (("resume", store), ("resume", slow / "problem.toml"), ("certify", store)):
+        assert "the data have changed since" in call(*words, code=1).output
+    data.write_text(before)
+    text = (slow / "problem.toml").read_text()
+    (slow / "problem.toml").write_text(text.replace("seed = 0", "seed = 1"))
+    said = call("resume", slow / "problem.toml", "--budget", "80", code=1).output
+    assert "seed: 0 in the store, 1 now" in said
+
+
+def test_a_store_runs_nothing_that_is_not_on_the_disk(study: Path) -> None:
+    store, problem = study / "run.supac", study / "problem.toml"
+    text = problem.read_text()
+    problem.write_text(text + "# another comment\n")
+    for words in (("resume", store, "--budget", "70"), ("certify", store, "--draws", "5")):
+        said = " ".join(call(*words, code=1).output.split())
+        assert "is not as it was since" in said
+        assert "--as-begun" in said
+    call("certify", store, "--draws", "5", "--problem", problem)
+    call("certify", store, "--draws", "5", "--as-begun")
+    call("resume", problem, "--budget", "70", "-q")  # its present text
+    call("resume", store, "--budget", "80", "-q")  # which the store now knows
+    assert supac.read_store(store).budget == 80
+
+
+def test_certify_says_what_is_guaranteed(study: Path) -> None:
+    store, out = study / "run.supac", study / "certificate.json"
+    said = call("certify", store, "--draws", "50", "--out", out).output
+    assert "With probability at least 0.95" in said
+    assert max(map(len, said.splitlines())) <= 80
+    kept = json.loads(out.read_text())
+    assert (kept["n"], kept["draws"], kept["bound"]) == (24, 50, "MaurerLangfordSeeger")
+    assert "there already" in call("certify", store, "--out", out, code=1).output
+    options = ("--n", "10", "--delta", "0.2", "--bound", "catoni", "--draws", "50", "--json")
+    other = json.loads(call("certify", store, *options).stdout)
+    assert (other["n"], other["delta"], other["bound"]) == (10, 0.2, "Catoni")
+
+
+def test_a_certificate_needs_the_number_of_data(study: Path) -> None:
+    text = (study / "problem.toml").read_text()
+    bare = re.sub(r"\[bound\].*?\[run\]", "[bound]\ntemperature = 0.01\n[run]", text, flags=re.S)
+    (study / "problem.toml").write_text(bare)
+    call("run", study / "problem.toml", "--force", "-q")
+    said = call("certify", study / "run.supac", code=1).output
+    assert "a certificate needs n, the number of independent data" in said
+    assert "Catoni" in call("certify", study / "run.supac", "--n", "24", "--draws", "20").output
+
+
+def test_export_writes_every_run(study: Path) -> None:
+    table = study / "runs.csv"
+    assert "wrote 60 runs" in call("export", study / "run.supac", table).output
+    with table.open() as file:
+        purposes = [row["purpose"] for row in csv.DictReader(file)]
+    assert purposes == ["search"] * 40 + ["validation"] * 20
+    assert "--force replaces it" in call("export", study / "run.supac", table, code=1).output
+    call("export", study / "run.supac", table, "--force")
+
+
+def test_what_is_no_store_is_named(study: Path) -> None:
+    assert "no store" in call("show", study / "none.supac", code=1).output
+    assert "is not a store" in call("show", study / "data.csv", code=1).output
+    call("show", code=2)
+    call("nonsense", code=2)
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    for command in ("demo", "init", "run", "resume", "show", "certify", "export"):
+        said = call(command, "--help").output
+        assert f"supac {command}" in said
+        assert re.search("Examples?:", said)
+        assert "Exit codes" in said
+
+
+def test_shells_complete_commands() -> None:
+    environment = os.environ | {
+        "_SUPAC_COMPLETE": "complete_bash", "COMP_WORDS": "supac re", "COMP_CWORD": "1",
+    }  # fmt: skip
+    code = "import sys; sys.argv = ['supac']; from supac.cli import app; app(prog_name='supac')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["resume"]
+
+
+def test_bounds_have_one_name() -> None:
+    assert list(BoundKind) == list(BOUNDS)

@@ -1,0 +1,523 @@
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac import marginals
+from supac.composite import CappedSquare, Composite, MeanSquare, Welsch
+from supac.problem_file import files_of, make_problem, problem_of, starter_files
+from supac.problem_file.errors import parse
+from supac.problem_file.locate import key_lines, line_of
+from supac.problem_file.reference import BEGIN, reference, updated
+from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
+from supac.specs import to_spec
+
+ROOT = Path(__file__).parents[1]
+
+
+def write(folder: Path, kind: Any = "python", **changes: str) -> Path:
+    """The starter with some of its text changed: {old: new} as pairs of keyword arguments."""
+    for name, text in starter_files(kind).items():
+        (folder / name).write_text(text)
+    return change(folder / "problem.toml", *changes.items())
+
+
+def change(path: Path, *pairs: tuple[str, str]) -> Path:
+    text = path.read_text()
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    path.write_text(text)
+    return path
+
+
+# What is wrong, the text that is replaced and by what, the key that is named (or "" for a text that
+# is no TOML), and words of the message: what is wrong, or what to do.
+WRONG = [
+    ("a misspelt key", "budget = 60", "budgte = 60", "run.budgte", ['did you mean "budget"?']),
+    ("a misspelt table", "[simulator]", "[simulater]", "simulater", ['did you mean "simulator"?']),
+    ("a misspelt value", '"uniform"', '"unifrom"', "parameters.initial.prior", ['mean "uniform"?']),
+    ("an American spelling", '"penalise"', '"penalize"', "execution.on_failure", ['"penalise"?']),
+    ("a key of another table", "seed = 0", "workers = 4", "run.workers",
+     ["belongs in [execution]"]),
+    ("a missing key", "budget = 60", "# none", "run",
+     ["budget is missing", "runs of the simulator"]),
+    ("a missing table", "[bound]", "[posterior]", "", ["the table [bound] is missing"]),
+    ("a number as a prior", "k1 = {", "k1 = 0.5 #", "parameters.k1", ["must be a prior, not 0.5"]),
+    ("another prior's key", "log_sd = 0.8", "sd = 0.8", "parameters.k1.sd",
+     ["lognormal takes median, log_sd", "log_sd is missing"]),
+    ("bounds the wrong way", "lower = 0.5, upper = 5.0", "lower = 5.0, upper = 0.5",
+     "parameters.initial", ["lower must be below upper"]),
+    ("a number in quotes", "budget = 60", 'budget = "60"', "run.budget", ["without quotes"]),
+    ("a text without quotes", 'kind = "welsch"', "kind = welsch", "", ["texts need quotes"]),
+    ("a comma in a number", "noise = 0.05", "noise = 0,05", "", ["a point, not a comma: 0.05"]),
+    ("a quote that is missing", 'file = "data.csv"', 'file = "data.csv', "", ["end with a quote"]),
+    ("a key twice", "seed = 0", "seed = 0\nseed = 1 #", "", ["twice: keep one of the two"]),
+    ("a negative error", "noise = 0.05", "noise = -0.05", "data.noise", ["a number above 0"]),
+    ("a unit of time", "# timeout = 600.0", 'timeout = "10 min"', "execution.timeout",
+     ["must be a number above 0", "seconds"]),
+    ("a share above 1", "delta = 0.05", "delta = 5", "bound.delta", ["between 0 and 1, not 5"]),
+    ("a file that is not there", '"data.csv"', '"dta.csv"', "data.file", ['mean "data.csv"?']),
+    ("a column that is not there", '["A", "B"]', '["A", "C"]', "data.observed",
+     ["no column C", "its columns are time, A, B"]),
+    ("a module that is not there", '"model:', '"modle:', "simulator.python",
+     ["there is no modle.py", 'did you mean "model"?']),
+    ("a function that is not there", ":simulate", ":simulator", "simulator.python",
+     ["model has no function simulator", 'did you mean "simulate"?']),
+    ("a file in place of a function", '"model:simulate"', '"model.py"', "simulator.python",
+     ['written as "module:function"']),
+    ("other arguments", "k2 = {", "k3 = {", "simulator.arguments",
+     ["simulate takes (initial, k1, k2), but the parameters are initial, k1, k3"]),
+    ("two simulators", "arguments =", 'command = ["true"] #', "simulator.command",
+     ["there is python already: keep one"]),
+    ("an option of another simulator", "arguments =", 'keep = "all" #', "simulator.keep",
+     ["goes with command, not with python: remove it"]),
+    ("more data than there are", "n = 24", "n = 240", "bound.n",
+     ["24 numbers were measured", "independent"]),
+    ("a bound without data", "n = 24", "# n = 24", "bound", ["needs n, the number of independent"]),
+    ("a temperature that is not used", "delta = 0.05", "temperature = 0.1", "bound.temperature",
+     ["does not go with maurer-langford-seeger: remove it"]),
+    ("a loss without a ceiling", 'kind = "welsch"\nwidth', 'kind = "mean-square" #', "bound",
+     ["needs a ceiling", '"welsch"']),
+    ("a loss that is no mean", 'kind = "welsch"\nwidth', 'kind = "root-mean-square" #', "bound.n",
+     ["no mean over the data", "choose another loss"]),
+    ("a budget that is too small", "budget = 60", "budget = 5", "run.budget",
+     ["less than the first batch of 10 runs", "raise it"]),
+    ("async without workers", "# workers = 4", 'mode = "async" #', "execution.mode",
+     ["workers = 4"]),
+    ("a correlation of nobody", "[run]", '[posterior]\ncorrelated = [["k1", "k22"]]\n[run]',
+     "posterior.correlated", ["k22 is no parameter", 'did you mean "k2"?']),
+]  # fmt: skip
+
+
+# Where the line that is named is not the one that was changed: what it holds.
+ELSEWHERE = {
+    "a missing key": "[run]",
+    "a missing table": "delta = 0.05",  # which the table of that name does not know
+    "a key twice": "seed = 1",
+    "other arguments": "arguments =",
+    "a bound without data": "[bound]",
+    "a loss without a ceiling": "[bound]",
+    "a loss that is no mean": "n = 24",
+    "a correlation of nobody": "correlated",
+}
+
+
+@pytest.mark.parametrize(("what", "old", "new", "key", "words"), WRONG, ids=[w[0] for w in WRONG])
+def test_a_newcomer_can_act_on_every_error(
+    what: str, old: str, new: str, key: str, words: list[str], tmp_path: Path
+) -> None:
+    path = change(write(tmp_path), (old, new))
+    with pytest.raises(supac.ProblemFileError) as raised:
+        supac.read_problem(path)
+    message = str(raised.value)
+    assert "problem.toml" in message
+    for each in words:
+        assert each in message
+    if key:
+        assert f", {key}: " in message
+    lines, at = path.read_text().splitlines(), ELSEWHERE.get(what, new)
+    line = next(number for number, line in enumerate(lines, start=1) if at in line)
+    assert raised.value.complaints[-1].line == line
+    assert f"problem.toml, line {line}" in message
+    assert f"{line} | {lines[line - 1].strip()}" in message
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    path = change(
+        write(tmp_path), ("budget", "budgte"), ("noise = ", "nose = "), ("delta =", "dleta =")
+    )
+    with pytest.raises(supac.ProblemFileError) as raised:
+        supac.read_problem(path)
+    keys = [complaint.key for complaint in raised.value.complaints]
+    assert keys == [("data", "nose"), ("bound", "dleta"), ("run", "budgte")]
+
+
+CSV = [
+    ("time,A,B\n1,2\n", "row 2: 2 cells, but the header has 3"),
+    ("time,A,B\n\n1,2,x\n", "row 3, column B: 'x' is no number"),
+    ("time,A,B\n1,2,x\n", "row 2, column B: 'x' is no number"),
+    ("time,A,B\n1,2,nan\n", "row 2, column B: 'nan' is no number"),
+    ("time,A,B\n1,,\n", "no number in these columns"),
+    ("time,A,B\n", "needs a line of names and lines of numbers"),
+    ("time;A;B\n1;2;3\n", "divided by semicolons"),
+    ("time,A,B\n,2,3\n", "row 2, column time: a number is missing"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), CSV)
+def test_wrong_data_are_named_by_row_and_column(text: str, words: str, tmp_path: Path) -> None:
+    path = write(tmp_path)
+    (tmp_path / "data.csv").write_text(text)
+    with pytest.raises(supac.ProblemFileError, match=r"line 2[12], data") as raised:
+        supac.read_problem(path)
+    assert words in str(raised.value)
+
+
+MODELS = [
+    ("import nothing_like_this\n", "model.py, line 1 raised ModuleNotFoundError"),
+    ("def simulate(:\n", "model.py, line 1: "),
+    ("\n1 / 0\n", "model.py, line 2 raised ZeroDivisionError"),
+    ("simulate = 3\n", "model:simulate is 3, no function"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), MODELS)
+def test_wrong_python_files_are_named_by_line(text: str, words: str, tmp_path: Path) -> None:
+    path = write(tmp_path)
+    (tmp_path / "model.py").write_text(text)
+    with pytest.raises(supac.ProblemFileError) as raised:
+        supac.read_problem(path)
+    assert "simulator.python: " + words in str(raised.value)
+
+
+def test_a_file_with_the_name_of_one_of_python_s_is_refused(tmp_path: Path) -> None:
+    path = change(write(tmp_path), ('"model:', '"random:'))
+    (tmp_path / "model.py").rename(tmp_path / "random.py")
+    with pytest.raises(supac.ProblemFileError, match="rename it"):
+        supac.read_problem(path)
+
+
+def test_a_problem_needs_parameters(tmp_path: Path) -> None:
+    path = change(write(tmp_path), ("[parameters]", "[posterior]"))
+    text = "".join(
+        line for line in path.read_text().splitlines(True) if not line.startswith(("k", "init"))
+    )
+    with pytest.raises(supac.ProblemFileError, match=r"write a table .parameters. with a line for"):
+        make_problem(text, path)
+
+
+def test_a_function_may_be_in_a_package(tmp_path: Path) -> None:
+    path = change(write(tmp_path), ('"model:', '"inner_models.model:'))
+    (tmp_path / "inner_models").mkdir()
+    (tmp_path / "inner_models" / "constants.py").write_text("SCALE = 2.0\n")
+    (tmp_path / "inner_models" / "model.py").write_text(
+        "from .constants import SCALE\n\n\n"
+        "def simulate(initial, k1, k2):\n    return [SCALE * initial] * 24\n"
+    )
+    risk = supac.read_problem(path).risk
+    assert isinstance(risk, Composite)
+    assert risk.simulate(np.ones(3))[0] == pytest.approx((2.0 - 1.597) / 0.05)
+
+
+def test_files_that_are_no_files(tmp_path: Path) -> None:
+    with pytest.raises(supac.ProblemFileError, match="supac init"):
+        supac.read_problem(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(supac.ProblemFileError, match="UTF-8"):
+        supac.read_problem(tmp_path / "binary.toml")
+    with pytest.raises(supac.ProblemFileError, match="cannot be read"):
+        supac.read_problem(tmp_path)
+
+
+TEXT = """\
+top = 1  # a comment with "quotes" and = signs
+"quoted key".x = '''
+[not a table]
+a = 1
+'''
+[a.b]
+c = { d = 1, e = [1,
+  2], "f.g" = "}" }
+
+[[list]]
+x = "#"
+[[list]]
+x.y = \"\"\"two \\"
+lines\"\"\"
+z = [ { u = 1 }, { u = 2 } ]
+"""
+
+
+def test_every_key_is_found_on_its_line() -> None:
+    lines = key_lines(TEXT)
+    assert tomllib.loads(TEXT)["list"][1]["z"][1] == {"u": 2}
+    assert lines == {
+        ("top",): 1, ("quoted key",): 2, ("quoted key", "x"): 2, ("a",): 6, ("a", "b"): 6,
+        ("a", "b", "c"): 7, ("a", "b", "c", "d"): 7, ("a", "b", "c", "e"): 7,
+        ("a", "b", "c", "e", 0): 7, ("a", "b", "c", "e", 1): 8, ("a", "b", "c", "f.g"): 8,
+        ("list",): 10, ("list", 0): 10, ("list", 0, "x"): 11, ("list", 1): 12, ("list", 1, "x"): 13,
+        ("list", 1, "x", "y"): 13, ("list", 1, "z"): 15, ("list", 1, "z", 0): 15,
+        ("list", 1, "z", 0, "u"): 15, ("list", 1, "z", 1): 15, ("list", 1, "z", 1, "u"): 15,
+    }  # fmt: skip
+    assert line_of(lines, ("a", "b", "missing")) == 6
+    assert line_of(lines, ("nowhere",)) is None
+
+
+@pytest.mark.parametrize("kind", ["builtin", "python", "command", "umbridge"])
+def test_the_starters_are_right_as_they_are(kind: Any, tmp_path: Path) -> None:
+    problem = supac.read_problem(write(tmp_path, kind))
+    assert problem.parameters.names == ("initial", "k1", "k2")
+    assert problem.parameters.units == ("mol/L", "1/h", "1/h")
+    assert isinstance(problem.risk, Composite)
+    assert problem.risk.loss == Welsch(3.0)
+    assert problem.bound == supac.MaurerLangfordSeeger(24, 0.05)
+    assert (problem.budget, problem.seed, problem.store) == (60, 0, tmp_path / "run.supac")
+    assert problem.options["on_failure"] == "penalise"
+
+
+def test_three_ways_to_simulate_the_same(tmp_path: Path) -> None:
+    x = np.array([2.0, 0.9, 0.35])
+    residuals = {}
+    for kind in ("builtin", "python", "command"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        risk = supac.read_problem(write(folder, kind)).risk
+        assert isinstance(risk, Composite)
+        residuals[kind] = np.ravel(risk.simulate(x[None] if kind == "builtin" else x))
+    assert np.abs(residuals["builtin"]).max() < 4.0  # the data were made at x, with this noise
+    np.testing.assert_allclose(residuals["python"], residuals["builtin"], atol=2e-2)
+    np.testing.assert_allclose(residuals["command"], residuals["builtin"], atol=2e-2)
+
+
+def toml(document: str, folder: Path) -> supac.ProblemFile:
+    return make_problem(document, folder / "problem.toml")
+
+
+HEAD = """
+[simulator]
+python = "f:f"
+[run]
+budget = 40
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "f.py").write_text(
+        "def f(x):\n    return [x[0], 2 * x[0], 3.0]\n\n\n"
+        "def loss(r):\n    return (r**2).mean(axis=1)\n"
+    )
+    (tmp_path / "d.csv").write_text("t,A,B,sd\n0,1,4,0.5\n1,,5,0.25\n2,3,6,1\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_every_prior_can_be_written(name: str, folder: Path) -> None:
+    values = {"lower": 1.0, "upper": 3.0, "median": 2.0, "mean": 2.0}
+    numbers = {each: values.get(each, 0.5) for each in shape_of(name)}
+    line = ", ".join(f"{key} = {value}" for key, value in numbers.items())
+    text = f'{HEAD}[bound]\ntemperature = 0.1\n[parameters]\nk = {{ prior = "{name}", {line} }}'
+    make: Any = PRIORS[name]
+    assert toml(text, folder).parameters.marginals == {"k": make(**numbers)}
+
+
+ONE = '[parameters]\nk = { prior = "normal", mean = 0, sd = 1, unit = "m" }\n'
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_every_bound_can_be_written(name: str, folder: Path) -> None:
+    text = f'{HEAD}{ONE}[bound]\nkind = "{name}"\nn = 10\ndelta = 0.1\nceiling = 2'
+    bound = toml(text, folder).bound
+    make: Any = BOUNDS[name]
+    auto = {"temperature": "auto"} if name == "catoni" else {}
+    assert bound == make(n=10, delta=0.1, ceiling=2, **auto)
+
+
+def test_a_temperature_means_catoni(folder: Path) -> None:
+    assert toml(f"{HEAD}{ONE}[bound]\ntemperature = 0.1", folder).bound == supac.Catoni(0.1)
+    both = toml(f"{HEAD}{ONE}[bound]\ntemperature = 0.1\nn = 9\ndelta = 0.5", folder)
+    assert both.bound == supac.Catoni(0.1, 9, 0.5)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_can_be_written(name: str, folder: Path) -> None:
+    text = f'{HEAD}{ONE}[bound]\ntemperature = 0.1\n[loss]\nkind = "{name}"'
+    risk = toml(text, folder).risk
+    assert isinstance(risk, Composite)
+    assert type(risk.loss) is LOSSES[name]
+    assert "class" in to_spec(risk.loss)  # a store can give it back
+
+
+def test_losses_are_what_they_say() -> None:
+    residuals = np.array([[0.0, 3.0, 1e6], [0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(Welsch(3.0)(residuals), [(2 - np.exp(-0.5)) / 3, 0.0])
+    np.testing.assert_allclose(CappedSquare(6.0)(residuals), [1.25 / 3, 0.0])
+    np.testing.assert_allclose(MeanSquare()(residuals)[1], 0.0)
+    with pytest.raises(ValueError, match="width must be a positive number"):
+        Welsch(0.0)
+
+
+def test_a_loss_of_one_s_own(folder: Path) -> None:
+    risk = toml(f'{HEAD}{ONE}[bound]\ntemperature = 0.1\n[loss]\npython = "f:loss"', folder).risk
+    assert risk(np.array([1.0])) == pytest.approx((1 + 4 + 9) / 3)
+    assert isinstance(risk, Composite)
+    assert to_spec(risk.loss) == {"other": "f.loss"}
+
+
+def data(folder: Path, words: str) -> Any:
+    text = f'{HEAD}{ONE}[bound]\ntemperature = 0.1\n[data]\nfile = "d.csv"\n{words}'
+    return toml(text, folder)
+
+
+def test_residuals_are_of_what_was_measured(folder: Path) -> None:
+    simulate = data(folder, 'observed = "A"\nnoise = 0.5').risk.simulate
+    np.testing.assert_array_equal(simulate(np.array([2.0])), [(2 - 1) / 0.5, 0.0])
+    by_row = data(folder, 'observed = "A"\nnoise = "sd"').risk.simulate
+    np.testing.assert_array_equal(by_row(np.array([2.0])), [(2 - 1) / 0.5, 0.0])
+    ratio = data(folder, 'observed = "A"\nnoise = 0.1\ncompare = "log"').risk.simulate
+    np.testing.assert_allclose(ratio(np.array([2.0])), [np.log(2) / 0.1, 0.0])
+    with pytest.raises(ValueError, match="positive outputs"):
+        ratio(np.array([-2.0]))
+
+
+def test_outputs_may_come_in_three_shapes(folder: Path) -> None:
+    seen = data(folder, 'observed = ["A", "B"]\nnoise = { A = 1, B = "sd" }').observations
+    flat = np.arange(6.0)
+    for outputs in (flat, {"B": flat[3:], "A": flat[:3], "C": 1}, flat.reshape(2, 3).T):
+        np.testing.assert_array_equal(seen.flat(outputs), flat)
+    residuals = seen.residuals(flat)
+    np.testing.assert_array_equal(residuals, [-1.0, -1.0, -2.0, -4.0, -1.0])
+    back = seen.simulated(residuals)
+    np.testing.assert_array_equal(back, [0.0, np.nan, 2.0, 3.0, 4.0, 5.0])
+    for wrong, words in (
+        ({"A": flat[:3]}, "not B, which the data have"),
+        ({"A": flat[:2], "B": flat[:3]}, "2 numbers for A, but the data have 3 rows"),
+        (flat[:4], "4 numbers, but the data are 3 rows of A, B: return 6"),
+        (flat.reshape(2, 3), r"shape \(2, 3\)"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            seen.flat(wrong)
+    with pytest.raises(ValueError, match=r"shape \(9, 4\), but the data are 3 rows"):
+        seen.residuals(np.zeros((9, 4)))  # as a vectorised simulator returns them
+
+
+def test_correlations(folder: Path) -> None:
+    two = ONE + 'l = { prior = "normal", mean = 0, sd = 1 }\n'
+    head = f"{HEAD}{two}[bound]\ntemperature = 0.1\n[posterior]\ncorrelated = "
+    assert toml(head + '"all"', folder).parameters.prior.family == supac.Gaussian(2)
+    assert toml(head + '"none"', folder).parameters.prior.family == supac.DiagonalGaussian(2)
+    assert toml(head + '[["l", "k"]]', folder).parameters.blocks == [["l", "k"]]
+
+
+def test_execution_and_run_are_passed_on(folder: Path) -> None:
+    (folder / "known.csv").write_text("k,risk\n0.5,0.1\n")
+    text = f"""{HEAD}seed = 3
+store = "other.supac"
+algorithm = "paper"
+first = 12
+batch = 6
+validation = 4
+known = "known.csv"
+{ONE}[bound]
+temperature = 0.1
+[execution]
+dask = "tcp://127.0.0.1:1"
+mode = "async"
+timeout = 2
+retries = 0
+on_failure = "drop"
+max_failures = 1
+"""
+    problem = toml(text, folder)
+    assert problem.execution == {"executor": "tcp://127.0.0.1:1", "timeout": 2, "retries": 0}
+    options = dict(problem.options)
+    assert len(options.pop("known")) == 1
+    assert options == {
+        "algorithm": supac.SuPAC.paper(first=12, batch=6), "mode": "async", "validation": 4,
+        "on_failure": "drop", "max_failures": 1,
+    }  # fmt: skip
+    assert (problem.seed, problem.store) == (3, folder / "other.supac")
+
+
+def test_commands_are_told_where_things_are(folder: Path) -> None:
+    text = f"{HEAD.replace('python =', 'command = [')}{ONE}[bound]\ntemperature = 0.1"
+
+    def program(words: str) -> Any:
+        return toml(text.replace('[ "f:f"', words), folder).risk.function  # type: ignore[attr-defined]
+
+    made = program('["{python}", "f.py", "--fast", "{input}"]')
+    assert made.command == [sys.executable, str(folder / "f.py"), "--fast", "{input}"]
+    assert made.names == ["k"]
+    for words, fix in (
+        ('["nothing-like-this"]', "no program of this name"),
+        ('["./none"]', "there is no file ./none"),
+        ('["{python}", "none.py"]', "there is no file"),
+        ('["f.py"]', 'put its interpreter first: ["{python}", "f.py"]'),
+    ):
+        with pytest.raises(supac.ProblemFileError) as raised:
+            program(words)
+        assert fix in str(raised.value)
+
+
+def test_a_risk_without_data(folder: Path) -> None:
+    (folder / "f.py").write_text("def f(x):\n    return (x**2).sum(axis=1)\n")
+    vectorized = HEAD.replace('"f:f"', '"f:f"\nvectorized = true')
+    problem = toml(f"{vectorized}{ONE}[bound]\ntemperature = 0.1", folder)
+    assert problem.vectorized
+    result = problem.minimize(store=None)
+    assert result.mean_risk < 0.5
+
+
+def test_the_digester_brings_its_own(tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
+    problem = supac.read_problem(write(tmp_path, "adm1"))
+    assert len(problem.parameters) == 30
+    assert problem.bound == supac.Catoni(0.002, ceiling=3.0)
+    some = change(
+        tmp_path / "problem.toml", ("# [parameters]", "[parameters]"), ("# k_m_ac", "k_m_ac")
+    )
+    few = supac.read_problem(some)
+    assert few.parameters.marginals == {"k_m_ac": marginals.LogNormal(8.0, 0.3, unit="1/d")}
+    median = problem.parameters.from_latent(np.zeros((1, 30)))
+    at = median[:, [problem.parameters.names.index("k_m_ac")]]
+    np.testing.assert_array_equal(few.risk(at), problem.risk(median))
+    with pytest.raises(
+        supac.ProblemFileError, match='is no parameter of adm1; did you mean "k_m_ac"'
+    ):
+        supac.read_problem(change(some, ("k_m_ac", "k_m_Ac")))
+    extra = '[data]\nfile = "x"\nobserved = "a"\nnoise = 1\n[bound]'
+    change(some, ("k_m_Ac", "k_m_ac"), ("[bound]", extra))
+    with pytest.raises(supac.ProblemFileError, match="data: adm1 brings its own"):
+        supac.read_problem(some)
+
+
+def test_a_store_remembers_its_problem(tmp_path: Path) -> None:
+    path = write(tmp_path, "builtin")
+    problem = supac.read_problem(path)
+    problem.minimize()
+    run = supac.read_store(tmp_path / "run.supac")
+    again = problem_of(run)
+    assert again.text == path.read_text()
+    assert again.files == files_of(run) == problem.files
+    assert set(again.files) == {"data"}
+    moved = tmp_path.with_name(f"{tmp_path.name}-moved")
+    tmp_path.rename(moved)
+    elsewhere = problem_of(supac.read_store(moved / "run.supac"))
+    assert elsewhere.path == moved / "problem.toml"
+    moved.rename(tmp_path)
+
+
+def test_a_store_of_a_script_says_so(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    prior, bound = supac.gaussian([0.0], np.eye(1)), supac.Catoni(0.1)
+    supac.minimize(lambda x: float(np.tanh(x[0] ** 2)), prior, bound, budget=20, store=store)
+    with pytest.raises(ValueError, match="was not made by `supac run`"):
+        problem_of(supac.read_store(store))
+
+
+def test_the_reference_is_that_of_today() -> None:
+    page = (ROOT / "docs" / "problem-file.md").read_text()
+    assert BEGIN in page
+    assert page == updated(page), "run: python -m supac.problem_file.reference docs/problem-file.md"
+    assert "`on_failure`" in reference()
+
+
+def test_every_toml_of_the_documents_is_toml() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for block in page.read_text().split("```toml\n")[1:]:
+            parse(block.partition("```")[0], page)
+
+
+def test_descriptions_are_json(tmp_path: Path) -> None:
+    problem = supac.read_problem(write(tmp_path))
+    known = json.loads(problem.description)
+    assert known["problem_file"] == str(tmp_path / "problem.toml")
+    assert set(known["files"]) == {"data", "simulator"}

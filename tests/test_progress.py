@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from supac.algorithm import Info
+from supac.progress import ProgressBar, duration
+from supac.runs import Run, Status
+
+
+def runs(*statuses: Status) -> list[Run]:
+    return [Run(i, np.zeros(1), status, 0.1) for i, status in enumerate(statuses)]
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", " ", capsys.readouterr().err).split())
+
+
+def test_it_shows_where_a_run_stands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with ProgressBar(40, show=True) as bar:
+        bar.watch(runs(*[Status.OK] * 9, Status.TIMED_OUT))
+        bar.update(10, Info(0.3, 1.25, 0.4))
+        bar.update(20, Info(0.5, 2.5, 0.6))
+    words = shown(capsys)
+    assert "20/40" in words
+    assert re.search(r"objective 0\.6, best 0\.4, KL 2\.5, 1 failed, \S+ (µs|ms|s) left", words)
+
+
+def test_what_is_not_a_terminal_hears_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressBar(40, show=None) as bar:
+        bar.resume("going on", 1, 10)
+        bar.watch(runs(Status.OK))
+        bar.update(10, Info(0.3, 1.25, 0.4))
+    assert shown(capsys) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(2e-5, "20 µs"), (0.004, "4 ms"), (0.25, "0.25 s"), (41.2, "41 s"), (720.0, "12 min"),
+     (12_600.0, "3.5 h"), (180_000.0, "2.1 d"), (864_000.0, "10 d")],
+)  # fmt: skip
+def test_durations_have_the_unit_that_suits_them(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

@@ -1,0 +1,137 @@
+"""What a store tells of its run."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supac
+from supac import marginals
+from supac.arrays import FloatArray
+from supac.snapshot import compare, summarise
+from supac.store.file import StoreDamagedError
+
+HOUSE = supac.Parameters(
+    {
+        "rate": marginals.LogNormal(1.0, 0.5, unit="1/h"),
+        "share": marginals.Uniform(0.0, 1.0),
+    }
+)
+BOUND = supac.Catoni(0.05)
+
+
+def risk(x: FloatArray) -> float:
+    if x[1] > 0.97:
+        raise RuntimeError("did not converge")
+    return float(np.tanh((np.log(x[0]) - 0.3) ** 2 + (x[1] - 0.4) ** 2))
+
+
+def test_it_tells_what_was_returned(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    options = {"budget": 60, "on_failure": "penalise", "seed": 3}
+    result = supac.minimize(risk, HOUSE, BOUND, store=store, description="why", **options)  # type: ignore[arg-type]
+    run = supac.read_store(store)
+    assert run.posterior == result.posterior
+    assert run.stop_reason is result.stop_reason
+    for name in ("objective", "mean_risk", "mean_risk_error", "kl", "validated", "notes"):
+        assert getattr(run, name) == getattr(result, name)
+    for name, column in result.history.items():
+        np.testing.assert_array_equal(run.history[name], column)
+    assert len(run.made) == len(run.runs) == run.budget == 60
+    assert len(run.failures) == len(result.failures) > 0
+    (status, count, message), *others = run.failures_by_kind
+    assert (status, count) == (supac.Status.RAISED, len(run.failures))
+    assert "did not converge" in message
+    assert not others
+    assert run.bound == BOUND
+    assert run.prior == HOUSE.prior
+    assert run.description == "why"
+    assert not run.running
+    np.testing.assert_array_equal(run.sample(5, 0), result.sample(5, 0))
+
+
+def test_it_looks_on_while_the_run_is_made(tmp_path: Path) -> None:
+    store, seen = tmp_path / "run.supac", []
+
+    def look(iteration: supac.Iteration) -> None:
+        run = supac.read_store(store)
+        assert run.running
+        assert run.stop_reason is None
+        assert run.posterior == iteration.next_posterior
+        assert run.objective == iteration.objective
+        assert run.mean_risk == iteration.mean_risk
+        assert run.kl == iteration.kl
+        seen.append((len(run.made), iteration.queries))
+
+    supac.minimize(risk, HOUSE, BOUND, budget=60, on_failure="penalise", store=store, callback=look)
+    assert seen == [(20, 20), (30, 30), (40, 40)]
+
+
+def test_a_description_outlives_a_resume_without_one(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    settings = {"budget": 40, "on_failure": "drop", "store": store}
+    supac.minimize(risk, HOUSE, BOUND, description="mine", **settings)  # type: ignore[arg-type]
+    supac.resume(store, risk, budget=50)
+    assert supac.read_store(store).description == "mine"
+    supac.resume(store, risk, budget=60, description="yours")
+    assert supac.read_store(store).description == "yours"
+
+
+def test_runs_of_elsewhere_do_not_count(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    known = supac.KnownRuns.of(
+        np.array([[1.0, 0.5]]),
+        supac.Evaluations.none(2).append(np.zeros((1, 2)), np.array([0.2]), HOUSE.prior),
+    )
+    supac.minimize(risk, HOUSE, BOUND, budget=30, on_failure="drop", store=store, known=known)
+    run = supac.read_store(store)
+    assert (len(run.runs), len(run.made)) == (31, 30)
+    assert run.history["queries"][0] == 0.0
+
+
+@dataclass(frozen=True)
+class Mine(supac.Bound):
+    ceiling: float = 1.0
+
+    def __call__(self, mean_risk: float, kl: float) -> float:
+        return mean_risk + 0.1 * float(np.sqrt(max(kl, 0.0)))
+
+
+def test_of_what_it_does_not_know_it_has_the_name(tmp_path: Path) -> None:
+    store, plain = tmp_path / "run.supac", supac.gaussian([0.0], np.eye(1))
+    supac.minimize(lambda x: float(np.tanh(x[0] ** 2)), plain, Mine(), budget=30, store=store)
+    run = supac.read_store(store)
+    assert run.bound is None
+    assert run.settings["bound"] == "Mine(ceiling=1.0)"
+    assert run.parameters is None
+    assert summarise(run) == []
+    assert run.sample(3, 0).shape == (3, 1)
+    assert run.to_dict()["bound"] == "Mine(ceiling=1.0)"
+
+
+@pytest.mark.parametrize("key", ["end", "description"])
+def test_what_was_changed_is_noticed(key: str, tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    supac.minimize(
+        risk, HOUSE, BOUND, budget=30, on_failure="drop", store=store, description="words"
+    )
+    with sqlite3.connect(store) as db:
+        db.execute("UPDATE meta SET value = value || ' ' WHERE key = ?", (key,))
+    db.close()
+    with pytest.raises(StoreDamagedError, match=f"its {key}"):
+        supac.read_store(store)
+
+
+def test_quantiles_are_exact() -> None:
+    rng = np.random.default_rng(0)
+    posterior = supac.gaussian([0.4, -0.3], [[0.3, 0.1], [0.1, 0.2]])
+    draws = HOUSE.sample(posterior, 200_000, rng)
+    for row, column in zip(compare(HOUSE, posterior), draws.T, strict=True):
+        # A share of 5 % of 200,000 draws has a standard error of 0.05 %.
+        for quantile, share in zip(row.posterior, (0.05, 0.5, 0.95), strict=True):
+            assert abs((column < quantile).mean() - share) < 5e-3
+    assert compare(HOUSE, HOUSE.prior)[0].width == pytest.approx(1.0)
