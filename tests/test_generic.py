@@ -81,10 +81,9 @@ def test_a_risk_of_one_mode_has_no_such_note() -> None:
     "make",
     [
         lambda prior: supac.mixture([prior]),
-        lambda prior: supac.low_rank_gaussian(prior.mean, prior.covariance, 7),
         lambda prior: supac.Distribution(Cholesky(8), np.zeros(44)),
     ],
-    ids=["mixture of one", "low rank", "a user's own"],
+    ids=["mixture of one", "a user's own"],
 )
 def test_generic_gaussians_reach_what_supac_reaches(make: object) -> None:
     """An 8-D risk of the paper: the same objective within one per cent, from as many runs."""
@@ -174,10 +173,30 @@ def test_every_bound_serves_every_family(bound: supac.Bound) -> None:
 
 
 def test_a_proxy_helps_a_mixture_as_well() -> None:
-    start = supac.split_mixture(PLANE, 2)
-    result = search(start, proxy=lambda x: 0.9 * two_modes(x) + 0.05, budget=80)
-    found, _ = true_objective(two_modes, result.posterior, PLANE, 0.05)
-    assert found < 0.275  # 0.268 is the best there is
+    start, found = supac.split_mixture(PLANE, 2), []
+    for proxy in (None, lambda x: np.where(x[:, 0] > 6.0, np.nan, 0.9 * two_modes(x) + 0.05)):
+        result = search(start, proxy=proxy, budget=30, validation=0)
+        found.append(true_objective(two_modes, result.posterior, PLANE, 0.05)[0])
+    assert found[1] < 0.7 * found[0]
+
+
+def test_any_loss_of_outputs_serves_every_family() -> None:
+    composite = supac.Composite(
+        lambda x: np.hstack([x, x**2]),
+        lambda y: np.tanh(0.1 * ((y - 1.0) ** 2).sum(axis=1)),
+    )
+    start = supac.student_t(np.zeros(2), 2.25 * np.eye(2), 6.0)
+    result = supac.minimize(
+        composite,
+        PLANE,
+        supac.Catoni(0.05),
+        budget=40,
+        start=start,
+        vectorized=True,
+        progress=False,
+    )
+    np.testing.assert_allclose(result.posterior.mean, 1.0, atol=0.3)
+    assert result.mean_risk < 0.2
 
 
 def test_a_killed_search_goes_on_to_the_same_bits(tmp_path: Path) -> None:
@@ -204,6 +223,16 @@ def test_a_mixture_is_certified_with_an_upper_limit_on_its_kl() -> None:
     kl = float((result.posterior.log_prob(x) - PLANE.log_prob(x)).mean())
     assert kl < certificate.kl < kl + 0.02
     assert certificate.delta_kl == pytest.approx(0.0005)
+    risks = two_modes(result.posterior.sample(100, 0))
+    tight = supac.certify_draws(
+        risks,
+        result.posterior.divergence(PLANE),
+        supac.Catoni(0.05),
+        n=200,
+        delta=0.05,
+        monte_carlo=0.999,
+    )
+    assert 0.0 < tight.delta_pac < 1e-4
     parts = certificate.delta_kl + certificate.delta_pac + certificate.delta_monte_carlo
     assert parts == pytest.approx(certificate.delta)
     assert "for KL" in str(certificate)

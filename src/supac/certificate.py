@@ -171,8 +171,8 @@ def certify_draws(
     if not isinstance(bound, _KNOWN):
         raise CertificateError(f"{bound!r} is no bound that is known to hold")
     risks, failed = _within(risk, top)
-    delta_mc = monte_carlo * delta
-    delta_pac = delta - delta_mc - delta_kl
+    delta_mc = monte_carlo * (delta - delta_kl)
+    delta_pac = delta - delta_kl - delta_mc
     limits = {
         "kl inverse": top * kl_limit(risks / top, 0.5 * delta_mc),
         "empirical Bernstein": top * bernstein_limit(risks / top, 0.5 * delta_mc),

@@ -48,7 +48,10 @@ def certify(  # noqa: PLR0913 - where and how the runs are made, as in `minimize
     parameters = prior if isinstance(prior, Parameters) else None
     latent = prior.prior if isinstance(prior, Parameters) else prior
     # Not the draws with which the search has compared posteriors, for which it may have a liking.
-    kl = posterior.divergence(latent, [whole(seed, "seed", least=0), _STREAM, 1], _KL_DRAWS)
+    draws_of_kl = [whole(seed, "seed", least=0), _STREAM, 1]
+    kl = posterior.divergence(latent, draws_of_kl)
+    if 0.0 < kl.spread < np.inf:
+        kl = posterior.divergence(latent, draws_of_kl, _KL_DRAWS)
     if not np.isfinite(kl.spread):
         raise CertificateError(
             f"KL from a member of {posterior.family} to this prior is only known from draws that "

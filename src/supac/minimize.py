@@ -407,10 +407,15 @@ def _check_score(start: Distribution) -> None:
             f"score of {family} must have one row a point and one column an entry of theta, "
             f"({len(x)}, {family.size}), not {score.shape}"
         )
-    h = 1e-5 * direction
-    slope = (family.log_prob(theta + h, x) - family.log_prob(theta - h, x)) / 2e-5
-    gap = float(np.abs(score @ direction - slope).max())
-    if not gap <= 1e-3 * (1.0 + float(np.abs(slope).max())):
+    # In units of each entry's own effect: θ may have any scale.
+    scale = np.sqrt((score**2).mean(axis=0))
+    h = 1e-4 * direction / np.where(scale > 0.0, scale, np.inf)
+    while not (family.contains(theta + h) and family.contains(theta - h)):
+        h = 0.5 * h
+    change = 0.5 * (family.log_prob(theta + h, x) - family.log_prob(theta - h, x))
+    slope = change / max(float(np.linalg.norm(scale * h)), 1e-300)
+    gap = float(np.abs(score @ h - change).max()) / max(float(np.linalg.norm(scale * h)), 1e-300)
+    if not gap <= 0.01 * (1.0 + float(np.abs(slope).max())):
         raise ValueError(
             f"score of {family} is not the derivative of its log_prob in theta: along a random "
             f"direction they differ by {gap:.3g} where the derivative is {np.abs(slope).max():.3g}"

@@ -15,7 +15,7 @@ from supac.bounds import worth_of_a_nat
 from supac.evaluations import Evaluations
 from supac.families import Distribution
 
-_REMEDY = "a mixture may follow them, such as start=split_mixture(prior, 2)"
+_REMEDY = "a mixture, or one of more components, may follow them: see split_mixture"
 
 
 def notes_on_modes(
@@ -43,7 +43,7 @@ def notes_on_modes(
         )
     # A quadratic risk in so many dimensions costs half as many nats on average.
     best, allowed = float(good.risk.min()), 2.0 * posterior.dim * worth
-    if mean_risk - best > allowed:
+    if posterior.family.is_gaussian and mean_risk - best > allowed:
         return (
             f"the mean risk, {mean_risk:.3g}, is far above that of the best run, {best:.3g}: the "
             f"posterior spreads over good and bad regions, perhaps over several modes; {_REMEDY}",

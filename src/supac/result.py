@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from supac.algorithm import VALIDATE, Info, Problem, State
+from supac.algorithm import PRIOR, Info, Problem, State
 from supac.arrays import FloatArray
 from supac.bounds import Bound
 from supac.certificate import Certificate
@@ -253,7 +253,7 @@ def make_result(
     """The posterior with what is known of it."""
     state, fresh = checked.state, checked.runs
     posterior = state.posterior if fresh is None else fresh.posterior
-    divergence = posterior.divergence(problem.prior, [state.seed, VALIDATE])
+    divergence = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1])
     kl = divergence.value
     runs = state.evaluations.usable(problem.failure_risk)
     mean_risk = error = size = np.nan

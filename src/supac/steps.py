@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from supac.arrays import FloatArray, positive
-from supac.families import Distribution
+from supac.families import Distribution, Family
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,16 @@ def _largest_step(
             alpha *= 0.5
         from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
 
-        root = brentq(lambda a: _share(kl(a), limit) - 0.5, alpha, 2.0 * alpha, xtol=1e-300)
-        slack = 1e-15
+        # To the last digit where KL is exact, roughly where it is estimated.
+        precision = 1e-15 if isinstance(current.family, Family) else 1e-3
+        root = brentq(
+            lambda a: _share(kl(a), limit) - 0.5,
+            alpha,
+            2.0 * alpha,
+            xtol=1e-300,
+            rtol=max(precision, 4.0 * np.finfo(float).eps),
+        )
+        slack = precision
         while not kl(root) <= limit and root > alpha:  # the root is only known to rounding
             root, slack = root * (1.0 - slack), 2.0 * slack
         alpha = max(float(root), alpha)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from supac.algorithm import VALIDATE, Algorithm, Batch, Problem, State
+from supac.algorithm import PRIOR, VALIDATE, Algorithm, Batch, Problem, State
 from supac.arrays import FloatArray
 from supac.evaluate import Outcome
 from supac.evaluations import Evaluations
@@ -95,7 +95,7 @@ def _fresh(
     before = state.evaluations.risk
     worst = float(before[np.isfinite(before)].max(initial=-np.inf))
     failure_risk = None if problem.failure_risk is None else max(problem.failure_risk, worst)
-    kl = posterior.divergence(problem.prior, [state.seed, VALIDATE]).value
+    kl = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1]).value
     return FreshRuns(posterior, kl, new.usable(failure_risk).risk), outcome, x
 
 

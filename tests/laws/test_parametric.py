@@ -9,6 +9,7 @@ import scipy.stats
 import supac
 from numerics import assert_mean, derivative
 from supac.arrays import FloatArray
+from supac.minimize import _check_score
 from supac.specs import from_spec, to_spec
 
 _SPREAD = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 0.5]])
@@ -206,20 +207,51 @@ class _Nowhere:
 
 def test_split_mixture_has_about_the_moments_of_what_it_splits() -> None:
     whole = supac.gaussian(_CENTRE, _SPREAD)
-    parts = supac.split_mixture(whole, 40, seed=3)
-    np.testing.assert_allclose(parts.mean, whole.mean, atol=1e-10)  # in pairs on opposite sides
-    ratio = np.linalg.eigvals(np.linalg.solve(_SPREAD, parts.covariance)).real
-    assert 0.6 < ratio.min() < ratio.max() < 1.8
+    parts = supac.split_mixture(whole, 6, seed=3)  # a pair for each of three directions
+    np.testing.assert_allclose(parts.mean, whole.mean, atol=1e-10)
+    np.testing.assert_allclose(parts.covariance, whole.covariance, rtol=1e-10)
 
 
-def test_weights_of_a_mixture_never_vanish() -> None:
-    member = MEMBERS["mixture"]
-    far = member.theta + 100.0
+@pytest.mark.parametrize("wanted", [[100.0, -100.0], [-100.0, -50.0], [100.0, 100.0]])
+def test_weights_of_a_mixture_never_vanish(wanted: list[float]) -> None:
+    one = supac.gaussian(_CENTRE, _SPREAD)
+    member = supac.mixture([one, supac.gaussian(-_CENTRE, _SPREAD), one])
+    family = member.family
+    assert isinstance(family, supac.Mixture)
+    far = member.theta.copy()
+    far[:2] = wanted
     aimed = member.theta
-    for _ in range(1_000):
-        aimed = member.family.aim(aimed, far)
-    assert float(np.exp(-np.logaddexp(0.0, aimed[0]))) == pytest.approx(1.0 / 21.0)
-    np.testing.assert_array_equal(aimed[1:], far[1:])
+    for _ in range(5_000):
+        near, aimed = aimed, family.aim(aimed, far)
+        assert np.abs(aimed[:2] - near[:2]).max() < 0.3
+    weights = np.exp(family.split(aimed)[0])
+    assert weights.max() / weights.min() == pytest.approx(20.0)
+    np.testing.assert_array_equal(aimed[2:], far[2:])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize(
+    "whole", [supac.gaussian([0.5], [[2.0]]), supac.gaussian(_CENTRE, _SPREAD), supac.gamma(0.2, 1)]
+)
+def test_split_mixture_has_components_of_their_own(whole: supac.Distribution, count: int) -> None:
+    parts = supac.split_mixture(whole, count)
+    family = parts.family
+    assert isinstance(family, supac.Mixture)
+    means = [family.base.moments(each)[0] for each in family.split(parts.theta)[1]]
+    assert len(np.unique(np.round(means, 9), axis=0)) == count
+    np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize("shift", [0.0, 100.0])
+def test_a_right_score_passes_the_door_at_every_scale(scale: float, shift: float) -> None:
+    prior = supac.gaussian(np.full(2, shift * scale), scale**2 * np.eye(2))
+    for start in (
+        supac.split_mixture(prior, 2),
+        supac.student_t(prior.mean, prior.covariance, 5.0),
+        supac.low_rank_gaussian(prior.mean, prior.covariance, 1),
+    ):
+        _check_score(start)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +261,8 @@ def test_weights_of_a_mixture_never_vanish() -> None:
         (lambda: supac.mixture([supac.beta(1, 1), supac.gamma(1, 1)]), "of one family"),
         (lambda: supac.mixture([supac.beta(1, 1)], [0.0]), "must be positive"),
         (lambda: supac.Mixture(supac.Gaussian(2), 0), "count"),
-        (lambda: supac.LowRankGaussian(2, 3), "more than the 2 coordinates"),
+        (lambda: supac.LowRankGaussian(2, 2), "less than the 2 coordinates"),
+        (lambda: supac.student_t(np.zeros(2), np.eye(2), 2.0), "more than 2"),
         (lambda: supac.student_t(np.zeros(2), np.eye(2), -1.0), "freedom"),
         (lambda: supac.student_t(np.zeros(2), -np.eye(2), 3.0), "positive definite"),
     ],

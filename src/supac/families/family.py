@@ -95,10 +95,14 @@ class ParametricFamily(ABC):
         return estimate_divergence(ratio, self.score(theta, x))
 
     def kl(self, theta: FloatArray, other: FloatArray) -> float:
-        """KL(π_θ, π_other); +inf outside Θ."""
+        """KL(π_θ, π_other), where it is estimated at most so with some certainty; +inf outside Θ.
+
+        Steps are limited by it: two standard errors more keep them on the safe side.
+        """
         if not (self.contains(theta) and self.contains(other)):
             return float("inf")
-        return max(self.divergence(theta, Distribution(self, other)).value, 0.0)
+        found = self.divergence(theta, Distribution(self, other))
+        return max(found.value + 2.0 * found.error, 0.0)
 
     def whiten(self, theta: FloatArray) -> Whitening:
         """Coordinates in which π_θ is standard."""

@@ -20,8 +20,11 @@ class LowRankGaussian(ParametricFamily):
 
     def __init__(self, dim: int, rank: int):
         whole(dim, "dim", least=1)
-        if whole(rank, "rank", least=1) > dim:
-            raise ValueError(f"rank = {rank} is more than the {dim} coordinates")
+        if whole(rank, "rank", least=1) >= dim:
+            raise ValueError(
+                f"rank = {rank} must be less than the {dim} coordinates; a full covariance is "
+                "gaussian(mean, covariance)"
+            )
         self.rank = rank
         self._rows, self._columns = np.tril_indices(dim, 0, rank)
         super().__init__(dim, 2 * dim + len(self._rows), rank)
@@ -93,7 +96,7 @@ class LowRankGaussian(ParametricFamily):
 
 
 def low_rank_gaussian(mean: FloatArray, covariance: FloatArray, rank: int) -> Distribution:
-    """The member that has this mean, these variances, and the `rank` strongest correlations.
+    """The member that has this mean, about these variances, and the `rank` strongest correlations.
 
     The directions are the largest principal components of the correlations, and the diagonal is
     what they leave of each variance, or a hundredth of it where they leave less. Directions of no

@@ -43,14 +43,18 @@ class Mixture(ParametricFamily):
         return np.concatenate([odds[1:], np.ravel(components)])
 
     def aim(self, theta: FloatArray, target: FloatArray) -> FloatArray:
-        """With weights that change slowly, none to more than twenty times another.
+        """With weights that change slowly, none to less than a twentieth of the largest.
 
         A component whose weight has vanished is never drawn from again, and so never found useful;
         one that is kept for long enough moves to where it is.
         """
         cut = self.count - 1
-        step = np.clip(target[:cut] - theta[:cut], -_PACE, _PACE)
-        return np.concatenate([np.clip(theta[:cut] + step, -_MOST_ODDS, _MOST_ODDS), target[cut:]])
+        now, wanted = (np.concatenate([[0.0], each[:cut]]) for each in (theta, target))
+        # Odds that nothing depends on, between equal components, have steps without bounds.
+        step = wanted - now
+        now = now + step * min(1.0, _PACE / max(float(np.abs(step).max()), 1e-300))
+        now = np.maximum(now, now.max() - _MOST_ODDS)
+        return np.concatenate([(now - now[0])[1:], target[cut:]])
 
     def contains(self, theta: FloatArray) -> bool:
         """Whether every component is in its family."""
@@ -96,6 +100,10 @@ class Mixture(ParametricFamily):
         within = np.einsum("k,kij->ij", weights, np.stack(covariances))
         return mean, within + (weights * between.T) @ between
 
+    def _knows(self, prior: Distribution) -> bool:
+        """Whether the components' own KL to the prior is exact."""
+        return prior.family == self.base or (self.base.is_gaussian and prior.family.is_gaussian)
+
     def divergence(
         self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
     ) -> Divergence:
@@ -105,9 +113,9 @@ class Mixture(ParametricFamily):
         discrete law, between 0 and log(count): the last term is all that draws are needed for.
         """
         log_weights, components = self.split(theta)
-        parts = [self.base.divergence(each, prior, seed) for each in components]
-        if any(each.spread for each in parts):
+        if not (isinstance(prior, Distribution) and self._knows(prior)):
             return super().divergence(theta, prior, seed, count)
+        parts = [self.base.divergence(each, prior) for each in components]
         weights, kls = np.exp(log_weights), np.array([each.value for each in parts])
         x = self.draws(theta, seed, count)
         share = self.responsibilities(theta, x)
@@ -137,18 +145,27 @@ def mixture(
 def split_mixture(distribution: Distribution, count: int, seed: int = 0) -> Distribution:
     """A mixture of `count` components that together have about the moments of `distribution`.
 
-    Their means lie in pairs on opposite sides, in random directions that are orthogonal as far as
-    there are enough, and account for half of its covariance; each component has the other half.
-    Where a search begins that is to find several modes.
+    One is in the centre if they are odd in number, the others lie in pairs on opposite sides, in
+    random directions that are orthogonal as far as there are enough, with half of the covariance;
+    each component has the other half. Where a search begins that is to find several modes.
     """
-    base, (mean, covariance) = (
-        distribution.exponential,
-        distribution.family.moments(distribution.theta),
-    )
-    whole(count, "count, the number of components,", least=1)
-    z = np.random.default_rng(seed).standard_normal(((count + 1) // 2, base.dim))
+    base = distribution.exponential
+    mean, covariance = base.moments(distribution.theta)
+    if whole(count, "count, the number of components,", least=1) == 1:
+        return mixture([distribution])
+    pairs = count // 2
+    z = np.random.default_rng(seed).standard_normal((pairs, base.dim))
     z[: base.dim] = np.linalg.qr(z[: base.dim].T)[0].T
-    z *= np.sqrt(0.5 * base.dim) / np.linalg.norm(z, axis=1, keepdims=True)
-    shifts = np.concatenate([z, -z])[:count] @ np.linalg.cholesky(covariance).T
-    parts = [distribution.at(base.from_moments(mean + each, 0.5 * covariance)) for each in shifts]
-    return mixture(parts)
+    # Each round through the directions is further out than the last, so that no two coincide.
+    shell = 1.0 + np.arange(pairs) // base.dim
+    z *= (shell / np.linalg.norm(z, axis=1))[:, None]
+    z *= np.sqrt(0.5 * base.dim * count / (2.0 * (z**2).sum()))
+    centre = np.zeros((count % 2, base.dim))
+    shifts = np.concatenate([centre, z, -z]) @ np.linalg.cholesky(covariance).T
+    for share in 0.5 ** np.arange(20.0):  # where a mean must be positive, say, nearer together
+        try:
+            parts = [base.from_moments(mean + share * each, 0.5 * covariance) for each in shifts]
+            return mixture([distribution.at(each) for each in parts])
+        except ValueError:
+            continue
+    raise ValueError(f"{distribution} cannot be split: give the components, mixture([…, …])")

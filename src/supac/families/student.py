@@ -21,6 +21,11 @@ class StudentT(ParametricFamily):
 
     def __init__(self, dim: int, freedom: float):
         self.base, self.freedom = Gaussian(dim), positive(freedom, "freedom")
+        if not self.freedom > 2.0:
+            raise ValueError(
+                f"freedom must be more than 2, not {freedom!r}: with less there is no covariance, "
+                "and KL to a Gaussian prior is infinite"
+            )
         super().__init__(dim, self.base.size, self.freedom)
 
     def __repr__(self) -> str:
@@ -70,17 +75,14 @@ class StudentT(ParametricFamily):
         return mean + stretch[:, None] * (x - mean)
 
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Infinite covariance for up to two degrees of freedom."""
         mean, scale = self.base.moments(theta)
-        return mean, scale * (self.freedom / (self.freedom - 2.0) if self.freedom > 2 else np.inf)
+        return mean, scale * (self.freedom / (self.freedom - 2.0))
 
     def divergence(
         self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
     ) -> Divergence:
-        """Exact for a Gaussian prior and more than two degrees of freedom."""
-        if self.freedom <= 2.0 or not (
-            isinstance(prior, Distribution) and prior.family.is_gaussian
-        ):
+        """Exact for a Gaussian prior."""
+        if not (isinstance(prior, Distribution) and prior.family.is_gaussian):
             return super().divergence(theta, prior, seed, count)
         half, top = 0.5 * self.freedom, 0.5 * (self.freedom + self.dim)
         entropy = self._log_normaliser(theta) + top * float(digamma(top) - digamma(half))

@@ -226,7 +226,8 @@ class OutputBulk:
             square += np.einsum("ij,ij->i", scores, scores) + self.rest
             square += y.shape[1] * self._spread * variance
             return loss.of_mean_square(np.maximum(square, 0.0) / self.emulation.outputs.shape[1])
-        noise = self.emulation.errors[: len(y), : y.shape[1]]
+        errors = self.emulation.errors
+        noise = errors[np.arange(len(y)) % len(errors), : y.shape[1]]
         noise = np.sqrt(self._spread * variance)[:, None] * noise
         # Both signs of each error: what is odd in them averages out.
         either = np.concatenate([scores + noise, scores - noise])

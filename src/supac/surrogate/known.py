@@ -45,7 +45,7 @@ class Corrected:
         """The proxy times its least-squares slope (a poor proxy gets little), and the rest."""
         context = context or Context()
         runs = evaluations.usable(context.failure_risk)
-        proxy = _finite(proxy)
+        proxy = _finite(proxy, context.failure_risk)
         known = proxy(runs.x)
         centred = known - known.mean()
         variance = float(centred @ centred)
@@ -74,18 +74,18 @@ class Corrected:
         )
 
 
-def _finite(proxy: Function) -> Function:
-    """The proxy, or an error that says where it is of no use."""
+def _finite(proxy: Function, failure_risk: float | None) -> Function:
+    """The proxy, where it fails at the risk of a failed run, or else at the worst that it knows."""
 
     def checked(x: FloatArray) -> FloatArray:
         values = np.asarray(proxy(x), dtype=np.float64)
-        if not np.isfinite(values).all():
-            bad = x[~np.isfinite(values)][0]
-            raise ValueError(
-                f"proxy is not finite at {bad}, a latent point that the posterior can draw; return "
-                "the risk of a failed run there"
-            )
-        return values
+        good = np.isfinite(values)
+        if good.all():
+            return values
+        if not good.any():
+            raise ValueError("proxy is not finite at any of the points that the posterior draws")
+        worst = values[good].max() if failure_risk is None else failure_risk
+        return np.where(good, values, worst)
 
     return checked
 
@@ -128,7 +128,7 @@ def view_prior(prior: Density, at: Distribution, rng: np.random.Generator) -> Lo
     if not isinstance(family, Family):
         log_ratio = project_known(_relative_density(prior, at.log_prob), at, rng)
         local = at.theta + log_ratio.eta
-        return LocalPrior(local, lambda theta: family.divergence(theta, prior).value)
+        return LocalPrior(local, lambda theta: max(family.divergence(theta, prior).value, 0.0))
     if isinstance(prior, Distribution) and prior.family == family:
         return LocalPrior(prior.theta, lambda theta: family.kl(theta, prior.theta))
     h = project_known(_relative_density(prior, family.log_base), at, rng)

@@ -17,6 +17,9 @@ from supac.surrogate.surrogate import Surrogate
 # to spare. In whitened coordinates a well-posed fit is far from it.
 _SINGULAR = 1e-14
 
+# What rounding leaves of the variance of features that are all the same.
+_NOTHING = 1e-28
+
 
 def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribution) -> Surrogate:
     """argmin over η, C of Σ wᵢ (η·T(xᵢ) + C − valuesᵢ)², the weights standing for `at`.
@@ -84,7 +87,7 @@ def _solve_deficient(design: FloatArray, target: FloatArray) -> _Fit:
     left, singular, right = np.linalg.svd(design, full_matrices=False)
     power, scores = singular**2, left.T @ target
     total = float(target @ target)
-    if total == 0.0 or power[0] == 0.0:
+    if total == 0.0 or power[0] < _NOTHING:
         return _Fit(np.zeros(design.shape[1]), np.zeros(len(target)), np.inf)
 
     def misfit(log_ridge: float) -> float:
