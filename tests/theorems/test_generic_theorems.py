@@ -124,6 +124,12 @@ def test_corollary_1_the_minimiser_is_a_fixed_point_of_natural_gradient_steps() 
         slope = gradient(surrogate, at, bound)
         information = _information(at)
         step = np.linalg.solve(information, slope)
+        target = ray_minimiser(
+            bound, surrogate, view_prior(PRIORS[1], at, np.random.default_rng(0))
+        )
+        gone = at.family.aim(at.theta, target) - at.theta
+        # The solver's own step, within what its draws know of the prior.
+        assert gone @ information @ gone > 0.03 if moves else gone @ information @ gone < 0.003
         # In nats: a step that changes the distribution by less than nothing worth speaking of.
         assert step @ information @ step > 1e-5 if moves else step @ information @ step < 1e-12
 
