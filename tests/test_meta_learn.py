@@ -454,3 +454,25 @@ def test_any_exponential_family() -> None:
     assert abs(result.prior.mean[0] - 0.78) < 0.05
     assert result.prior.covariance[0, 0] < 0.3 * first.covariance[0, 0]
     assert result.history["objective"][-1] < 0.6 * result.history["objective"][0]
+
+
+def test_a_new_task_keeps_the_units_of_its_parameters() -> None:
+    parameters = supac.Parameters(
+        {"a": marginals.LogNormal(median=50.0, log_sd=0.3), "b": marginals.Uniform(0.0, 10.0)}
+    )
+
+    def machine(a: float, b: float) -> supac.Task:
+        return supac.Task(
+            lambda x: float(np.tanh(((x[0] - a) / 10.0) ** 2 + (x[1] - b) ** 2)), supac.Catoni(0.05)
+        )
+
+    tasks = [machine(a, b) for a, b in ((50.0, 6.0), (53.0, 5.5), (54.0, 6.5))]
+    learnt = supac.meta_learn(tasks, parameters, passes=1, progress=False)
+    new = machine(52.0, 6.0)
+    result = learnt.minimize(new, budget=40, progress=False)
+    np.testing.assert_allclose(np.median(result.sample(1000, 0), axis=0), [52.0, 6.0], rtol=0.05)
+    certificate = result.certify(new.risk, n=100, draws=400, progress=False)
+    error = result.mean_risk_error
+    assert certificate.mean_risk == pytest.approx(result.mean_risk, abs=5.0 * error)
+    assert certificate.kl == result.kl
+    assert result.prior == learnt.prior

@@ -46,13 +46,10 @@ def solve(
     parameters: Parameters | None = None,
     **options: Any,
 ) -> Result:
-    """Minimise a task's bound from a latent prior; the result's points and posterior are latent.
-
-    The options are those of `minimize`.
-    """
+    """Minimise a task's bound from a latent prior; the options are those of `minimize`."""
     return minimize(
-        task.latent_risk(parameters),
-        prior,
+        task.risk,
+        prior if parameters is None else parameters.with_prior(prior),
         task.bound,
         budget=budget,
         vectorized=task.vectorized,

@@ -82,11 +82,7 @@ class MetaResult:
         return self.first.at(theta)
 
     def minimize(self, task: Task, *, budget: int, **options: Any) -> Result:
-        """A new task from the prior that was learnt; the options are those of `minimize`.
-
-        Where `Parameters` were given the result is latent: `parameters.sample(result.posterior, …)`
-        has the user's units.
-        """
+        """A new task from the prior that was learnt; the options are those of `minimize`."""
         prior = self.prior if task.features is None else self.prior_for(task.features)
         return solve(task, prior, budget=budget, parameters=self.parameters, **options)
 

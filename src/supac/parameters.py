@@ -17,11 +17,15 @@ class Parameters:
 
     Behind each parameter stands a standard normal u; the posterior is a Gaussian of all u.
     `blocks=None` lets every pair correlate, `blocks=[]` none, and lists of names only the pairs
-    within a list.
+    within a list. `latent` is another prior of all u than the standard normal, such as one that was
+    learnt from other tasks.
     """
 
     def __init__(
-        self, marginals: Mapping[str, Marginal], blocks: Sequence[Sequence[str]] | None = None
+        self,
+        marginals: Mapping[str, Marginal],
+        blocks: Sequence[Sequence[str]] | None = None,
+        latent: Distribution | None = None,
     ):
         if not isinstance(marginals, Mapping) or not marginals:
             raise ValueError(
@@ -37,13 +41,20 @@ class Parameters:
         self.marginals = dict(marginals)
         self.names = tuple(marginals)
         self.blocks = blocks
-        self.prior = self._prior(blocks)
+        self.prior = self._prior(blocks) if latent is None else latent
+        self.latent = latent
+        if self.prior.dim != len(self.names):
+            raise ValueError(f"latent has {self.prior.dim} coordinates, not {len(self.names)}")
 
     def __repr__(self) -> str:
         return f"Parameters({', '.join(self.names)})"
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def with_prior(self, latent: Distribution) -> Parameters:
+        """The same parameters with another prior of what stands behind them."""
+        return Parameters(self.marginals, self.blocks, latent)
 
     def _prior(self, blocks: Sequence[Sequence[str]] | None) -> Distribution:
         dim = len(self.names)

@@ -40,7 +40,7 @@ _CLASSES: dict[str, tuple[type, tuple[str, ...]]] = {
         f"marginals.{each.__name__}": (each, tuple(f.name for f in fields(each)))
         for each in _MARGINALS
     },
-    "Parameters": (Parameters, ("marginals", "blocks")),
+    "Parameters": (Parameters, ("marginals", "blocks", "latent")),
     "MeanSquare": (composite.MeanSquare, ()),
     "RootMeanSquare": (composite.RootMeanSquare, ()),
     "Gaussian": (families.Gaussian, ("dim", "blocks")),

@@ -860,3 +860,15 @@ def test_a_copy_is_as_good_as_the_store(store: Path, finished: Finished, tmp_pat
     shutil.copy(store, copy)
     assert_same(supac.resume(copy, wave), finished.result)
     assert list(copy.parent.iterdir()) == [copy]
+
+
+@pytest.mark.parametrize("value", [-0.0, 0.0, 5e-324, 1.0])
+def test_every_risk_can_be_read_again(value: float, tmp_path: Path) -> None:
+    """SQLite has no −0: a checksum over it would call the file damaged."""
+    store = tmp_path / "run.supac"
+    prior, bound = supac.gaussian([0.0], [[1.0]]), supac.Catoni(0.1)
+    options = {"budget": 20, "algorithm": supac.SuPAC(first=10, batch=10), "progress": False}
+    first = supac.minimize(lambda x: value, prior, bound, store=store, **options)  # type: ignore[arg-type]
+    again = supac.resume(store, lambda x: value)
+    assert again.objective == first.objective
+    assert supac.read_store(store).runs[0].risk == value

@@ -318,6 +318,8 @@ def digest(*parts: Any) -> bytes:
     """A checksum of texts, bytes and numbers."""
     state = hashlib.blake2b(digest_size=8)
     for part in parts:
-        data = part if isinstance(part, bytes) else repr(part).encode()
+        # SQLite returns −0 as 0.
+        known = part + 0.0 if isinstance(part, float) else part
+        data = known if isinstance(known, bytes) else repr(known).encode()
         state.update(len(data).to_bytes(8, "little") + data)
     return state.digest()

@@ -75,7 +75,7 @@ def unsealed(words: str, path: Path, what: str) -> str:
 def run_to_row(run: Run) -> tuple[Any, ...]:
     """A run as columns."""
     outputs = None if run.outputs is None else run.outputs.astype("<f8").tobytes()
-    risk = None if np.isnan(run.risk) else float(run.risk)
+    risk = None if np.isnan(run.risk) else float(run.risk) + 0.0  # SQLite knows no −0
     return (
         int(run.id), run.x.astype("<f8").tobytes(), str(run.status.value), risk, outputs,
         float(run.seconds), _text(run.message), int(run.attempts), _text(run.source),
