@@ -458,7 +458,10 @@ def test_any_exponential_family() -> None:
 
 def test_a_new_task_keeps_the_units_of_its_parameters() -> None:
     parameters = supac.Parameters(
-        {"a": marginals.LogNormal(median=50.0, log_sd=0.3), "b": marginals.Uniform(0.0, 10.0)}
+        {
+            "a": supac.marginals.LogNormal(median=50.0, log_sd=0.3),
+            "b": supac.marginals.Uniform(0.0, 10.0),
+        }
     )
 
     def machine(a: float, b: float) -> supac.Task:
