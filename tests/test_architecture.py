@@ -23,6 +23,7 @@ LAYERS = [
     {"execution", "interrupt", "progress", "store", "exchange", "judge", "ledger", "evaluate"},
     {"certify", "validation", "result", "pipeline", "loop", "minimize", "snapshot"},
     {"plots", "demo", "problem_file"},
+    {"report"},
     {"cli"},
 ]
 FREE_STANDING = {"simulators"}

@@ -83,6 +83,7 @@ from supac.surrogate import (
 
 if TYPE_CHECKING:
     from supac.problem_file import ProblemFile, ProblemFileError, read_problem
+    from supac.report import write_report
 
 __version__ = "0.1.0"
 
@@ -173,11 +174,18 @@ __all__ = [
     "resume",
     "scaled_gaussian",
     "simulators",
+    "write_report",
 ]
+_LATER = {
+    "ProblemFile": "supac.problem_file",
+    "ProblemFileError": "supac.problem_file",
+    "read_problem": "supac.problem_file",
+    "write_report": "supac.report",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What only problem files need, when it is first asked for."""
-    if name in ("ProblemFile", "ProblemFileError", "read_problem"):
-        return getattr(import_module("supac.problem_file"), name)
+    """What only problem files and reports need, when it is first asked for."""
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'supac' has no attribute {name!r}")

@@ -18,6 +18,7 @@ from supac.store.rows import (
     read_config_of,
     read_infos,
     read_posterior,
+    read_rounds,
     read_runs_of,
     unsealed,
 )
@@ -31,6 +32,8 @@ class Contents:
     runs: tuple[Run, ...]
     rounds: tuple[tuple[tuple[int, ...], Info], ...]
     """The ids that each was told, and what it learnt."""
+    proposals: tuple[Distribution, ...]
+    """The posterior behind each round; none where their family is not known."""
     posterior: Distribution | None
     """The one that was returned, or else the latest; None where its family is not known."""
     end: dict[str, Spec] | None
@@ -60,6 +63,9 @@ def read_contents(path: str | os.PathLike[str]) -> Contents:
             config,
             tuple(read_runs_of(db, path)),
             tuple(read_infos(db, path)),
+            ()
+            if family is None
+            else tuple(each.proposal for each in read_rounds(db, path, family)),
             posterior,
             end,
             unsealed(meta["description"], path, "its description") if "description" in meta else "",
