@@ -27,8 +27,6 @@ def convergence(run: Account) -> str:
         "convergence",
         (0.0, 1.02 * float(end[0])),
         span(np.minimum(objective, cap), mean_risk.clip(max=cap), final, zero=True),
-        width=560,
-        height=300,
     )
     panel.area(queries, mean_risk, objective, "posterior")
     panel.line(queries, mean_risk, "prior dashed")
@@ -42,13 +40,13 @@ def convergence(run: Account) -> str:
     )
     if run.validated:
         words += f" The returned posterior, checked with fresh runs, has {number(run.objective)}."
-    return panel.draw(words, "runs of the simulator", "risk")
+    return panel.draw(words, "runs of the simulator", "risk", grow=1.5)
 
 
 def marginal(row: Learnt, index: int) -> str:
     """Densities of one parameter before and after, each as high as the picture."""
     (x, before), (z, after) = row.before, row.after
-    low, high = span(_middle(x, before), _middle(z, after), room=0.0)
+    low, high = span(_middle(x, before), _middle(z, after), room=0.02)
     panel = Panel(
         f"marginal-{index}",
         (low, high),
@@ -97,22 +95,22 @@ def correlation_map(names: tuple[str, ...], r: FloatArray) -> str:
         ]
         for j in range(dim):
             kind = "self" if i == j else "together" if r[i, j] > 0.0 else "against"
-            opacity = 1.0 if i == j else min(abs(float(r[i, j])), 1.0)
+            # At most half, so that the numbers stay readable on it.
+            opacity = 1.0 if i == j else 0.5 * min(abs(float(r[i, j])), 1.0)
             x, y = label + j * side, label + i * side
             parts.append(
                 f'<rect class="cell {kind}" x="{x}" y="{y}" width="{side - 1}" '
                 f'height="{side - 1}" fill-opacity="{opacity:.2f}"/>'
             )
             if dim <= 8 and i != j:
-                strong = " strong" if opacity > 0.55 else ""
                 parts.append(
-                    f'<text class="value{strong}" x="{x + side // 2}" y="{y + side // 2 + 4}" '
+                    f'<text x="{x + side // 2}" y="{y + side // 2 + 4}" '
                     f'text-anchor="middle">{number(round(float(r[i, j]), 2), 2)}</text>'
                 )
     title = (
         f"Correlations of the posterior between {dim} parameters; the strongest are listed below."
     )
-    return svg("correlations", title, size, size, "".join(parts))
+    return svg("correlations", title, size, size, "".join(parts), 1.0)
 
 
 def fit(observations: Observations, run: Account, column: int) -> str:

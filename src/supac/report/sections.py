@@ -21,7 +21,7 @@ from supac.report.elements import (
     table,
 )
 from supac.report.verdict import Level, Verdict
-from supac.report.words import count_of, escape, listed, number, percent
+from supac.report.words import at_most, count_of, escape, listed, number
 from supac.runs import Run
 
 _MARKS = {Level.TRUST: "✓", Level.LOOK: "!", Level.DO_NOT_TRUST: "✗"}
@@ -89,9 +89,9 @@ def _certificate_sentence(run: Account) -> str:
     if certificate is None:
         return "No certificate has been made of this posterior; see “What is guaranteed”."
     return (
-        f"With probability at least {percent(1.0 - certificate.delta)}, simulations with "
+        f"With probability at least {100.0 * (1.0 - certificate.delta):.6g} %, simulations with "
         "parameters drawn from this posterior have a mean risk of at most "
-        f"{number(min(certificate.value, certificate.ceiling))} on new data of the same kind."
+        f"{at_most(min(certificate.value, certificate.ceiling))} on new data of the same kind."
     )
 
 
@@ -147,7 +147,7 @@ def guaranteed(run: Account) -> str:
     rows = [
         ("mean risk on the data", f"{number(certificate.mean_risk)} from {certificate.draws:,} "
          f"fresh draws, {certificate.failed} failed; at most "
-         f"{number(certificate.mean_risk_upper)}"),
+         f"{at_most(certificate.mean_risk_upper)}"),
         ("bound", certificate.bound),
         ("independent data", f"{certificate.n:,}"),
         ("probability of failure", f"δ = {certificate.delta:g}: {certificate.delta_monte_carlo:g} "

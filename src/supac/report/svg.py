@@ -105,7 +105,14 @@ class Panel:
                 )
 
     def draw(
-        self, title: str, x_label: str, y_label: str = "", *, most: int = 5, y_ticks: bool = True
+        self,
+        title: str,
+        x_label: str,
+        y_label: str = "",
+        *,
+        most: int = 5,
+        y_ticks: bool = True,
+        grow: float = 1.2,
     ) -> str:
         """The picture, with what it shows in words for those who do not see it."""
         inner = self.width - self.left - self.right, self.height - self.bottom - self.top
@@ -115,7 +122,7 @@ class Panel:
         )
         drawn = f'<g clip-path="url(#{self.name}-clip)">{"".join(self.parts)}</g>'
         inside = clip + self._axes(most, y_ticks=y_ticks) + drawn + self._labels(x_label, y_label)
-        return svg(self.name, title, self.width, self.height, inside)
+        return svg(self.name, title, self.width, self.height, inside, grow)
 
     def _axes(self, most: int, *, y_ticks: bool) -> str:
         floor, end = self.height - self.bottom, self.width - self.right
@@ -152,11 +159,11 @@ class Panel:
         return parts
 
 
-def svg(name: str, title: str, width: float, height: float, inside: str) -> str:
-    """A picture with a title for screen readers."""
+def svg(name: str, title: str, width: float, height: float, inside: str, grow: float = 1.2) -> str:
+    """A picture with a title for screen readers, which may grow to so many times its size."""
     return (
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-labelledby="{name}-title" '
-        f'style="max-width:{1.5 * width:g}px">'
+        f'style="max-width:{grow * width:g}px">'
         f'<title id="{name}-title">{escape(title)}</title>{inside}</svg>'
     )
 
@@ -170,5 +177,5 @@ def span(*values: FloatArray, zero: bool = False, room: float = 0.05) -> Range:
     known = np.concatenate([each[np.isfinite(each)].ravel() for each in values])
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     low = min(low, 0.0) if zero else low
-    margin = room * (high - low) or 0.5 * abs(high) or 1.0
+    margin = room * (high - low) if high > low else 0.5 * abs(high) or 1.0
     return (low if zero and low == 0.0 else low - margin, high + margin)

@@ -12,7 +12,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.report.account import Account
 from supac.report.learnt import learnt
-from supac.report.words import count_of, number, percent
+from supac.report.words import at_most, count_of, number, percent
 from supac.result import StopReason, note_on_the_budget
 
 
@@ -233,7 +233,7 @@ def _says_something(run: Account) -> Check | None:
         if certificate.vacuous:
             words = "No: the certificate only says that the risk is at most its largest value."
             return Check(question, words, Level.LOOK)
-        return Check(question, f"Yes: at most {number(certificate.value)}.")
+        return Check(question, f"Yes: at most {at_most(certificate.value)}.")
     if ceiling is None or not math.isfinite(run.objective):
         return None
     if run.objective >= ceiling:

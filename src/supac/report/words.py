@@ -25,11 +25,19 @@ def number(value: float, digits: int = 3) -> str:
         return "–" if math.isnan(value) else ("∞" if value > 0.0 else f"{MINUS}∞")
     if value != 0.0 and not 1e-4 <= abs(value) < 1e6:
         mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-        words = f"{mantissa}·10{int(power):d}".replace("·10", "·10^")
-        return words.replace("-", MINUS)
+        return f"{mantissa}·10^{int(power)}".replace("-", MINUS)
     if abs(value) >= 10.0**digits:
         return f"{round(value):,}".replace("-", MINUS)
     return f"{value:.{digits}g}".replace("-", MINUS)
+
+
+def at_most(value: float, digits: int = 3) -> str:
+    """A number rounded up, as befits a limit."""
+    if not math.isfinite(value) or value == 0.0:
+        return number(value, digits)
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
+    # What has no more digits than these stays as it is, whatever its last bit.
+    return number(math.ceil(value / unit - 1e-9) * unit, digits)
 
 
 def percent(share: float) -> str:
