@@ -293,7 +293,7 @@ def test_the_command_overwrites_nothing(study: Path, tmp_path: Path) -> None:
     ("value", "words"),
     [
         (0.0, "0"), (1.0, "1"), (0.12345, "0.123"), (-2.5, "−2.5"), (123456.0, "123,456"),
-        (1.5e9, "1.50·10^9"), (2e-7, "2.00·10^−7"), (np.nan, "–"), (np.inf, "∞"),
+        (1.5e9, "1.5·10⁹"), (2e-7, "2·10⁻⁷"), (np.nan, "–"), (np.inf, "∞"),
     ],
 )  # fmt: skip
 def test_numbers(value: float, words: str) -> None:

@@ -95,8 +95,9 @@ def correlation_map(names: tuple[str, ...], r: FloatArray) -> str:
         ]
         for j in range(dim):
             kind = "self" if i == j else "together" if r[i, j] > 0.0 else "against"
-            # At most half, so that the numbers stay readable on it.
-            opacity = 1.0 if i == j else 0.5 * min(abs(float(r[i, j])), 1.0)
+            # With numbers at most half, so that they stay readable on it.
+            most = 0.5 if dim <= 8 else 1.0
+            opacity = 1.0 if i == j else most * min(abs(float(r[i, j])), 1.0)
             x, y = label + j * side, label + i * side
             parts.append(
                 f'<rect class="cell {kind}" x="{x}" y="{y}" width="{side - 1}" '

@@ -10,7 +10,7 @@ from supac.report import figures
 from supac.report.account import Account
 from supac.report.elements import Markup, figure, items, legend, paragraph, section, table
 from supac.report.learnt import Learnt, correlations, joint_kl, learnt
-from supac.report.words import escape, listed, number
+from supac.report.words import escape, listed, number, with_range
 
 
 def what_was_learnt(run: Account) -> str:
@@ -21,16 +21,15 @@ def what_was_learnt(run: Account) -> str:
         return section("learnt", "What was learnt", paragraph(words))
     cells = [
         (
-            row.name, row.unit, *_quantiles(row.prior), *_quantiles(row.posterior),
+            row.name, row.unit, with_range(row.prior), with_range(row.posterior),
             _bar(row), "–" if math.isnan(row.kl) else f"{row.kl:.2f}", row.words,
         )
         for row in rows
     ]  # fmt: skip
     headings = (
-        "parameter", "unit", "prior median", "5 % to 95 %", "posterior median", "5 % to 95 %",
-        "width", "KL", "",
+        "parameter", "unit", "prior", "posterior", "width", "KL", "",
     )  # fmt: skip
-    caption = "Each parameter before the data and after"
+    caption = "Median (5 % to 95 %) of each parameter, before the data and after"
     reading = (
         "Width is the spread of the posterior over that of the prior, on the scale on which the "
         "prior is normal: 1 where nothing was learnt, 0.1 where a tenth of the uncertainty is "
@@ -46,7 +45,7 @@ def what_was_learnt(run: Account) -> str:
     return section(
         "learnt",
         "What was learnt",
-        table(caption, headings, cells, numbers=(2, 3, 4, 5, 7)),
+        table(caption, headings, cells, numbers=(2, 3, 5)),
         paragraph(reading, "small"),
         keys,
         f'<div class="multiples">{pictures}</div>',
@@ -57,11 +56,6 @@ def what_was_learnt(run: Account) -> str:
         _informed(rows, run),
         _correlated(run),
     )
-
-
-def _quantiles(values: tuple[float, float, float]) -> tuple[str, str]:
-    low, middle, high = values
-    return number(middle), f"{number(low)} to {number(high)}"
 
 
 def _bar(row: Learnt) -> Markup:

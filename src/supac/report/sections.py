@@ -111,8 +111,7 @@ def asked(run: Account) -> str:
     if observations is not None:
         what = f"{observations.measured} numbers in {listed(list(observations.columns))}"
         rows.append(("data", f"{what}, {observations.rows} rows"))
-    bound = "not known" if run.bound is None else str(run.bound)
-    rows.append(("objective", bound))
+    rows.append(("objective", _bound_words(run)))
     if run.budget is not None:
         rows.append(("budget", f"{run.budget:,} runs"))
     if run.seconds > 0.0:
@@ -123,27 +122,53 @@ def asked(run: Account) -> str:
     return section("asked", "What was asked", paragraph(words), facts(rows))
 
 
+def _bound_words(run: Account) -> str:
+    """What is minimised."""
+    if run.bound is None:
+        return "not known"
+    if run.data is None:
+        price = getattr(run.bound, "temperature", None)
+        return str(run.bound) if price is None else f"mean risk + {price:g}·KL (Catoni’s)"
+    name = {
+        "MaurerLangfordSeeger": "Maurer–Langford–Seeger",
+        "TolstikhinSeldin": "Tolstikhin–Seldin",
+    }
+    kind = type(run.bound).__name__
+    price = getattr(run.bound, "temperature", "")
+    return (
+        f"the bound of {name.get(kind, kind)}{f', temperature {price},' if price else ''} for "
+        f"{count_of(run.data, 'independent datum', 'independent data')}, δ = "
+        f"{getattr(run.bound, 'delta', math.nan):g}, risks up to {run.ceiling:g}"
+    )
+
+
+def _how_to_certify(run: Account) -> tuple[str, str]:
+    store = run.origin.store
+    words = (
+        "The objective is minimised on an estimate; it is not a guarantee yet. A certificate makes "
+        "fresh runs of the simulator and says what holds on new data, with which probability"
+    )
+    if run.data is None:
+        words += "; N is the number of independent data behind the risk"
+    if not store:
+        how = (
+            "certificate = result.certify(risk, n=N)\n"
+            'supac.write_report(result, "report.html", certificate=certificate)'
+        )
+        return paragraph(f"{words}:"), code(how)
+    count = "" if run.data is not None else " --n N"
+    how = (
+        f"supac certify {store}{count} --out certificate.json\n"
+        f"supac report {store} --certificate certificate.json --force"
+    )
+    return paragraph(f"{words}:"), code(how)
+
+
 def guaranteed(run: Account) -> str:
     """The certificate, or how to get one."""
     certificate = run.certificate
     if certificate is None:
-        store = run.origin.store or "run.supac"
-        how = (
-            "The objective is minimised on an estimate; it is not a guarantee yet. A certificate "
-            "makes fresh runs of the simulator and says what holds on new data, with which "
-            "probability:"
-        )
-        if not run.origin.store:
-            call = code(
-                "certificate = result.certify(risk, n=…)  # n: independent data\n"
-                'supac.write_report(result, "report.html", certificate=certificate)'
-            )
-        else:
-            call = code(
-                f"supac certify {store} --out certificate.json\n"
-                f"supac report {store} --certificate certificate.json --force"
-            )
-        return section("guaranteed", "What is guaranteed", paragraph(how), call)
+        return section("guaranteed", "What is guaranteed", *_how_to_certify(run))
     rows = [
         ("mean risk on the data", f"{number(certificate.mean_risk)} from {certificate.draws:,} "
          f"fresh draws, {certificate.failed} failed; at most "

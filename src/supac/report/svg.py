@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.report.words import escape, number
+from supac.report.words import escape, number, power_of, times_ten_to
 
 Range = tuple[float, float]
+_LETTER = 7.5  # how wide one is, about
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
@@ -31,15 +32,15 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [low, high]
 
 
-def labels(values: Sequence[float]) -> list[str]:
-    """Ticks as text, with as many digits as tell them apart."""
-    for digits in (2, 3, 4, 5, 6):
-        words = [number(0.0 if abs(value) < 1e-300 else value, digits) for value in values]
-        if len(set(words)) == len(words) and all(
-            math.isclose(value, float(f"{value:.{digits}g}"), rel_tol=1e-9) for value in values
-        ):
-            return words
-    return [number(value, 6) for value in values]
+def labels(values: Sequence[float], power: int = 0) -> list[str]:
+    """Ticks as text, over a power of ten, with as many digits as tell them as they are."""
+    scaled = [value / 10.0**power for value in values]
+    largest = max(map(abs, scaled))
+    for digits in (2, 3, 4, 5):
+        slack = 1e-6 * largest
+        if all(abs(value - float(f"{value:.{digits}g}")) <= slack for value in scaled):
+            break
+    return [number(0.0 if abs(value) < 1e-9 * largest else value, digits) for value in scaled]
 
 
 @dataclass(eq=False)
@@ -126,23 +127,27 @@ class Panel:
 
     def _axes(self, most: int, *, y_ticks: bool) -> str:
         floor, end = self.height - self.bottom, self.width - self.right
-        parts = []
+        parts = [f'<path class="axis" d="M{self.left} {floor}H{end}"/>']
         if y_ticks:
             values = ticks(*self.y, most)
-            for value, words in zip(values, labels(values), strict=True):
+            power = power_of(values)
+            for value, words in zip(values, labels(values, power), strict=True):
                 y = self._y(value)
                 parts += [
                     f'<path class="grid" d="M{self.left} {y:.1f}H{end}"/>',
                     _text(self.left - 6, y + 4, words, "end"),
                 ]
+            parts += [_text(2, self.top + 4, times_ten_to(power), "start")] if power else []
         values = ticks(*self.x, most)
-        for value, words in zip(values, labels(values), strict=True):
-            x = self._x(value)
+        power = power_of(values)
+        for value, words in zip(values, labels(values, power), strict=True):
+            half = 0.5 * _LETTER * len(words)
+            x = min(max(self._x(value), half), self.width - half)
             parts += [
-                f'<path class="axis" d="M{x:.1f} {floor}v4"/>',
+                f'<path class="axis" d="M{self._x(value):.1f} {floor}v4"/>',
                 _text(x, floor + 18, words, "middle"),
             ]
-        parts.append(f'<path class="axis" d="M{self.left} {floor}H{end}"/>')
+        parts += [_text(end, self.top + 8, times_ten_to(power), "end")] if power else []
         return "".join(parts)
 
     def _labels(self, x_label: str, y_label: str) -> str:

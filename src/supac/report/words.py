@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Sequence
 
 MINUS = "\N{MINUS SIGN}"
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def escape(text: object) -> str:
@@ -25,10 +27,28 @@ def number(value: float, digits: int = 3) -> str:
         return "–" if math.isnan(value) else ("∞" if value > 0.0 else f"{MINUS}∞")
     if value != 0.0 and not 1e-4 <= abs(value) < 1e6:
         mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
-        return f"{mantissa}·10^{int(power)}".replace("-", MINUS)
+        return f"{float(mantissa):.{digits}g}{times_ten_to(int(power))}".replace("-", MINUS)
     if abs(value) >= 10.0**digits:
         return f"{round(value):,}".replace("-", MINUS)
     return f"{value:.{digits}g}".replace("-", MINUS)
+
+
+def times_ten_to(power: int) -> str:
+    """·10³."""
+    return f"·10{str(power).translate(_RAISED)}"
+
+
+def power_of(values: Sequence[float]) -> int:
+    """The power of ten that numbers far from one have in common; 0 where they are near it."""
+    largest = max(map(abs, values))
+    return 0 if largest == 0.0 or 1e-2 <= largest < 1e5 else math.floor(math.log10(largest))
+
+
+def with_range(quantiles: tuple[float, float, float]) -> str:
+    """Median (low to high), with a common power of ten where the numbers are far from one."""
+    power = power_of(quantiles)
+    low, middle, high = (number(value / 10.0**power) for value in quantiles)
+    return f"{middle} ({low} to {high})" + (times_ten_to(power) if power else "")
 
 
 def at_most(value: float, digits: int = 3) -> str:
