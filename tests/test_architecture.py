@@ -21,7 +21,7 @@ LAYERS = [
     {"algorithm", "supac", "gradient"},
     {"runs", "specs"},
     {"execution", "interrupt", "progress", "store", "exchange", "judge", "ledger", "evaluate"},
-    {"certify", "validation", "result", "pipeline", "loop", "minimize", "snapshot"},
+    {"certify", "validation", "result", "pipeline", "loop", "minimize", "snapshot", "learnt"},
     {"plots", "demo", "problem_file"},
     {"report"},
     {"cli"},

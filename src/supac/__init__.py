@@ -82,6 +82,7 @@ from supac.surrogate import (
 )
 
 if TYPE_CHECKING:
+    from supac import plots
     from supac.problem_file import ProblemFile, ProblemFileError, read_problem
     from supac.report import write_report
 
@@ -165,6 +166,7 @@ __all__ = [
     "marginals",
     "minimize",
     "pareto",
+    "plots",
     "poisson",
     "product",
     "read_csv",
@@ -185,7 +187,9 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """What only problem files and reports need, when it is first asked for."""
+    """What only problem files, reports and pictures need, when it is first asked for."""
+    if name == "plots":
+        return import_module("supac.plots")
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'supac' has no attribute {name!r}")

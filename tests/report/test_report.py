@@ -16,8 +16,8 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.cli import app
+from supac.learnt import joint_kl
 from supac.report import account_of, make_page
-from supac.report.learnt import joint_kl, learnt
 from supac.report.svg import labels, span, ticks
 from supac.report.words import at_most, escape, number
 from supac.snapshot import summarise
@@ -262,7 +262,7 @@ def test_kl_by_parameter_adds_up() -> None:
     result = supac.minimize(lambda x: 0.0, parameters, supac.Catoni(1.0), budget=40)
     kl = posterior.kl(parameters.prior)
     account = account_of(replace(result, posterior=posterior, kl=kl))
-    rows = learnt(account)
+    rows = account.learnt
     assert joint_kl(rows, kl) == pytest.approx(-0.5 * np.log1p(-(r**2)))
     assert [row.width for row in rows] == pytest.approx([0.5, 0.1])
     assert [row.shift for row in rows] == pytest.approx([0.5, -1.0])

@@ -12,6 +12,7 @@ from supac.arrays import FloatArray
 from supac.bounds import Bound
 from supac.certificate import Certificate
 from supac.families import Distribution
+from supac.learnt import Learnt, learnt, names_of
 from supac.parameters import Parameters
 from supac.problem_file import Observations, observations_of, source_of, title_of
 from supac.result import Result, StopReason, note_on_the_budget, notes_on_failures
@@ -71,15 +72,18 @@ class Account:
     @property
     def names(self) -> tuple[str, ...]:
         """Of the parameters; x0, x1, … where they have none."""
-        if self.parameters is not None:
-            return self.parameters.names
         known = self.posterior or self.prior
-        return tuple(f"x{i}" for i in range(0 if known is None else known.dim))
+        return names_of(self.parameters, 0 if known is None else known.dim)
 
     @property
     def units(self) -> tuple[str, ...]:
         """Of the parameters, "" where there is none."""
         return ("",) * len(self.names) if self.parameters is None else self.parameters.units
+
+    @property
+    def learnt(self) -> list[Learnt]:
+        """Every parameter before and after."""
+        return learnt(self.prior, self.posterior, self.parameters)
 
     @property
     def ceiling(self) -> float | None:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.learnt import Learnt
 from supac.problem_file import Observations
 from supac.report.account import Account
-from supac.report.learnt import Learnt
 from supac.report.svg import Panel, span, svg
 from supac.report.words import escape, number
 

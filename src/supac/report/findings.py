@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 
+from supac.learnt import Learnt, correlations, joint_kl
 from supac.report import figures
 from supac.report.account import Account
 from supac.report.elements import Markup, figure, items, legend, paragraph, section, table
-from supac.report.learnt import Learnt, correlations, joint_kl, learnt
 from supac.report.words import escape, listed, number, with_range
 
 
 def what_was_learnt(run: Account) -> str:
     """Each parameter before and after."""
-    rows = learnt(run)
+    rows = run.learnt
     if not rows:
         words = "There is no posterior yet." if run.posterior is None else "The prior is not known."
         return section("learnt", "What was learnt", paragraph(words))
@@ -101,8 +101,10 @@ def _informed(rows: list[Learnt], run: Account) -> str:
 
 
 def _correlated(run: Account) -> str:
-    r = correlations(run)
-    if r is None or len(r) < 2 or not np.isfinite(r).all():
+    if run.posterior is None or run.posterior.dim < 2:
+        return ""
+    r = correlations(run.posterior)
+    if not np.isfinite(r).all():
         return ""
     pairs = sorted(
         ((abs(r[i, j]), i, j) for i in range(len(r)) for j in range(i)), key=lambda each: -each[0]

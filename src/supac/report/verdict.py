@@ -11,7 +11,6 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.report.account import Account
-from supac.report.learnt import learnt
 from supac.report.words import at_most, count_of, number, percent
 from supac.result import StopReason, note_on_the_budget
 
@@ -209,7 +208,7 @@ def _fits(run: Account) -> Check | None:
 
 
 def _agrees_with_prior(run: Account) -> Check | None:
-    rows = learnt(run)
+    rows = run.learnt
     if not rows or math.isnan(rows[0].shift):
         return None
     question = "Do the data agree with the prior?"

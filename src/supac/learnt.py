@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from supac.arrays import FloatArray
 from supac.families import DiagonalGaussian, Distribution, FixedGaussian, Gaussian, ScaledGaussian
 from supac.marginals import Marginal, Normal
-from supac.report.account import Account
+from supac.parameters import Parameters
 
 _DRAWS = 20_000  # behind the quantiles of families without closed ones
 NORMAL = (Gaussian, DiagonalGaussian, FixedGaussian, ScaledGaussian)
@@ -47,24 +47,27 @@ class Learnt:
         return "moved only" if abs(self.shift) > 0.5 else "hardly informed"
 
 
-def learnt(run: Account) -> list[Learnt]:
+def learnt(
+    prior: Distribution | None, posterior: Distribution | None, parameters: Parameters | None
+) -> list[Learnt]:
     """Every parameter before and after; none where the posterior or the prior is not known."""
-    prior, posterior = run.prior, run.posterior
     if prior is None or posterior is None:
         return []
     if isinstance(prior.family, NORMAL) and isinstance(posterior.family, NORMAL):
-        return [_normal(run, prior, posterior, i) for i in range(prior.dim)]
+        return [_normal(prior, posterior, parameters, i) for i in range(prior.dim)]
     draws = [each.sample(_DRAWS, np.random.default_rng(0)) for each in (prior, posterior)]
-    return [_drawn(run, draws[0][:, i], draws[1][:, i], i) for i in range(prior.dim)]
+    return [_drawn(draws[0][:, i], draws[1][:, i], i) for i in range(prior.dim)]
 
 
-def correlations(run: Account) -> FloatArray | None:
-    """Of the posterior, latent where there are `Parameters`: (dim, dim)."""
-    if run.posterior is None:
-        return None
-    covariance = run.posterior.covariance
-    deviations = np.sqrt(np.diag(covariance))
-    return covariance / np.outer(deviations, deviations)
+def names_of(parameters: Parameters | None, dim: int) -> tuple[str, ...]:
+    """Of the parameters; x0, x1, … where they have none."""
+    return tuple(f"x{i}" for i in range(dim)) if parameters is None else parameters.names
+
+
+def correlations(distribution: Distribution) -> FloatArray:
+    """Between the coordinates: (dim, dim)."""
+    deviations = np.sqrt(np.diag(distribution.covariance))
+    return distribution.covariance / np.outer(deviations, deviations)
 
 
 def joint_kl(rows: list[Learnt], total: float) -> float:
@@ -72,13 +75,14 @@ def joint_kl(rows: list[Learnt], total: float) -> float:
     return max(total - math.fsum(row.kl for row in rows), 0.0)
 
 
-def _normal(run: Account, prior: Distribution, posterior: Distribution, i: int) -> Learnt:
+def _normal(
+    prior: Distribution, posterior: Distribution, known: Parameters | None, i: int
+) -> Learnt:
     """Exact: a parameter is an increasing function of one coordinate of a Gaussian."""
     before = (float(prior.mean[i]), math.sqrt(prior.covariance[i, i]))
     after = (float(posterior.mean[i]), math.sqrt(posterior.covariance[i, i]))
     shift, width = (after[0] - before[0]) / before[1], after[1] / before[1]
     # As they are: the prior of `Parameters` is standard normal, and other ones are their own.
-    known = run.parameters
     marginal: Marginal = Normal(0.0, 1.0)
     if known is not None:
         marginal = known.marginals[known.names[i]]
@@ -90,8 +94,8 @@ def _normal(run: Account, prior: Distribution, posterior: Distribution, i: int) 
     )
     fine = np.linspace(after[0] - 3.5 * after[1], after[0] + 3.5 * after[1], 121)
     return Learnt(
-        name=run.names[i],
-        unit=run.units[i],
+        name=names_of(known, prior.dim)[i],
+        unit=marginal.unit,
         prior=ends(*before),
         posterior=ends(*after),
         width=width,
@@ -115,23 +119,23 @@ def _density(
     return marginal.from_latent(u), np.exp(log_normal - marginal.log_slope(u))
 
 
-def _drawn(run: Account, before: FloatArray, after: FloatArray, i: int) -> Learnt:
-    low, high = np.quantile(np.concatenate([before, after]), [0.002, 0.998])
+def _drawn(before: FloatArray, after: FloatArray, i: int) -> Learnt:
     ends = [np.quantile(each, [0.05, 0.5, 0.95]).tolist() for each in (before, after)]
     return Learnt(
-        name=run.names[i],
-        unit=run.units[i],
+        name=f"x{i}",
+        unit="",
         prior=(ends[0][0], ends[0][1], ends[0][2]),
         posterior=(ends[1][0], ends[1][1], ends[1][2]),
         width=float(after.std() / before.std()),
         shift=math.nan,
         kl=math.nan,
-        before=_histogram(before, low, high),
-        after=_histogram(after, low, high),
+        before=_histogram(before),
+        after=_histogram(after),
     )
 
 
-def _histogram(draws: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
+def _histogram(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
     """As a curve of steps, which also shows families of whole numbers as they are."""
+    low, high = np.quantile(draws, [0.002, 0.998])
     height, edges = np.histogram(draws, bins=40, range=(low, max(high, low + 1e-12)), density=True)
     return np.repeat(edges, 2)[1:-1], np.repeat(height, 2)
