@@ -180,6 +180,7 @@ def test_names_units_and_messages_cannot_change_the_page() -> None:
     assert "a&amp;b" in page
     assert not outline.named("fit")
     assert escape("'\"<>&\x00") == "&#x27;&quot;&lt;&gt;&amp;\N{REPLACEMENT CHARACTER}"
+    assert escape("3\N{NO-BREAK SPACE}µm\r\n\udc80").encode() == "3\N{NO-BREAK SPACE}µm\n�".encode()
 
 
 def test_a_certificate_of_another_posterior_is_refused(study: Path) -> None:
@@ -252,6 +253,23 @@ def test_unfinished_runs_are_reported(study: Path, tmp_path: Path) -> None:
     assert run.stop_reason is None
     page = Outline(make_page(account_of(run)))
     assert "do not trust" in page.text
+    certificate = problem.certify(run, draws=30)  # of the posterior so far
+    assert "With probability" in make_page(account_of(run, certificate=certificate))
+
+
+def test_a_store_without_a_batch_is_reported(study: Path) -> None:
+    """Nothing is known but what was asked, and that runs failed."""
+    run = supac.read_store(study / "run.supac")
+    nothing = {name: column[:0] for name, column in run.history.items()}
+    bad = replace(run.runs[0], status=supac.Status.CRASHED, message="killed")
+    empty = replace(
+        run, settings=run.settings | {"prior": "mine", "bound": "mine"}, posterior=None,
+        history=nothing, rounds=(), proposals=(), runs=(bad,), stop_reason=None, validated=0,
+        objective=np.nan, mean_risk=np.nan, mean_risk_error=np.nan, kl=np.nan,
+    )  # fmt: skip
+    page = Outline(make_page(account_of(empty)))
+    assert "nothing has been learnt yet" in page.text
+    assert "killed" in page.text
 
 
 def test_kl_by_parameter_adds_up() -> None:

@@ -86,6 +86,14 @@ class Account:
         return learnt(self.prior, self.posterior, self.parameters)
 
     @property
+    def posterior_kl(self) -> float:
+        """KL(posterior, prior); on the way, `kl` is that of the posterior before."""
+        if self.prior is None or self.posterior is None:
+            return self.kl
+        same = self.prior.family == self.posterior.family
+        return self.posterior.kl(self.prior) if same else self.kl
+
+    @property
     def ceiling(self) -> float | None:
         """The largest possible risk, where the bound says so and is one."""
         return None if self.data is None else float(getattr(self.bound, "ceiling", math.inf))
@@ -117,17 +125,19 @@ def account_of(
         if isinstance(run, Snapshot)
         else _of_result(run, title, certificate)
     )
-    if certificate is not None and not math.isclose(certificate.kl, account.kl, rel_tol=1e-6):
+    kl = account.posterior_kl
+    if certificate is not None and not math.isclose(certificate.kl, kl, rel_tol=1e-6, abs_tol=1e-9):
         raise ValueError(
             f"the certificate is about a posterior with KL {certificate.kl:.6g}, but this one's is "
-            f"{account.kl:.6g}: certify this run, and give that certificate"
+            f"{kl:.6g}: certify this run, and give that certificate"
         )
     return account
 
 
 def _of_store(run: Snapshot, title: str, certificate: Certificate | None) -> Account:
     made, by_id = run.made, {each.id: each for each in run.runs}
-    first = [by_id[i] for i in run.rounds[0] if i in by_id] if run.rounds else []
+    batches = ([by_id[i] for i in ids if i in by_id] for ids in run.rounds)
+    own = ([each for each in batch if not each.source] for batch in batches)
     checks = [each for each in made if each.purpose == "validation"]
     file, text, sums = source_of(run)
     return Account(
@@ -152,7 +162,7 @@ def _of_store(run: Snapshot, title: str, certificate: Certificate | None) -> Acc
         failures=run.failures,
         on_failure=str(run.settings["on_failure"]),
         notes=run.notes,
-        first=_outputs([each for each in first if not each.source]),
+        first=_outputs(next(filter(None, own), [])),
         fresh=_outputs(_window(checks, run.validated, run.mean_risk)),
         observations=observations_of(run),
         certificate=certificate,
@@ -220,6 +230,8 @@ def _window(runs: Sequence[Run], count: int, mean_risk: float) -> Sequence[Run]:
     Where fresh runs disappointed there were two posteriors, of which either may have been returned.
     None where failed runs hide which.
     """
+    if count == len(runs):
+        return runs
     for end in range(len(runs), count - 1, -1):
         part = runs[end - count : end]
         if count and math.isclose(float(np.mean([r.risk for r in part])), mean_risk, rel_tol=1e-9):

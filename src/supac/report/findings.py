@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from supac.learnt import Learnt, correlations, joint_kl
+from supac.learnt import NORMAL, Learnt, correlations, joint_kl
 from supac.report import figures
 from supac.report.account import Account
 from supac.report.elements import Markup, figure, items, legend, paragraph, section, table
@@ -26,9 +26,7 @@ def what_was_learnt(run: Account) -> str:
         )
         for row in rows
     ]  # fmt: skip
-    headings = (
-        "parameter", "unit", "prior", "posterior", "width", "KL", "",
-    )  # fmt: skip
+    headings = ("parameter", "unit", "prior", "posterior", "width", "KL", "")
     caption = "Median (5 % to 95 %) of each parameter, before the data and after"
     reading = (
         "Width is the spread of the posterior over that of the prior, on the scale on which the "
@@ -89,15 +87,24 @@ def _informed(rows: list[Learnt], run: Account) -> str:
         for words, names in groups.items()
         if names
     ]
-    if len(rows) > 1 and not any(math.isnan(row.kl) for row in rows):
-        rest = joint_kl(rows, run.kl)
+    if len(rows) > 1 and _one_by_one(run):
+        total = run.posterior_kl
+        rest = joint_kl(rows, total)
         lines.append(
-            f"Of {number(run.kl)} nats in all, {number(rest)} are in how parameters hang together: "
+            f"Of {number(total)} nats in all, {number(rest)} are in how parameters hang together: "
             "combinations of them are better known than each is by itself."
             if rest > 0.05
             else "What was learnt is about the parameters one by one, not about combinations."
         )
     return "<h3>What the data did and did not inform</h3>" + items(lines)
+
+
+def _one_by_one(run: Account) -> bool:
+    """Whether KL is that of the parameters one by one and of what joins them: a normal product."""
+    if run.prior is None or not isinstance(run.prior.family, NORMAL):
+        return False
+    covariance = run.prior.covariance
+    return np.count_nonzero(covariance - np.diag(np.diag(covariance))) == 0
 
 
 def _correlated(run: Account) -> str:
@@ -132,7 +139,9 @@ def _correlated(run: Account) -> str:
 def how_well_it_fits(run: Account) -> str:
     """Simulations beside what was measured, where both are known."""
     observations = run.observations
-    if observations is None or (run.fresh is None and run.first is None):
+    known = run.first if run.fresh is None else run.fresh
+    # Outputs that are no residuals of these data cannot be drawn beside them.
+    if observations is None or known is None or known.shape[1] != observations.measured:
         return ""
     shown = run.fresh is not None
     pictures = "".join(

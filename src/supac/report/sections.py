@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from supac.learnt import names_of
 from supac.progress import duration
 from supac.report import figures
 from supac.report.account import Account
@@ -227,7 +228,7 @@ def search(run: Account) -> str:
         "How the search went",
         keys,
         figure(figures.convergence(run), caption),
-        details(f"All batches{many}" if not many else f"Batches{many}", listing + meaning),
+        details(f"Batches{many}" if many else "All batches", listing + meaning),
     )
 
 
@@ -265,7 +266,8 @@ def failures(run: Account) -> str:
 def _where(run: Account, example: Run) -> str:
     """The parameters of a run, in the user's units."""
     x = example.x if run.parameters is None else run.parameters.from_latent(example.x[None])[0]
-    told = [f"{name} = {number(float(v))}" for name, v in zip(run.names, x, strict=True)]
+    names = names_of(run.parameters, len(x))
+    told = [f"{name} = {number(float(v))}" for name, v in zip(names, x, strict=True)]
     return ", ".join(told[:6]) + (", …" if len(told) > 6 else "")
 
 

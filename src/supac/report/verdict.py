@@ -193,6 +193,8 @@ def _enough_runs(run: Account) -> Check:
     if run.stop_reason is not StopReason.CONVERGED and note_on_the_budget(run.history["objective"]):
         words = "No: the objective was still falling at the end. Go on with a larger budget."
         return Check(question, words, Level.LOOK)
+    if np.isfinite(run.history["objective"]).sum() < 4:
+        return Check(question, "There were too few batches to tell.")
     return Check(question, "The objective was not falling any more at the end.")
 
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import html
 import math
+import unicodedata
 from collections.abc import Sequence
 
 MINUS = "\N{MINUS SIGN}"
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def escape(text: object) -> str:
     """Text of unknown origin for HTML and SVG: names, units and messages are not ours.
 
-    Control characters, which no page may hold, are shown as a replacement character.
+    Control characters and halves of characters, which no page may hold, are replaced.
     """
+    lines = str(text).replace("\r\n", "\n")
     plain = "".join(
-        c if c in "\n\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text)
+        c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else _REPLACED
+        for c in lines
     )
     return html.escape(plain, quote=True)
 

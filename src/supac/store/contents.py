@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,19 +60,28 @@ def read_contents(path: str | os.PathLike[str]) -> Contents:
         if family is not None and end is not None:
             with sound(path, "its end"):
                 posterior = member_from_spec(end["posterior"], family)
+        rounds, proposals = _rounds(db, path, family)
         return Contents(
             config,
             tuple(read_runs_of(db, path)),
-            tuple(read_infos(db, path)),
-            ()
-            if family is None
-            else tuple(each.proposal for each in read_rounds(db, path, family)),
+            rounds,
+            proposals,
             posterior,
             end,
             unsealed(meta["description"], path, "its description") if "description" in meta else "",
             str(meta.get("created", "")),
             str(meta.get("made with", "")),
         )
+
+
+def _rounds(
+    db: sqlite3.Connection, path: Path, family: Family | None
+) -> tuple[tuple[tuple[tuple[int, ...], Info], ...], tuple[Distribution, ...]]:
+    """What each round was told and learnt, and where its runs came from."""
+    if family is None:
+        return tuple(read_infos(db, path)), ()
+    every = tuple(read_rounds(db, path, family))
+    return tuple((each.ids, each.info) for each in every), tuple(each.proposal for each in every)
 
 
 def _family(config: dict[str, Spec]) -> Family | None:
