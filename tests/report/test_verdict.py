@@ -40,6 +40,12 @@ def column(run: Account, **columns: float) -> dict[str, FloatArray]:
     return history
 
 
+def weighted(run: Account, size: float) -> dict[str, FloatArray]:
+    """The history of an estimator whose weights have no Pareto shape."""
+    unknown = np.full_like(run.history["k_hat"], np.nan)
+    return run.history | {"k_hat": unknown, "effective_size": np.full_like(unknown, size)}
+
+
 def certificate(run: Account, value: float) -> supac.Certificate:
     told = supac.certify_draws(np.full(50, 0.1), run.kl, BOUND, n=50, delta=0.05)
     return replace(told, value=value)
@@ -70,8 +76,20 @@ CASES: list[tuple[str, Any, Level, str]] = [
         "a guess of the model",
     ),
     (
+        "not checked, few draws' worth",
+        lambda r: {"validated": 0, "history": weighted(r, 3.0)},
+        NEVER,
+        "worth 3 of its draws, and the surrogate has 6 unknowns",
+    ),
+    (
+        "not checked, many draws' worth",
+        lambda r: {"validated": 0, "history": weighted(r, 300.0)},
+        LOOK,
+        "worth 300 of its draws",
+    ),
+    (
         "not checked, coverage unknown",
-        lambda r: {"validated": 0, "history": r.history | {"k_hat": np.full(9, np.nan)}},
+        lambda r: {"validated": 0, "history": weighted(r, np.nan)},
         NEVER,
         "a guess of the model",
     ),

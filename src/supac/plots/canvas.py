@@ -88,7 +88,8 @@ class Track:
     def label(self, i: int) -> str:
         """A parameter's name and unit."""
         unit = "" if self.parameters is None else self.parameters.units[i]
-        return f"{self.names[i]}, {unit}" if unit else self.names[i]
+        words = f"{self.names[i]}, {unit}" if unit else self.names[i]
+        return words.replace("$", r"\$")  # or it would be read as a formula
 
     def index(self, name: str | int) -> int:
         """Of a parameter that is given by its name or by its place."""

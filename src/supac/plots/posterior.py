@@ -39,12 +39,12 @@ def marginals(
     truth: FloatArray | None = None,
 ) -> list[Axes]:
     """Densities of each parameter before and after, in the user's units; one picture each."""
-    rows = _learnt(run)
-    chosen = track_of(run).indices(parameters, len(rows))
+    track, rows = track_of(run), _learnt(run)
+    chosen = track.indices(parameters, len(rows))
     panels = grid_of(len(chosen), 4, 2.6, 2.0)
     for axes, i in zip(panels, chosen, strict=True):
         _draw_marginal(axes, rows[i])
-        axes.set_title(f"{rows[i].name}, {rows[i].unit}" if rows[i].unit else rows[i].name)
+        axes.set_title(track.label(i))
         if truth is not None:
             axes.axvline(truth[i], color=TRUTH, lw=1.5, label="truth")
     _explain(panels[0])

@@ -151,7 +151,7 @@ def _how_to_certify(run: Account) -> tuple[str, str]:
     )
     if run.data is None:
         words += "; N is the number of independent data behind the risk"
-    if not store:
+    if not run.origin.problem_file:  # only `supac run` leaves what `supac certify` needs
         how = (
             "certificate = result.certify(risk, n=N)\n"
             'supac.write_report(result, "report.html", certificate=certificate)'

@@ -99,19 +99,31 @@ def _validated(run: Account) -> Check:
     if run.validated > 1:
         words = f"Yes: its mean risk is that of {run.validated} runs that were not used to find it."
         return Check(question, words)
-    k_hat = _last(run.history["k_hat"])
-    if k_hat <= _COVERED:
+    covered, told = _coverage(run)
+    if covered:
         words = (
             "No: its mean risk is estimated from the runs that it was fitted to, which is "
-            f"optimistic, though they cover it (Pareto k̂ = {number(k_hat)}, below {_COVERED})."
+            f"optimistic, though they cover it ({told})."
         )
         return Check(question, words, Level.LOOK)
-    shape = "" if math.isnan(k_hat) else f" (Pareto k̂ = {number(k_hat)}, above {_COVERED})"
     words = (
-        f"No, and the runs made do not cover it{shape}: its mean risk is a guess of the model. "
+        f"No, and the runs made do not cover it ({told}): its mean risk is a guess of the model. "
         "Let the run come to its end, or give it a larger budget."
     )
     return Check(question, words, Level.DO_NOT_TRUST)
+
+
+def _coverage(run: Account) -> tuple[bool, str]:
+    """Whether the runs made stand for the posterior by themselves, and what says so."""
+    assert run.posterior is not None
+    k_hat, size = _last(run.history["k_hat"]), _last(run.history["effective_size"])
+    if not math.isnan(k_hat):
+        side = "below" if k_hat <= _COVERED else "above"
+        return k_hat <= _COVERED, f"Pareto k̂ = {number(k_hat)}, {side} {_COVERED}"
+    # Where weights have no tail to look at, as those of Voronoi cells.
+    unknowns = run.posterior.family.size + 1
+    told = f"they are worth {number(size)} of its draws, and the surrogate has {unknowns} unknowns"
+    return size >= unknowns, told
 
 
 def _predicted(run: Account) -> Check | None:
