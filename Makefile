@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint package bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters clean
+.PHONY: demo test lint package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
@@ -20,6 +20,10 @@ lint: .venv/ready
 # The sdist and the wheel, each installed and used in an empty environment.
 package: .venv/ready
 	.ci/package
+
+# The pictures in docs/images, taken anew; needs Chromium.
+screenshots: .venv/ready
+	PYTHONPATH=tests $(BIN)/python docs/screenshots.py
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/overhead.py $(ARGS)

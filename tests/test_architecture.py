@@ -23,8 +23,9 @@ LAYERS = [
     {"execution", "interrupt", "progress", "store", "exchange", "judge", "ledger", "evaluate"}
     | {"fleet"},
     {"certify", "missed", "validation", "result", "pipeline", "loop", "minimize", "held_out"}
-    | {"meta_learn", "snapshot"},
+    | {"meta_learn", "snapshot", "learnt"},
     {"plots", "demo", "problem_file"},
+    {"report"},
     {"cli"},
 ]
 FREE_STANDING = {"simulators"}

@@ -355,7 +355,7 @@ def test_shells_complete_commands() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
-    assert done.stdout.split() == ["resume"]
+    assert done.stdout.split() == ["resume", "report"]
 
 
 def test_bounds_have_one_name() -> None:

@@ -95,7 +95,9 @@ from supac.surrogate import (
 from supac.task import Task
 
 if TYPE_CHECKING:
+    from supac import plots
     from supac.problem_file import ProblemFile, ProblemFileError, read_problem
+    from supac.report import write_report
 
 __version__ = "0.1.0"
 
@@ -197,6 +199,7 @@ __all__ = [
     "minimize",
     "mixture",
     "pareto",
+    "plots",
     "poisson",
     "product",
     "read_csv",
@@ -208,11 +211,20 @@ __all__ = [
     "simulators",
     "split_mixture",
     "student_t",
+    "write_report",
 ]
+_LATER = {
+    "ProblemFile": "supac.problem_file",
+    "ProblemFileError": "supac.problem_file",
+    "read_problem": "supac.problem_file",
+    "write_report": "supac.report",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What only problem files need, when it is first asked for."""
-    if name in ("ProblemFile", "ProblemFileError", "read_problem"):
-        return getattr(import_module("supac.problem_file"), name)
+    """What only problem files, reports and pictures need, when it is first asked for."""
+    if name == "plots":
+        return import_module("supac.plots")
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'supac' has no attribute {name!r}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,9 @@ _NOT_GUARANTEED = (
 
 _KL_SHARE = 0.01  # of δ, where KL is estimated
 _KNOWN = (Catoni, McAllester, MaurerLangfordSeeger, TolstikhinSeldin, Thiemann)
+
+
+_TEXTS = ("corrections", "assumptions", "not_guaranteed")
 
 
 class CertificateError(ValueError):
@@ -95,6 +98,17 @@ class Certificate:
     def to_json(self) -> str:
         """For machines."""
         return json.dumps(asdict(self) | {"vacuous": self.vacuous}, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """The certificate that `to_json` wrote; CertificateError where it is none."""
+        try:
+            told = json.loads(text)
+            texts = {name: tuple(map(str, told[name])) for name in _TEXTS}
+            own = {each.name: told[each.name] for each in fields(cls)}
+            return cls(**own | texts)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CertificateError(f"this is no certificate: {error!r}") from error
 
     def __str__(self) -> str:
         vacuous = " It is vacuous: risks are never larger." if self.vacuous else ""

@@ -209,7 +209,7 @@ def _notes_on_the_way(queries: Sequence[int], infos: Sequence[Info]) -> tuple[st
     )
 
 
-def _note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
+def note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
     """Whether more runs would have helped: the last two steps gained over a tenth of it all.
 
     And the last one half of that: a search that has just arrived is not falling any more.
@@ -223,7 +223,8 @@ def _note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
     return (f"the objective was still falling when the budget ended ({falling}): raise it",)
 
 
-def _notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, ...]:
+def notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, ...]:
+    """How many runs failed, and why most of them did."""
     if not failures:
         return ()
     # Messages may name a folder or a point of their own: their first words tell them apart.
@@ -265,11 +266,11 @@ def make_result(
     history = journal.columns()
     notes = _notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + checked.notes
     if stop is StopReason.BUDGET:
-        notes += _note_on_the_budget(history["objective"])
+        notes += note_on_the_budget(history["objective"])
     notes += notes_on_modes(problem, runs, posterior, mean_risk)
     notes += _notes_on_the_way(journal.queries, journal.infos)
     left_out = problem.failure_risk is None and bool(np.isnan(state.evaluations.risk).any())
-    notes += _notes_on_failures(journal.failures, left_out=left_out)
+    notes += notes_on_failures(journal.failures, left_out=left_out)
     return Result(
         posterior=posterior,
         start=problem.start,

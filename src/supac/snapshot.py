@@ -33,6 +33,10 @@ class Snapshot:
     """In the order in which they were asked for."""
     history: dict[str, FloatArray]
     """As in `Result`: one column a quantity, one row an iteration."""
+    rounds: tuple[tuple[int, ...], ...]
+    """The ids of the runs that each iteration learnt from."""
+    proposals: tuple[Distribution, ...]
+    """The posterior that each iteration's runs were drawn from; none where it is not known."""
     posterior: Distribution | None
     """The one that was returned, or else the latest; None before the first step."""
     stop_reason: StopReason | None
@@ -154,11 +158,11 @@ class ParameterSummary:
     prior: tuple[float, float, float]
     """5 %, median and 95 %."""
     posterior: tuple[float, float, float]
+    width: float
+    """Posterior over prior standard deviation, latent: 1 where nothing was learnt.
 
-    @property
-    def width(self) -> float:
-        """Posterior over prior distance from 5 % to 95 %: 1 where nothing was learnt."""
-        return (self.posterior[2] - self.posterior[0]) / (self.prior[2] - self.prior[0])
+    In the user's unit a log-normal parameter would seem better known for being smaller.
+    """
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -190,10 +194,12 @@ def compare(parameters: Parameters, posterior: Distribution) -> list[ParameterSu
     before = parameters.from_latent(np.repeat(steps, len(parameters), axis=1))
     deviations = np.sqrt(np.diag(posterior.covariance))
     after = parameters.from_latent(posterior.mean + steps * deviations)
-    columns = zip(parameters.names, parameters.units, before.T, after.T, strict=True)
+    columns = zip(
+        parameters.names, parameters.units, before.T, after.T, deviations.tolist(), strict=True
+    )
     return [
-        ParameterSummary(name, unit, tuple(prior.tolist()), tuple(post.tolist()))
-        for name, unit, prior, post in columns
+        ParameterSummary(name, unit, tuple(prior.tolist()), tuple(post.tolist()), width)
+        for name, unit, prior, post, width in columns
     ]
 
 
@@ -214,6 +220,8 @@ def read_store(path: str | os.PathLike[str]) -> Snapshot:
         settings=settings,
         runs=contents.runs,
         history=history,
+        rounds=tuple(ids for ids, _ in contents.rounds),
+        proposals=contents.proposals,
         posterior=contents.posterior,
         stop_reason=None if end is None else StopReason(end["stopped"]),
         objective=float(source.get("objective", np.nan)),

@@ -71,6 +71,7 @@ def test_the_page_writes_and_runs_what_it_should(walk: Walk) -> None:
         "supac show run.supac --json > summary.json",
         "supac export run.supac runs.csv",
         "supac certify run.supac --draws 500 --out certificate.json",
+        "supac report run.supac --certificate certificate.json -o report.html",
         "supac run program.toml",
         "supac certify program.supac --draws 100 --json > program.json",
     ]
@@ -120,6 +121,14 @@ def test_certificates_are_the_page_s(walk: Walk) -> None:
         assert each["mean_risk"] < each["mean_risk_upper"] < each["value"] < 1.0  # type: ignore[operator]
         assert each["bound"] == "MaurerLangfordSeeger"
     assert "With probability at least 0.95" in walk.said[next(c for c in walk.said if "--out" in c)]
+
+
+def test_the_report_is_the_page_s(walk: Walk) -> None:
+    assert "verdict: trust" in walk.said[next(c for c in walk.said if "report.html" in c)]
+    page = (walk.folder / "report.html").read_text()
+    assert "<h1>Growth of a batch culture</h1>" in page
+    assert "With probability at least 95 %" in page
+    assert 'aria-labelledby="fit-1-title"' in page
 
 
 def test_machines_can_read_it(walk: Walk) -> None:

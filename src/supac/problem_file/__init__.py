@@ -6,8 +6,10 @@ from supac.problem_file.problem import ProblemFile
 from supac.problem_file.reader import (
     files_of,
     make_problem,
+    observations_of,
     problem_of,
     read_problem,
+    source_of,
     store_of,
     title_of,
 )
@@ -22,8 +24,10 @@ __all__ = [
     "ProblemFileError",
     "files_of",
     "make_problem",
+    "observations_of",
     "problem_of",
     "read_problem",
+    "source_of",
     "starter_files",
     "store_of",
     "title_of",

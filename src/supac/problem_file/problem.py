@@ -107,7 +107,12 @@ class ProblemFile:
         function = getattr(_simulate(self.risk), "function", None)
         if isinstance(function, PythonFunction) and function.file.is_file():
             names["simulator"] = function.file
-        return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in names.items()}
+        return {name: checksum(path) for name, path in names.items()}
+
+
+def checksum(path: Path) -> str:
+    """Of a file's bytes."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _simulate(risk: Callable[..., Any]) -> Any:

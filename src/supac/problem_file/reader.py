@@ -8,8 +8,9 @@ from pathlib import Path
 
 from supac.problem_file.build import Builder
 from supac.problem_file.check import check
+from supac.problem_file.data import Observations, read_observations
 from supac.problem_file.errors import Complaint, Complaints, ProblemFileError, parse
-from supac.problem_file.problem import ProblemFile
+from supac.problem_file.problem import ProblemFile, checksum
 from supac.snapshot import Snapshot
 
 
@@ -49,6 +50,36 @@ def title_of(run: Snapshot) -> str:
         return str(parse(text, path).get("title", path.stem))
     except ValueError:
         return ""
+
+
+def source_of(run: Snapshot) -> tuple[str, str, dict[str, str]]:
+    """The problem file of a store: its name, its text, and checksums of the files behind it.
+
+    All empty where there is none.
+    """
+    try:
+        path, text, files = _remembered(run)
+    except ValueError:
+        return "", "", {}
+    return path.name, text, files
+
+
+def observations_of(run: Snapshot) -> Observations | None:
+    """The data that a store's runs were compared with; nothing of the user's is run.
+
+    None where there are no data, or where they are gone or have changed.
+    """
+    try:
+        path, text, files = _remembered(run)
+        table = parse(text, path)["data"]
+        for folder in (run.path.absolute().parent, path.parent):
+            file = folder / table["file"]
+            if not file.is_file() or checksum(file) != files.get("data"):
+                continue
+            return read_observations(table, folder, Complaints(path, text))
+    except (KeyError, TypeError, ValueError, OSError):
+        return None
+    return None
 
 
 def files_of(run: Snapshot) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from supac.store.rows import (
     read_config_of,
     read_infos,
     read_posterior,
+    read_rounds,
     read_runs_of,
     unsealed,
 )
@@ -31,6 +33,8 @@ class Contents:
     runs: tuple[Run, ...]
     rounds: tuple[tuple[tuple[int, ...], Info], ...]
     """The ids that each was told, and what it learnt."""
+    proposals: tuple[Distribution, ...]
+    """The posterior behind each round; none where their family is not known."""
     posterior: Distribution | None
     """The one that was returned, or else the latest; None where its family is not known."""
     end: dict[str, Spec] | None
@@ -56,16 +60,28 @@ def read_contents(path: str | os.PathLike[str]) -> Contents:
         if family is not None and end is not None:
             with sound(path, "its end"):
                 posterior = member_from_spec(end["posterior"], family)
+        rounds, proposals = _rounds(db, path, family)
         return Contents(
             config,
             tuple(read_runs_of(db, path)),
-            tuple(read_infos(db, path)),
+            rounds,
+            proposals,
             posterior,
             end,
             unsealed(meta["description"], path, "its description") if "description" in meta else "",
             str(meta.get("created", "")),
             str(meta.get("made with", "")),
         )
+
+
+def _rounds(
+    db: sqlite3.Connection, path: Path, family: ParametricFamily | None
+) -> tuple[tuple[tuple[tuple[int, ...], Info], ...], tuple[Distribution, ...]]:
+    """What each round was told and learnt, and where its runs came from."""
+    if family is None:
+        return tuple(read_infos(db, path)), ()
+    every = tuple(read_rounds(db, path, family))
+    return tuple((each.ids, each.info) for each in every), tuple(each.proposal for each in every)
 
 
 def _family(config: dict[str, Spec]) -> ParametricFamily | None:

@@ -1,0 +1,47 @@
+"""`supac report`: a run as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from supac.certificate import Certificate
+from supac.cli.app import EXIT_CODES, app, console, failed, guarded
+from supac.cli.stores import StorePath
+from supac.problem_file import store_of
+from supac.report import account_of, assess, make_page
+from supac.snapshot import read_store
+
+
+@app.command(epilog="Example: `supac report run.supac -o report.html`. " + EXIT_CODES)
+def report(
+    store: StorePath,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The page, one file that needs no other.")
+    ] = Path("report.html"),
+    certificate: Annotated[
+        Path | None, typer.Option(help="What `supac certify --out` wrote for this run.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="Instead of the problem file's.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace --out if it is there.")] = False,
+) -> None:
+    """Write a run as one page for colleagues: what was asked, what was learnt, can it be trusted?
+
+    Nothing is run; a run that is not finished yet can be reported too.
+    """
+    if out.exists() and not force:
+        raise failed(f"{out} is there already: --force replaces it")
+    with guarded():
+        run = read_store(store_of(store))
+        told = None
+        if certificate is not None:
+            told = Certificate.from_json(certificate.read_text(encoding="utf-8"))
+        account = account_of(run, title=title, certificate=told)
+        out.write_text(make_page(account), encoding="utf-8")
+    verdict = assess(account)
+    console.print(f"wrote {out}", highlight=False, soft_wrap=True)
+    console.print(f"verdict: {verdict.level.words}. {verdict.sentence}", highlight=False)
+    for check in verdict.reasons:
+        console.print(f"- {check.question} {check.answer}", markup=False, highlight=False)

@@ -1,0 +1,141 @@
+"""What the data said of each parameter, and what they did not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.special import ndtri
+
+from supac.arrays import FloatArray
+from supac.families import DiagonalGaussian, Distribution, FixedGaussian, Gaussian, ScaledGaussian
+from supac.marginals import Marginal, Normal
+from supac.parameters import Parameters
+
+_DRAWS = 20_000  # behind the quantiles of families without closed ones
+NORMAL = (Gaussian, DiagonalGaussian, FixedGaussian, ScaledGaussian)
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """One parameter before and after."""
+
+    name: str
+    unit: str
+    prior: tuple[float, float, float]
+    """5 %, median and 95 %, in the user's unit."""
+    posterior: tuple[float, float, float]
+    width: float
+    """Posterior over prior standard deviation, latent where there are `Parameters`."""
+    shift: float
+    """How far the mean moved, in prior standard deviations; NaN where that means little."""
+    kl: float
+    """KL of this parameter's posterior to its prior, in nats; NaN where it is not known."""
+    before: tuple[FloatArray, FloatArray]
+    """x and density of the prior."""
+    after: tuple[FloatArray, FloatArray]
+
+    @property
+    def words(self) -> str:
+        """How much was learnt, in a word or two."""
+        if self.width < 0.33:
+            return "pinned down"
+        if self.width < 0.8:
+            return "narrowed"
+        return "moved only" if abs(self.shift) > 0.5 else "hardly informed"
+
+
+def learnt(
+    prior: Distribution | None, posterior: Distribution | None, parameters: Parameters | None
+) -> list[Learnt]:
+    """Every parameter before and after; none where the posterior or the prior is not known."""
+    if prior is None or posterior is None:
+        return []
+    if isinstance(prior.family, NORMAL) and isinstance(posterior.family, NORMAL):
+        return [_normal(prior, posterior, parameters, i) for i in range(prior.dim)]
+    draws = [each.sample(_DRAWS, np.random.default_rng(0)) for each in (prior, posterior)]
+    return [_drawn(draws[0][:, i], draws[1][:, i], i) for i in range(prior.dim)]
+
+
+def names_of(parameters: Parameters | None, dim: int) -> tuple[str, ...]:
+    """Of the parameters; x0, x1, … where they have none."""
+    return tuple(f"x{i}" for i in range(dim)) if parameters is None else parameters.names
+
+
+def correlations(distribution: Distribution) -> FloatArray:
+    """Between the coordinates: (dim, dim)."""
+    deviations = np.sqrt(np.diag(distribution.covariance))
+    return distribution.covariance / np.outer(deviations, deviations)
+
+
+def joint_kl(rows: list[Learnt], total: float) -> float:
+    """What of KL is in correlations, where the prior has none: the rest, never below 0."""
+    return max(total - math.fsum(row.kl for row in rows), 0.0)
+
+
+def _normal(
+    prior: Distribution, posterior: Distribution, known: Parameters | None, i: int
+) -> Learnt:
+    """Exact: a parameter is an increasing function of one coordinate of a Gaussian."""
+    before = (float(prior.mean[i]), math.sqrt(prior.covariance[i, i]))
+    after = (float(posterior.mean[i]), math.sqrt(posterior.covariance[i, i]))
+    shift, width = (after[0] - before[0]) / before[1], after[1] / before[1]
+    # As they are: the prior of `Parameters` is standard normal, and other ones are their own.
+    marginal: Marginal = Normal(0.0, 1.0)
+    if known is not None:
+        marginal = known.marginals[known.names[i]]
+    ends = partial(_quantiles, marginal)
+    span = np.linspace(
+        min(before[0] - 2.6 * before[1], after[0] - 3.5 * after[1]),
+        max(before[0] + 2.6 * before[1], after[0] + 3.5 * after[1]),
+        161,
+    )
+    fine = np.linspace(after[0] - 3.5 * after[1], after[0] + 3.5 * after[1], 121)
+    return Learnt(
+        name=names_of(known, prior.dim)[i],
+        unit=marginal.unit,
+        prior=ends(*before),
+        posterior=ends(*after),
+        width=width,
+        shift=shift,
+        kl=0.5 * (width**2 + shift**2 - 1.0) - math.log(width),
+        before=_density(marginal, span, *before),
+        after=_density(marginal, fine, *after),
+    )
+
+
+def _quantiles(marginal: Marginal, mean: float, sd: float) -> tuple[float, float, float]:
+    low, middle, high = marginal.from_latent(mean + sd * ndtri(np.array([0.05, 0.5, 0.95])))
+    return float(low), float(middle), float(high)
+
+
+def _density(
+    marginal: Marginal, u: FloatArray, mean: float, sd: float
+) -> tuple[FloatArray, FloatArray]:
+    """x(u), and the density of x where u is N(mean, sd²)."""
+    log_normal = -0.5 * ((u - mean) / sd) ** 2 - math.log(sd * math.sqrt(2.0 * math.pi))
+    return marginal.from_latent(u), np.exp(log_normal - marginal.log_slope(u))
+
+
+def _drawn(before: FloatArray, after: FloatArray, i: int) -> Learnt:
+    ends = [np.quantile(each, [0.05, 0.5, 0.95]).tolist() for each in (before, after)]
+    return Learnt(
+        name=f"x{i}",
+        unit="",
+        prior=(ends[0][0], ends[0][1], ends[0][2]),
+        posterior=(ends[1][0], ends[1][1], ends[1][2]),
+        width=float(after.std() / before.std()),
+        shift=math.nan,
+        kl=math.nan,
+        before=_histogram(before),
+        after=_histogram(after),
+    )
+
+
+def _histogram(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """As a curve of steps, which also shows families of whole numbers as they are."""
+    low, high = np.quantile(draws, [0.002, 0.998])
+    height, edges = np.histogram(draws, bins=40, range=(low, max(high, low + 1e-12)), density=True)
+    return np.repeat(edges, 2)[1:-1], np.repeat(height, 2)

@@ -1,0 +1,129 @@
+"""Figures and colours, and what a plot needs to know of a run."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from supac.families import Distribution
+from supac.learnt import names_of
+from supac.parameters import Parameters
+from supac.result import Result
+from supac.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PRIOR, POSTERIOR, TRUTH = "#9aa5b1", "#0b6e99", "#c2410c"
+
+
+def drawing_is_possible() -> bool:
+    """Whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def check_drawing() -> None:
+    """ImportError where matplotlib is not installed."""
+    if not drawing_is_possible():
+        raise ImportError("plots need matplotlib: pip install 'supac[plot]'")
+
+
+def file_figure(width: float, height: float) -> Figure:
+    """A figure that is only meant to be saved."""
+    check_drawing()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def shown_figure(width: float, height: float) -> Figure:
+    """A figure that `matplotlib.pyplot.show` shows, and a notebook by itself."""
+    check_drawing()
+    from matplotlib import pyplot  # noqa: PLC0415
+
+    return pyplot.figure(figsize=(width, height), layout="constrained")
+
+
+def axes_for(axes: Axes | None, width: float = 6.4, height: float = 4.0) -> Axes:
+    """The given axes, or those of a new figure."""
+    plain = shown_figure(width, height).subplots() if axes is None else axes
+    plain.spines[["top", "right"]].set_visible(False)
+    return plain
+
+
+def grid_of(count: int, columns: int, width: float, height: float, **options: Any) -> list[Axes]:
+    """So many axes in rows, on a new figure; each of this size."""
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = shown_figure(width * columns, height * rows)
+    every = figure.subplots(rows, columns, squeeze=False, **options).ravel()
+    for axes in every[count:]:
+        axes.set_visible(False)
+    for axes in every[:count]:
+        axes.spines[["top", "right"]].set_visible(False)
+    return list(every[:count])
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """The way of a posterior: where it was after how many runs, from the prior to the end."""
+
+    queries: tuple[int, ...]
+    posteriors: tuple[Distribution, ...]
+    parameters: Parameters | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the parameters."""
+        return names_of(self.parameters, self.posteriors[0].dim)
+
+    def label(self, i: int) -> str:
+        """A parameter's name and unit."""
+        unit = "" if self.parameters is None else self.parameters.units[i]
+        words = f"{self.names[i]}, {unit}" if unit else self.names[i]
+        return words.replace("$", r"\$")  # or it would be read as a formula
+
+    def index(self, name: str | int) -> int:
+        """Of a parameter that is given by its name or by its place."""
+        if isinstance(name, int) and 0 <= name < len(self.names):
+            return name
+        if name not in self.names:
+            raise ValueError(f"{name!r} is no parameter; they are {', '.join(self.names)}")
+        return self.names.index(str(name))
+
+    def indices(self, names: Sequence[str | int] | None, most: int) -> list[int]:
+        """Of the parameters that are wanted: by default all, as far as there is room."""
+        if names is None:
+            return list(range(min(len(self.names), most)))
+        return [self.index(name) for name in names]
+
+
+def track_of(run: Result | Snapshot) -> Track:
+    """The posteriors that a run went through; ValueError where it has none yet."""
+    if run.posterior is None:
+        raise ValueError("there is no posterior to draw yet")
+    if isinstance(run, Snapshot):
+        proposals = run.proposals
+        counts = [len(ids) for ids in run.rounds[: len(proposals)]]
+    else:
+        proposals = run.evaluations.proposals
+        counts = np.bincount(run.evaluations.iteration, minlength=len(proposals)).tolist()
+    before = np.cumsum([0, *counts]).tolist()
+    # Batches in a row may come from one posterior, and the last ones from the returned one.
+    steps = [
+        (made, proposal)
+        for i, (made, proposal) in enumerate(zip(before, proposals, strict=False))
+        if i == 0 or proposal != proposals[i - 1]
+    ]
+    if not steps or steps[-1][1] != run.posterior:
+        steps.append((before[-1], run.posterior))
+    queries, posteriors = zip(*steps, strict=True)
+    return Track(tuple(queries), tuple(posteriors), run.parameters)

@@ -1,0 +1,63 @@
+"""Simulations beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLOURS = {"prior": (PRIOR, 0.35), "posterior": (POSTERIOR, 0.55)}
+
+
+def fit_bands(
+    time: FloatArray,
+    observed: FloatArray,
+    predicted: Mapping[str, FloatArray],
+    *,
+    noise: FloatArray | float | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """One output over time: what was observed, and 90 % of the simulations of each kind.
+
+    Parameters
+    ----------
+    time
+        (m,).
+    observed
+        (m,), NaN where nothing was measured.
+    predicted
+        Simulations (n, m) by their kind, "prior" and "posterior"; rows with a NaN are left out, as
+        those of failed runs.
+    noise
+        The usual error of an observation, drawn as a bar.
+    axes
+        By default those of a new figure.
+
+    """
+    unknown = set(predicted) - set(_COLOURS)
+    if unknown:
+        raise ValueError(f"predicted has {sorted(unknown)}; its keys must be in {list(_COLOURS)}")
+    plain = axes_for(axes)
+    for kind, (colour, alpha) in _COLOURS.items():
+        draws = np.asarray(predicted.get(kind, np.empty((0, len(time)))))
+        draws = draws[~np.isnan(draws).any(axis=1)]
+        if not len(draws):
+            continue
+        low, middle, high = np.quantile(draws, [0.05, 0.5, 0.95], axis=0)
+        plain.fill_between(time, low, high, color=colour, alpha=alpha, lw=0, label=f"{kind}, 90 %")
+        plain.plot(time, middle, color=colour, lw=1)
+    if noise is None:
+        size = 2.5 if len(time) > 50 else 5.0
+        plain.plot(time, observed, ".", color=TRUTH, ms=size, label="observed")
+    else:
+        plain.errorbar(time, observed, yerr=noise, fmt=".", color=TRUTH, lw=1, label="observed")
+    plain.set_xlim(float(np.min(time)), float(np.max(time)))
+    plain.legend(frameon=False, fontsize=8)
+    return plain

@@ -1,0 +1,240 @@
+"""What was learnt: marginals, pairs, and the way there. Exact curves, no smoothing of draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from supac.arrays import FloatArray
+from supac.families import Distribution
+from supac.learnt import NORMAL, Learnt, learnt
+from supac.parameters import Parameters
+from supac.plots.canvas import (
+    POSTERIOR,
+    PRIOR,
+    TRUTH,
+    axes_for,
+    grid_of,
+    shown_figure,
+    track_of,
+)
+from supac.result import Result
+from supac.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST = 12  # parameters that are drawn unless more are asked for
+_MASS = (0.5, 0.9)  # inside the curves of two parameters
+
+
+def marginals(
+    run: Result | Snapshot,
+    *,
+    parameters: Sequence[str | int] | None = None,
+    truth: FloatArray | None = None,
+) -> list[Axes]:
+    """Densities of each parameter before and after, in the user's units; one picture each."""
+    track, rows = track_of(run), _learnt(run)
+    chosen = track.indices(parameters, len(rows))
+    panels = grid_of(len(chosen), 4, 2.6, 2.0)
+    for axes, i in zip(panels, chosen, strict=True):
+        _draw_marginal(axes, rows[i])
+        axes.set_title(track.label(i))
+        if truth is not None:
+            axes.axvline(truth[i], color=TRUTH, lw=1.5, label="truth")
+    _explain(panels[0])
+    return panels
+
+
+def corner(
+    run: Result | Snapshot,
+    *,
+    parameters: Sequence[str | int] | None = None,
+    truth: FloatArray | None = None,
+) -> list[list[Axes]]:
+    """Each pair of parameters before and after: curves around 50 % and 90 % of the mass.
+
+    At most twelve parameters unless they are named. The lower triangle of axes, row by row.
+    """
+    track, rows = track_of(run), _learnt(run)
+    chosen = track.indices(parameters, _MOST)
+    prior = _prior(run)
+    size = len(chosen)
+    figure = shown_figure(1.0 + 1.7 * size, 0.8 + 1.7 * size)
+    panels = figure.subplots(size, size, squeeze=False)
+    for a, i in enumerate(chosen):
+        _draw_marginal(panels[a, a], rows[i])
+    limits = [panels[a, a].get_xlim() for a in range(size)]
+    for (a, b), axes in np.ndenumerate(panels):
+        if b > a:
+            axes.set_visible(False)
+            continue
+        i, j = chosen[a], chosen[b]
+        axes.spines[["top", "right"]].set_visible(False)
+        if a != b:
+            for each, colour in ((prior, PRIOR), (track.posteriors[-1], POSTERIOR)):
+                _draw_pair(axes, each, track.parameters, j, i, colour)
+            axes.set(xlim=limits[b], ylim=limits[a])
+        if truth is not None:
+            axes.axvline(truth[j], color=TRUTH, lw=1, label="truth")
+        if truth is not None and a != b:
+            axes.axhline(truth[i], color=TRUTH, lw=1)
+        axes.tick_params(labelleft=b == 0 and a > 0, labelbottom=a == size - 1)
+        axes.set_xlabel(track.label(j) if a == size - 1 else "")
+        axes.set_ylabel(track.label(i) if b == 0 and a > 0 else "")
+    _explain(panels[0, 0])
+    return [list(panels[a, : a + 1]) for a in range(size)]
+
+
+def trace(
+    run: Result | Snapshot,
+    *,
+    parameters: Sequence[str | int] | None = None,
+    truth: FloatArray | None = None,
+) -> list[Axes]:
+    """The posterior of each parameter as runs were made: median, 5 % and 95 %; a picture each."""
+    track = track_of(run)
+    chosen = track.indices(parameters, _MOST)
+    quantiles = [_quantiles(each, track.parameters) for each in track.posteriors]
+    low, middle, high = np.array(quantiles).transpose(1, 0, 2)
+    panels = grid_of(len(chosen), 3, 3.4, 2.2, sharex=True)
+    for axes, i in zip(panels, chosen, strict=True):
+        axes.fill_between(
+            track.queries, low[:, i], high[:, i], color=POSTERIOR, alpha=0.18, lw=0,
+            label="5 % to 95 %",
+        )  # fmt: skip
+        axes.plot(track.queries, middle[:, i], "o-", color=POSTERIOR, ms=3, label="median")
+        if truth is not None:
+            axes.axhline(truth[i], color=TRUTH, lw=1.5, label="truth")
+        axes.set(ylabel=track.label(i))
+    for axes in panels[-3:]:
+        axes.set_xlabel("runs learnt from")
+        axes.tick_params(labelbottom=True)
+    _explain(panels[0])
+    return panels
+
+
+def trace_2d(
+    run: Result | Snapshot,
+    x: str | int = 0,
+    y: str | int = 1,
+    *,
+    truth: FloatArray | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """The posterior of two parameters as runs were made: a curve around half of each one's mass."""
+    track = track_of(run)
+    i, j = track.index(x), track.index(y)
+    plain = axes_for(axes, 5.6, 4.6)
+    from matplotlib import colormaps  # noqa: PLC0415 - checked by axes_for
+    from matplotlib.cm import ScalarMappable  # noqa: PLC0415
+    from matplotlib.colors import Normalize  # noqa: PLC0415
+
+    colours, most = colormaps["viridis_r"], max(track.queries[-1], 1)
+    scale = ScalarMappable(Normalize(0, most), colours)
+    for made, each in zip(track.queries, track.posteriors, strict=True):
+        last = each is track.posteriors[-1]
+        _draw_pair(
+            plain,
+            each,
+            track.parameters,
+            i,
+            j,
+            tuple(colours(made / most)),
+            (0.5,),
+            2.5 if last else 1.2,
+        )
+    if truth is not None:
+        plain.plot(truth[i], truth[j], "x", color=TRUTH, ms=9, mew=2.5, label="truth")
+        plain.legend(frameon=False)
+    plain.set(xlabel=track.label(i), ylabel=track.label(j))
+    plain.set_title("The posterior of two parameters, from the prior on")
+    plain.figure.colorbar(scale, ax=plain, label="runs learnt from")
+    return plain
+
+
+def _explain(axes: Axes) -> None:
+    """What the colours of one of the pictures stand for, below all of them."""
+    handles, words = axes.get_legend_handles_labels()
+    axes.figure.legend(handles, words, loc="outside lower center", ncols=3, frameon=False)
+
+
+def _learnt(run: Result | Snapshot) -> list[Learnt]:
+    return learnt(_prior(run), track_of(run).posteriors[-1], run.parameters)
+
+
+def _prior(run: Result | Snapshot) -> Distribution:
+    """The prior, or where the search began if that is of no family we know."""
+    if isinstance(run.prior, Distribution):
+        return run.prior
+    return track_of(run).posteriors[0]
+
+
+def _draw_marginal(axes: Axes, row: Learnt) -> None:
+    """Two densities; a posterior that is far narrower than the prior would hide it."""
+    for (x, density), colour, label in (
+        (row.before, PRIOR, "prior"),
+        (row.after, POSTERIOR, "posterior"),
+    ):
+        height = density / (density.max() or 1.0)
+        axes.fill_between(x, height, color=colour, alpha=0.25, lw=0)
+        axes.plot(x, height, color=colour, lw=1.5, label=label)
+    low = min(row.prior[0], row.posterior[0])
+    high = max(row.prior[2], row.posterior[2])
+    room = 0.15 * (high - low) or 1.0
+    axes.set(xlim=(low - room, high + room), ylim=(0.0, 1.08))
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+
+
+def _draw_pair(
+    axes: Axes,
+    distribution: Distribution,
+    parameters: Parameters | None,
+    i: int,
+    j: int,
+    colour: object,
+    mass: Sequence[float] = _MASS,
+    width: float = 1.5,
+) -> None:
+    """Curves around shares of the mass of two coordinates; draws where these have no ellipses."""
+    if not isinstance(distribution.family, NORMAL):
+        x = distribution.sample(400, np.random.default_rng(0))
+        axes.plot(x[:, i], x[:, j], ".", color=colour, ms=2, alpha=0.5)
+        return
+    for each in mass:
+        x, y = _ellipse(distribution, parameters, i, j, each)
+        axes.plot(x, y, color=colour, lw=width)
+
+
+def _ellipse(
+    distribution: Distribution, parameters: Parameters | None, i: int, j: int, mass: float
+) -> tuple[FloatArray, FloatArray]:
+    """The ellipse around this share of two coordinates' mass, as it is in the user's units.
+
+    Exact, since each parameter is an increasing function of its own coordinate.
+    """
+    part = distribution.covariance[np.ix_([i, j], [i, j])]
+    angle = np.linspace(0.0, 2.0 * np.pi, 181)
+    circle = math.sqrt(-2.0 * math.log1p(-mass)) * np.array([np.cos(angle), np.sin(angle)])
+    u, v = distribution.mean[[i, j]][:, None] + np.linalg.cholesky(part) @ circle
+    if parameters is None:
+        return u, v
+    first, second = (parameters.marginals[parameters.names[k]] for k in (i, j))
+    return first.from_latent(u), second.from_latent(v)
+
+
+def _quantiles(distribution: Distribution, parameters: Parameters | None) -> FloatArray:
+    """5 %, median and 95 % of every coordinate, in the user's units: (3, dim)."""
+    shares = np.array([0.05, 0.5, 0.95])
+    if not isinstance(distribution.family, NORMAL):
+        draws = distribution.sample(4000, np.random.default_rng(0))
+        return np.quantile(draws, shares, axis=0)
+    spread = np.sqrt(np.diag(distribution.covariance))
+    latent = distribution.mean + ndtri(shares)[:, None] * spread
+    return latent if parameters is None else parameters.from_latent(latent)

@@ -1,0 +1,112 @@
+"""How a search went: its objective, what it predicted, and where its weight lies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for
+from supac.result import Result
+from supac.snapshot import Snapshot
+from supac.surrogate import Importance
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def convergence(run: Result | Snapshot, *, axes: Axes | None = None) -> Axes:
+    """Objective and mean risk of the posterior behind each batch, against queries.
+
+    The ring is the returned posterior, where fresh runs have validated it, with two standard
+    errors of its mean risk.
+    """
+    plain = draw_history(axes_for(axes), run.history)
+    if run.validated:
+        end = max(float(run.history["queries"][-1]), _made(run))
+        error = 2.0 * run.mean_risk_error
+        plain.errorbar(
+            [end], [run.objective], yerr=[error], fmt="o", ms=9, mfc="white", mec=POSTERIOR,
+            ecolor=POSTERIOR, mew=2, label="returned, from fresh runs",
+        )  # fmt: skip
+        plain.legend(frameon=False)
+    return plain
+
+
+def draw_history(axes: Axes, history: dict[str, FloatArray]) -> Axes:
+    """The columns of a history on given axes."""
+    queries = history["queries"]
+    axes.plot(queries, history["objective"], "o-", color=POSTERIOR, label="objective", ms=4)
+    axes.plot(queries, history["mean_risk"], "s--", color=PRIOR, label="mean risk", ms=4)
+    axes.fill_between(
+        queries,
+        history["mean_risk"],
+        history["objective"],
+        color=POSTERIOR,
+        alpha=0.08,
+        label="the price of leaving the prior",
+    )
+    axes.set(xlabel="risk queries", ylabel="risk", ylim=(0.0, None))
+    axes.set_title("The objective as runs are made, estimated from them")
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
+def _made(run: Result | Snapshot) -> float:
+    return float(len(run.made) if isinstance(run, Snapshot) else len(run.evaluations) - run.known)
+
+
+def predictions(run: Result | Snapshot, *, axes: Axes | None = None) -> Axes:
+    """What the model expected of each step's objective, against what the next batch gave.
+
+    On the line it was right; above it the batch was worse than predicted.
+    """
+    plain = axes_for(axes, 4.6, 4.4)
+    predicted = run.history["predicted"][:-1]
+    realised, queries = run.history["objective"][1:], run.history["queries"][1:]
+    known = np.isfinite(predicted) & np.isfinite(realised)
+    if not known.any():
+        raise ValueError("no step was predicted: there is nothing to compare")
+    both = np.concatenate([predicted[known], realised[known]])
+    margin = 0.05 * (both.max() - both.min()) or 0.1 * abs(both.max()) or 0.1
+    ends = [both.min() - margin, both.max() + margin]
+    plain.plot(ends, ends, color=PRIOR, lw=1, zorder=0)
+    dots = plain.scatter(
+        predicted[known], realised[known], c=queries[known], cmap="viridis_r", s=36
+    )
+    plain.figure.colorbar(dots, ax=plain, label="risk queries")
+    if run.validated and np.isfinite(run.history["predicted"][-1]):
+        last = float(run.history["predicted"][-1])
+        plain.plot([last], [run.objective], "o", ms=10, mfc="none", mec=TRUTH, mew=2,
+                   label="returned, from fresh runs")  # fmt: skip
+        plain.legend(frameon=False)
+        ends = [min(*ends, last, run.objective), max(*ends, last, run.objective)]
+    plain.set(xlabel="predicted objective", ylabel="realised objective", xlim=ends, ylim=ends)
+    plain.set_title("Predicted against realised")
+    plain.set_aspect("equal")
+    return plain
+
+
+def weights(result: Result, *, axes: Axes | None = None) -> Axes:
+    """How much of the returned posterior each generation of runs stands for.
+
+    The mixture importance weights of all runs that were drawn at random, summed by generation: the
+    bars, beside the share of the runs that was made in it: the dots.
+    """
+    plain = axes_for(axes)
+    fitted = Importance().fit(result.evaluations, result.posterior)
+    runs, weight = fitted.evaluations, fitted.weights(result.posterior)
+    count = len(result.evaluations.proposals)
+    share = np.bincount(runs.iteration, weights=weight, minlength=count)
+    made = np.bincount(runs.iteration, minlength=count) / len(runs)
+    generation = np.arange(1, count + 1)
+    plain.bar(generation, share, color=POSTERIOR, alpha=0.8, label="weight")
+    plain.plot(generation, made, "D", color=TRUTH, ms=5, label="share of the runs")
+    size = 1.0 / float(weight @ weight)
+    plain.set(xlabel="generation", ylabel="share", ylim=(0.0, None))
+    plain.set_title(f"Weights by generation, worth {size:.0f} of {len(runs)} runs")
+    plain.locator_params(axis="x", integer=True)
+    plain.legend(frameon=False)
+    return plain

@@ -1,0 +1,157 @@
+"""The pictures of a report."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.learnt import Learnt
+from supac.problem_file import Observations
+from supac.report.account import Account
+from supac.report.svg import Panel, span, svg
+from supac.report.words import escape, number
+
+
+def convergence(run: Account) -> str:
+    """Objective and mean risk of the posterior behind each batch, and of the one returned."""
+    queries, objective = run.history["queries"], run.history["objective"]
+    mean_risk = run.history["mean_risk"]
+    end = np.array([float(max(run.made, int(queries[-1])))])
+    final = np.array([run.objective if run.validated else math.nan])
+    # One bad step at the beginning should not flatten all that follows.
+    shown = objective[np.isfinite(objective)]
+    cap = 4.0 * float(np.median(shown)) if len(shown) else math.inf
+    panel = Panel(
+        "convergence",
+        (0.0, 1.02 * float(end[0])),
+        span(np.minimum(objective, cap), mean_risk.clip(max=cap), final, zero=True),
+    )
+    panel.area(queries, mean_risk, objective, "posterior")
+    panel.line(queries, mean_risk, "prior dashed")
+    panel.dots(queries, mean_risk, "prior")
+    panel.line(queries, objective, "posterior")
+    panel.dots(queries, objective, "posterior")
+    panel.dots(end, final, "final", 6.0)
+    words = (
+        f"Line chart: the objective after each batch of runs, from {number(_first(objective))} to "
+        f"{number(_first(objective[::-1]))}."
+    )
+    if run.validated:
+        words += f" The returned posterior, checked with fresh runs, has {number(run.objective)}."
+    return panel.draw(words, "runs of the simulator", "risk", grow=1.5)
+
+
+def marginal(row: Learnt, index: int) -> str:
+    """Densities of one parameter before and after, each as high as the picture."""
+    (x, before), (z, after) = row.before, row.after
+    low, high = span(_middle(x, before), _middle(z, after), room=0.02)
+    panel = Panel(
+        f"marginal-{index}",
+        (low, high),
+        (0.0, 1.05),
+        width=250,
+        height=132,
+        left=10,
+        bottom=26,
+        top=6,
+        right=10,
+    )
+    for kind, grid, height in (("prior", x, before), ("posterior", z, after)):
+        scaled = height / (height.max() or 1.0)
+        panel.area(grid, np.zeros_like(grid), scaled, kind)
+        panel.line(grid, scaled, kind)
+    words = (
+        f"{row.name}: prior {number(row.prior[1])} ({number(row.prior[0])} to "
+        f"{number(row.prior[2])}), posterior {number(row.posterior[1])} "
+        f"({number(row.posterior[0])} to {number(row.posterior[2])}) {row.unit}"
+    )
+    return panel.draw(words.strip(), "", most=4, y_ticks=False)
+
+
+def _middle(x: FloatArray, density: FloatArray) -> FloatArray:
+    """Where nearly all of the mass is: far tails would flatten the rest of the picture."""
+    steps = np.diff(x, prepend=x[0])
+    mass = np.cumsum(density * steps)
+    inside = (mass > 0.01 * mass[-1]) & (mass < 0.98 * mass[-1])
+    return x[inside] if inside.any() else x
+
+
+def correlation_map(names: tuple[str, ...], r: FloatArray) -> str:
+    """A square of squares, blue where parameters rise together, orange where they do not."""
+    dim = len(names)
+    longest = max(map(len, names))
+    side, label = (44 if dim <= 8 else 26 if dim <= 16 else 16), min(8 * longest + 12, 150)
+    size = label + dim * side
+    parts = []
+    for i, name in enumerate(names):
+        middle = label + (i + 0.5) * side
+        short = name if len(name) <= 17 else name[:16] + "…"
+        parts += [
+            f'<text x="{label - 6}" y="{middle + 4:.1f}" text-anchor="end">{escape(short)}</text>',
+            f'<text transform="translate({middle + 4:.1f} {label - 6}) rotate(-90)">'
+            f"{escape(short)}</text>",
+        ]
+        for j in range(dim):
+            kind = "self" if i == j else "together" if r[i, j] > 0.0 else "against"
+            # With numbers at most half, so that they stay readable on it.
+            most = 0.5 if dim <= 8 else 1.0
+            opacity = 1.0 if i == j else most * min(abs(float(r[i, j])), 1.0)
+            x, y = label + j * side, label + i * side
+            parts.append(
+                f'<rect class="cell {kind}" x="{x}" y="{y}" width="{side - 1}" '
+                f'height="{side - 1}" fill-opacity="{opacity:.2f}"/>'
+            )
+            if dim <= 8 and i != j:
+                parts.append(
+                    f'<text x="{x + side // 2}" y="{y + side // 2 + 4}" '
+                    f'text-anchor="middle">{number(round(float(r[i, j]), 2), 2)}</text>'
+                )
+    title = (
+        f"Correlations of the posterior between {dim} parameters; the strongest are listed below."
+    )
+    return svg("correlations", title, size, size, "".join(parts), 1.0)
+
+
+def fit(observations: Observations, run: Account, column: int) -> str:
+    """One observed column: the first batch, fresh runs of the posterior, and what was measured."""
+    rows = observations.rows
+    part = slice(column * rows, (column + 1) * rows)
+    x = np.arange(1.0, rows + 1.0) if observations.times is None else observations.times
+    order = np.argsort(x, kind="stable")
+    x, data = x[order], observations.values[part][order]
+    noise = observations.noise[part][order]
+    low, high = data - noise, data + noise
+    if observations.logarithmic:
+        low, high = data * np.exp(-noise), data * np.exp(noise)
+    draws = {
+        kind: None if outputs is None else observations.simulated(outputs)[:, part][:, order]
+        for kind, outputs in (("prior", run.first), ("posterior", run.fresh))
+    }
+    panel = Panel(f"fit-{column}", span(x, room=0.03), _view(low, high, draws))
+    for kind, lines in draws.items():
+        for line in [] if lines is None else lines[:60]:
+            panel.line(x, line, f"{kind} thin")
+    panel.bars(x, low, high, "data")
+    panel.dots(x, data, "data")
+    name = observations.columns[column]
+    words = f"{name}: what was measured, with its usual error, and simulations"
+    return panel.draw(words, "time" if observations.times is not None else "row", name)
+
+
+def _view(
+    low: FloatArray, high: FloatArray, draws: dict[str, FloatArray | None]
+) -> tuple[float, float]:
+    """All of the data and of the posterior; of the first batch, as much as leaves them visible."""
+    fresh, first = draws["posterior"], draws["prior"]
+    inner = span(low, high, *([] if fresh is None else [fresh]))
+    if first is None:
+        return inner
+    outer, room = span(np.array(inner), first), inner[1] - inner[0]
+    return max(outer[0], inner[0] - 0.5 * room), min(outer[1], inner[1] + 0.5 * room)
+
+
+def _first(values: FloatArray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known[0]) if len(known) else math.nan

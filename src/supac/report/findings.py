@@ -1,0 +1,188 @@
+"""What a report says of the posterior: its parameters, and how well it fits the data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from supac.learnt import NORMAL, Learnt, correlations, joint_kl
+from supac.report import figures
+from supac.report.account import Account
+from supac.report.elements import Markup, figure, items, legend, paragraph, section, table
+from supac.report.words import escape, listed, number, with_range
+
+
+def what_was_learnt(run: Account) -> str:
+    """Each parameter before and after."""
+    rows = run.learnt
+    if not rows:
+        words = "There is no posterior yet." if run.posterior is None else "The prior is not known."
+        return section("learnt", "What was learnt", paragraph(words))
+    cells = [
+        (
+            row.name, row.unit, with_range(row.prior), with_range(row.posterior),
+            _bar(row), "–" if math.isnan(row.kl) else f"{row.kl:.2f}", row.words,
+        )
+        for row in rows
+    ]  # fmt: skip
+    headings = ("parameter", "unit", "prior", "posterior", "width", "KL", "")
+    caption = "Median (5 % to 95 %) of each parameter, before the data and after"
+    reading = (
+        "Width is the spread of the posterior over that of the prior, on the scale on which the "
+        "prior is normal: 1 where nothing was learnt, 0.1 where a tenth of the uncertainty is "
+        "left. KL, in nats, counts a move of the middle too. The ranges belong to the distribution "
+        "that minimises the objective; they are no credible intervals."
+    )
+    pictures = "".join(
+        f"<figure><figcaption>{escape(row.name)}{_unit(row)}</figcaption>"
+        f"{figures.marginal(row, i)}</figure>"
+        for i, row in enumerate(rows)
+    )
+    keys = legend(("prior", "prior"), ("posterior", "posterior"))
+    return section(
+        "learnt",
+        "What was learnt",
+        table(caption, headings, cells, numbers=(2, 3, 5)),
+        paragraph(reading, "small"),
+        keys,
+        f'<div class="multiples">{pictures}</div>',
+        paragraph(
+            "Each curve is drawn as high as its picture: only positions and widths compare.",
+            "small",
+        ),
+        _informed(rows, run),
+        _correlated(run),
+    )
+
+
+def _bar(row: Learnt) -> Markup:
+    share = min(max(row.width, 0.0), 1.0)
+    return Markup(
+        '<span class="bar" aria-hidden="true">'
+        f'<span style="width:{100 * share:.0f}%"></span></span>{row.width:.2f}'
+    )
+
+
+def _unit(row: Learnt) -> str:
+    return f' <span class="small">{escape(row.unit)}</span>' if row.unit else ""
+
+
+def _informed(rows: list[Learnt], run: Account) -> str:
+    """What the data said something about, and what not."""
+    groups = {
+        words: [row.name for row in rows if row.words == words]
+        for words in ("pinned down", "narrowed", "moved only", "hardly informed")
+    }
+    meanings = {
+        "pinned down": "to less than a third of the prior’s spread",
+        "narrowed": "to less than four fifths of it",
+        "moved only": "elsewhere, but as uncertain as before",
+        "hardly informed": "these are what the prior says; other data are needed to learn them",
+    }
+    lines: list[object] = [
+        Markup(
+            f"<strong>{words.capitalize()}</strong> ({meanings[words]}): {escape(listed(names))}."
+        )
+        for words, names in groups.items()
+        if names
+    ]
+    if len(rows) > 1 and _one_by_one(run):
+        total = run.posterior_kl
+        rest = joint_kl(rows, total)
+        lines.append(
+            f"Of {number(total)} nats in all, {number(rest)} are in how parameters hang together: "
+            "combinations of them are better known than each is by itself."
+            if rest > 0.05
+            else "What was learnt is about the parameters one by one, not about combinations."
+        )
+    return "<h3>What the data did and did not inform</h3>" + items(lines)
+
+
+def _one_by_one(run: Account) -> bool:
+    """Whether KL is that of the parameters one by one and of what joins them: a normal product."""
+    if run.prior is None or not isinstance(run.prior.family, NORMAL):
+        return False
+    covariance = run.prior.covariance
+    return np.count_nonzero(covariance - np.diag(np.diag(covariance))) == 0
+
+
+def _correlated(run: Account) -> str:
+    if run.posterior is None or run.posterior.dim < 2:
+        return ""
+    r = correlations(run.posterior)
+    if not np.isfinite(r).all():
+        return ""
+    pairs = sorted(
+        ((abs(r[i, j]), i, j) for i in range(len(r)) for j in range(i)), key=lambda each: -each[0]
+    )
+    strong = [
+        f"{run.names[j]} and {run.names[i]}: {number(round(float(r[i, j]), 2), 2)}"
+        for size, i, j in pairs[:8]
+        if size > 0.3
+    ]
+    where = " in latent coordinates, in which every prior is normal" if run.parameters else ""
+    caption = (
+        f"Correlations of the posterior{where}. Blue: both large or both small; orange: "
+        "one large where the other is small."
+    )
+    words = "The strongest:" if strong else "No two parameters are correlated by more than 0.3."
+    picture = figures.correlation_map(run.names, r) if len(r) <= 40 else ""
+    return (
+        "<h3>Correlations</h3>"
+        + (figure(picture, caption) if picture else "")
+        + paragraph(words)
+        + (items(strong) if strong else "")
+    )
+
+
+def how_well_it_fits(run: Account) -> str:
+    """Simulations beside what was measured, where both are known."""
+    observations = run.observations
+    known = run.first if run.fresh is None else run.fresh
+    # Outputs that are no residuals of these data cannot be drawn beside them.
+    if observations is None or known is None or known.shape[1] != observations.measured:
+        return ""
+    shown = run.fresh is not None
+    pictures = "".join(
+        f"<figure><figcaption>{escape(name)}</figcaption>"
+        f"{figures.fit(observations, run, i)}</figure>"
+        for i, name in enumerate(observations.columns)
+    )
+    kinds = [("prior", "first batch, before anything was learnt")]
+    kinds += [("posterior", f"{run.validated} fresh runs of the posterior")] if shown else []
+    return section(
+        "fit",
+        "How well it fits",
+        legend(*kinds, ("data", "measured, with its usual error")),
+        f'<div class="multiples wide">{pictures}</div>',
+        _misfit(run) if shown else paragraph("There are no fresh runs of the posterior to show."),
+    )
+
+
+def _misfit(run: Account) -> str:
+    """How far fresh runs are from the data, in units of the noise."""
+    observations, fresh = run.observations, run.fresh
+    assert observations is not None
+    assert fresh is not None
+    residuals = np.full((len(fresh), len(observations.values)), np.nan)
+    residuals[:, np.isfinite(observations.values)] = fresh
+    rows = []
+    for i, name in enumerate(observations.columns):
+        part = residuals[:, i * observations.rows : (i + 1) * observations.rows]
+        part = part[:, np.isfinite(part[0])]
+        if not part.shape[1]:
+            continue
+        typical = math.sqrt(float(np.median(np.mean(part**2, axis=1))))
+        bias = float(np.median(part.mean(axis=1)))
+        far = int((np.abs(np.median(part, axis=0)) > 3.0).sum())
+        rows.append((name, f"{part.shape[1]}", number(typical, 2), number(bias, 2), f"{far}"))
+    headings = ("", "measured", "typical misfit", "mean misfit", "over 3 noises off")
+    words = (
+        "In units of the noise, at the median of the fresh runs. A typical misfit near 1 is as "
+        "good as the noise allows; a mean misfit far from 0 means that simulations are too high or "
+        "too low on the whole."
+    )
+    return table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4)) + paragraph(
+        words, "small"
+    )

@@ -1,0 +1,186 @@
+"""Small pictures as text: axes, lines and dots, whose colours the page's style decides.
+
+Written by hand rather than drawn by Matplotlib, so that they follow the reader's light or dark
+theme, are a few kilobytes each, and need no extra.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.report.words import escape, number, power_of, times_ten_to
+
+Range = tuple[float, float]
+_LETTER = 7.5  # how wide one is, about
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round numbers between two others, at most so many."""
+    if not low < high:
+        return [low]
+    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    steps = (power * each for each in (1.0, 2.0, 2.5, 5.0, 10.0, 20.0, 50.0))
+    for step in steps:
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if last - first < most:
+            return [each * step for each in range(first, last + 1)]
+    return [low, high]
+
+
+def labels(values: Sequence[float], power: int = 0) -> list[str]:
+    """Ticks as text, over a power of ten, with as many digits as tell them as they are."""
+    scaled = [value / 10.0**power for value in values]
+    largest = max(map(abs, scaled))
+    for digits in (2, 3, 4, 5):
+        slack = 1e-6 * largest
+        if all(abs(value - float(f"{value:.{digits}g}")) <= slack for value in scaled):
+            break
+    return [number(0.0 if abs(value) < 1e-9 * largest else value, digits) for value in scaled]
+
+
+@dataclass(eq=False)
+class Panel:
+    """One pair of axes; what is drawn lies within them."""
+
+    name: str
+    """Of the picture, unlike any other on the page."""
+    x: Range
+    y: Range
+    width: int = 440
+    height: int = 260
+    left: int = 56
+    bottom: int = 44
+    top: int = 12
+    right: int = 12
+    parts: list[str] = field(default_factory=list)
+
+    def _x(self, value: float) -> float:
+        share = (value - self.x[0]) / ((self.x[1] - self.x[0]) or 1.0)
+        return self.left + share * (self.width - self.left - self.right)
+
+    def _y(self, value: float) -> float:
+        share = (value - self.y[0]) / ((self.y[1] - self.y[0]) or 1.0)
+        # A line that leaves the picture by far is cut off by it, but some readers choke on 1e300.
+        return (
+            self.height
+            - self.bottom
+            - min(max(share, -9.0), 9.0) * (self.height - self.bottom - self.top)
+        )
+
+    def _points(self, x: FloatArray, y: FloatArray) -> str:
+        known = np.isfinite(x) & np.isfinite(y)
+        return " ".join(
+            f"{self._x(a):.1f},{self._y(b):.1f}" for a, b in zip(x[known], y[known], strict=True)
+        )
+
+    def line(self, x: FloatArray, y: FloatArray, kind: str) -> None:
+        """Through the points that are known."""
+        self.parts.append(f'<polyline class="line {kind}" points="{self._points(x, y)}"/>')
+
+    def area(self, x: FloatArray, low: FloatArray, high: FloatArray, kind: str) -> None:
+        """Between two lines."""
+        outline = f"{self._points(x, high)} {self._points(x[::-1], low[::-1])}"
+        self.parts.append(f'<polygon class="area {kind}" points="{outline}"/>')
+
+    def dots(self, x: FloatArray, y: FloatArray, kind: str, radius: float = 3.0) -> None:
+        """One at each point that is known."""
+        for a, b in zip(x, y, strict=True):
+            if math.isfinite(a) and math.isfinite(b):
+                self.parts.append(
+                    f'<circle class="dot {kind}" cx="{self._x(a):.1f}" cy="{self._y(b):.1f}" '
+                    f'r="{radius:g}"/>'
+                )
+
+    def bars(self, x: FloatArray, low: FloatArray, high: FloatArray, kind: str) -> None:
+        """Upright, from low to high."""
+        for a, b, c in zip(x, low, high, strict=True):
+            if math.isfinite(a + b + c):
+                self.parts.append(
+                    f'<path class="line {kind}" d="M{self._x(a):.1f} {self._y(b):.1f}'
+                    f'V{self._y(c):.1f}"/>'
+                )
+
+    def draw(
+        self,
+        title: str,
+        x_label: str,
+        y_label: str = "",
+        *,
+        most: int = 5,
+        y_ticks: bool = True,
+        grow: float = 1.2,
+    ) -> str:
+        """The picture, with what it shows in words for those who do not see it."""
+        inner = self.width - self.left - self.right, self.height - self.bottom - self.top
+        clip = (
+            f'<clipPath id="{self.name}-clip"><rect x="{self.left - 4}" y="{self.top - 4}" '
+            f'width="{inner[0] + 8}" height="{inner[1] + 8}"/></clipPath>'
+        )
+        drawn = f'<g clip-path="url(#{self.name}-clip)">{"".join(self.parts)}</g>'
+        inside = clip + self._axes(most, y_ticks=y_ticks) + drawn + self._labels(x_label, y_label)
+        return svg(self.name, title, self.width, self.height, inside, grow)
+
+    def _axes(self, most: int, *, y_ticks: bool) -> str:
+        floor, end = self.height - self.bottom, self.width - self.right
+        parts = [f'<path class="axis" d="M{self.left} {floor}H{end}"/>']
+        if y_ticks:
+            values = ticks(*self.y, most)
+            power = power_of(values)
+            for value, words in zip(values, labels(values, power), strict=True):
+                y = self._y(value)
+                parts += [
+                    f'<path class="grid" d="M{self.left} {y:.1f}H{end}"/>',
+                    _text(self.left - 6, y + 4, words, "end"),
+                ]
+            parts += [_text(2, self.top + 4, times_ten_to(power), "start")] if power else []
+        values = ticks(*self.x, most)
+        power = power_of(values)
+        for value, words in zip(values, labels(values, power), strict=True):
+            half = 0.5 * _LETTER * len(words)
+            x = min(max(self._x(value), half), self.width - half)
+            parts += [
+                f'<path class="axis" d="M{self._x(value):.1f} {floor}v4"/>',
+                _text(x, floor + 18, words, "middle"),
+            ]
+        parts += [_text(end, self.top + 8, times_ten_to(power), "end")] if power else []
+        return "".join(parts)
+
+    def _labels(self, x_label: str, y_label: str) -> str:
+        parts = ""
+        if x_label:
+            middle = 0.5 * (self.left + self.width - self.right)
+            parts += _text(middle, self.height - 6, x_label, "middle")
+        if y_label:
+            middle = 0.5 * (self.top + self.height - self.bottom)
+            parts += (
+                f'<text class="label" transform="translate(13 {middle:.1f}) rotate(-90)" '
+                f'text-anchor="middle">{escape(y_label)}</text>'
+            )
+        return parts
+
+
+def svg(name: str, title: str, width: float, height: float, inside: str, grow: float = 1.2) -> str:
+    """A picture with a title for screen readers, which may grow to so many times its size."""
+    return (
+        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-labelledby="{name}-title" '
+        f'style="max-width:{grow * width:g}px">'
+        f'<title id="{name}-title">{escape(title)}</title>{inside}</svg>'
+    )
+
+
+def _text(x: float, y: float, words: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def span(*values: FloatArray, zero: bool = False, room: float = 0.05) -> Range:
+    """The range of the known values, with some room around; from 0 on where that is asked for."""
+    known = np.concatenate([each[np.isfinite(each)].ravel() for each in values])
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    low = min(low, 0.0) if zero else low
+    margin = room * (high - low) if high > low else 0.5 * abs(high) or 1.0
+    return (low if zero and low == 0.0 else low - margin, high + margin)

@@ -1,0 +1,80 @@
+"""Numbers and texts as a page shows them; whatever comes from elsewhere is escaped here."""
+
+from __future__ import annotations
+
+import html
+import math
+import unicodedata
+from collections.abc import Sequence
+
+MINUS = "\N{MINUS SIGN}"
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def escape(text: object) -> str:
+    """Text of unknown origin for HTML and SVG: names, units and messages are not ours.
+
+    Control characters and halves of characters, which no page may hold, are replaced.
+    """
+    lines = str(text).replace("\r\n", "\n")
+    plain = "".join(
+        c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else _REPLACED
+        for c in lines
+    )
+    return html.escape(plain, quote=True)
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number with so many digits; a power of ten where it is far from one."""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else ("∞" if value > 0.0 else f"{MINUS}∞")
+    if value != 0.0 and not 1e-4 <= abs(value) < 1e6:
+        mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+        return f"{float(mantissa):.{digits}g}{times_ten_to(int(power))}".replace("-", MINUS)
+    if abs(value) >= 10.0**digits:
+        return f"{round(value):,}".replace("-", MINUS)
+    return f"{value:.{digits}g}".replace("-", MINUS)
+
+
+def times_ten_to(power: int) -> str:
+    """·10³."""
+    return f"·10{str(power).translate(_RAISED)}"
+
+
+def power_of(values: Sequence[float]) -> int:
+    """The power of ten that numbers far from one have in common; 0 where they are near it."""
+    largest = max(map(abs, values))
+    return 0 if largest == 0.0 or 1e-2 <= largest < 1e5 else math.floor(math.log10(largest))
+
+
+def with_range(quantiles: tuple[float, float, float]) -> str:
+    """Median (low to high), with a common power of ten where the numbers are far from one."""
+    power = power_of(quantiles)
+    low, middle, high = (number(value / 10.0**power) for value in quantiles)
+    return f"{middle} ({low} to {high})" + (times_ten_to(power) if power else "")
+
+
+def at_most(value: float, digits: int = 3) -> str:
+    """A number rounded up, as befits a limit."""
+    if not math.isfinite(value) or value == 0.0:
+        return number(value, digits)
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
+    # What has no more digits than these stays as it is, whatever its last bit.
+    return number(math.ceil(value / unit - 1e-9) * unit, digits)
+
+
+def percent(share: float) -> str:
+    """A share of one."""
+    digits = 1 if 0.0 < share < 0.1 else 0
+    return f"{100.0 * share:.{digits}f} %"
+
+
+def count_of(count: int, one: str, many: str) -> str:
+    """`3 runs`, `1 run`."""
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def listed(words: list[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

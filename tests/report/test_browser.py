@@ -1,0 +1,98 @@
+"""The page as a browser shows it: in two themes, on a phone, on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supac
+from browser import Page, open_browser
+from supac import marginals
+from supac.arrays import FloatArray
+
+NAMES = [f"a_parameter_with_a_long_name_{i}" for i in range(12)]
+MESSAGE = "no_convergence_" * 12 + " and more"
+
+
+def risk(x: FloatArray) -> float:
+    if x[0] > 1.3:
+        raise RuntimeError(MESSAGE)
+    return float(np.tanh(0.1 * np.sum(x**2)))
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with much on it: long names, failures, a certificate."""
+    parameters = supac.Parameters({n: marginals.Normal(0.0, 1.0, unit="kg/m³/d") for n in NAMES})
+    bound = supac.MaurerLangfordSeeger(n=100, delta=0.05)
+    result = supac.minimize(risk, parameters, bound, budget=80, on_failure="penalise")
+    assert result.failures
+    certificate = result.certify(risk, n=100, draws=50)
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    return supac.write_report(result, path, certificate=certificate)
+
+
+@pytest.mark.parametrize("width", [320, 360, 768, 1400])
+def test_it_fits_every_width_and_asks_for_nothing(page: Page, report: Path, width: int) -> None:
+    page.look(report, width=width)
+    assert page.value("document.documentElement.scrollWidth") == width
+    assert page.requests == [report.as_uri()]
+    assert page.complaints == []
+
+
+def test_pictures_have_a_size_and_stay_inside(page: Page, report: Path) -> None:
+    page.look(report, width=360)
+    boxes = page.value(
+        "[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect())"
+        ".map(b => [b.left, b.right, b.height])"
+    )
+    assert len(boxes) == len(NAMES) + 2
+    assert all(left >= 0 and right <= 360 and height > 80 for left, right, height in boxes)
+
+
+def test_themes_differ(page: Page, report: Path) -> None:
+    colours = (
+        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+    )
+    page.look(report)
+    light = page.value(colours)
+    page.look(report, dark=True)
+    dark = page.value(colours)
+    assert light == ["rgb(255, 255, 255)", "rgb(27, 39, 51)"]
+    assert dark == ["rgb(18, 24, 31)", "rgb(230, 235, 240)"]
+    page.look(report, dark=True, media="print")  # paper is white in the dark, too
+    assert page.value(colours)[0] == "rgb(255, 255, 255)"
+
+
+def test_paper_shows_everything(page: Page, report: Path) -> None:
+    visible = "document.querySelector('details .scroll').checkVisibility()"
+    page.look(report)
+    assert not page.value(visible)
+    page.look(report, media="print", width=720)
+    assert page.value(visible)
+    assert page.value("getComputedStyle(document.querySelector('nav')).display") == "none"
+    page.look(report)
+    printed = page.pdf()
+    assert printed.startswith(b"%PDF")
+    assert 2 <= printed.count(b"/Type /Page\n") <= 20
+
+
+def test_the_keyboard_reaches_links_tables_and_details(page: Page, report: Path) -> None:
+    page.look(report)
+    seen = []
+    for _ in range(40):
+        page.call("Input.dispatchKeyEvent", type="keyDown", key="Tab", windowsVirtualKeyCode=9)
+        seen.append(
+            page.value("document.activeElement.className || document.activeElement.tagName")
+        )
+    assert seen[0] == "skip"
+    assert {"A", "scroll", "SUMMARY"} <= set(seen)

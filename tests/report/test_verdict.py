@@ -1,0 +1,159 @@
+"""The verdict: what speaks against a result, and how strongly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac import marginals
+from supac.arrays import FloatArray
+from supac.report import Account, Level, account_of, assess
+from supac.runs import Run, Status
+
+BOUND = supac.MaurerLangfordSeeger(n=50, delta=0.05)
+PARAMETERS = supac.Parameters({"k": marginals.LogNormal(1.0, 0.5), "b": marginals.Normal(0.0, 1.0)})
+
+
+def risk(x: FloatArray) -> float:
+    return float(np.tanh((np.log(x[0]) - 0.2) ** 2 + 0.1 * x[1] ** 2))
+
+
+@pytest.fixture(scope="module")
+def run() -> Account:
+    """A run that nothing speaks against."""
+    return account_of(supac.minimize(risk, PARAMETERS, BOUND, budget=60))
+
+
+def failures(count: int) -> tuple[Run, ...]:
+    return tuple(Run(i, np.zeros(2), Status.RAISED, np.nan, message="no") for i in range(count))
+
+
+def column(run: Account, **columns: float) -> dict[str, FloatArray]:
+    """The history with another last value in some of its columns."""
+    history = {name: values.copy() for name, values in run.history.items()}
+    for name, value in columns.items():
+        history[name][-1] = value
+    return history
+
+
+def weighted(run: Account, size: float) -> dict[str, FloatArray]:
+    """The history of an estimator whose weights have no Pareto shape."""
+    unknown = np.full_like(run.history["k_hat"], np.nan)
+    return run.history | {"k_hat": unknown, "effective_size": np.full_like(unknown, size)}
+
+
+def certificate(run: Account, value: float) -> supac.Certificate:
+    told = supac.certify_draws(np.full(50, 0.1), run.kl, BOUND, n=50, delta=0.05)
+    return replace(told, value=value)
+
+
+def moved(run: Account, by: float) -> supac.Distribution:
+    assert run.posterior is not None
+    return supac.gaussian(np.array([by, 0.0]), np.diag([0.5, 0.5]))
+
+
+LOOK, NEVER = Level.LOOK, Level.DO_NOT_TRUST
+CASES: list[tuple[str, Any, Level, str]] = [
+    ("unfinished", lambda r: {"stop_reason": None}, LOOK, "it was stopped"),
+    ("running", lambda r: {"stop_reason": None, "running": True}, LOOK, "still running"),
+    ("interrupted", lambda r: {"stop_reason": supac.StopReason.INTERRUPTED}, LOOK, "Ctrl-C"),
+    ("gave up", lambda r: {"stop_reason": supac.StopReason.FAILURES}, NEVER, "max_failures"),
+    ("no posterior", lambda r: {"posterior": None}, NEVER, "nothing has been learnt"),
+    (
+        "not checked, covered",
+        lambda r: {"validated": 0, "history": column(r, k_hat=0.5)},
+        LOOK,
+        "optimistic",
+    ),
+    (
+        "not checked, not covered",
+        lambda r: {"validated": 0, "history": column(r, k_hat=0.9)},
+        NEVER,
+        "a guess of the model",
+    ),
+    (
+        "not checked, few draws' worth",
+        lambda r: {"validated": 0, "history": weighted(r, 3.0)},
+        NEVER,
+        "worth 3 of its draws, and the surrogate has 6 unknowns",
+    ),
+    (
+        "not checked, many draws' worth",
+        lambda r: {"validated": 0, "history": weighted(r, 300.0)},
+        LOOK,
+        "worth 300 of its draws",
+    ),
+    (
+        "not checked, coverage unknown",
+        lambda r: {"validated": 0, "history": weighted(r, np.nan)},
+        NEVER,
+        "a guess of the model",
+    ),
+    ("disappointed", lambda r: {"history": column(r, predicted=0.01)}, LOOK, "two standard errors"),
+    ("rough", lambda r: {"mean_risk_error": 0.3 * r.objective}, LOOK, "Roughly"),
+    ("most failed", lambda r: {"failures": failures(40)}, NEVER, "40 of 60"),
+    ("some failed", lambda r: {"failures": failures(12)}, LOOK, "12 of 60"),
+    (
+        "a few left out",
+        lambda r: {"failures": failures(1), "on_failure": "drop"},
+        LOOK,
+        "left out",
+    ),
+    ("risks too large", lambda r: {"risks": np.array([0.2, 1.5])}, NEVER, "0.2 to 1.5"),
+    ("risks below 0", lambda r: {"risks": np.array([-0.2, 0.5])}, NEVER, "bounds nothing"),
+    ("no better", lambda r: {"objective": 0.99}, LOOK, "may say nothing"),
+    (
+        "still falling",
+        lambda r: {"history": r.history | {"objective": np.array([1.0, 0.9, 0.8, 0.7])}},
+        LOOK,
+        "still falling",
+    ),
+    ("a bad fit", lambda r: {"mean_risk": 0.6}, LOOK, "Badly"),
+    ("far from the prior", lambda r: {"posterior": moved(r, 3.0)}, LOOK, "k by 3"),
+    ("vacuous", lambda r: {"certificate": certificate(r, 1.2)}, LOOK, "only says"),
+    ("a vacuous bound", lambda r: {"objective": 1.1}, LOOK, "no less than the largest"),
+    ("noted", lambda r: {"notes": ("the metric collapsed",)}, LOOK, "the metric collapsed"),
+]
+
+
+def test_a_good_run_is_trusted(run: Account) -> None:
+    verdict = assess(run)
+    assert verdict.level is Level.TRUST
+    assert not verdict.reasons
+    assert len(verdict.checks) >= 8
+
+
+@pytest.mark.parametrize(
+    ("change", "level", "words"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_what_speaks_against_it(run: Account, change: Any, level: Level, words: str) -> None:
+    verdict = assess(replace(run, **change(run)))
+    assert verdict.level is level
+    assert any(words in check.answer for check in verdict.reasons if check.level is level)
+    levels = [check.level for check in verdict.checks]
+    assert levels == sorted(levels, reverse=True)
+
+
+def test_a_few_failures_are_no_reason_and_their_note_is_not_told_twice(run: Account) -> None:
+    few = failures(3)
+    notes = ("3 runs failed, all with: no",)
+    assert assess(replace(run, failures=few, notes=notes)).level is Level.TRUST
+    with_more = replace(run, failures=few, notes=(*notes, "something else"))
+    assert with_more.other_notes == ("something else",)
+
+
+def test_a_certificate_that_says_something_is_named(run: Account) -> None:
+    verdict = assess(replace(run, certificate=certificate(run, 0.40001)))
+    assert verdict.level is Level.TRUST
+    assert any("at most 0.401" in check.answer for check in verdict.checks)
+
+
+def test_priors_of_other_families_are_judged_too() -> None:
+    result = supac.minimize(
+        lambda x: float((x[0] - 0.7) ** 2), supac.beta(2, 2), supac.Catoni(0.05), budget=60
+    )
+    assert assess(account_of(result)).level is Level.TRUST
