@@ -60,6 +60,8 @@ _CLASSES: dict[str, tuple[type, tuple[str, ...]]] = {
         )
     },
 }  # fmt: skip
+_LATER = {"latent"}
+"""Arguments that older files do not have: left out where they are None."""
 _NAMES = {each: name for name, (each, _) in _CLASSES.items()}
 
 
@@ -81,7 +83,9 @@ def to_spec(value: Any) -> Spec:
     if name is None:
         return {"other": describe(value)}
     _, arguments = _CLASSES[name]
-    return {"class": name, **{each: to_spec(getattr(value, each)) for each in arguments}}
+    parts = {each: getattr(value, each) for each in arguments}
+    kept = {each: part for each, part in parts.items() if part is not None or each not in _LATER}
+    return {"class": name, **{each: to_spec(part) for each, part in kept.items()}}
 
 
 def from_spec(spec: Spec) -> Any:
@@ -104,9 +108,9 @@ def _from_spec(spec: Spec) -> Any:
     if spec.get("class") not in _CLASSES:
         raise UnknownSpecError(str(spec.get("other", spec)))
     kind, arguments = _CLASSES[spec["class"]]
-    if set(spec) - {"class"} != set(arguments):
+    if set(spec) - {"class"} - _LATER != set(arguments) - _LATER:
         raise UnknownSpecError(f"{spec['class']} with {sorted(set(spec) - {'class'})}")
-    values = {name: _from_spec(spec[name]) for name in arguments}
+    values = {name: _from_spec(spec[name]) for name in arguments if name in spec}
     if kind is Distribution:
         values["theta"] = np.array(values["theta"])
     return kind(**{name: _tuple_like(kind, name, value) for name, value in values.items()})
