@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters clean
+.PHONY: demo test lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
@@ -16,6 +16,12 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site, in docs/_build/html. A warning, such as a link that leads nowhere, is an error.
+docs: .venv/ready
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --fresh-env --doctree-dir docs/_build/doctrees \
+	  --conf-dir docs . docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 # The sdist and the wheel, each installed and used in an empty environment.
 package: .venv/ready
@@ -77,4 +83,4 @@ bench-peers: .venv-peers/ready
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-peers demo
+	rm -rf .venv .venv-peers demo docs/_build

@@ -371,7 +371,7 @@ def _table(problem: Problem, records: list[Record], optimum: float | None) -> li
     prior = np.median([record.curve[0][1] for record in records])
     known = f"; optimum {optimum:.4f}" if optimum is not None else ""
     lines = [
-        f"### {problem.title}\n",
+        f"## {problem.title}\n",
         f"Prior {prior:.4f}{known}.\n",
         f"| {' | '.join(columns)} |",
         "|---" * len(columns) + "|",
