@@ -59,6 +59,8 @@ def complete(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] += contents(source[0])
     elif name == "docs/api":
         source[0] = re.sub(r"^- (`\w+`(?:,\s+`\w+`)*)", described, source[0], flags=re.M)
+    elif name == "docs/examples":
+        source[0] += "".join(map(shown, re.findall(r"\((\S+\.py)\)", source[0])))
     elif not name.startswith("docs/"):
         source[0] = f"---\norphan: true\n---\n\n{titled(name, source[0])}"
 
@@ -74,9 +76,15 @@ def contents(index: str) -> str:
     return "".join(tables)
 
 
+def shown(script: str) -> str:
+    """A script, in full."""
+    name = script.rpartition("/")[2]
+    return f"\n## {name}\n\n```{{literalinclude}} {script}\n:language: python\n```\n"
+
+
 def titled(name: str, text: str) -> str:
-    """Tables that a program wrote have no title of their own."""
-    return text if text.startswith("# ") else f"# Measured: {name.rpartition('/')[2]}\n\n{text}"
+    """Tables that a program wrote have no title of their own: the name of the file."""
+    return text if text.startswith("# ") else f"# {name.rpartition('/')[2].capitalize()}\n\n{text}"
 
 
 def described(names: re.Match[str]) -> str:

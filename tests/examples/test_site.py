@@ -1,0 +1,69 @@
+"""What the site is made of: every page has its place, every public name is described."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import supac
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_every_page_is_in_the_index() -> None:
+    listed = re.findall(r"^- \[[^\]]+\]\((\S+)\.md\)", (DOCS / "index.md").read_text(), flags=re.M)
+    pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
+    assert sorted(name for name in listed if "/" not in name) == sorted(pages)
+
+
+def test_every_public_name_is_described_once() -> None:
+    names = re.findall(r"`(\w+)`[,\n]", (DOCS / "api.md").read_text().split("\n## ", 1)[1])
+    assert sorted(names) == sorted(supac.__all__)
+
+
+def shown(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, flags=re.M | re.S)
+
+
+def shape(text: str) -> list[str]:
+    """Lines without their numbers, whose last digits depend on the machine, and their spacing."""
+    return [re.sub(r"\d+(\.\d+)?", "#", " ".join(line.split())) for line in text.splitlines()]
+
+
+def test_the_first_five_minutes_are_as_shown(tmp_path: Path) -> None:
+    page = (DOCS / "start.md").read_text()
+    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": tools, "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
+    said: list[str] = []
+    for line in "".join(shown(page, "sh")).splitlines():
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True,
+            check=False, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        said += shape(done.stdout)
+    for line in shape("".join(shown(page, "text"))):
+        assert line in said
+
+
+def test_the_numbers_of_the_comparison_are_the_table_s() -> None:
+    """By how many per cent our median is below PyVBMC's, as the FAQ says."""
+    table = (DOCS.parent / "benchmarks" / "results" / "peers.md").read_text()
+    rows = re.findall(r"^\| \d+ \| (\d+) \| ([\d.]+) .*?\| ([\d.]+) \([^|]*\|[^|]*\|$", table, re.M)
+    said = re.search(
+        r"after 100\s+queries our objective is ([\d.]+) to ([\d.]+) % lower in the median, after "
+        r"200 it is ([\d.]+) to ([\d.]+) %",
+        (DOCS / "faq.md").read_text(),
+    )
+    assert said is not None
+    measured = []
+    for queries in ("100", "200"):
+        gaps = [100 * (1 - float(b) / float(a)) for q, a, b in rows if q == queries]
+        assert len(gaps) == 3
+        measured += [min(gaps), max(gaps)]
+    assert [float(each) for each in said.groups()] == pytest.approx(measured, abs=0.05)
