@@ -32,6 +32,7 @@ include_patterns = [
 exclude_patterns = ["docs/_build", ".venv*", ".git", "demo"]
 highlight_language = "text"
 myst_heading_anchors = 3
+smartquotes = False  # a value in quotes is meant as it is written
 
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False  # said once, where the base class declares it
