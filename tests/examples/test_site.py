@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 import supac
 
@@ -24,6 +26,13 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_public_name_is_described_once() -> None:
     names = re.findall(r"`(\w+)`[,\n]", (DOCS / "api.md").read_text().split("\n## ", 1)[1])
     assert sorted(names) == sorted(supac.__all__)
+
+
+def test_the_picture_can_be_drawn() -> None:
+    figure = Figure()
+    runpy.run_path(str(DOCS / "figures" / "rounds.py"))["draw"](figure)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == [f"round {i + 1}, {10 + 6 * i} runs" for i in range(4)]
 
 
 def shown(page: str, language: str) -> list[str]:
