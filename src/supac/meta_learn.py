@@ -15,7 +15,7 @@ from supac.algorithm import Batch
 from supac.arrays import FloatArray, vector, whole
 from supac.composite import Composite
 from supac.evaluations import Evaluations
-from supac.families import Distribution
+from supac.families import Distribution, Family
 from supac.fleet import Fleet, Place
 from supac.held_out import solve
 from supac.interrupt import Interrupt, Interrupted
@@ -184,6 +184,11 @@ def environment_of(
         raise TypeError(
             "prior must be a Distribution, such as gaussian(mean, covariance), or Parameters, not "
             f"{prior!r}"
+        )
+    if not isinstance(first.family, Family):
+        raise TypeError(
+            f"prior must be a member of an exponential family, such as gaussian(mean, covariance), "
+            f"not of {first.family}: only there is the best prior of several tasks known"
         )
     if on_failure not in ("raise", "penalise", "drop"):
         raise ValueError(f'on_failure must be "raise", "penalise" or "drop", not {on_failure!r}')
