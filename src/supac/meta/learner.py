@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -37,11 +38,24 @@ class Stage:
         for name in ("batch", "passes"):
             if getattr(self, name) is not None:
                 whole(getattr(self, name), name, least=1)
-        if not hasattr(self.step, "move") or not hasattr(self.inner, "begin"):
+        steps = _takes(self.step, "move", 2)  # a TrustRegion has a `move` too, of other arguments
+        if not (steps and _takes(self.inner, "begin", 3) and _takes(self.inner, "tell", 3)):
             raise TypeError(
                 "a stage takes a meta-step, such as ClosedForm(), and an inner solver, such as "
                 f"Reuse(), not {self.step!r} and {self.inner!r}"
             )
+
+
+def _takes(part: object, name: str, count: int) -> bool:
+    """Whether a part, not its class, has a method of this name and so many arguments."""
+    method = getattr(part, name, None)
+    if isinstance(part, type) or not callable(method):
+        return False
+    try:
+        inspect.signature(method).bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
