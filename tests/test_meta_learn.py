@@ -246,6 +246,27 @@ def test_the_papers_stochastic_gradient_learns_too() -> None:
     assert result.history["objective"][-2:].mean() < 0.7 * result.history["objective"][0]
 
 
+def test_a_first_visit_keeps_to_its_queries() -> None:
+    learner = supac.MetaSuPAC((supac.Stage(inner=supac.Reuse(first=5, most=0)),))
+    assert learn(tasks_of(2), passes=1, learner=learner).queries == 2 * 5
+
+
+def test_a_plan_knows_where_its_points_come_from() -> None:
+    """An emulating SuPAC may ask for more than the posterior covers: those are no draws of it."""
+    algorithm = supac.SuPAC(supac.GaussianProcess(widening=(1.5, 1.5)))
+    problem = pure.Environment.of(FIRST, (supac.Catoni(0.05),)).problem(0, FIRST.theta[:, None])
+    inner, bowl = supac.Plan(algorithm, (12, 6)), bowls(1)[0]
+    task = inner.begin(problem, None, 0)
+    for n in (12, 6):
+        assert task.asked is not None
+        assert len(task.asked) == n
+        planned = task.state.planned(task.asked)
+        wide = 1.5**2 * task.state.posterior.covariance
+        np.testing.assert_allclose(planned.proposal.covariance, wide, rtol=1e-6)
+        task = inner.tell(problem, task, np.array([bowl(row) for row in task.asked]))
+    assert task.state.evaluations.proposals[-1] == planned.proposal
+
+
 def test_the_papers_schedule() -> None:
     learner = supac.MetaSuPAC.paper(0.1)
     sizes = {p: learner.stage(p).step for p in (0, 1, 19, 20, 49, 50, 149)}
@@ -375,6 +396,7 @@ def test_two_passes_beat_the_papers_end_on_its_environment() -> None:
         ({"tasks": []}, TypeError, "tasks must be one Task or more"),
         ({"tasks": [bowls(1)[0]]}, TypeError, "tasks must be one Task or more"),
         ({"prior": 3}, TypeError, "prior must be a Distribution"),
+        ({"prior": supac.student_t(np.zeros(2), np.eye(2), 5.0)}, TypeError, "exponential family"),
         ({"retries": -1}, ValueError, "retries"),
         ({"seed": -1}, ValueError, "seed"),
     ],
@@ -408,6 +430,11 @@ def test_parts_of_the_wrong_kind_are_named() -> None:
         supac.Reuse(supac.GradientDescent(0.1, 10))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a meta-step, such as ClosedForm"):
         supac.Stage(supac.SuPAC())  # type: ignore[arg-type]
+    for step in (supac.TrustRegion(), supac.FixedStep(0.5, 1.0), supac.ClosedForm):
+        with pytest.raises(TypeError, match="a meta-step, such as ClosedForm"):
+            supac.Stage(step)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="an inner solver, such as Reuse"):
+        supac.Stage(inner=supac.Reuse)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="one Stage or more"):
         supac.MetaSuPAC(())
 
@@ -429,6 +456,7 @@ def test_fresh_draws_that_fail_count_as_the_ceiling() -> None:
         (lambda: supac.ClosedForm(kl_max=0.0), "kl_max"),
         (lambda: supac.ClosedForm(iterations=0), "iterations"),
         (lambda: supac.GradientStep(0.0), "size"),
+        (lambda: supac.Reuse(first=2), "first"),
         (lambda: supac.Reuse(most=-1), "most"),
         (lambda: supac.Reuse(error=0.0), "error"),
         (lambda: supac.Plan(supac.SuPAC.paper(), ()), "queries"),
