@@ -81,10 +81,15 @@ class MetaResult:
             )
         return self.first.at(theta)
 
+    def prior_of(self, task: Task) -> Distribution:
+        """The prior of a task, by its features where it has any."""
+        return self.prior if task.features is None else self.prior_for(task.features)
+
     def minimize(self, task: Task, *, budget: int, **options: Any) -> Result:
         """A new task from the prior that was learnt; the options are those of `minimize`."""
-        prior = self.prior if task.features is None else self.prior_for(task.features)
-        return solve(task, prior, budget=budget, parameters=self.parameters, **options)
+        return solve(
+            task, self.prior_of(task), budget=budget, parameters=self.parameters, **options
+        )
 
     @property
     def queries(self) -> int:
@@ -274,13 +279,13 @@ class _Loop:
         learner, environment = self.learner, self.environment
         told: list[tuple[int, Round]] = []
         failures: list[tuple[int, Run]] = []
-        state = learner.begin(environment, self.state)
+        state = learner.begin(environment, self.state, look=self.fleet.look)
         while asked := learner.ask(state):
             batches = {i: _planned(state.tasks[i], x) for i, x in asked.items()}
             outcomes = self.fleet.batch(asked)
-            answers = {i: (each.risk, each.outputs) for i, each in outcomes.items()}
-            state = learner.tell(environment, state, answers)
             for i, outcome in outcomes.items():
+                self.fleet.look()
+                state = learner.tell(environment, state, {i: (outcome.risk, outcome.outputs)})
                 batch, task = batches[i], state.tasks[i]
                 assert task is not None
                 told.append((i, Round(outcome.ids, batch.drawn, batch.proposal, task.info)))

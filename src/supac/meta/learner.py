@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -108,8 +108,17 @@ class MetaSuPAC:
             left -= each.passes
         return self.stages[-1]
 
-    def begin(self, environment: Environment, state: MetaState) -> MetaState:
-        """Optimise the next tasks for the present prior as far as their runs allow."""
+    def begin(
+        self,
+        environment: Environment,
+        state: MetaState,
+        *,
+        look: Callable[[], object] = lambda: None,
+    ) -> MetaState:
+        """Optimise the next tasks for the present prior as far as their runs allow.
+
+        `look` is called before each task, and may raise to stop there.
+        """
         stage, left = self.stage(state.passes), state.left
         if not left:
             order = np.random.default_rng([state.seed, state.passes, _ORDER])
@@ -118,6 +127,7 @@ class MetaSuPAC:
         active = tuple(sorted(left[:size]))
         tasks: list[TaskState | None] = list(state.tasks)
         for i in active:
+            look()
             seed = int(np.random.default_rng([state.seed, i, _TASK]).integers(2**31))
             problem = environment.problem(i, state.prior)
             tasks[i] = stage.inner.begin(problem, tasks[i], seed)
