@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -358,6 +360,8 @@ def test_a_prior_that_depends_on_features() -> None:
     assert result.history["objective"][-1] < 0.8 * blind.history["objective"][-1]
     new = supac.Task(Bowl(0.9, 0.5), supac.Catoni(0.05), features=[1.0, 0.6])
     assert result.minimize(new, budget=40, progress=False).objective < 0.2
+    scores = supac.evaluate_priors([FIRST, result.prior_of], [new], budget=40, draws=500)
+    assert scores.objective[1, 0] < scores.objective[0, 0]
     with pytest.raises(ValueError, match="features"):
         result.prior_for([1.0])
 
@@ -373,6 +377,51 @@ def test_a_callback_sees_each_step_and_may_stop(learnt: supac.MetaResult) -> Non
     assert result.stop_reason is supac.StopReason.USER
     assert [each.passes for each in seen] == [1.0, 2.0]
     assert result.priors == learnt.priors[:3]
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[Callable[[], None]]:
+    """What a user types; processes of a shell's background are deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_stops_also_where_nothing_is_asked_for(
+    learnt: supac.MetaResult, ctrl_c: Callable[[], None]
+) -> None:
+    """Typed between two visits, of which the second needs no run."""
+    inner = replace(LEARNER.stages[0].inner, most=0)  # type: ignore[type-var]
+    learner = supac.MetaSuPAC((replace(LEARNER.stages[0], inner=inner),))
+    seen: list[supac.MetaInfo] = []
+
+    def typed(info: supac.MetaInfo) -> None:
+        seen.append(info)
+        if len(seen) == 1:
+            ctrl_c()
+
+    result = learn(tasks_of(6), learner=learner, callback=typed)
+    assert result.stop_reason is supac.StopReason.INTERRUPTED
+    assert len(seen) == 1
+    assert result.priors == learnt.priors[:2]
+
+
+@pytest.mark.parametrize("when", [15, 60])
+def test_ctrl_c_ends_the_judging_of_priors(ctrl_c: Callable[[], None], when: int) -> None:
+    """During a search of 40 queries, and among the 200 fresh draws after it."""
+    calls: list[FloatArray] = []
+
+    def risk(x: FloatArray) -> float:
+        calls.append(x)
+        if len(calls) == when:
+            ctrl_c()
+        return bowls(1)[0](x)
+
+    tasks = [supac.Task(risk, supac.Catoni(0.05))] * 2
+    with pytest.raises(KeyboardInterrupt):
+        supac.evaluate_priors([FIRST], tasks, budget=40, draws=200, progress=False)
+    assert len(calls) == when
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_two_passes_beat_the_papers_end_on_its_environment() -> None:
@@ -447,6 +496,38 @@ def test_fresh_draws_that_fail_count_as_the_ceiling() -> None:
     penalised = supac.evaluate_priors([FIRST], [task], on_failure="penalise", **options)
     dropped = supac.evaluate_priors([FIRST], [task], on_failure="drop", **options)
     assert penalised.mean_risk[0, 0] > dropped.mean_risk[0, 0]
+
+
+def frozen_everywhere(x: FloatArray) -> float:
+    raise RuntimeError("it has frozen")
+
+
+def frozen_after(good: int) -> Callable[[FloatArray], float]:
+    """A risk of which so many runs end well."""
+    left = iter(range(good))
+
+    def risk(x: FloatArray) -> float:
+        return Bowl(0.5, 0.5)(x) if next(left, None) is not None else frozen_everywhere(x)
+
+    return risk
+
+
+def test_what_fails_too_often_has_no_score() -> None:
+    """A search that ends early, fresh draws that all fail; and one task that works."""
+    risks = [frozen_everywhere, frozen_after(30), Bowl(0.5, 0.5)]
+    tasks = [supac.Task(each, supac.Catoni(0.05)) for each in risks]
+    scores = supac.evaluate_priors([FIRST], tasks, budget=30, draws=50, on_failure="drop")
+    assert np.isnan(scores.objective[0]).tolist() == [True, True, False]
+    assert [note[:6] for note in scores.notes] == ["task 0", "task 1"]
+
+
+def test_what_cannot_be_judged_is_refused() -> None:
+    with pytest.raises(TypeError, match="priors must be one distribution or more"):
+        supac.evaluate_priors((), tasks_of(1))
+    with pytest.raises(TypeError, match="tasks must be one Task or more"):
+        supac.evaluate_priors([FIRST], [])
+    with pytest.raises(TypeError, match="store"):
+        supac.evaluate_priors([FIRST], tasks_of(1), store="a.supac")  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
