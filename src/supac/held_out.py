@@ -137,7 +137,8 @@ def evaluate_priors(  # noqa: PLR0913 - one argument a thing that a user decides
             rows.append((bound, mean_risk, result.kl, len(result.evaluations)))
             bar.advance(bound)
     table = np.array(rows, dtype=np.float64).reshape(len(priors), len(tasks), 4)
-    return PriorScores(*(table[:, :, k] for k in range(4)), notes=tuple(notes))
+    objective, means, kl, queries = (table[:, :, k] for k in range(4))
+    return PriorScores(objective, means, kl, queries, tuple(notes))
 
 
 def _check(priors: Sequence[Any], tasks: Sequence[Any]) -> None:
