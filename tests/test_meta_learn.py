@@ -176,17 +176,44 @@ def test_the_same_bits_for_a_risk_that_takes_many_points() -> None:
     assert same(learn(vectorized), learn(tasks_of(3)))
 
 
-def test_a_store_goes_on_to_the_same_bits(tmp_path: Path, learnt: supac.MetaResult) -> None:
+def test_a_store_goes_on_to_the_same_bits(
+    tmp_path: Path, learnt: supac.MetaResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = tmp_path / "meta.supac"
     begun = learn(tasks_of(6), store=store, passes=1)
     assert begun.priors == learnt.priors[:2]
     assert same(learn(tasks_of(6), store=store), learnt)
 
-    def never(x: FloatArray) -> float:
+    def never(self: Bowl, x: FloatArray) -> float:
         raise AssertionError("everything is known")
 
-    known = [replace(each, risk=never) for each in tasks_of(6)]
-    assert same(learn(known, store=store), learnt)
+    monkeypatch.setattr(Bowl, "__call__", never)
+    assert same(learn(tasks_of(6), store=store), learnt)
+    # What is there is not taken back.
+    assert same(learn(tasks_of(6), store=store, passes=1), learnt)
+
+
+def test_a_store_knows_its_tasks(tmp_path: Path) -> None:
+    store = tmp_path / "meta.supac"
+    one, two = tasks_of(2)
+    learn([one, two], store=store, passes=1)
+    with pytest.raises(supac.StoreMismatchError, match=r"tasks\[0\].*Bowl\(a="):
+        learn([two, one], store=store, passes=1)
+
+    # Functions of the same name are told apart by the names of their tasks.
+    def named(name: str, bowl: Bowl) -> supac.Task:
+        def risk(x: FloatArray) -> float:
+            return bowl(x)
+
+        return supac.Task(risk, supac.Catoni(0.05), name=name)
+
+    store = tmp_path / "named.supac"
+    some = [named("a", bowls(2)[0]), named("b", bowls(2)[1])]
+    learn(some, store=store, passes=1)
+    with pytest.raises(supac.StoreMismatchError, match=r"tasks\[0\]: 'a' in the store, 'b' now"):
+        learn(some[::-1], store=store, passes=1)
+    with pytest.raises(TypeError, match="name must be a text"):
+        supac.Task(bowls(1)[0], supac.Catoni(0.05), name=3)  # type: ignore[arg-type]
 
 
 def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -220,6 +247,36 @@ def test_failures_are_recorded_and_count_as_the_ceiling(tmp_path: Path) -> None:
     assert failures
     assert all("frozen" in run.message for run in failures)
     assert sum(each.evaluations.failed for each in resumed.tasks) == len(failures)
+
+
+def test_tasks_that_always_fail_do_not_end_the_others(tmp_path: Path) -> None:
+    """A mini-batch of which nothing is learnt leaves the prior as it is."""
+    inner = supac.Reuse(supac.SuPAC(first=10, batch=5), first=20, most=5)
+    learner = supac.MetaSuPAC((supac.Stage(inner=inner, batch=1),))
+    bad = supac.Task(frozen_everywhere, supac.Catoni(0.05))
+    options: dict[str, Any] = {"learner": learner, "on_failure": "drop", "passes": 2}
+    store = tmp_path / "meta.supac"
+    learn([bad, *tasks_of(2)], store=store, **options | {"passes": 1})
+    result = learn([bad, *tasks_of(2)], store=store, **options)
+    assert same(result, learn([bad, *tasks_of(2)], **options))
+    assert result.left_out == (0,)
+    assert "nothing was learnt of tasks 0" in str(result)
+    lost = result.history["left_out"] == 1
+    assert lost.sum() == 2
+    assert (result.history["step_kl"][lost] == 0.0).all()
+    assert (result.history["step_kl"][~lost] > 0.0).all()
+    with pytest.raises(ValueError, match="nothing was learnt of any task"):
+        learn([bad, bad], **options)
+
+
+def test_a_task_whose_last_batch_fails_is_still_known() -> None:
+    inner = supac.Reuse(supac.SuPAC(first=10, batch=5), first=15, most=5, effective_size=1e9)
+    tasks = [supac.Task(frozen_after(10), supac.Catoni(0.05)), *tasks_of(1)]
+    learner = supac.MetaSuPAC((supac.Stage(inner=inner),))
+    result = learn(tasks, passes=1, learner=learner, on_failure="drop")
+    assert result.tasks[0].evaluations.failed == 5
+    assert np.isfinite(result.tasks[0].objective)
+    assert result.left_out == ()
 
 
 def test_a_mini_batch_is_visited_at_a_time() -> None:
@@ -514,7 +571,7 @@ def frozen_after(good: int) -> Callable[[FloatArray], float]:
 
 def test_what_fails_too_often_has_no_score() -> None:
     """A search that ends early, fresh draws that all fail; and one task that works."""
-    risks = [frozen_everywhere, frozen_after(30), Bowl(0.5, 0.5)]
+    risks: list[Any] = [frozen_everywhere, frozen_after(30), Bowl(0.5, 0.5)]
     tasks = [supac.Task(each, supac.Catoni(0.05)) for each in risks]
     scores = supac.evaluate_priors([FIRST], tasks, budget=30, draws=50, on_failure="drop")
     assert np.isnan(scores.objective[0]).tolist() == [True, True, False]

@@ -24,7 +24,7 @@ from supac.parameters import Parameters
 from supac.progress import PassBar
 from supac.result import Result, StopReason
 from supac.runs import Run, Status
-from supac.specs import Spec, to_spec
+from supac.specs import Spec, describe, to_spec
 from supac.store import MetaStore, Round
 from supac.task import Task
 
@@ -96,14 +96,23 @@ class MetaResult:
         """Of all tasks."""
         return sum(each.queries for each in self.tasks)
 
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """Tasks that were visited, but of which nothing was learnt: too many of their runs fail."""
+        return tuple(
+            i for i, each in enumerate(self.tasks) if each.queries and np.isnan(each.objective)
+        )
+
     def __str__(self) -> str:
         objective, passes = self.history["objective"], self.history["passes"]
-        if not len(objective):
-            return f"no meta-step was made; stopped: {self.stop_reason}"
+        if np.isnan(objective).all():
+            return f"nothing was learnt yet; stopped: {self.stop_reason}"
+        known = objective[~np.isnan(objective)]
+        lost = ", ".join(str(each) for each in self.left_out)
         return (
-            f"mean bound {objective[0]:.4g} → {objective[-1]:.4g} over {len(self.tasks)} tasks in "
+            f"mean bound {known[0]:.4g} → {known[-1]:.4g} over {len(self.tasks)} tasks in "
             f"{passes[-1]:g} passes and {self.queries} queries; stopped: {self.stop_reason}"
-        )
+        ) + (f"; nothing was learnt of tasks {lost}: their runs fail" if lost else "")
 
 
 def meta_learn(  # noqa: PLR0913 - one argument a thing that a user decides, all but two by keyword
@@ -137,7 +146,8 @@ def meta_learn(  # noqa: PLR0913 - one argument a thing that a user decides, all
         As for `minimize`; the runs of all tasks share the workers.
     store
         A file in which every run is kept as it ends. Where it holds the beginning of this very
-        call, that is gone on with.
+        call, that is gone on with; where it holds more passes, all of them are returned. Tasks are
+        known again by their names, or by what their risks are called.
     progress
         Show a progress bar; by default if the standard error is a terminal.
     seed
@@ -225,6 +235,7 @@ def _config(
 ) -> dict[str, Spec]:
     settings = {
         "prior": prior,
+        "tasks": [describe(each.risk) if each.name is None else each.name for each in tasks],
         "bounds": [each.bound for each in tasks],
         "learner": learner,
         "features": environment.features,

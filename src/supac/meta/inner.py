@@ -88,7 +88,7 @@ class Reuse:
         x = self.algorithm.ask(problem, task.state)
         most = self.first if task.spent == len(task.state.evaluations) else self.most
         if task.spent + len(x) > most or not self._in_doubt(problem, task.info):
-            return task.settled(problem)
+            return _settled(self.algorithm, problem, task)
         return replace(task, asked=x)
 
     def _in_doubt(self, problem: Problem, info: Info) -> bool:
@@ -154,7 +154,7 @@ class Plan:
                 return self._ask(problem, task, n)
             state, info = self.algorithm.revise(problem, task.state)
             task = replace(task, state=state, info=info, rounds=task.rounds + 1)
-        return task.settled(problem)
+        return _settled(self.algorithm, problem, task)
 
     def _ask(self, problem: Problem, task: TaskState, n: int) -> TaskState:
         # Anew: the one that was planned may be of another size.
@@ -174,6 +174,14 @@ def _told(
     state, info = algorithm.tell(problem, task.state, task.asked, risk, outputs)
     spent, rounds = task.spent + len(risk), task.rounds + 1
     return replace(task, state=state, info=info, spent=spent, rounds=rounds)
+
+
+def _settled(algorithm: SuPAC, problem: Problem, task: TaskState) -> TaskState:
+    """The visit is over; where its last batch failed, the runs before it still say something."""
+    if not np.isfinite(task.info.predicted):
+        state, info = algorithm.revise(problem, task.state)
+        task = replace(task, state=state, info=info)
+    return task.settled(problem)
 
 
 def _check_algorithm(algorithm: SuPAC) -> None:

@@ -149,12 +149,12 @@ class MetaSuPAC:
         return replace(state, tasks=tuple(tasks))
 
     def finish(self, environment: Environment, state: MetaState) -> MetaState:
-        """The meta-step."""
+        """The meta-step; none where the visit has taught nothing."""
         waiting = self.ask(state)
         if waiting or not state.active:
             raise ValueError(f"tasks {sorted(waiting)} still wait for the risks they asked for")
         stage, lesson = self.stage(state.passes), state.lesson(environment)
-        prior = stage.step.move(state.prior, lesson)
+        prior = state.prior if lesson is None else stage.step.move(state.prior, lesson)
         done = not state.left
         return replace(
             state,
@@ -175,14 +175,16 @@ def _report(environment: Environment, state: MetaState, prior: FloatArray) -> Me
     old = [prior_of(state.prior, phi) for phi, _ in tasks]
     new = [prior_of(prior, phi) for phi, _ in tasks]
     posteriors: list[State] = [each.state for _, each in tasks]
+    known = [each.objective for _, each in tasks if each.known]
     share = 1.0 - len(state.left) / len(environment)
     return MetaInfo(
         passes=state.passes + share,
-        objective=float(np.nanmean([each.objective for _, each in tasks])),
+        objective=float(np.mean(known)) if known else np.nan,
         kl=float(
             np.mean([family.kl(s.posterior.theta, p) for s, p in zip(posteriors, old, strict=True)])
         ),
         step_kl=float(np.mean([family.kl(a, b) for a, b in zip(new, old, strict=True)])),
         queries=state.queries,
         asked=sum(each.spent > 0 for _, each in tasks),
+        left_out=len(tasks) - len(known),
     )
