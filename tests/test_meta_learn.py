@@ -225,11 +225,11 @@ def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:
         learn(tasks_of(2, temperature=0.1), store=store, passes=1)
     with pytest.raises(supac.StoreMismatchError):
         learn(tasks_of(3), store=store, passes=1)
-    with pytest.raises(supac.NotAStoreError):
+    with pytest.raises(supac.NotAStoreError, match="a store of `meta_learn`, not one of"):
         supac.minimize(bowls(1)[0], FIRST, supac.Catoni(0.1), budget=40, store=store)
     plain = tmp_path / "run.supac"
     supac.minimize(bowls(1)[0], FIRST, supac.Catoni(0.1), budget=40, store=plain)
-    with pytest.raises(supac.NotAStoreError):
+    with pytest.raises(supac.NotAStoreError, match="a store of `minimize`, not one of"):
         learn(tasks_of(2), store=plain)
 
 
