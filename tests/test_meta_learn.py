@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -174,17 +176,44 @@ def test_the_same_bits_for_a_risk_that_takes_many_points() -> None:
     assert same(learn(vectorized), learn(tasks_of(3)))
 
 
-def test_a_store_goes_on_to_the_same_bits(tmp_path: Path, learnt: supac.MetaResult) -> None:
+def test_a_store_goes_on_to_the_same_bits(
+    tmp_path: Path, learnt: supac.MetaResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = tmp_path / "meta.supac"
     begun = learn(tasks_of(6), store=store, passes=1)
     assert begun.priors == learnt.priors[:2]
     assert same(learn(tasks_of(6), store=store), learnt)
 
-    def never(x: FloatArray) -> float:
+    def never(self: Bowl, x: FloatArray) -> float:
         raise AssertionError("everything is known")
 
-    known = [replace(each, risk=never) for each in tasks_of(6)]
-    assert same(learn(known, store=store), learnt)
+    monkeypatch.setattr(Bowl, "__call__", never)
+    assert same(learn(tasks_of(6), store=store), learnt)
+    # What is there is not taken back.
+    assert same(learn(tasks_of(6), store=store, passes=1), learnt)
+
+
+def test_a_store_knows_its_tasks(tmp_path: Path) -> None:
+    store = tmp_path / "meta.supac"
+    one, two = tasks_of(2)
+    learn([one, two], store=store, passes=1)
+    with pytest.raises(supac.StoreMismatchError, match=r"tasks\[0\].*Bowl\(a="):
+        learn([two, one], store=store, passes=1)
+
+    # Functions of the same name are told apart by the names of their tasks.
+    def named(name: str, bowl: Bowl) -> supac.Task:
+        def risk(x: FloatArray) -> float:
+            return bowl(x)
+
+        return supac.Task(risk, supac.Catoni(0.05), name=name)
+
+    store = tmp_path / "named.supac"
+    some = [named("a", bowls(2)[0]), named("b", bowls(2)[1])]
+    learn(some, store=store, passes=1)
+    with pytest.raises(supac.StoreMismatchError, match=r"tasks\[0\]: 'a' in the store, 'b' now"):
+        learn(some[::-1], store=store, passes=1)
+    with pytest.raises(TypeError, match="name must be a text"):
+        supac.Task(bowls(1)[0], supac.Catoni(0.05), name=3)  # type: ignore[arg-type]
 
 
 def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -196,11 +225,11 @@ def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:
         learn(tasks_of(2, temperature=0.1), store=store, passes=1)
     with pytest.raises(supac.StoreMismatchError):
         learn(tasks_of(3), store=store, passes=1)
-    with pytest.raises(supac.NotAStoreError):
+    with pytest.raises(supac.NotAStoreError, match="a store of `meta_learn`, not one of"):
         supac.minimize(bowls(1)[0], FIRST, supac.Catoni(0.1), budget=40, store=store)
     plain = tmp_path / "run.supac"
     supac.minimize(bowls(1)[0], FIRST, supac.Catoni(0.1), budget=40, store=plain)
-    with pytest.raises(supac.NotAStoreError):
+    with pytest.raises(supac.NotAStoreError, match="a store of `minimize`, not one of"):
         learn(tasks_of(2), store=plain)
 
 
@@ -218,6 +247,36 @@ def test_failures_are_recorded_and_count_as_the_ceiling(tmp_path: Path) -> None:
     assert failures
     assert all("frozen" in run.message for run in failures)
     assert sum(each.evaluations.failed for each in resumed.tasks) == len(failures)
+
+
+def test_tasks_that_always_fail_do_not_end_the_others(tmp_path: Path) -> None:
+    """A mini-batch of which nothing is learnt leaves the prior as it is."""
+    inner = supac.Reuse(supac.SuPAC(first=10, batch=5), first=20, most=5)
+    learner = supac.MetaSuPAC((supac.Stage(inner=inner, batch=1),))
+    bad = supac.Task(frozen_everywhere, supac.Catoni(0.05))
+    options: dict[str, Any] = {"learner": learner, "on_failure": "drop", "passes": 2}
+    store = tmp_path / "meta.supac"
+    learn([bad, *tasks_of(2)], store=store, **options | {"passes": 1})
+    result = learn([bad, *tasks_of(2)], store=store, **options)
+    assert same(result, learn([bad, *tasks_of(2)], **options))
+    assert result.left_out == (0,)
+    assert "nothing was learnt of tasks 0" in str(result)
+    lost = result.history["left_out"] == 1
+    assert lost.sum() == 2
+    assert (result.history["step_kl"][lost] == 0.0).all()
+    assert (result.history["step_kl"][~lost] > 0.0).all()
+    with pytest.raises(ValueError, match="nothing was learnt of any task"):
+        learn([bad, bad], **options)
+
+
+def test_a_task_whose_last_batch_fails_is_still_known() -> None:
+    inner = supac.Reuse(supac.SuPAC(first=10, batch=5), first=15, most=5, effective_size=1e9)
+    tasks = [supac.Task(frozen_after(10), supac.Catoni(0.05)), *tasks_of(1)]
+    learner = supac.MetaSuPAC((supac.Stage(inner=inner),))
+    result = learn(tasks, passes=1, learner=learner, on_failure="drop")
+    assert result.tasks[0].evaluations.failed == 5
+    assert np.isfinite(result.tasks[0].objective)
+    assert result.left_out == ()
 
 
 def test_a_mini_batch_is_visited_at_a_time() -> None:
@@ -244,6 +303,27 @@ def test_the_papers_stochastic_gradient_learns_too() -> None:
     assert queries.tolist() == [160] * 3 + [60] * 6
     assert (result.history["step_kl"] < 0.2 + 1e-9).all()
     assert result.history["objective"][-2:].mean() < 0.7 * result.history["objective"][0]
+
+
+def test_a_first_visit_keeps_to_its_queries() -> None:
+    learner = supac.MetaSuPAC((supac.Stage(inner=supac.Reuse(first=5, most=0)),))
+    assert learn(tasks_of(2), passes=1, learner=learner).queries == 2 * 5
+
+
+def test_a_plan_knows_where_its_points_come_from() -> None:
+    """An emulating SuPAC may ask for more than the posterior covers: those are no draws of it."""
+    algorithm = supac.SuPAC(supac.GaussianProcess(widening=(1.5, 1.5)))
+    problem = pure.Environment.of(FIRST, (supac.Catoni(0.05),)).problem(0, FIRST.theta[:, None])
+    inner, bowl = supac.Plan(algorithm, (12, 6)), bowls(1)[0]
+    task = inner.begin(problem, None, 0)
+    for n in (12, 6):
+        assert task.asked is not None
+        assert len(task.asked) == n
+        planned = task.state.planned(task.asked)
+        wide = 1.5**2 * task.state.posterior.covariance
+        np.testing.assert_allclose(planned.proposal.covariance, wide, rtol=1e-6)
+        task = inner.tell(problem, task, np.array([bowl(row) for row in task.asked]))
+    assert task.state.evaluations.proposals[-1] == planned.proposal
 
 
 def test_the_papers_schedule() -> None:
@@ -276,7 +356,7 @@ def test_tasks_of_different_bounds_weigh_as_their_slopes_in_kl() -> None:
 
 def test_bounds_without_a_temperature() -> None:
     seeger = supac.MaurerLangfordSeeger(n=100, delta=0.05)
-    result = learn([supac.Task(each, seeger) for each in bowls(4)])
+    result = learn([supac.Task(each, seeger) for each in bowls(3)], passes=2)
     # At KL = 0 a bound of 100 data still is 0.06: what can be gained is the price of KL.
     assert result.history["kl"][-1] < 0.5 * result.history["kl"][0]
     assert result.history["objective"][-1] < result.history["objective"][0] - 0.02
@@ -337,6 +417,8 @@ def test_a_prior_that_depends_on_features() -> None:
     assert result.history["objective"][-1] < 0.8 * blind.history["objective"][-1]
     new = supac.Task(Bowl(0.9, 0.5), supac.Catoni(0.05), features=[1.0, 0.6])
     assert result.minimize(new, budget=40, progress=False).objective < 0.2
+    scores = supac.evaluate_priors([FIRST, result.prior_of], [new], budget=40, draws=500)
+    assert scores.objective[1, 0] < scores.objective[0, 0]
     with pytest.raises(ValueError, match="features"):
         result.prior_for([1.0])
 
@@ -354,7 +436,52 @@ def test_a_callback_sees_each_step_and_may_stop(learnt: supac.MetaResult) -> Non
     assert result.priors == learnt.priors[:3]
 
 
-def test_two_passes_beat_the_papers_end_on_its_environment() -> None:
+@pytest.fixture
+def ctrl_c() -> Iterator[Callable[[], None]]:
+    """What a user types; processes of a shell's background are deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_stops_also_where_nothing_is_asked_for(
+    learnt: supac.MetaResult, ctrl_c: Callable[[], None]
+) -> None:
+    """Typed between two visits, of which the second needs no run."""
+    inner = replace(LEARNER.stages[0].inner, most=0)  # type: ignore[type-var]
+    learner = supac.MetaSuPAC((replace(LEARNER.stages[0], inner=inner),))
+    seen: list[supac.MetaInfo] = []
+
+    def typed(info: supac.MetaInfo) -> None:
+        seen.append(info)
+        if len(seen) == 1:
+            ctrl_c()
+
+    result = learn(tasks_of(6), learner=learner, callback=typed)
+    assert result.stop_reason is supac.StopReason.INTERRUPTED
+    assert len(seen) == 1
+    assert result.priors == learnt.priors[:2]
+
+
+@pytest.mark.parametrize("when", [15, 60])
+def test_ctrl_c_ends_the_judging_of_priors(ctrl_c: Callable[[], None], when: int) -> None:
+    """During a search of 40 queries, and among the 200 fresh draws after it."""
+    calls: list[FloatArray] = []
+
+    def risk(x: FloatArray) -> float:
+        calls.append(x)
+        if len(calls) == when:
+            ctrl_c()
+        return bowls(1)[0](x)
+
+    tasks = [supac.Task(risk, supac.Catoni(0.05))] * 2
+    with pytest.raises(KeyboardInterrupt):
+        supac.evaluate_priors([FIRST], tasks, budget=40, draws=200, progress=False)
+    assert len(calls) == when
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_two_passes_halve_the_bound_on_the_papers_environment() -> None:
     """The experiment in small: 12 training tasks of its 8-dimensional risks, λ = 0.1."""
     rng = np.random.default_rng(3)
     environment, bound = Environment.draw(rng), supac.Catoni(0.1)
@@ -362,8 +489,9 @@ def test_two_passes_beat_the_papers_end_on_its_environment() -> None:
     first = supac.gaussian(np.zeros(8), np.eye(8))
     result = supac.meta_learn(tasks[:12], first, passes=2, progress=False)
     assert (np.diff(result.history["queries"]) <= 12 * 30).all()
-    scores = supac.evaluate_priors([result.prior], tasks[12:], budget=100, draws=4_000)
-    assert scores.mean[0] < 0.29  # the paper reports 0.291 after 150 epochs
+    scores = supac.evaluate_priors([first, result.prior], tasks[12:], budget=100, draws=2_000)
+    # On two tasks; with a hundred to learn from and forty new ones it is a quarter.
+    assert (scores.objective[1] < 0.5 * scores.objective[0]).all()
 
 
 @pytest.mark.parametrize(
@@ -375,6 +503,7 @@ def test_two_passes_beat_the_papers_end_on_its_environment() -> None:
         ({"tasks": []}, TypeError, "tasks must be one Task or more"),
         ({"tasks": [bowls(1)[0]]}, TypeError, "tasks must be one Task or more"),
         ({"prior": 3}, TypeError, "prior must be a Distribution"),
+        ({"prior": supac.student_t(np.zeros(2), np.eye(2), 5.0)}, TypeError, "exponential family"),
         ({"retries": -1}, ValueError, "retries"),
         ({"seed": -1}, ValueError, "seed"),
     ],
@@ -408,6 +537,11 @@ def test_parts_of_the_wrong_kind_are_named() -> None:
         supac.Reuse(supac.GradientDescent(0.1, 10))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a meta-step, such as ClosedForm"):
         supac.Stage(supac.SuPAC())  # type: ignore[arg-type]
+    for step in (supac.TrustRegion(), supac.FixedStep(0.5, 1.0), supac.ClosedForm):
+        with pytest.raises(TypeError, match="a meta-step, such as ClosedForm"):
+            supac.Stage(step)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="an inner solver, such as Reuse"):
+        supac.Stage(inner=supac.Reuse)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="one Stage or more"):
         supac.MetaSuPAC(())
 
@@ -422,6 +556,38 @@ def test_fresh_draws_that_fail_count_as_the_ceiling() -> None:
     assert penalised.mean_risk[0, 0] > dropped.mean_risk[0, 0]
 
 
+def frozen_everywhere(x: FloatArray) -> float:
+    raise RuntimeError("it has frozen")
+
+
+def frozen_after(good: int) -> Callable[[FloatArray], float]:
+    """A risk of which so many runs end well."""
+    left = iter(range(good))
+
+    def risk(x: FloatArray) -> float:
+        return Bowl(0.5, 0.5)(x) if next(left, None) is not None else frozen_everywhere(x)
+
+    return risk
+
+
+def test_what_fails_too_often_has_no_score() -> None:
+    """A search that ends early, fresh draws that all fail; and one task that works."""
+    risks: list[Any] = [frozen_everywhere, frozen_after(30), Bowl(0.5, 0.5)]
+    tasks = [supac.Task(each, supac.Catoni(0.05)) for each in risks]
+    scores = supac.evaluate_priors([FIRST], tasks, budget=30, draws=50, on_failure="drop")
+    assert np.isnan(scores.objective[0]).tolist() == [True, True, False]
+    assert [note[:6] for note in scores.notes] == ["task 0", "task 1"]
+
+
+def test_what_cannot_be_judged_is_refused() -> None:
+    with pytest.raises(TypeError, match="priors must be one distribution or more"):
+        supac.evaluate_priors((), tasks_of(1))
+    with pytest.raises(TypeError, match="tasks must be one Task or more"):
+        supac.evaluate_priors([FIRST], [])
+    with pytest.raises(TypeError, match="store"):
+        supac.evaluate_priors([FIRST], tasks_of(1), store="a.supac")  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -429,6 +595,7 @@ def test_fresh_draws_that_fail_count_as_the_ceiling() -> None:
         (lambda: supac.ClosedForm(kl_max=0.0), "kl_max"),
         (lambda: supac.ClosedForm(iterations=0), "iterations"),
         (lambda: supac.GradientStep(0.0), "size"),
+        (lambda: supac.Reuse(first=2), "first"),
         (lambda: supac.Reuse(most=-1), "most"),
         (lambda: supac.Reuse(error=0.0), "error"),
         (lambda: supac.Plan(supac.SuPAC.paper(), ()), "queries"),

@@ -102,6 +102,7 @@ def run(job: Job, folder: Path) -> dict[str, object]:
     first = supac.gaussian(np.zeros(DIM), np.eye(DIM))
     start = time.perf_counter()
     store = folder / f"{job.name}.store"
+    resumed = store.exists()  # then the seconds are those of the rest alone
     result = supac.meta_learn(
         train,
         first,
@@ -129,6 +130,7 @@ def run(job: Job, folder: Path) -> dict[str, object]:
     return asdict(job) | {
         "looks": seen,
         "test": scores.objective.tolist(),
+        "resumed": resumed,
         "test_queries": scores.queries.mean(axis=1).tolist(),
         "train_end": float(np.mean(trained)),
         "history": {name: column.tolist() for name, column in result.history.items()},

@@ -72,10 +72,14 @@ class Fleet:
         """What the loss of each task makes of a failed run."""
         return [each.judge.failure_loss for each in self._evaluators]
 
-    def batch(self, asked: Mapping[int, FloatArray]) -> dict[int, Outcome]:
-        """All points that tasks ask for: (n, dim) each; Interrupted where a stop was asked for."""
+    def look(self) -> None:
+        """Interrupted where a stop was asked for."""
         if self._interrupt.requested:
             raise Interrupted
+
+    def batch(self, asked: Mapping[int, FloatArray]) -> dict[int, Outcome]:
+        """All points that tasks ask for: (n, dim) each; Interrupted where a stop was asked for."""
+        self.look()
         if self._flight is not None:
             return self._in_flight(self._flight, asked)
         outcomes = {}
@@ -113,8 +117,7 @@ class Fleet:
             flying = sum(len(self._lane(i)) for i in asked)
             if not landed:
                 time.sleep(_BREATH)
-        if self._interrupt.requested:
-            raise Interrupted
+        self.look()
         return {
             i: self._evaluators[i].outcome([runs[i][row] for row in range(len(x))])
             for i, x in asked.items()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
+from typing import Any, Literal
 
 import numpy as np
 
+from supac.algorithm import Algorithm
 from supac.arrays import FloatArray, whole
 from supac.families import Distribution
 from supac.fleet import Fleet, Place
+from supac.interrupt import Interrupt, Interrupted
 from supac.minimize import minimize
 from supac.parameters import Parameters
 from supac.progress import SearchBar
-from supac.result import Result
+from supac.result import Result, StopReason
 from supac.task import Task
 
 
@@ -27,6 +31,8 @@ class PriorScores:
     kl: FloatArray
     queries: FloatArray
     """Spent by the search, without the fresh draws."""
+    notes: tuple[str, ...] = ()
+    """A sentence for each score that is NaN."""
 
     @property
     def mean(self) -> FloatArray:
@@ -57,23 +63,31 @@ def solve(
     )
 
 
-def evaluate_priors(
-    priors: Sequence[Distribution],
+def evaluate_priors(  # noqa: PLR0913 - one argument a thing that a user decides, all but two by keyword
+    priors: Sequence[Distribution | Callable[[Task], Distribution]],
     tasks: Sequence[Task],
     *,
     budget: int = 150,
     draws: int = 10_000,
     parameters: Parameters | None = None,
+    algorithm: Algorithm | None = None,
+    executor: Executor | int | str | None = None,
+    timeout: float | None = None,
+    retries: int = 2,
+    on_failure: Literal["raise", "penalise", "drop"] = "raise",
+    max_failures: float = 0.5,
     seed: int = 0,
     progress: bool | None = None,
-    **options: Any,
 ) -> PriorScores:
     """Optimise each task from scratch under each prior, and judge the posterior by fresh draws.
+
+    A search that ends early because too many of its runs fail has no score: NaN, and a note.
+    Ctrl-C raises KeyboardInterrupt.
 
     Parameters
     ----------
     priors
-        Such as `MetaResult.priors`.
+        Such as `MetaResult.priors`; or functions of a task, such as `MetaResult.prior_of`.
     tasks
         That the priors have not been learnt on.
     budget
@@ -83,52 +97,88 @@ def evaluate_priors(
         from. 0 trusts the search's own estimate, which spends a part of the budget on it.
     parameters
         Those that the priors were learnt with, where risks are functions of the user's units.
+    algorithm, executor, timeout, retries, on_failure, max_failures
+        As for `minimize`.
     seed
         Task i is searched with seed + i, under every prior.
     progress
         Show a progress bar; by default if the standard error is a terminal.
-    options
-        Of `minimize`: `algorithm`, `executor`, `on_failure` and so on.
 
     """
+    _check(priors, tasks)
     whole(draws, "draws", least=0)
-    searches = {"validation": 0} | options if draws else options
-    rows: list[list[tuple[float, float, float, int]]] = []
-    with SearchBar(len(priors) * len(tasks), progress) as bar:
-        for prior in priors:
-            rows.append([])
-            for i, task in enumerate(tasks):
-                result = solve(
-                    task, prior, budget=budget, parameters=parameters, seed=seed + i,
-                    progress=False, **searches,
-                )  # fmt: skip
-                mean_risk = result.mean_risk
-                if draws:
-                    x = result.posterior.sample(draws, np.random.default_rng([seed + i, draws]))
-                    mean_risk = _mean_risk(task, x, parameters, options)
-                bound = task.bound(mean_risk, result.kl)
-                rows[-1].append((bound, mean_risk, result.kl, len(result.evaluations)))
-                bar.advance(bound)
+    options = {
+        "algorithm": algorithm, "executor": executor, "timeout": timeout, "retries": retries,
+        "on_failure": on_failure, "max_failures": max_failures,
+        "validation": 0 if draws else None,
+    }  # fmt: skip
+    place = Place(executor, timeout, whole(retries, "retries", least=0))
+    rows: list[tuple[float, float, float, int]] = []
+    notes: list[str] = []
+    with Interrupt() as interrupt, SearchBar(len(priors) * len(tasks), progress) as bar:
+        for (k, prior), (i, task) in product(enumerate(priors), enumerate(tasks)):
+            own = prior if isinstance(prior, Distribution) else prior(task)
+            result = solve(
+                task, own, budget=budget, parameters=parameters, seed=seed + i, progress=False,
+                **options,
+            )  # fmt: skip
+            if interrupt.requested:
+                raise KeyboardInterrupt
+            mean_risk = result.mean_risk
+            if result.stop_reason is StopReason.FAILURES:
+                mean_risk = np.nan
+            elif draws:
+                x = result.posterior.sample(draws, np.random.default_rng([seed + i, draws]))
+                judge = _Judge(task.latent_risk(parameters), task, place, on_failure, interrupt)
+                mean_risk = judge.mean_risk(x)
+            if np.isnan(mean_risk):
+                notes.append(f"task {i} has no score under prior {k}: too many of its runs fail")
+            bound = np.nan if np.isnan(mean_risk) else task.bound(mean_risk, result.kl)
+            rows.append((bound, mean_risk, result.kl, len(result.evaluations)))
+            bar.advance(bound)
     table = np.array(rows, dtype=np.float64).reshape(len(priors), len(tasks), 4)
-    return PriorScores(*(table[:, :, k] for k in range(4)))
+    objective, means, kl, queries = (table[:, :, k] for k in range(4))
+    return PriorScores(objective, means, kl, queries, tuple(notes))
 
 
-def _mean_risk(
-    task: Task, x: FloatArray, parameters: Parameters | None, options: Mapping[str, Any]
-) -> float:
-    """Of fresh runs, failed ones as `on_failure` wants it."""
-    policy, ceiling = options.get("on_failure", "raise"), getattr(task.bound, "ceiling", None)
-    place = Place(options.get("executor"), options.get("timeout"), options.get("retries", 2))
-    fleet = Fleet(
-        [(task.latent_risk(parameters), task.vectorized)],
-        place,
-        raising=policy == "raise",
-        ceilings=[ceiling if policy == "penalise" else None],
-    )
-    try:
-        risk = fleet.batch({0: x})[0].risk
-    finally:
-        fleet.close()
-    if policy == "penalise" and ceiling is not None:
-        risk = np.where(np.isnan(risk), max(ceiling, np.nanmax(risk, initial=ceiling)), risk)
-    return float(np.nanmean(risk))
+def _check(priors: Sequence[Any], tasks: Sequence[Any]) -> None:
+    if not len(priors) or not all(isinstance(p, Distribution) or callable(p) for p in priors):
+        raise TypeError(
+            "priors must be one distribution or more, or functions of a task, not "
+            f"{priors!r:.80}; of a prior that depends on features give [learnt.prior_of]"
+        )
+    if not tasks or not all(isinstance(each, Task) for each in tasks):
+        raise TypeError(f"tasks must be one Task or more, not {tasks!r:.80}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """Fresh runs of one task."""
+
+    risk: Callable[[FloatArray], Any]
+    """Of latent points."""
+    task: Task
+    place: Place
+    policy: str
+    interrupt: Interrupt
+
+    def mean_risk(self, x: FloatArray) -> float:
+        """Failed runs as `on_failure` wants it; NaN where all have failed and are left out."""
+        ceiling = getattr(self.task.bound, "ceiling", None) if self.policy == "penalise" else None
+        fleet = Fleet(
+            [(self.risk, self.task.vectorized)],
+            self.place,
+            raising=self.policy == "raise",
+            ceilings=[ceiling],
+            interrupt=self.interrupt,
+        )
+        try:
+            risk = fleet.batch({0: x})[0].risk
+        except Interrupted as error:
+            raise KeyboardInterrupt from error
+        finally:
+            fleet.close()
+        if ceiling is not None:
+            risk = np.where(np.isnan(risk), max(ceiling, np.nanmax(risk, initial=ceiling)), risk)
+        good = risk[~np.isnan(risk)]
+        return float(good.mean()) if len(good) else np.nan

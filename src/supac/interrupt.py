@@ -14,23 +14,36 @@ class Interrupted(Exception):  # noqa: N818 - no error, but a wish
 
 
 class Interrupt:
-    """While it is open, the first Ctrl-C asks to stop and the second stops at once."""
+    """While it is open, the first Ctrl-C asks to stop and the second stops at once.
+
+    One that is opened within another hears what the outer one hears.
+    """
 
     def __init__(self) -> None:
-        self.requested = False
+        self._asked = False
         self._installed = False
+        self._outer: Interrupt | None = None
+
+    @property
+    def requested(self) -> bool:
+        """Whether a stop was asked for."""
+        return self._asked or (self._outer is not None and self._outer.requested)
 
     def __enter__(self) -> Self:
-        in_main_thread = threading.current_thread() is threading.main_thread()
-        if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._handle)
-            self._installed = True
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            outer = getattr(handler, "__self__", None)
+            if handler is signal.default_int_handler:
+                signal.signal(signal.SIGINT, self._handle)
+                self._installed = True
+            elif isinstance(outer, Interrupt):
+                self._outer = outer
         return self
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
+        if self._asked:
             raise KeyboardInterrupt
-        self.requested = True
+        self._asked = True
         message = "Stopping when the runs in progress have ended; Ctrl-C again stops at once."
         print(f"\n{message}", file=sys.stderr, flush=True)
 

@@ -15,7 +15,7 @@ from supac.algorithm import Batch
 from supac.arrays import FloatArray, vector, whole
 from supac.composite import Composite
 from supac.evaluations import Evaluations
-from supac.families import Distribution
+from supac.families import Distribution, Family
 from supac.fleet import Fleet, Place
 from supac.held_out import solve
 from supac.interrupt import Interrupt, Interrupted
@@ -24,7 +24,7 @@ from supac.parameters import Parameters
 from supac.progress import PassBar
 from supac.result import Result, StopReason
 from supac.runs import Run, Status
-from supac.specs import Spec, to_spec
+from supac.specs import Spec, describe, to_spec
 from supac.store import MetaStore, Round
 from supac.task import Task
 
@@ -81,24 +81,38 @@ class MetaResult:
             )
         return self.first.at(theta)
 
+    def prior_of(self, task: Task) -> Distribution:
+        """The prior of a task, by its features where it has any."""
+        return self.prior if task.features is None else self.prior_for(task.features)
+
     def minimize(self, task: Task, *, budget: int, **options: Any) -> Result:
         """A new task from the prior that was learnt; the options are those of `minimize`."""
-        prior = self.prior if task.features is None else self.prior_for(task.features)
-        return solve(task, prior, budget=budget, parameters=self.parameters, **options)
+        return solve(
+            task, self.prior_of(task), budget=budget, parameters=self.parameters, **options
+        )
 
     @property
     def queries(self) -> int:
         """Of all tasks."""
         return sum(each.queries for each in self.tasks)
 
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """Tasks that were visited, but of which nothing was learnt: too many of their runs fail."""
+        return tuple(
+            i for i, each in enumerate(self.tasks) if each.queries and np.isnan(each.objective)
+        )
+
     def __str__(self) -> str:
         objective, passes = self.history["objective"], self.history["passes"]
-        if not len(objective):
-            return f"no meta-step was made; stopped: {self.stop_reason}"
+        if np.isnan(objective).all():
+            return f"nothing was learnt yet; stopped: {self.stop_reason}"
+        known = objective[~np.isnan(objective)]
+        lost = ", ".join(str(each) for each in self.left_out)
         return (
-            f"mean bound {objective[0]:.4g} → {objective[-1]:.4g} over {len(self.tasks)} tasks in "
+            f"mean bound {known[0]:.4g} → {known[-1]:.4g} over {len(self.tasks)} tasks in "
             f"{passes[-1]:g} passes and {self.queries} queries; stopped: {self.stop_reason}"
-        )
+        ) + (f"; nothing was learnt of tasks {lost}: their runs fail" if lost else "")
 
 
 def meta_learn(  # noqa: PLR0913 - one argument a thing that a user decides, all but two by keyword
@@ -132,7 +146,8 @@ def meta_learn(  # noqa: PLR0913 - one argument a thing that a user decides, all
         As for `minimize`; the runs of all tasks share the workers.
     store
         A file in which every run is kept as it ends. Where it holds the beginning of this very
-        call, that is gone on with.
+        call, that is gone on with; where it holds more passes, all of them are returned. Tasks are
+        known again by their names, or by what their risks are called.
     progress
         Show a progress bar; by default if the standard error is a terminal.
     seed
@@ -185,6 +200,11 @@ def environment_of(
             "prior must be a Distribution, such as gaussian(mean, covariance), or Parameters, not "
             f"{prior!r}"
         )
+    if not isinstance(first.family, Family):
+        raise TypeError(
+            f"prior must be a member of an exponential family, such as gaussian(mean, covariance), "
+            f"not of {first.family}: only there is the best prior of several tasks known"
+        )
     if on_failure not in ("raise", "penalise", "drop"):
         raise ValueError(f'on_failure must be "raise", "penalise" or "drop", not {on_failure!r}')
     given = [each.features for each in tasks]
@@ -215,6 +235,7 @@ def _config(
 ) -> dict[str, Spec]:
     settings = {
         "prior": prior,
+        "tasks": [describe(each.risk) if each.name is None else each.name for each in tasks],
         "bounds": [each.bound for each in tasks],
         "learner": learner,
         "features": environment.features,
@@ -269,13 +290,13 @@ class _Loop:
         learner, environment = self.learner, self.environment
         told: list[tuple[int, Round]] = []
         failures: list[tuple[int, Run]] = []
-        state = learner.begin(environment, self.state)
+        state = learner.begin(environment, self.state, look=self.fleet.look)
         while asked := learner.ask(state):
             batches = {i: _planned(state.tasks[i], x) for i, x in asked.items()}
             outcomes = self.fleet.batch(asked)
-            answers = {i: (each.risk, each.outputs) for i, each in outcomes.items()}
-            state = learner.tell(environment, state, answers)
             for i, outcome in outcomes.items():
+                self.fleet.look()
+                state = learner.tell(environment, state, {i: (outcome.risk, outcome.outputs)})
                 batch, task = batches[i], state.tasks[i]
                 assert task is not None
                 told.append((i, Round(outcome.ids, batch.drawn, batch.proposal, task.info)))

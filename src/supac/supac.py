@@ -87,7 +87,10 @@ class SuPAC:
 
     def init(self, problem: Problem, seed: int) -> State:
         """The state before the first batch."""
-        state = initial_state(problem, seed)
+        return self.plan(problem, initial_state(problem, seed))
+
+    def plan(self, problem: Problem, state: State) -> State:
+        """The state with its next batch planned anew, around the present posterior."""
         return replace(state, batch=self._plan(problem, state))
 
     def ask(self, problem: Problem, state: State) -> FloatArray:

@@ -28,6 +28,9 @@ class Task:
     features
         φ, what is known of the task beforehand, for a prior θ_p = A·φ that depends on it; a
         constant among them, such as `[1.0, size]`.
+    name
+        By which a store knows the task again; by default how the risk describes itself, which is
+        the same for all functions of one name.
 
     """
 
@@ -35,6 +38,7 @@ class Task:
     bound: Bound
     vectorized: bool = False
     features: Sequence[float] | FloatArray | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.risk):
@@ -43,6 +47,8 @@ class Task:
             raise TypeError(
                 f"bound must be a bound such as Catoni(temperature=0.01), not {self.bound!r}"
             )
+        if self.name is not None and not isinstance(self.name, str):
+            raise TypeError(f"name must be a text, not {self.name!r}")
         if self.features is not None:
             object.__setattr__(self, "features", frozen(vector(self.features, "features")))
 

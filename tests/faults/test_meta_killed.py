@@ -130,9 +130,14 @@ def test_a_file_whose_bytes_have_changed(tmp_path: Path) -> None:
 
 def test_two_writers_are_one_too_many(tmp_path: Path) -> None:
     driver = start_driver(tmp_path, 0)
-    while len(executions(tmp_path / "ledger")) < 5:
-        time.sleep(0.01)
-    with pytest.raises(supac.StoreBusyError, match="is being written by"):
-        learn(tmp_path / "other", store=tmp_path / "meta.supac")
-    driver.kill()
-    driver.communicate()
+    try:
+        end = time.monotonic() + 60.0
+        while len(executions(tmp_path / "ledger")) < 5:
+            assert driver.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        with pytest.raises(supac.StoreBusyError, match="is being written by"):
+            learn(tmp_path / "other", store=tmp_path / "meta.supac")
+    finally:
+        driver.kill()
+        driver.communicate()

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from supac.algorithm import Info, Problem, State
+from supac.algorithm import Info, Problem
 from supac.arrays import FloatArray, positive, whole
 from supac.bounds import fixed_temperature, slopes
 from supac.meta.state import TaskState
@@ -59,7 +59,7 @@ class Reuse:
 
     def __post_init__(self) -> None:
         _check_algorithm(self.algorithm)
-        whole(self.first, "first", least=1)
+        whole(self.first, "first", least=3)  # fewer runs teach nothing
         whole(self.most, "most", least=0)
         for name in ("effective_size", "error", "kl"):
             positive(getattr(self, name), name)
@@ -68,6 +68,8 @@ class Reuse:
         """On the model of all runs, where there are any."""
         if task is None:
             state = self.algorithm.init(problem, seed)
+            if len(self.algorithm.ask(problem, state)) > self.first:
+                state = replace(self.algorithm, first=self.first).init(problem, seed)
             return TaskState(state, _NOTHING, asked=self.algorithm.ask(problem, state))
         state, info = self.algorithm.revise(problem, task.state)
         return self._go_on(problem, replace(task, state=state, info=info, spent=0, rounds=0))
@@ -80,18 +82,13 @@ class Reuse:
         outputs: FloatArray | None = None,
     ) -> TaskState:
         """Learn, and ask again where the doubt remains and queries are left."""
-        assert task.asked is not None
-        state, info = self.algorithm.tell(problem, task.state, task.asked, risk, outputs)
-        task = replace(
-            task, state=state, info=info, spent=task.spent + len(risk), rounds=task.rounds + 1
-        )
-        return self._go_on(problem, task)
+        return self._go_on(problem, _told(self.algorithm, problem, task, risk, outputs))
 
     def _go_on(self, problem: Problem, task: TaskState) -> TaskState:
         x = self.algorithm.ask(problem, task.state)
         most = self.first if task.spent == len(task.state.evaluations) else self.most
         if task.spent + len(x) > most or not self._in_doubt(problem, task.info):
-            return task.settled(problem)
+            return _settled(self.algorithm, problem, task)
         return replace(task, asked=x)
 
     def _in_doubt(self, problem: Problem, info: Info) -> bool:
@@ -148,12 +145,7 @@ class Plan:
         outputs: FloatArray | None = None,
     ) -> TaskState:
         """One step with these queries, and all that follow without any."""
-        assert task.asked is not None
-        state, info = self.algorithm.tell(problem, task.state, task.asked, risk, outputs)
-        task = replace(
-            task, state=state, info=info, spent=task.spent + len(risk), rounds=task.rounds + 1
-        )
-        return self._go_on(problem, task)
+        return self._go_on(problem, _told(self.algorithm, problem, task, risk, outputs))
 
     def _go_on(self, problem: Problem, task: TaskState) -> TaskState:
         while task.rounds < len(self.queries):
@@ -162,12 +154,34 @@ class Plan:
                 return self._ask(problem, task, n)
             state, info = self.algorithm.revise(problem, task.state)
             task = replace(task, state=state, info=info, rounds=task.rounds + 1)
-        return task.settled(problem)
+        return _settled(self.algorithm, problem, task)
 
     def _ask(self, problem: Problem, task: TaskState, n: int) -> TaskState:
-        state: State = replace(task.state, batch=None)  # the one planned may be of another size
-        x = replace(self.algorithm, first=n, batch=n).ask(problem, state)
-        return replace(task, state=state, asked=x)
+        # Anew: the one that was planned may be of another size.
+        state = replace(self.algorithm, first=n, batch=n).plan(problem, task.state)
+        return replace(task, state=state, asked=self.algorithm.ask(problem, state))
+
+
+def _told(
+    algorithm: SuPAC,
+    problem: Problem,
+    task: TaskState,
+    risk: FloatArray,
+    outputs: FloatArray | None,
+) -> TaskState:
+    """The task after one step more, with the risks that it had asked for."""
+    assert task.asked is not None
+    state, info = algorithm.tell(problem, task.state, task.asked, risk, outputs)
+    spent, rounds = task.spent + len(risk), task.rounds + 1
+    return replace(task, state=state, info=info, spent=spent, rounds=rounds)
+
+
+def _settled(algorithm: SuPAC, problem: Problem, task: TaskState) -> TaskState:
+    """The visit is over; where its last batch failed, the runs before it still say something."""
+    if not np.isfinite(task.info.predicted):
+        state, info = algorithm.revise(problem, task.state)
+        task = replace(task, state=state, info=info)
+    return task.settled(problem)
 
 
 def _check_algorithm(algorithm: SuPAC) -> None:

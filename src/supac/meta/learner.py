@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -37,11 +38,24 @@ class Stage:
         for name in ("batch", "passes"):
             if getattr(self, name) is not None:
                 whole(getattr(self, name), name, least=1)
-        if not hasattr(self.step, "move") or not hasattr(self.inner, "begin"):
+        steps = _takes(self.step, "move", 2)  # a TrustRegion has a `move` too, of other arguments
+        if not (steps and _takes(self.inner, "begin", 3) and _takes(self.inner, "tell", 3)):
             raise TypeError(
                 "a stage takes a meta-step, such as ClosedForm(), and an inner solver, such as "
                 f"Reuse(), not {self.step!r} and {self.inner!r}"
             )
+
+
+def _takes(part: object, name: str, count: int) -> bool:
+    """Whether a part, not its class, has a method of this name and so many arguments."""
+    method = getattr(part, name, None)
+    if isinstance(part, type) or not callable(method):
+        return False
+    try:
+        inspect.signature(method).bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -94,8 +108,17 @@ class MetaSuPAC:
             left -= each.passes
         return self.stages[-1]
 
-    def begin(self, environment: Environment, state: MetaState) -> MetaState:
-        """Optimise the next tasks for the present prior as far as their runs allow."""
+    def begin(
+        self,
+        environment: Environment,
+        state: MetaState,
+        *,
+        look: Callable[[], object] = lambda: None,
+    ) -> MetaState:
+        """Optimise the next tasks for the present prior as far as their runs allow.
+
+        `look` is called before each task, and may raise to stop there.
+        """
         stage, left = self.stage(state.passes), state.left
         if not left:
             order = np.random.default_rng([state.seed, state.passes, _ORDER])
@@ -104,6 +127,7 @@ class MetaSuPAC:
         active = tuple(sorted(left[:size]))
         tasks: list[TaskState | None] = list(state.tasks)
         for i in active:
+            look()
             seed = int(np.random.default_rng([state.seed, i, _TASK]).integers(2**31))
             problem = environment.problem(i, state.prior)
             tasks[i] = stage.inner.begin(problem, tasks[i], seed)
@@ -125,12 +149,12 @@ class MetaSuPAC:
         return replace(state, tasks=tuple(tasks))
 
     def finish(self, environment: Environment, state: MetaState) -> MetaState:
-        """The meta-step."""
+        """The meta-step; none where the visit has taught nothing."""
         waiting = self.ask(state)
         if waiting or not state.active:
             raise ValueError(f"tasks {sorted(waiting)} still wait for the risks they asked for")
         stage, lesson = self.stage(state.passes), state.lesson(environment)
-        prior = stage.step.move(state.prior, lesson)
+        prior = state.prior if lesson is None else stage.step.move(state.prior, lesson)
         done = not state.left
         return replace(
             state,
@@ -151,14 +175,16 @@ def _report(environment: Environment, state: MetaState, prior: FloatArray) -> Me
     old = [prior_of(state.prior, phi) for phi, _ in tasks]
     new = [prior_of(prior, phi) for phi, _ in tasks]
     posteriors: list[State] = [each.state for _, each in tasks]
+    known = [each.objective for _, each in tasks if each.known]
     share = 1.0 - len(state.left) / len(environment)
     return MetaInfo(
         passes=state.passes + share,
-        objective=float(np.nanmean([each.objective for _, each in tasks])),
+        objective=float(np.mean(known)) if known else np.nan,
         kl=float(
             np.mean([family.kl(s.posterior.theta, p) for s, p in zip(posteriors, old, strict=True)])
         ),
         step_kl=float(np.mean([family.kl(a, b) for a, b in zip(new, old, strict=True)])),
         queries=state.queries,
         asked=sum(each.spent > 0 for _, each in tasks),
+        left_out=len(tasks) - len(known),
     )

@@ -96,6 +96,11 @@ class TaskState:
     prior: FloatArray | None = None
     """θ of that prior; None before the first visit is over."""
 
+    @property
+    def known(self) -> bool:
+        """Whether anything was learnt of it; else its runs have failed."""
+        return bool(np.isfinite(self.objective))
+
     def settled(self, problem: Problem) -> TaskState:
         """The visit is over: what it says of the prior."""
         posterior = self.state.posterior
@@ -103,6 +108,7 @@ class TaskState:
         kl = posterior.kl(problem.prior)
         weight = fixed_temperature(problem.bound)
         if weight is None:
+            # About there: the mean risk is the one before the last step, as `info` has it.
             weight = slopes(problem.bound, self.info.mean_risk, kl)[1]
         objective = self.info.predicted
         return replace(
@@ -126,6 +132,8 @@ class MetaInfo:
     """Of all tasks so far."""
     asked: int
     """How many of the visit's tasks asked for new queries."""
+    left_out: int = 0
+    """Of how many nothing is known, since too many of their runs fail."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,18 +162,20 @@ class MetaState:
         """Of all tasks."""
         return sum(len(each.state.evaluations) for each in self.tasks if each is not None)
 
-    def lesson(self, environment: Environment) -> Lesson:
-        """What all tasks that have been visited say of the prior."""
-        seen = [
-            (i, each)
-            for i, each in enumerate(self.tasks)
-            if each is not None and np.isfinite(each.objective)  # else all its runs have failed
-        ]
+    def lesson(self, environment: Environment) -> Lesson | None:
+        """What all tasks that have been visited say of the prior; None where the last say nothing.
+
+        ValueError where a whole pass has taught nothing.
+        """
+        seen = [(i, each) for i, each in enumerate(self.tasks) if each is not None and each.known]
         active = set(self.active)
-        if not any(i in active for i, _ in seen):
+        if not seen and not self.left:
             raise ValueError(
-                f"nothing was learnt of any of the tasks {self.active}: too many of their runs fail"
+                "nothing was learnt of any task in a whole pass: too many of their runs fail. Look "
+                "at the simulator, or narrow the prior to where it works"
             )
+        if not any(i in active for i, _ in seen):
+            return None
         return Lesson(
             family=environment.prior.exponential,
             features=np.array([environment.features[i] for i, _ in seen]),

@@ -207,8 +207,9 @@ class ClosedForm:
     prior. But a task's optimum says more than where it lies: its surrogate is η_i = λ_i(θ_p − θ̂_i),
     and for any other prior θ the posterior on it is θ − η_i/λ_i. So the two are alternated on the
     surrogates first, where that costs no query, until the posteriors have moved by `kl_max` nats on
-    average, or `iterations` times; 1 is moment matching alone. The objective on the surrogates
-    falls each time, and there is no step size.
+    average, or `iterations` times; 1 is moment matching alone. There is no step size. With
+    Catoni's bound and ν = 0 the objective on the surrogates falls each time; with bounds without a
+    temperature λ_i is that of the last posterior, and this holds about.
 
     `pseudo_tasks` ν regularises: as many tasks more whose posterior is the first prior, that is
     ∇g(θ_p) = (Σλ_i∇g(θ̂_i) + νλ̄∇g(θ_0))/(Σλ_i + νλ̄). With n tasks the covariance of a Gaussian
@@ -243,7 +244,8 @@ class ClosedForm:
 class GradientStep:
     """The paper's step: A − size·∇M of the tasks just optimised, no prior moving beyond `kl_max`.
 
-    With `natural=True` the gradient is preconditioned by the Fisher information.
+    It is not regularised: with few tasks the prior may collapse, which `ClosedForm` prevents. With
+    `natural=True` the gradient is preconditioned by the Fisher information.
     """
 
     size: float

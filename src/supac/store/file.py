@@ -22,6 +22,8 @@ import scipy
 VERSION = 1
 _LOOK = 0.05  # seconds, far longer than `is_being_written` holds its lock
 APPLICATION = 0x53755041  # "SuPA", in the header of the file
+META_APPLICATION = 0x5375504D  # "SuPM", in that of a store of `meta_learn`
+_KINDS = {APPLICATION: "of `minimize`", META_APPLICATION: "of `meta_learn`"}
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE runs (
@@ -283,7 +285,12 @@ def check_header(
     schema: Sequence[str] = SCHEMA,
 ) -> None:
     """Whether it is a store of ours, of a format that we know, and whole."""
-    if db.execute("PRAGMA application_id").fetchone()[0] != application:
+    kind = db.execute("PRAGMA application_id").fetchone()[0]
+    if kind != application and kind in _KINDS:
+        raise NotAStoreError(
+            f"{path} is a store {_KINDS[kind]}, not one {_KINDS[application]}: open it with that"
+        )
+    if kind != application:
         raise NotAStoreError(f"{path} is a database, but not a store of supac")
     found = db.execute("PRAGMA user_version").fetchone()[0]
     if found > VERSION:

@@ -21,6 +21,7 @@ from supac.meta import MetaInfo, MetaState, TaskState
 from supac.runs import Run
 from supac.specs import Spec, differences
 from supac.store.file import (
+    META_APPLICATION,
     StoreMismatchError,
     check_header,
     create,
@@ -49,7 +50,6 @@ from supac.store.rows import (
     width_of,
 )
 
-_APPLICATION = 0x5375504D  # "SuPM", in the header of the file
 _SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE runs (
@@ -104,11 +104,11 @@ class MetaStore:
         self._db = db
         new = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not new:
-            check_header(db, self.path, _APPLICATION, _SCHEMA)
+            check_header(db, self.path, META_APPLICATION, _SCHEMA)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         if new:
-            create(db, _APPLICATION, _SCHEMA, json.dumps(self._config))
+            create(db, META_APPLICATION, _SCHEMA, json.dumps(self._config))
         self._check_config()
         for task, *row, checksum in db.execute("SELECT * FROM runs ORDER BY task, id"):
             self._verify(checksum, task, f"run {row[0]} of task {task}", *row)
