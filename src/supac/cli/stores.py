@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 import time
 from enum import StrEnum
@@ -10,16 +9,23 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import RenderableType
 from rich.live import Live
-from rich.text import Text
 
-from supac.cli.app import EXIT_CODES, INTERRUPTED, app, console, failed, guarded, warn
-from supac.cli.problems import AsBegun, check_files
+from supac.cli.app import (
+    EXIT_CODES,
+    INTERRUPTED,
+    app,
+    console,
+    failed,
+    guarded,
+    print_json,
+    user_code,
+    warn,
+)
+from supac.cli.problems import AsBegun
 from supac.cli.tables import summary
-from supac.composite import Composite, RootMeanSquare
 from supac.exchange import export as export_runs
-from supac.problem_file import files_of, problem_of, read_problem, store_of, title_of
+from supac.problem_file import check_belongs, problem_of, read_problem, store_of, title_of
 from supac.snapshot import Snapshot, read_store
 
 StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]
@@ -39,7 +45,7 @@ def show(
         path = store_of(store)
         run = _followed(path, quiet=as_json) if follow else read_store(path)
         if as_json:
-            typer.echo(json.dumps(run.to_dict(), indent=2, ensure_ascii=False))
+            print_json(run.to_dict())
         else:
             console.print(summary(run, _title(run), console.width))
 
@@ -52,23 +58,31 @@ def _title(run: Snapshot) -> str:
 def _followed(path: Path, *, quiet: bool) -> Snapshot:
     """Look again and again until nobody is at work on it any more."""
     shown = console.is_terminal and not quiet
-    with Live(console=console, transient=True, auto_refresh=False) as live:
-        while True:
-            start = time.monotonic()
-            view: RenderableType = Text(f"waiting for {path}")
-            # Not begun where it is missing or empty: it appears with the first run.
-            if path.is_file() and path.stat().st_size:
-                run = read_store(path)
-                if not run.running:
-                    return run
-                view = summary(run, _title(run), console.width)
-            if shown:
-                live.update(view, refresh=True)
-            try:
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent}: nothing can appear in it")
+    if not _begun(path):
+        warn(f"waiting for {path}; Ctrl-C leaves")
+    try:
+        with Live(console=console, transient=True, auto_refresh=False) as live:
+            while True:
+                start = time.monotonic()
+                if _begun(path):
+                    run = read_store(path)
+                    if not run.running:
+                        return run
+                    if shown:
+                        live.update(summary(run, _title(run), console.width), refresh=True)
                 # Large files take longer to read: most of the time is left to who writes them.
                 time.sleep(max(_PAUSE, 5.0 * (time.monotonic() - start)))
-            except KeyboardInterrupt:
-                return read_store(path)
+    except KeyboardInterrupt as error:
+        if not _begun(path):
+            raise typer.Exit(INTERRUPTED) from error
+        return read_store(path)
+
+
+def _begun(path: Path) -> bool:
+    """Not where it is missing or empty: it appears with the first run."""
+    return path.is_file() and path.stat().st_size > 0
 
 
 class BoundKind(StrEnum):
@@ -111,21 +125,19 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
         raise failed(f"{out} is there already: --force replaces it")
     with guarded():
         run = read_store(store_of(store))
-        if problem is None:
-            ready = problem_of(run, as_begun=as_begun)
-            check_files(ready, files_of(run), run.path)
-        else:
-            ready = read_problem(problem)
+        with user_code():
+            ready = problem_of(run, as_begun=as_begun) if problem is None else read_problem(problem)
+        for words in check_belongs(ready, run):
+            warn(words)
         if run.stop_reason is None:
             warn("the run has not ended: this is about its posterior so far")
-        if isinstance(ready.risk, Composite) and isinstance(ready.risk.loss, RootMeanSquare):
-            warn("this risk is the root of a mean, so that the first assumption does not hold")
         given = {"delta": delta, "executor": workers}
         changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
         try:
-            certificate = ready.certify(
-                run, n=n, bound=bound and bound.value, draws=draws, **changes
-            )
+            with user_code():
+                certificate = ready.certify(
+                    run, n=n, bound=bound and bound.value, draws=draws, **changes
+                )
         except KeyboardInterrupt as error:
             warn("stopped: a certificate needs all of its runs")
             raise typer.Exit(INTERRUPTED) from error
