@@ -150,7 +150,7 @@ def test_what_is_missing_is_named_rightly(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("import mod\n")
     assert "model.py, line 1 raised ModuleNotFoundError" in call("run", problem, code=1).output
     change(problem, ("model:simulate", "model.py:simulate"))
-    assert "write "model:…", without .py" in call("run", problem, code=1).output
+    assert 'write "model:…", without .py' in call("run", problem, code=1).output
 
 
 def test_no_text_of_others_reaches_the_terminal_as_a_command(
@@ -220,3 +220,33 @@ def test_check_says_how_the_function_wants_to_be_called(tmp_path: Path) -> None:
     bare = re.sub(r"\[data\].*?\[bound\]", "[bound]", problem.read_text(), flags=re.S)
     problem.write_text(bare.replace("# arguments", "arguments"))
     assert "add [data]" in call("run", problem, "--check", code=1).output
+
+
+def test_a_snapshot_is_printed_in_a_line(finished: Path) -> None:
+    run = supac.read_store(finished / "run.supac")
+    assert re.fullmatch(
+        r"Snapshot\('.*run\.supac', 60 of 60 runs, ended: budget, objective=0\.\d+, .*\)", str(run)
+    )
+
+
+def test_known_runs_must_have_the_residuals_of_the_file(study: Path) -> None:
+    table, problem = study / "runs.csv", study / "problem.toml"
+    call("export", study / "run.supac", table)
+    change(problem, ("seed = 0", 'known = "runs.csv"\ntolerance = 1e-3'))
+    ready = supac.read_problem(problem)
+    assert len(ready.options["known"]) == 60
+    assert ready.options["tolerance"] == 1e-3
+    lines = [line.split(",") for line in table.read_text().splitlines()]
+    at = lines[0].index("output_3")
+    rest = [line[:at] + line[at + 1 :] for line in lines]
+    bare = [line[: lines[0].index("output_0")] for line in lines]
+    shifted = [lines[0], lines[1], [*lines[2][:at], "7.5", *lines[2][at + 1 :]]]
+    for rows, words in (
+        (rest, "23 columns output_…, but 24 numbers were measured"),
+        (bare, "needs the columns output_0 to output_23, which are (simulated − observed)/noise"),
+        (shifted, "runs.csv, line 3: risk is"),
+    ):
+        table.write_text("\n".join(map(",".join, rows)) + "\n")
+        with pytest.raises(supac.ProblemFileError, match=r"run\.known") as raised:
+            supac.read_problem(problem)
+        assert words in str(raised.value)

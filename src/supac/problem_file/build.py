@@ -10,11 +10,12 @@ from typing import Any
 from supac.algorithm import Problem
 from supac.bounds import Bound, Catoni
 from supac.composite import Composite, Welsch
-from supac.exchange import read_csv
+from supac.exchange import KnownRuns
 from supac.parameters import Parameters
 from supac.problem_file.assumptions import objections
 from supac.problem_file.data import Observations, read_observations
 from supac.problem_file.errors import Complaints, suggestion
+from supac.problem_file.known import read_known
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
 from supac.problem_file.simulator import Simulate, kind_of, load_function, make_simulator
@@ -62,6 +63,8 @@ class Builder:
         bound = self._bound(risk, observations, digester=digester)
         run, table = self._table("run"), self._table("bound")
         options = self._options(risk, parameters, bound, run)
+        if "known" in run:
+            options["known"] = self._known(run["known"], risk, parameters, observations)
         return ProblemFile(
             path=self._path,
             text=self._text,
@@ -216,14 +219,20 @@ class Builder:
             "on_failure": table.get("on_failure", "penalise"),
         }
         options |= {name: table[name] for name in ("mode", "max_failures") if name in table}
-        if "validation" in run:
-            options["validation"] = run["validation"]
-        if "known" in run:
-            try:
-                options["known"] = read_csv(self._folder / run["known"], parameters)
-            except (OSError, ValueError) as error:
-                raise self._complaints.fail(("run", "known"), str(error)) from error
+        options |= {name: run[name] for name in ("validation", "tolerance") if name in run}
         return options
+
+    def _known(
+        self,
+        name: str,
+        risk: Callable[..., Any],
+        parameters: Parameters,
+        observations: Observations | None,
+    ) -> KnownRuns:
+        try:
+            return read_known(self._folder / name, parameters, risk, observations)
+        except (OSError, ValueError) as error:
+            raise self._complaints.fail(("run", "known"), str(error)) from error
 
     def _execution(self) -> dict[str, Any]:
         """Of `minimize` and `certify`."""
