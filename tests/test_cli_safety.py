@@ -250,3 +250,31 @@ def test_known_runs_must_have_the_residuals_of_the_file(study: Path) -> None:
         with pytest.raises(supac.ProblemFileError, match=r"run\.known") as raised:
             supac.read_problem(problem)
         assert words in str(raised.value)
+
+
+def test_a_store_finds_its_file_though_another_lies_beside_it(tmp_path: Path) -> None:
+    study, few = tmp_path, ("budget = 60", "budget = 12\nvalidation = 0")
+    call("run", write(study, few, kind="builtin"), "-q")
+    (study / "moved").mkdir()
+    moved = study / "moved" / "run.supac"
+    (study / "run.supac").rename(moved)
+    (study / "moved" / "problem.toml").write_text("another = 1\n")
+    call("certify", moved, "--draws", "5")
+    change(study / "problem.toml", ("seed = 0", "seed = 1"))
+    assert "does not say what it said when" in call("certify", moved, "--draws", "5", code=1).output
+    call("certify", moved, "--draws", "5", "--as-begun")  # with the data of its own folder
+
+
+def test_a_small_delta_is_not_certainty(study: Path) -> None:
+    said = call("certify", study / "run.supac", "--delta", "1e-6", "--draws", "5").output
+    assert "With probability at least 0.999999," in said
+
+
+def test_draws_of_the_posterior_are_a_table(study: Path) -> None:
+    table = study / "draws.csv"
+    assert "wrote 7 draws" in call("export", study / "run.supac", table, "--posterior", "7").output
+    header, *rows = table.read_text().splitlines()
+    assert header == "initial,k1,k2"
+    drawn = [[float(cell) for cell in row.split(",")] for row in rows]
+    assert drawn == supac.read_store(study / "run.supac").sample(7, 0).tolist()
+    assert "there already" in call("export", study, table, "--posterior", "7", code=1).output

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import textwrap
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ from supac.cli.app import (
 from supac.cli.problems import AsBegun
 from supac.cli.tables import summary
 from supac.exchange import export as export_runs
-from supac.problem_file import check_belongs, problem_of, read_problem, store_of, title_of
+from supac.problem_file import BOUNDS, check_belongs, problem_of, read_problem, store_of, title_of
 from supac.snapshot import Snapshot, read_store
 
 StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]
@@ -85,14 +85,11 @@ def _begun(path: Path) -> bool:
     return path.is_file() and path.stat().st_size > 0
 
 
-class BoundKind(StrEnum):
-    """The bounds, by their names in a problem file."""
-
-    CATONI = "catoni"
-    MCALLESTER = "mcallester"
-    MAURER_LANGFORD_SEEGER = "maurer-langford-seeger"
-    TOLSTIKHIN_SELDIN = "tolstikhin-seldin"
-    THIEMANN = "thiemann"
+def _bound_name(word: str | None) -> str | None:
+    """One of the names in a problem file."""
+    if word is not None and word not in BOUNDS:
+        raise typer.BadParameter(f"must be one of {', '.join(BOUNDS)}")
+    return word
 
 
 @app.command(epilog="Example: `supac certify run.supac --n 24 --draws 2000`." + EXIT_CODES)
@@ -106,8 +103,10 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
     ] = None,
     draws: Annotated[int, typer.Option(min=1, help="Fresh runs of the posterior.")] = 1000,
     bound: Annotated[
-        BoundKind | None,
-        typer.Option(metavar="KIND", help=f"Another bound: {', '.join(BoundKind)}."),
+        str | None,
+        typer.Option(
+            metavar="KIND", callback=_bound_name, help=f"Another bound: {', '.join(BOUNDS)}."
+        ),
     ] = None,
     problem: Annotated[
         Path | None, typer.Option(help="The problem file, if not the one of the store.")
@@ -135,9 +134,7 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
         changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
         try:
             with user_code():
-                certificate = ready.certify(
-                    run, n=n, bound=bound and bound.value, draws=draws, **changes
-                )
+                certificate = ready.certify(run, n=n, bound=bound, draws=draws, **changes)
         except KeyboardInterrupt as error:
             warn("stopped: a certificate needs all of its runs")
             raise typer.Exit(INTERRUPTED) from error
@@ -163,11 +160,30 @@ def export(
     table: Annotated[
         Path, typer.Argument(help="A .csv, or a .parquet (extra `parquet`).", metavar="TABLE")
     ],
+    posterior: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Instead, N draws of the posterior.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of these draws.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace it if it is there.")] = False,
 ) -> None:
     """Write all runs of a store as a table, in the units of the parameters."""
     if table.exists() and not force:
         raise failed(f"{table} is there already: --force replaces it")
     with guarded():
-        count = export_runs(store_of(store), table, force=force)
-    console.print(f"wrote {count} runs to {table}", highlight=False, soft_wrap=True)
+        if posterior is None:
+            words = f"{export_runs(store_of(store), table, force=force)} runs"
+        else:
+            _write_draws(read_store(store_of(store)), table, posterior, seed)
+            words = f"{posterior} draws"
+    console.print(f"wrote {words} to {table}", highlight=False, soft_wrap=True)
+
+
+def _write_draws(run: Snapshot, table: Path, count: int, seed: int) -> None:
+    if table.suffix != ".csv":
+        raise ValueError(f"draws are written as .csv, not as {table.name}")
+    draws = run.sample(count, seed)
+    names = [f"x{i}" for i in range(draws.shape[1])]
+    with table.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(names if run.parameters is None else run.parameters.names)
+        writer.writerows(draws.tolist())
