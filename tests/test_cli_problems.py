@@ -12,14 +12,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from typer.testing import CliRunner, Result
 
 import supac
 from supac.cli import app
+from supac.cli.problems import Kind
 from supac.problem_file import starter_files
+from supac.problem_file.starter import StarterKind
 
 SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
 SLOW = """
@@ -237,6 +239,7 @@ def test_an_interrupted_run_exits_with_three(slow: Path) -> None:
     process.send_signal(signal.SIGINT)
     said = ended(process, code=3)
     assert "interrupted; `supac resume run.supac` goes on" in said
+    assert "has not ended" in call("certify", slow / "run.supac", "--draws", "5").output
     call("resume", slow / "problem.toml", "-q")
     assert supac.read_store(slow / "run.supac").stop_reason is supac.StopReason.BUDGET
 
@@ -356,3 +359,7 @@ def test_shells_complete_commands() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == ["resume"]
+
+
+def test_simulators_have_one_list_of_names() -> None:
+    assert [kind.value for kind in Kind] == list(get_args(StarterKind))

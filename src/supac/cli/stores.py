@@ -26,6 +26,7 @@ from supac.cli.problems import AsBegun
 from supac.cli.tables import summary
 from supac.exchange import export as export_runs
 from supac.problem_file import BOUNDS, check_belongs, problem_of, read_problem, store_of, title_of
+from supac.result import StopReason
 from supac.snapshot import Snapshot, read_store
 
 StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]
@@ -128,7 +129,7 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
             ready = problem_of(run, as_begun=as_begun) if problem is None else read_problem(problem)
         for words in check_belongs(ready, run):
             warn(words)
-        if run.stop_reason is None:
+        if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
             warn("the run has not ended: this is about its posterior so far")
         given = {"delta": delta, "executor": workers}
         changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
