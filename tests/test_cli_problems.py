@@ -286,8 +286,10 @@ def test_resume_notices_what_has_changed(slow: Path) -> None:
     assert "seed: 0 in the store, 1 now" in said
 
 
-def test_a_store_runs_nothing_that_is_not_on_the_disk(study: Path) -> None:
-    store, problem = study / "run.supac", study / "problem.toml"
+def test_a_store_runs_nothing_that_is_not_on_the_disk(tmp_path: Path) -> None:
+    store, problem = tmp_path / "run.supac", tmp_path / "problem.toml"
+    call("init", tmp_path)
+    call("run", problem, "-q")
     text = problem.read_text()
     problem.write_text(text + "# another comment\n")
     for words in (("resume", store, "--budget", "70"), ("certify", store, "--draws", "5")):

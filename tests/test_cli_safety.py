@@ -259,7 +259,8 @@ def test_a_store_finds_its_file_though_another_lies_beside_it(tmp_path: Path) ->
     moved = study / "moved" / "run.supac"
     (study / "run.supac").rename(moved)
     (study / "moved" / "problem.toml").write_text("another = 1\n")
-    call("certify", moved, "--draws", "5")
+    said = call("certify", moved, "--draws", "5").output
+    assert f"says something else: this goes by {study / 'problem.toml'}" in said
     change(study / "problem.toml", ("seed = 0", "seed = 1"))
     assert "does not say what it said when" in call("certify", moved, "--draws", "5", code=1).output
     call("certify", moved, "--draws", "5", "--as-begun")  # with the data of its own folder

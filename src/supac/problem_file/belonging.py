@@ -6,7 +6,7 @@ from typing import Any
 
 from supac.composite import Composite
 from supac.problem_file.problem import ProblemFile
-from supac.problem_file.reader import files_of
+from supac.problem_file.reader import files_of, says
 from supac.snapshot import Snapshot
 from supac.specs import to_spec
 
@@ -42,7 +42,12 @@ def check_belongs(ready: ProblemFile, run: Snapshot) -> list[str]:
                 "with another store"
             )
     changed = [purpose for purpose in _TOLD if then.get(purpose) != now.get(purpose)]
-    return [_TOLD[purpose].format(store=run.path.name) for purpose in changed]
+    told = [_TOLD[purpose].format(store=run.path.name) for purpose in changed]
+    beside = run.path.absolute().parent / ready.path.name
+    if beside.is_file() and not says(beside, ready.text):
+        source = "the text in the store" if beside == ready.path else ready.path
+        told.append(f"{beside} says something else: this goes by {source}")
+    return told
 
 
 def _is(setting: Any, value: Any) -> bool:

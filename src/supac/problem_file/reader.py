@@ -65,7 +65,7 @@ def problem_of(run: Snapshot, *, as_begun: bool = False) -> ProblemFile:
     path, text, _ = _remembered(run)
     places = [run.path.absolute().parent / path.name, path]
     there = [each for each in places if each.is_file()]
-    same = [each for each in there if _says(each, text)]
+    same = [each for each in there if says(each, text)]
     if same:
         return make_problem(text, same[0])
     if as_begun:  # its paths begin where it was, as long as that folder is there
@@ -78,7 +78,7 @@ def problem_of(run: Snapshot, *, as_begun: bool = False) -> ProblemFile:
     )
 
 
-def _says(path: Path, text: str) -> bool:
+def says(path: Path, text: str) -> bool:
     """Whether a file has this text; one that cannot be read has not."""
     try:
         return _text_of(path)[0] == text
