@@ -12,15 +12,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from typer.testing import CliRunner, Result
 
 import supac
 from supac.cli import app
-from supac.cli.stores import BoundKind
-from supac.problem_file import BOUNDS, starter_files
+from supac.cli.problems import Kind
+from supac.problem_file import starter_files
+from supac.problem_file.starter import StarterKind
 
 SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
 SLOW = """
@@ -238,6 +239,7 @@ def test_an_interrupted_run_exits_with_three(slow: Path) -> None:
     process.send_signal(signal.SIGINT)
     said = ended(process, code=3)
     assert "interrupted; `supac resume run.supac` goes on" in said
+    assert "has not ended" in call("certify", slow / "run.supac", "--draws", "5").output
     call("resume", slow / "problem.toml", "-q")
     assert supac.read_store(slow / "run.supac").stop_reason is supac.StopReason.BUDGET
 
@@ -284,13 +286,15 @@ def test_resume_notices_what_has_changed(slow: Path) -> None:
     assert "seed: 0 in the store, 1 now" in said
 
 
-def test_a_store_runs_nothing_that_is_not_on_the_disk(study: Path) -> None:
-    store, problem = study / "run.supac", study / "problem.toml"
+def test_a_store_runs_nothing_that_is_not_on_the_disk(tmp_path: Path) -> None:
+    store, problem = tmp_path / "run.supac", tmp_path / "problem.toml"
+    call("init", tmp_path)
+    call("run", problem, "-q")
     text = problem.read_text()
     problem.write_text(text + "# another comment\n")
     for words in (("resume", store, "--budget", "70"), ("certify", store, "--draws", "5")):
         said = " ".join(call(*words, code=1).output.split())
-        assert "is not as it was since" in said
+        assert "does not say what it said when" in said
         assert "--as-begun" in said
     call("certify", store, "--draws", "5", "--problem", problem)
     call("certify", store, "--draws", "5", "--as-begun")
@@ -310,6 +314,7 @@ def test_certify_says_what_is_guaranteed(study: Path) -> None:
     options = ("--n", "10", "--delta", "0.2", "--bound", "catoni", "--draws", "50", "--json")
     other = json.loads(call("certify", store, *options).stdout)
     assert (other["n"], other["delta"], other["bound"]) == (10, 0.2, "Catoni")
+    assert "must be one of catoni" in call("certify", store, "--bound", "x", code=2).output
 
 
 def test_a_certificate_needs_the_number_of_data(study: Path) -> None:
@@ -358,5 +363,5 @@ def test_shells_complete_commands() -> None:
     assert done.stdout.split() == ["resume", "report"]
 
 
-def test_bounds_have_one_name() -> None:
-    assert list(BoundKind) == list(BOUNDS)
+def test_simulators_have_one_list_of_names() -> None:
+    assert [kind.value for kind in Kind] == list(get_args(StarterKind))

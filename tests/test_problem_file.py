@@ -61,6 +61,10 @@ WRONG = [
     ("a quote that is missing", 'file = "data.csv"', 'file = "data.csv', "", ["end with a quote"]),
     ("a key twice", "seed = 0", "seed = 0\nseed = 1 #", "", ["twice: keep one of the two"]),
     ("a negative error", "noise = 0.05", "noise = -0.05", "data.noise", ["a number above 0"]),
+    ("an error in percent", "noise = 0.05", 'noise = "5%"', "data.noise",
+     ['compare = "log"', "noise = 0.05"]),
+    ("a number beyond all numbers", "noise = 0.05", f"noise = 1{'0' * 400}", "data.noise",
+     ["must be a number above 0"]),
     ("a unit of time", "# timeout = 600.0", 'timeout = "10 min"', "execution.timeout",
      ["must be a number above 0", "seconds"]),
     ("a share above 1", "delta = 0.05", "delta = 5", "bound.delta", ["between 0 and 1, not 5"]),
@@ -130,6 +134,13 @@ def test_a_newcomer_can_act_on_every_error(
     assert f"{line} | {lines[line - 1].strip()}" in message
 
 
+def test_a_file_that_is_too_deep_or_too_long_is_an_error(tmp_path: Path) -> None:
+    for value in ("[" * 3_000 + "]" * 3_000, "[" * 200 + "]" * 200, "1" + "0" * 5_000):
+        path = change(write(tmp_path), ("seed = 0", f"seed = {value} #"))
+        with pytest.raises(supac.ProblemFileError):
+            supac.read_problem(path)
+
+
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     path = change(
         write(tmp_path), ("budget", "budgte"), ("noise = ", "nose = "), ("delta =", "dleta =")
@@ -141,14 +152,14 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 
 
 CSV = [
-    ("time,A,B\n1,2\n", "row 2: 2 cells, but the header has 3"),
-    ("time,A,B\n\n1,2,x\n", "row 3, column B: 'x' is no number"),
-    ("time,A,B\n1,2,x\n", "row 2, column B: 'x' is no number"),
-    ("time,A,B\n1,2,nan\n", "row 2, column B: 'nan' is no number"),
+    ("time,A,B\n1,2\n", "line 2: 2 cells, but the header has 3"),
+    ("time,A,B\n\n1,2,x\n", "line 3, column B: 'x' is no number"),
+    ("time,A,B\n1,2,x\n", "line 2, column B: 'x' is no number"),
+    ("time,A,B\n1,2,nan\n", "line 2, column B: 'nan' is no number"),
     ("time,A,B\n1,,\n", "no number in these columns"),
     ("time,A,B\n", "needs a line of names and lines of numbers"),
     ("time;A;B\n1;2;3\n", "divided by semicolons"),
-    ("time,A,B\n,2,3\n", "row 2, column time: a number is missing"),
+    ("time,A,B\n,2,3\n", "line 2, column time: a number is missing"),
 ]
 
 

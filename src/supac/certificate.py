@@ -113,7 +113,7 @@ class Certificate:
     def __str__(self) -> str:
         vacuous = " It is vacuous: risks are never larger." if self.vacuous else ""
         lines = [
-            f"With probability at least {1.0 - self.delta:.4g}, the mean true risk of the "
+            f"With probability at least {_one_minus(self.delta)}, the mean true risk of the "
             f"posterior is at most {min(self.value, self.ceiling):.4g} ({self.bound}).{vacuous}",
             f"  mean risk on the {self.n:,} data: {self.mean_risk:.4g} from {self.draws:,} fresh "
             f"draws ({self.failed} failed), at most {self.mean_risk_upper:.4g}",
@@ -128,6 +128,12 @@ class Certificate:
             *(f"  - {each}" for each in self.not_guaranteed),
         ]
         return "\n".join(lines)
+
+
+def _one_minus(delta: float) -> str:
+    """1 − δ with as many digits as δ needs: never 1."""
+    digits = max(4, 1 - int(np.floor(np.log10(delta))))
+    return f"{1.0 - delta:.{digits}g}" if digits < 16 else f"1 − {delta:g}"
 
 
 def certify_draws(

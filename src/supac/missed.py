@@ -15,7 +15,10 @@ from supac.bounds import worth_of_a_nat
 from supac.evaluations import Evaluations
 from supac.families import Distribution
 
-_REMEDY = "a mixture, or one of more components, may follow them: see split_mixture"
+_REMEDY = (
+    "a mixture may follow them, with start=split_mixture(prior, 2) of minimize in Python; a "
+    "problem file knows Gaussians alone"
+)
 
 
 def notes_on_modes(

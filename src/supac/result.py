@@ -178,7 +178,7 @@ def _notes_on_the_estimate(
     unknowns = state.posterior.family.size + 1
     if size < unknowns and not fresh:
         notes.append(
-            f"the mean risk rests on the equivalent of {size:.0f} independent runs, fewer than the "
+            f"the mean risk rests on the equivalent of {size:.1f} independent runs, fewer than the "
             f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior"
         )
     risk, ceiling = state.evaluations.risk, getattr(problem.bound, "ceiling", None)

@@ -57,6 +57,15 @@ class Snapshot:
     running: bool
     """Whether a process is at work on it."""
 
+    def __repr__(self) -> str:
+        """Which run, how far it is, and what it has reached: not its thousands of numbers."""
+        state = "running" if self.running else "not ended"
+        state = state if self.stop_reason is None else f"ended: {self.stop_reason.value}"
+        return (
+            f"Snapshot({str(self.path)!r}, {len(self.made)} of {self.budget} runs, {state}, "
+            f"objective={self.objective:.4g}, mean_risk={self.mean_risk:.4g}, kl={self.kl:.4g})"
+        )
+
     @property
     def parameters(self) -> Parameters | None:
         """The named parameters, where there are such."""

@@ -70,6 +70,7 @@ def test_the_page_writes_and_runs_what_it_should(walk: Walk) -> None:
         "supac show run.supac",
         "supac show run.supac --json > summary.json",
         "supac export run.supac runs.csv",
+        "supac export run.supac draws.csv --posterior 1000",
         "supac certify run.supac --draws 500 --out certificate.json",
         "supac report run.supac --certificate certificate.json -o report.html",
         "supac run program.toml",

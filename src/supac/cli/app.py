@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated
+from contextlib import contextmanager, redirect_stdout
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 import supac
+from supac.cli.console import CleanConsole, cleaned
 from supac.execution import ExecutionError
 
 ERROR, INTERRUPTED = 1, 3
@@ -23,8 +26,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EXIT_CODES,
 )
-console = Console()
-complaints = Console(stderr=True)
+console = CleanConsole()
+complaints = CleanConsole(stderr=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -62,6 +65,29 @@ def guarded() -> Iterator[None]:
         OSError,
     ) as error:
         raise failed(str(error)) from error
+
+
+@contextmanager
+def user_code() -> Iterator[None]:
+    """What the user's code prints goes to the standard error, in child processes as well.
+
+    The standard output is for results, which a machine may read.
+    """
+    sys.stdout.flush()
+    with redirect_stdout(sys.stderr):
+        kept = os.dup(1)
+        try:
+            os.dup2(2, 1)
+            yield
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """For machines; what JSON leaves as it is but a terminal obeys is written as an escape."""
+    words = json.dumps(value, indent=2, ensure_ascii=False)
+    typer.echo(cleaned(words, lambda character: f"\\u{ord(character):04x}"))
 
 
 def warn(message: str) -> None:

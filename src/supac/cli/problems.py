@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from supac.cli.app import EXIT_CODES, INTERRUPTED, app, console, failed, guarded, warn
+from supac.cli.app import (
+    EXIT_CODES,
+    INTERRUPTED,
+    app,
+    console,
+    failed,
+    guarded,
+    print_json,
+    user_code,
+    warn,
+)
+from supac.cli.check import check_problem
 from supac.cli.tables import summary
-from supac.composite import Composite
-from supac.evaluate import simulator_of
-from supac.problem_file import ProblemFile, files_of, problem_of, read_problem, starter_files
-from supac.progress import duration
+from supac.problem_file import (
+    ProblemFile,
+    check_belongs,
+    problem_of,
+    read_problem,
+    starter_files,
+)
 from supac.result import StopReason
-from supac.runs import Status
 from supac.snapshot import Snapshot, read_store
 from supac.store import remove_store
 
@@ -85,9 +96,10 @@ def run(
 ) -> None:
     """Calibrate the problem of a file. Ctrl-C ends it, `supac resume` goes on."""
     with guarded():
-        ready = read_problem(problem)
+        with user_code():
+            ready = read_problem(problem)
         if check:
-            _check(ready)
+            check_problem(ready)
             return
         target = store or ready.store
         if target.exists():
@@ -117,7 +129,8 @@ def resume(
     present text counts.
     """
     with guarded():
-        ready, before = _earlier(target, as_begun=as_begun)
+        with user_code():
+            ready, before = _earlier(target, as_begun=as_begun)
         wanted = budget or max(before.budget, ready.budget)
         ended = before.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
         if ended and wanted <= before.budget and not before.running:
@@ -137,24 +150,12 @@ def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Snapshot]:
                 f"there is no store {_short(ready.store)} to go on with: supac run {target}"
             )
         before = read_store(ready.store)
-        then = files_of(before)
     else:
         before = read_store(target)
-        ready, then = problem_of(before, as_begun=as_begun), files_of(before)
-    check_files(ready, then, before.path)
+        ready = problem_of(before, as_begun=as_begun)
+    for words in check_belongs(ready, before):
+        warn(words)
     return ready, before
-
-
-def check_files(ready: ProblemFile, then: dict[str, str], store: Path) -> None:
-    """Refuse data that are not those that the runs were compared with; warn of another model."""
-    now, name = ready.files, _short(store)
-    if then.get("data") != now.get("data"):
-        raise ValueError(
-            f"the data have changed since {name} was begun: give them back, or begin anew with "
-            "another store"
-        )
-    if then.get("simulator") != now.get("simulator"):
-        warn(f"the simulator has changed since {name} was begun: its runs are those of the old one")
 
 
 def _changes(budget: int | None, workers: int | None) -> dict[str, Any]:
@@ -169,7 +170,8 @@ def _go(
     shown = None if sys.stderr.isatty() and not quiet else False
     with guarded():
         try:
-            result = ready.minimize(store=store, progress=shown, **changes)
+            with user_code():
+                result = ready.minimize(store=store, progress=shown, **changes)
         except KeyboardInterrupt as error:
             warn(f"stopped; to go on: supac resume {_short(store)}")
             raise typer.Exit(INTERRUPTED) from error
@@ -184,25 +186,9 @@ def _go(
 
 def _report(run: Snapshot, title: str, *, as_json: bool, quiet: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(run.to_dict(), indent=2, ensure_ascii=False))
+        print_json(run.to_dict())
     elif not quiet:
         console.print(summary(run, f"{title} ({_short(run.path)})", console.width))
-
-
-def _check(ready: ProblemFile) -> None:
-    """One run at the prior's median, judged as any other."""
-    risk, parameters = ready.risk, ready.parameters
-    simulator = simulator_of(risk, vectorized=ready.vectorized, parameters=parameters)
-    console.print(f"{ready.path.name}: no mistake found. A run at the prior's median …")
-    answer = simulator.answer(parameters.from_latent(np.zeros((1, len(parameters))))[0])
-    if answer.status is not Status.OK or answer.values is None:
-        raise failed(f"the run failed: {answer.without_error().message}")
-    value = answer.values
-    if isinstance(risk, Composite):
-        console.print(f"  outputs compared  {value.size}", highlight=False)
-        value = np.asarray(risk.loss(value[None]))
-    console.print(f"  risk              {float(value.ravel()[0]):.4g}", highlight=False)
-    console.print(f"  it took           {duration(answer.seconds)}", highlight=False)
 
 
 def _short(path: Path) -> Path:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import json
+import csv
 import textwrap
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import RenderableType
 from rich.live import Live
-from rich.text import Text
 
-from supac.cli.app import EXIT_CODES, INTERRUPTED, app, console, failed, guarded, warn
-from supac.cli.problems import AsBegun, check_files
+from supac.cli.app import (
+    EXIT_CODES,
+    INTERRUPTED,
+    app,
+    console,
+    failed,
+    guarded,
+    print_json,
+    user_code,
+    warn,
+)
+from supac.cli.problems import AsBegun
 from supac.cli.tables import summary
-from supac.composite import Composite, RootMeanSquare
 from supac.exchange import export as export_runs
-from supac.problem_file import files_of, problem_of, read_problem, store_of, title_of
+from supac.problem_file import BOUNDS, check_belongs, problem_of, read_problem, store_of, title_of
+from supac.result import StopReason
 from supac.snapshot import Snapshot, read_store
 
 StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]
@@ -39,7 +46,7 @@ def show(
         path = store_of(store)
         run = _followed(path, quiet=as_json) if follow else read_store(path)
         if as_json:
-            typer.echo(json.dumps(run.to_dict(), indent=2, ensure_ascii=False))
+            print_json(run.to_dict())
         else:
             console.print(summary(run, _title(run), console.width))
 
@@ -52,33 +59,38 @@ def _title(run: Snapshot) -> str:
 def _followed(path: Path, *, quiet: bool) -> Snapshot:
     """Look again and again until nobody is at work on it any more."""
     shown = console.is_terminal and not quiet
-    with Live(console=console, transient=True, auto_refresh=False) as live:
-        while True:
-            start = time.monotonic()
-            view: RenderableType = Text(f"waiting for {path}")
-            # Not begun where it is missing or empty: it appears with the first run.
-            if path.is_file() and path.stat().st_size:
-                run = read_store(path)
-                if not run.running:
-                    return run
-                view = summary(run, _title(run), console.width)
-            if shown:
-                live.update(view, refresh=True)
-            try:
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent}: nothing can appear in it")
+    if not _begun(path):
+        warn(f"waiting for {path}; Ctrl-C leaves")
+    try:
+        with Live(console=console, transient=True, auto_refresh=False) as live:
+            while True:
+                start = time.monotonic()
+                if _begun(path):
+                    run = read_store(path)
+                    if not run.running:
+                        return run
+                    if shown:
+                        live.update(summary(run, _title(run), console.width), refresh=True)
                 # Large files take longer to read: most of the time is left to who writes them.
                 time.sleep(max(_PAUSE, 5.0 * (time.monotonic() - start)))
-            except KeyboardInterrupt:
-                return read_store(path)
+    except KeyboardInterrupt as error:
+        if not _begun(path):
+            raise typer.Exit(INTERRUPTED) from error
+        return read_store(path)
 
 
-class BoundKind(StrEnum):
-    """The bounds, by their names in a problem file."""
+def _begun(path: Path) -> bool:
+    """Not where it is missing or empty: it appears with the first run."""
+    return path.is_file() and path.stat().st_size > 0
 
-    CATONI = "catoni"
-    MCALLESTER = "mcallester"
-    MAURER_LANGFORD_SEEGER = "maurer-langford-seeger"
-    TOLSTIKHIN_SELDIN = "tolstikhin-seldin"
-    THIEMANN = "thiemann"
+
+def _bound_name(word: str | None) -> str | None:
+    """One of the names in a problem file."""
+    if word is not None and word not in BOUNDS:
+        raise typer.BadParameter(f"must be one of {', '.join(BOUNDS)}")
+    return word
 
 
 @app.command(epilog="Example: `supac certify run.supac --n 24 --draws 2000`." + EXIT_CODES)
@@ -92,8 +104,10 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
     ] = None,
     draws: Annotated[int, typer.Option(min=1, help="Fresh runs of the posterior.")] = 1000,
     bound: Annotated[
-        BoundKind | None,
-        typer.Option(metavar="KIND", help=f"Another bound: {', '.join(BoundKind)}."),
+        str | None,
+        typer.Option(
+            metavar="KIND", callback=_bound_name, help=f"Another bound: {', '.join(BOUNDS)}."
+        ),
     ] = None,
     problem: Annotated[
         Path | None, typer.Option(help="The problem file, if not the one of the store.")
@@ -111,21 +125,17 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
         raise failed(f"{out} is there already: --force replaces it")
     with guarded():
         run = read_store(store_of(store))
-        if problem is None:
-            ready = problem_of(run, as_begun=as_begun)
-            check_files(ready, files_of(run), run.path)
-        else:
-            ready = read_problem(problem)
-        if run.stop_reason is None:
+        with user_code():
+            ready = problem_of(run, as_begun=as_begun) if problem is None else read_problem(problem)
+        for words in check_belongs(ready, run):
+            warn(words)
+        if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
             warn("the run has not ended: this is about its posterior so far")
-        if isinstance(ready.risk, Composite) and isinstance(ready.risk.loss, RootMeanSquare):
-            warn("this risk is the root of a mean, so that the first assumption does not hold")
         given = {"delta": delta, "executor": workers}
         changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
         try:
-            certificate = ready.certify(
-                run, n=n, bound=bound and bound.value, draws=draws, **changes
-            )
+            with user_code():
+                certificate = ready.certify(run, n=n, bound=bound, draws=draws, **changes)
         except KeyboardInterrupt as error:
             warn("stopped: a certificate needs all of its runs")
             raise typer.Exit(INTERRUPTED) from error
@@ -151,11 +161,30 @@ def export(
     table: Annotated[
         Path, typer.Argument(help="A .csv, or a .parquet (extra `parquet`).", metavar="TABLE")
     ],
+    posterior: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Instead, N draws of the posterior.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of these draws.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace it if it is there.")] = False,
 ) -> None:
     """Write all runs of a store as a table, in the units of the parameters."""
     if table.exists() and not force:
         raise failed(f"{table} is there already: --force replaces it")
     with guarded():
-        count = export_runs(store_of(store), table, force=force)
-    console.print(f"wrote {count} runs to {table}", highlight=False, soft_wrap=True)
+        if posterior is None:
+            words = f"{export_runs(store_of(store), table, force=force)} runs"
+        else:
+            _write_draws(read_store(store_of(store)), table, posterior, seed)
+            words = f"{posterior} draws"
+    console.print(f"wrote {words} to {table}", highlight=False, soft_wrap=True)
+
+
+def _write_draws(run: Snapshot, table: Path, count: int, seed: int) -> None:
+    if table.suffix != ".csv":
+        raise ValueError(f"draws are written as .csv, not as {table.name}")
+    draws = run.sample(count, seed)
+    names = [f"x{i}" for i in range(draws.shape[1])]
+    with table.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(names if run.parameters is None else run.parameters.names)
+        writer.writerows(draws.tolist())

@@ -1,5 +1,6 @@
 """Problems written down in a file: read, checked, and ready for `minimize`."""
 
+from supac.problem_file.belonging import check_belongs
 from supac.problem_file.data import Observations
 from supac.problem_file.errors import Complaint, ProblemFileError
 from supac.problem_file.problem import ProblemFile
@@ -22,6 +23,7 @@ __all__ = [
     "Observations",
     "ProblemFile",
     "ProblemFileError",
+    "check_belongs",
     "files_of",
     "make_problem",
     "observations_of",

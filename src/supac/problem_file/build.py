@@ -10,10 +10,12 @@ from typing import Any
 from supac.algorithm import Problem
 from supac.bounds import Bound, Catoni
 from supac.composite import Composite, Welsch
-from supac.exchange import read_csv
+from supac.exchange import KnownRuns
 from supac.parameters import Parameters
+from supac.problem_file.assumptions import objections
 from supac.problem_file.data import Observations, read_observations
 from supac.problem_file.errors import Complaints, suggestion
+from supac.problem_file.known import read_known
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
 from supac.problem_file.simulator import Simulate, kind_of, load_function, make_simulator
@@ -58,9 +60,11 @@ class Builder:
                 self._complaints,
             )
             risk, vectorized = self._risk(simulate), simulate.vectorized
-        bound = self._bound(observations, digester=digester)
+        bound = self._bound(risk, observations, digester=digester)
         run, table = self._table("run"), self._table("bound")
         options = self._options(risk, parameters, bound, run)
+        if "known" in run:
+            options["known"] = self._known(run["known"], risk, parameters, observations)
         return ProblemFile(
             path=self._path,
             text=self._text,
@@ -160,7 +164,9 @@ class Builder:
         self._complaints.raise_any()
         return Composite(simulate, kind(**options))
 
-    def _bound(self, observations: Observations | None, *, digester: bool) -> Bound:
+    def _bound(
+        self, risk: Callable[..., Any], observations: Observations | None, *, digester: bool
+    ) -> Bound:
         table = self._table("bound")
         name = table.get("kind", "catoni" if "temperature" in table else "maurer-langford-seeger")
         kind: Callable[..., Any] = BOUNDS[name]
@@ -174,7 +180,8 @@ class Builder:
                 f"{name} needs n, the number of independent data"
                 + ("" if "kind" in table else "; or, without a guarantee, temperature = 0.01"),
             )
-        self._check_ceiling(table, observations)
+        for key, words in objections(table.get("n"), table.get("ceiling"), risk, observations):
+            self._complaints.add(key, words)
         self._complaints.raise_any()
         options = {key: value for key, value in table.items() if key not in ("kind", "delta", "n")}
         options.setdefault("ceiling", _DIGESTER_CEILING if digester else 1.0)
@@ -185,33 +192,6 @@ class Builder:
         elif "delta" in table:
             raise self._complaints.fail(("bound", "delta"), "goes with n: give both or neither")
         return kind(**options)
-
-    def _check_ceiling(self, table: Mapping[str, Any], observations: Observations | None) -> None:
-        """What the bound assumes of the data and of the loss, as far as the file tells."""
-        measured = None if observations is None else observations.measured
-        if measured is not None and table.get("n", 0) > measured:
-            self._complaints.add(
-                ("bound", "n"),
-                f"n = {table['n']}, but {measured} numbers were measured: n counts independent "
-                "data, and cannot be more than there are",
-            )
-        loss = self._table("loss")
-        if loss.get("kind") == "root-mean-square" and "n" in table:
-            self._complaints.add(
-                ("bound", "n"),
-                "the root of a mean is no mean over the data, as every bound assumes: choose "
-                "another loss, or leave n out and give a temperature",
-            )
-        unlimited = loss.get("kind") in ("mean-square", "root-mean-square") or "python" in loss
-        if unlimited and "n" in table and "ceiling" not in table:
-            self._complaints.add(
-                ("bound",),
-                "with this loss, n needs a ceiling, the largest possible risk; the losses "
-                '"welsch" and "capped-square" have one of themselves',
-            )
-        limited = bool(loss or observations) and not unlimited
-        if limited and table.get("ceiling", 1.0) < 1.0:
-            self._complaints.add(("bound", "ceiling"), "this loss goes up to 1: leave ceiling out")
 
     def _options(
         self, risk: Callable[..., Any], parameters: Parameters, bound: Bound, run: Mapping[str, Any]
@@ -239,14 +219,20 @@ class Builder:
             "on_failure": table.get("on_failure", "penalise"),
         }
         options |= {name: table[name] for name in ("mode", "max_failures") if name in table}
-        if "validation" in run:
-            options["validation"] = run["validation"]
-        if "known" in run:
-            try:
-                options["known"] = read_csv(self._folder / run["known"], parameters)
-            except (OSError, ValueError) as error:
-                raise self._complaints.fail(("run", "known"), str(error)) from error
+        options |= {name: run[name] for name in ("validation", "tolerance") if name in run}
         return options
+
+    def _known(
+        self,
+        name: str,
+        risk: Callable[..., Any],
+        parameters: Parameters,
+        observations: Observations | None,
+    ) -> KnownRuns:
+        try:
+            return read_known(self._folder / name, parameters, risk, observations)
+        except (OSError, ValueError) as error:
+            raise self._complaints.fail(("run", "known"), str(error)) from error
 
     def _execution(self) -> dict[str, Any]:
         """Of `minimize` and `certify`."""

@@ -162,7 +162,7 @@ def _read(path: Path, complaints: Complaints) -> tuple[list[str], dict[int, list
         if len(row) != len(header):
             raise complaints.fail(
                 key,
-                f"{path.name}, row {number}: {len(row)} cells, but the header has {len(header)}",
+                f"{path.name}, line {number}: {len(row)} cells, but the header has {len(header)}",
             )
     return header, lines
 
@@ -181,7 +181,7 @@ def _numbers(
             found = f"{cell.strip()!r} is no number" if cell.strip() else "a number is missing"
             empty = "; leave the cell empty where nothing was measured" if gaps else ""
             raise complaints.fail(
-                ("data", "file"), f"{path.name}, row {row}, column {name}: {found}{empty}"
+                ("data", "file"), f"{path.name}, line {row}, column {name}: {found}{empty}"
             )
         numbers.append(number)
     return np.array(numbers)
@@ -196,6 +196,12 @@ def _noise(given: Any, name: str, rows: int, column: Any, complaints: Complaints
         given, key = given[name], (*key, name)
     if not isinstance(given, str):
         return np.full(rows, float(given))
+    if given.strip().endswith("%"):
+        raise complaints.fail(
+            key,
+            "is an error in the unit of the data, or a column; for a share of the value write "
+            'compare = "log" and, for 5 %, noise = 0.05',
+        )
     errors: FloatArray = column(given, key, gaps=False)
     if not (errors > 0.0).all():
         raise complaints.fail(key, f"the column {given} must be above 0 in every row")

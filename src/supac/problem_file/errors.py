@@ -59,7 +59,7 @@ class Complaints:
 
     def __init__(self, path: Path, text: str):
         self.path, self._text = path, text
-        self._lines = key_lines(text)
+        self._lines = _lines_of(text)
         self._found: list[Complaint] = []
 
     def add(self, key: Key, message: str) -> None:
@@ -78,10 +78,21 @@ class Complaints:
         return ProblemFileError(self.path, self._found, self._text)
 
 
+def _lines_of(text: str) -> dict[Key, int]:
+    """Of every key; of none where the text can be read but is too deep to be looked through."""
+    try:
+        return key_lines(text)
+    except RecursionError:
+        return {}
+
+
 def parse(text: str, path: Path) -> dict[str, Any]:
     """The tables of a text; ProblemFileError where it is no TOML."""
     try:
         return tomllib.loads(text)
+    except RecursionError as error:
+        message = "brackets within brackets, too deep to be read"
+        raise ProblemFileError(path, [Complaint(message)], text) from error
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"line (\d+)", str(error))
         lines = text.splitlines()
@@ -92,6 +103,8 @@ def parse(text: str, path: Path) -> dict[str, Any]:
         reason = re.sub(r" \(at .*\)$", "", str(error))
         message = f"{reason}{'; ' if hint else ''}{hint}"
         raise ProblemFileError(path, [Complaint(message, (), line)], text) from error
+    except ValueError as error:  # a whole number of more digits than Python reads
+        raise ProblemFileError(path, [Complaint(str(error))], text) from error
 
 
 def suggestion(word: object, known: Iterable[str]) -> str:
@@ -134,5 +147,12 @@ def in_toml(value: Any) -> str:
     elif isinstance(value, list):
         words = f"[{', '.join(map(in_toml, value))}]"
     else:
-        words = str(value)
+        words = _digits(value)
     return words if len(words) <= 60 else f"{words[:57]}..."
+
+
+def _digits(value: Any) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python writes no more than some thousand digits
+        return "a number of thousands of digits"

@@ -36,7 +36,12 @@ def _is_number(value: str) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
 
 
 def _texts(value: Any) -> bool:
@@ -56,7 +61,7 @@ def whole(least: int) -> Kind:
     """A whole number."""
     return Kind(
         f"a whole number, {least} or more",
-        lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= least,
+        lambda v: isinstance(v, int) and not isinstance(v, bool) and least <= v < 2**63,
     )
 
 

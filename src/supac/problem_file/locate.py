@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable
 
 Key = tuple[str | int, ...]
 """A key with the tables that it is in, and the places in arrays: ("parameters", "k", "unit")."""
@@ -87,7 +88,7 @@ class _Scanner:
         self.lines[key] = self._line()
         self._value(key)
 
-    def _members(self, end: str, member) -> None:  # type: ignore[no-untyped-def]
+    def _members(self, end: str, member: Callable[[int], None]) -> None:
         """What stands between brackets, divided by commas."""
         self._at += 1
         place = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,12 +11,12 @@ from typing import Any
 from supac.bounds import Bound
 from supac.certificate import Certificate
 from supac.certify import certify
-from supac.composite import Composite
 from supac.minimize import minimize
 from supac.parameters import Parameters
+from supac.problem_file.assumptions import objections
 from supac.problem_file.data import Observations
 from supac.problem_file.errors import parse
-from supac.problem_file.python import PythonFunction
+from supac.problem_file.fingerprints import fingerprints
 from supac.problem_file.schema import BOUNDS
 from supac.result import Result
 from supac.snapshot import Snapshot
@@ -74,6 +73,9 @@ class ProblemFile:
                 "a certificate needs n, the number of independent data: add it to [bound] in "
                 f"{self.path.name}, or give it here"
             )
+        given = parse(self.text, self.path)["bound"].get("ceiling")
+        for _, words in objections(count, given, self.risk, self.observations):
+            raise ValueError(f"no certificate can be given: {words}")
         if run.posterior is None:
             raise ValueError(f"{run.path} has no posterior yet: nothing can be said of it")
         settings: dict[str, Any] = {
@@ -99,21 +101,5 @@ class ProblemFile:
 
     @property
     def files(self) -> dict[str, str]:
-        """The data and the Python file behind the problem, with a checksum of each."""
-        names = {}
-        table = parse(self.text, self.path).get("data", {})
-        if "file" in table:
-            names["data"] = self.path.parent / table["file"]
-        function = getattr(_simulate(self.risk), "function", None)
-        if isinstance(function, PythonFunction) and function.file.is_file():
-            names["simulator"] = function.file
-        return {name: checksum(path) for name, path in names.items()}
-
-
-def checksum(path: Path) -> str:
-    """Of a file's bytes."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _simulate(risk: Callable[..., Any]) -> Any:
-    return risk.simulate if isinstance(risk, Composite) else risk
+        """The files that the problem names, by what they are for, with a checksum of each."""
+        return fingerprints(parse(self.text, self.path), self.path.parent)

@@ -77,6 +77,8 @@ class PythonFunction:
 
 def _module(folder: Path, name: str, file: Path) -> ModuleType:
     """The module, from a file in the folder before anything that is installed."""
+    if name.endswith(".py") and not file.is_file():  # `model.py`, not a module `py` of `model`
+        raise PythonFunctionError(f'write "{name.removesuffix(".py")}:…", without .py')
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))  # its own imports may lie beside it
     try:
@@ -95,13 +97,23 @@ def _module(folder: Path, name: str, file: Path) -> ModuleType:
     except PythonFunctionError:
         raise
     except ModuleNotFoundError as error:
-        if error.name is not None and name.startswith(error.name):
+        if _is_of(error.name, name):
             near = [f"{each.stem}:" for each in folder.glob("*.py")]
             hint = suggestion(f"{name}:", near).replace(":", "") or f" in {folder}"
             raise PythonFunctionError(f"there is no {name}.py{hint}") from error
         raise PythonFunctionError(_place(error, folder, file)) from error
+    except SystemExit as error:
+        raise PythonFunctionError(
+            f"{_place(error, folder, file)}, which ends Python, when it was loaded: put what only "
+            'a script should do below `if __name__ == "__main__":`'
+        ) from error
     except Exception as error:
         raise PythonFunctionError(_place(error, folder, file)) from error
+
+
+def _is_of(missing: str | None, name: str) -> bool:
+    """Whether what is missing is the module itself or a package that it is in, not an import."""
+    return missing is not None and f"{name}.".startswith(f"{missing}.")
 
 
 def _fresh(name: str, file: Path) -> ModuleType:
@@ -122,7 +134,7 @@ def _fresh(name: str, file: Path) -> ModuleType:
     return module
 
 
-def _place(error: Exception, folder: Path, file: Path) -> str:
+def _place(error: BaseException, folder: Path, file: Path) -> str:
     """An error of the user's file with the line it came from."""
     if isinstance(error, SyntaxError):
         return f"{Path(error.filename or file).name}, line {error.lineno}: {error.msg}"
@@ -132,4 +144,5 @@ def _place(error: Exception, folder: Path, file: Path) -> str:
         if Path(frame.filename).is_relative_to(folder)
     ]
     where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else file.name
-    return f"{where} raised {type(error).__name__}: {error}"
+    words = f": {error}" if str(error) else ""
+    return f"{where} raised {type(error).__name__}{words}"

@@ -10,7 +10,8 @@ from supac.problem_file.build import Builder
 from supac.problem_file.check import check
 from supac.problem_file.data import Observations, read_observations
 from supac.problem_file.errors import Complaint, Complaints, ProblemFileError, parse
-from supac.problem_file.problem import ProblemFile, checksum
+from supac.problem_file.fingerprints import checksum
+from supac.problem_file.problem import ProblemFile
 from supac.snapshot import Snapshot
 
 
@@ -74,7 +75,7 @@ def observations_of(run: Snapshot) -> Observations | None:
         table = parse(text, path)["data"]
         for folder in (run.path.absolute().parent, path.parent):
             file = folder / table["file"]
-            if not file.is_file() or checksum(file) != files.get("data"):
+            if not file.is_file() or checksum([file]) != files.get("data"):
                 continue
             return read_observations(table, folder, Complaints(path, text))
     except (KeyError, TypeError, ValueError, OSError):
@@ -95,15 +96,26 @@ def problem_of(run: Snapshot, *, as_begun: bool = False) -> ProblemFile:
     """
     path, text, _ = _remembered(run)
     places = [run.path.absolute().parent / path.name, path]
-    place = next((each for each in places if each.is_file()), None)
-    if not as_begun and (place is None or _text_of(place)[0] != text):
-        what = f"{path} is gone" if place is None else f"{place} is not as it was"
-        raise ValueError(
-            f"{what} since {run.path} was begun with it. Name a problem file to use that (supac "
-            "resume problem.toml, supac certify --problem problem.toml), or trust the text in the "
-            "store with --as-begun"
-        )
-    return make_problem(text, place or (path if path.parent.is_dir() else places[0]))
+    there = [each for each in places if each.is_file()]
+    same = [each for each in there if says(each, text)]
+    if same:
+        return make_problem(text, same[0])
+    if as_begun:  # its paths begin where it was, as long as that folder is there
+        return make_problem(text, path if path.parent.is_dir() else places[0])
+    what = f"{there[0]} does not say what it said when" if there else f"{path} is gone since"
+    raise ValueError(
+        f"{what} {run.path} was begun, or last gone on with. Name a problem file to use that "
+        "(supac resume problem.toml, supac certify --problem problem.toml), or trust the text in "
+        "the store with --as-begun"
+    )
+
+
+def says(path: Path, text: str) -> bool:
+    """Whether a file has this text; one that cannot be read has not."""
+    try:
+        return _text_of(path)[0] == text
+    except ProblemFileError:
+        return False
 
 
 def _remembered(run: Snapshot) -> tuple[Path, str, dict[str, str]]:

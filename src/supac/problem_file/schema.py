@@ -241,6 +241,12 @@ RUN = Table(
         ),
         Setting("first", whole(1), "runs of the first batch", "10 to 20"),
         Setting("batch", whole(1), "runs of each further batch", "10 or more"),
+        Setting(
+            "tolerance",
+            POSITIVE,
+            "stop early where successive posteriors differ by less than this KL, such as 1e-3",
+            "1e-12: hardly ever",
+        ),
         Setting("known", TEXT, "a table of runs that were made elsewhere"),
     ),
     required=True,

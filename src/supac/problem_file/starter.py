@@ -132,7 +132,8 @@ width = 3.0                  # the misfit, in units of the noise, from which mor
 # of how far the posterior moves away from the prior. It holds with probability 1 - delta.
 [bound]
 kind = "maurer-langford-seeger"
-n = 24                       # how many *independent* measurements there are: the fewer, the humbler
+n = 24                       # how many *independent* measurements there are. Those of one batch
+                             # often err together: then n is less, and the guarantee humbler
 delta = 0.05
 """
 

@@ -1,0 +1,69 @@
+"""`supac run --check`: one run, judged as any other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.cli.app import console, failed, user_code
+from supac.composite import Composite
+from supac.evaluate import simulator_of
+from supac.execution import Answer, Simulator, open_flight
+from supac.problem_file import ProblemFile
+from supac.problem_file.python import PythonFunction
+from supac.problem_file.simulator import Simulate
+from supac.progress import duration
+from supac.runs import Status
+
+
+def check_problem(ready: ProblemFile) -> None:
+    """One run at the prior's median."""
+    risk, parameters = ready.risk, ready.parameters
+    simulator = simulator_of(risk, vectorized=ready.vectorized, parameters=parameters)
+    console.print(f"{ready.path.name}: no mistake found. A run at the prior's median …")
+    median = parameters.from_latent(np.zeros((1, len(parameters))))[0]
+    with user_code():
+        answer = _answer(simulator, median, ready.execution.get("timeout"))
+    if answer.status is not Status.OK or answer.values is None:
+        raise failed(f"the run failed: {answer.without_error().message}{_hint(ready, answer)}")
+    value = answer.values
+    if isinstance(risk, Composite):
+        console.print(f"  outputs compared  {value.size}", highlight=False)
+        with user_code():
+            value = np.asarray(risk.loss(value[None]))
+    console.print(f"  risk              {float(value.ravel()[0]):.4g}", highlight=False)
+    console.print(f"  it took           {duration(answer.seconds)}", highlight=False)
+
+
+def _answer(simulator: Simulator, x: FloatArray, timeout: float | None) -> Answer:
+    """Of this process, or of a child that is killed where it takes too long."""
+    flight = open_flight(None, simulator, timeout, 0)
+    if flight is None:
+        return simulator.answer(x)
+    try:
+        flight.launch(0, x)
+        while True:
+            for _, answer in flight.land(1.0):
+                return answer
+    finally:
+        flight.close()
+
+
+def _hint(ready: ProblemFile, answer: Answer) -> str:
+    """What may be meant, where the file calls the simulator in another way than it is written."""
+    risk = ready.risk
+    simulate = risk.simulate if isinstance(risk, Composite) else risk
+    if not isinstance(simulate, Simulate):
+        return ""
+    function, names = simulate.function, ready.parameters.names
+    called_by_array = isinstance(function, PythonFunction) and not simulate.names
+    if called_by_array and answer.message.startswith("TypeError") and len(names) > 1:
+        assert isinstance(function, PythonFunction)
+        if not function.missing_arguments(names):
+            return '. It takes every parameter by its name: add arguments = "names" to [simulator]'
+    if answer.status is Status.INVALID and not isinstance(risk, Composite):
+        return (
+            ". Without [data] and [loss] it must return the risk itself: to have its outputs "
+            "compared with what was measured, add [data]"
+        )
+    return ""

@@ -1,0 +1,33 @@
+"""A terminal that obeys nobody but us: what others wrote cannot move its cursor or colour it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all of C0 and C1 but tabs and new lines
+
+
+def visible(character: str) -> str:
+    """A picture of a control character, such as ␛ for an escape."""
+    code = ord(character)
+    return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "�"
+
+
+def cleaned(text: str, instead: Callable[[str], str] = visible) -> str:
+    """A text without control characters."""
+    return _CONTROL.sub(lambda match: instead(match.group()), text)
+
+
+class CleanConsole(Console):
+    """A console that replaces control characters in whatever it shows."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """As in `Console`: the styles are its own, the texts are cleaned."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else cleaned(text), style, control)

@@ -1,0 +1,63 @@
+"""Runs that were made elsewhere, in a table that the file names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supac.composite import Composite
+from supac.exchange import KnownRuns, read_csv
+from supac.parameters import Parameters
+from supac.problem_file.data import Observations
+
+_MEANING = "(simulated − observed)/noise, as `supac export` writes them"
+
+
+def read_known(
+    path: Path,
+    parameters: Parameters,
+    risk: Callable[..., Any],
+    observations: Observations | None,
+) -> KnownRuns:
+    """The table; ValueError where its columns are not those of this problem's runs."""
+    known = read_csv(path, parameters)
+    if not isinstance(risk, Composite):
+        if known.outputs is not None:
+            raise ValueError(
+                f"{path.name} has columns output_0, …, but without [data] and [loss] a run has no "
+                "outputs, only a risk: remove these columns, or add the tables"
+            )
+        return known
+    count = None if observations is None else observations.measured
+    wanted = "output_0, output_1, …" if count is None else f"output_0 to output_{count - 1}"
+    if known.outputs is None:
+        raise ValueError(
+            f"{path.name} has a risk, but no outputs: a table for this problem needs the columns "
+            f"{wanted}, which are {_MEANING}"
+        )
+    if count is not None and known.outputs.shape[1] != count:
+        raise ValueError(
+            f"{path.name} has {known.outputs.shape[1]} columns output_…, but {count} numbers were "
+            f"measured: {wanted} are {_MEANING}"
+        )
+    _check_risks(path, known, known.outputs, risk)
+    return known
+
+
+def _check_risks(path: Path, known: KnownRuns, outputs: Any, risk: Composite) -> None:
+    """Where the table has risks as well, they must be the loss of its outputs."""
+    told = np.isfinite(known.risk) & np.isfinite(outputs).all(axis=1)
+    if not told.any():
+        return
+    losses = np.asarray(risk.loss(outputs[told]), dtype=np.float64)
+    wrong = ~np.isclose(losses, known.risk[told])
+    if wrong.any():
+        first = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"{path.name}, line {int(np.flatnonzero(told)[first]) + 2}: risk is "
+            f"{known.risk[told][first]:.6g}, but the loss of its outputs is {losses[first]:.6g}; "
+            f"output_0, output_1, … must be {_MEANING}"
+        )

@@ -1,0 +1,281 @@
+"""What the commands refuse, and what they keep apart from their results."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.text import Text
+from typer.testing import CliRunner, Result
+
+import supac
+from supac.cli import app
+from supac.cli.app import print_json
+from supac.cli.console import CleanConsole
+from supac.problem_file import starter_files
+
+SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
+MODEL = """
+from math import exp
+
+TIMES = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 6, 8, 10]
+
+
+def simulate(initial, k1, k2):
+    print("a word of the simulator")
+    a = [initial * exp(-k1 * t) for t in TIMES]
+    b = [initial * k1 * (exp(-k1 * t) - exp(-k2 * t)) / (k2 - k1 + 1e-9) for t in TIMES]
+    return {"A": a, "B": b}
+"""
+
+
+def call(*words: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    assert result.exit_code == code, result.output + str(result.exception)
+    return result
+
+
+def write(folder: Path, *pairs: tuple[str, str], kind: str = "python") -> Path:
+    """The starter with a fast model and some of its text changed."""
+    for name, text in starter_files(kind).items():  # type: ignore[arg-type]
+        (folder / name).write_text(text)
+    if kind == "python":
+        (folder / "model.py").write_text(MODEL)
+    return change(folder / "problem.toml", *pairs)
+
+
+def change(path: Path, *pairs: tuple[str, str]) -> Path:
+    text = path.read_text()
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    call("run", write(folder, kind="builtin"), "-q")
+    return folder
+
+
+@pytest.fixture
+def study(finished: Path, tmp_path: Path) -> Path:
+    for path in finished.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def test_certify_counts_the_data_as_the_file_does(study: Path) -> None:
+    said = call("certify", study / "run.supac", "--n", "25", "--draws", "5", code=1).output
+    assert "n = 25, but 24 numbers were measured" in said
+    call("certify", study / "run.supac", "--n", "24", "--draws", "5")
+
+
+UNFIT = [("root-mean-square", "no mean over the data"), ("mean-square", "needs a ceiling")]
+
+
+@pytest.mark.parametrize(("loss", "words"), UNFIT)
+def test_certify_refuses_a_loss_for_which_no_bound_holds(
+    loss: str, words: str, tmp_path: Path
+) -> None:
+    problem = write(tmp_path, ('kind = "welsch"\nwidth', f'kind = "{loss}" #'), kind="builtin")
+    text = problem.read_text()
+    problem.write_text(
+        re.sub(r"\[bound\].*?\[run\]", "[bound]\ntemperature = 0.1\n[run]", text, flags=re.S)
+    )
+    call("run", problem, "-q")
+    said = call("certify", tmp_path / "run.supac", "--n", "24", "--draws", "5", code=1).output
+    assert words in said
+
+
+OTHERS = [
+    ("median = 0.5", "median = 0.6", "gives another prior"),
+    ("width = 3.0", "width = 2.0", "gives another loss"),
+    ('"data.csv"', '"new.csv"', "the data have changed"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), OTHERS)
+def test_certify_refuses_the_file_of_another_problem(
+    old: str, new: str, words: str, study: Path
+) -> None:
+    (study / "new.csv").write_text((study / "data.csv").read_text().replace("1.597", "1.7"))
+    (study / "other.toml").write_text((study / "problem.toml").read_text())
+    other = change(study / "other.toml", (old, new))
+    said = call("certify", study / "run.supac", "--problem", other, "--draws", "5", code=1).output
+    assert words in said
+
+
+def test_a_changed_loss_is_refused_and_a_changed_script_told(tmp_path: Path) -> None:
+    own = ('kind = "welsch"\nwidth = 3.0 ', 'python = "mine:loss" #')
+    (tmp_path / "mine.py").write_text("def loss(r):\n    return (r**2).mean(axis=1)\n")
+    problem = write(tmp_path, own, ("delta = 0.05", "ceiling = 1e9"), kind="command")
+    begun = supac.read_problem(problem).files
+    assert set(begun) == {"data", "simulator", "loss"}
+    for name, purpose in (("mine.py", "loss"), ("model.py", "simulator"), ("data.csv", "data")):
+        before = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(before + "\n")
+        now = supac.read_problem(problem).files
+        assert [each for each in begun if begun[each] != now[each]] == [purpose]
+        (tmp_path / name).write_text(before)
+    call("run", change(problem, ("budget = 60", "budget = 12\nvalidation = 0")), "-q")
+    with (tmp_path / "model.py").open("a") as file:
+        file.write("\n# a comment\n")
+    assert "the simulator has changed" in call("resume", tmp_path / "run.supac").output
+    with (tmp_path / "mine.py").open("a") as file:
+        file.write("\n# a comment\n")
+    said = call("resume", tmp_path / "run.supac", code=1).output
+    assert "the file of the loss has changed" in said
+
+
+def test_a_module_that_ends_python_is_an_error(tmp_path: Path) -> None:
+    problem = write(tmp_path)
+    (tmp_path / "model.py").write_text(f"import sys\n{MODEL}\nsys.exit()\n")
+    said = call("run", problem, code=1).output
+    assert "model.py, line 14 raised SystemExit, which ends Python" in said
+    assert "__main__" in said
+
+
+def test_what_is_missing_is_named_rightly(tmp_path: Path) -> None:
+    problem = write(tmp_path)
+    (tmp_path / "model.py").write_text("import mod\n")
+    assert "model.py, line 1 raised ModuleNotFoundError" in call("run", problem, code=1).output
+    change(problem, ("model:simulate", "model.py:simulate"))
+    assert 'write "model:…", without .py' in call("run", problem, code=1).output
+
+
+def test_no_text_of_others_reaches_the_terminal_as_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f"
+    console = CleanConsole(force_terminal=True, width=80)
+    with console.capture() as captured:
+        console.print(Text(evil, style="bold"))
+    said = captured.get()
+    assert re.sub(r"\x1b\[\d*m", "", said) == "␛]0;title␛[2J�31m␡\n"  # rich drops the bell
+    print_json({"title": evil})
+    printed = capsys.readouterr().out
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", printed)
+    assert json.loads(printed)["title"] == evil
+    problem = write(tmp_path)
+    (tmp_path / "model.py").write_text(f"raise ValueError({evil!r})\n")
+    assert not re.search(r"[\x1b\x9b]", call("run", problem, code=1).output)
+
+
+@pytest.mark.parametrize("workers", [(), ("--workers", "1")])
+def test_a_simulator_that_prints_does_not_spoil_the_json(
+    workers: tuple[str, ...], tmp_path: Path
+) -> None:
+    write(tmp_path)
+    with (tmp_path / "model.py").open("a") as file:
+        file.write("\nprint('a word of the module')\n")
+    done = subprocess.run(
+        [*SUPAC, "run", "problem.toml", "--budget", "30", "--json", *workers],
+        cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["budget"] == 30
+    assert "a word of the module" in done.stderr
+    assert "a word of the simulator" in done.stderr
+
+
+def test_follow_says_what_it_waits_for(tmp_path: Path) -> None:
+    said = call("show", tmp_path / "none" / "run.supac", "--follow", code=1).output
+    assert "there is no folder" in said
+    process = subprocess.Popen(
+        [*SUPAC, "show", "run.supac", "--follow"], cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert "waiting for run.supac" in process.stderr.readline()
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    said, complained = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "Traceback" not in said + complained
+
+
+def test_check_kills_a_run_that_takes_too_long(tmp_path: Path) -> None:
+    problem = write(tmp_path, ("# timeout = 600.0", "timeout = 1.0"))
+    change(
+        tmp_path / "model.py", ('print("a word of the simulator")', "__import__('time').sleep(600)")
+    )
+    said = call("run", problem, "--check", code=1).output
+    assert re.search("the run failed: .*1 s", said)
+
+
+def test_check_says_how_the_function_wants_to_be_called(tmp_path: Path) -> None:
+    problem = write(tmp_path, ("arguments =", "# arguments ="))
+    assert 'add arguments = "names"' in call("run", problem, "--check", code=1).output
+    bare = re.sub(r"\[data\].*?\[bound\]", "[bound]", problem.read_text(), flags=re.S)
+    problem.write_text(bare.replace("# arguments", "arguments"))
+    assert "add [data]" in call("run", problem, "--check", code=1).output
+
+
+def test_a_snapshot_is_printed_in_a_line(finished: Path) -> None:
+    run = supac.read_store(finished / "run.supac")
+    assert re.fullmatch(
+        r"Snapshot\('.*run\.supac', 60 of 60 runs, ended: budget, objective=0\.\d+, .*\)", str(run)
+    )
+
+
+def test_known_runs_must_have_the_residuals_of_the_file(study: Path) -> None:
+    table, problem = study / "runs.csv", study / "problem.toml"
+    call("export", study / "run.supac", table)
+    change(problem, ("seed = 0", 'known = "runs.csv"\ntolerance = 1e-3'))
+    ready = supac.read_problem(problem)
+    assert len(ready.options["known"]) == 60
+    assert ready.options["tolerance"] == 1e-3
+    lines = [line.split(",") for line in table.read_text().splitlines()]
+    at = lines[0].index("output_3")
+    rest = [line[:at] + line[at + 1 :] for line in lines]
+    bare = [line[: lines[0].index("output_0")] for line in lines]
+    shifted = [lines[0], lines[1], [*lines[2][:at], "7.5", *lines[2][at + 1 :]]]
+    for rows, words in (
+        (rest, "23 columns output_…, but 24 numbers were measured"),
+        (bare, "needs the columns output_0 to output_23, which are (simulated − observed)/noise"),
+        (shifted, "runs.csv, line 3: risk is"),
+    ):
+        table.write_text("\n".join(map(",".join, rows)) + "\n")
+        with pytest.raises(supac.ProblemFileError, match=r"run\.known") as raised:
+            supac.read_problem(problem)
+        assert words in str(raised.value)
+
+
+def test_a_store_finds_its_file_though_another_lies_beside_it(tmp_path: Path) -> None:
+    study, few = tmp_path, ("budget = 60", "budget = 12\nvalidation = 0")
+    call("run", write(study, few, kind="builtin"), "-q")
+    (study / "moved").mkdir()
+    moved = study / "moved" / "run.supac"
+    (study / "run.supac").rename(moved)
+    (study / "moved" / "problem.toml").write_text("another = 1\n")
+    said = call("certify", moved, "--draws", "5").output
+    assert f"says something else: this goes by {study / 'problem.toml'}" in said
+    change(study / "problem.toml", ("seed = 0", "seed = 1"))
+    assert "does not say what it said when" in call("certify", moved, "--draws", "5", code=1).output
+    call("certify", moved, "--draws", "5", "--as-begun")  # with the data of its own folder
+
+
+def test_a_small_delta_is_not_certainty(study: Path) -> None:
+    said = call("certify", study / "run.supac", "--delta", "1e-6", "--draws", "5").output
+    assert "With probability at least 0.999999," in said
+
+
+def test_draws_of_the_posterior_are_a_table(study: Path) -> None:
+    table = study / "draws.csv"
+    assert "wrote 7 draws" in call("export", study / "run.supac", table, "--posterior", "7").output
+    header, *rows = table.read_text().splitlines()
+    assert header == "initial,k1,k2"
+    drawn = [[float(cell) for cell in row.split(",")] for row in rows]
+    assert drawn == supac.read_store(study / "run.supac").sample(7, 0).tolist()
+    assert "there already" in call("export", study, table, "--posterior", "7", code=1).output
