@@ -64,10 +64,9 @@ class ParametricFamily(ABC):
         By default it is damped where θ hardly matters: entries that can stand in for each other
         have natural gradients without bounds.
         """
-        score = self.score(theta, self.draws(theta))
-        scale = np.sqrt((score**2).mean(axis=0))
-        scale = np.where(scale > 0.0, scale, 1.0)
-        relative = (score / scale).T @ (score / scale) / len(score)
+        information = self.information(theta)
+        scale = np.sqrt(np.where(np.diag(information) > 0.0, np.diag(information), 1.0))
+        relative = information / np.outer(scale, scale)
         step = np.linalg.solve(
             relative + _DAMPING * np.eye(self.size), relative @ (scale * (target - theta))
         )
@@ -104,10 +103,14 @@ class ParametricFamily(ABC):
         found = self.divergence(theta, Distribution(self, other))
         return max(found.value + 2.0 * found.error, 0.0)
 
+    def information(self, theta: FloatArray) -> FloatArray:
+        """I(θ), the covariance of the score under π_θ: (size, size)."""
+        score = self.score(theta, self.draws(theta))
+        return np.asarray(score.T @ score / len(score))
+
     def whiten(self, theta: FloatArray) -> Whitening:
         """Coordinates in which π_θ is standard."""
-        score = self.score(theta, self.draws(theta))
-        return ScoreWhitening(partial(self.score, theta), score.T @ score / len(score))
+        return ScoreWhitening(partial(self.score, theta), self.information(theta))
 
 
 class Family(ParametricFamily):
@@ -180,9 +183,9 @@ class Family(ParametricFamily):
         """T(x) − ∇g(θ)."""
         return self.statistics(x) - self.mean_statistics(theta)
 
-    def whiten(self, theta: FloatArray) -> Whitening:
-        """By the exact information; the score is T(x) − ∇g(θ)."""
-        return ScoreWhitening(partial(self.score, theta), self.fisher(theta))
+    def information(self, theta: FloatArray) -> FloatArray:
+        """Exact: ∇²g(θ)."""
+        return self.fisher(theta)
 
     def contains(self, theta: FloatArray) -> bool:
         """Whether θ is in Θ."""

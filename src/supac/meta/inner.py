@@ -9,7 +9,7 @@ import numpy as np
 
 from supac.algorithm import Info, Problem
 from supac.arrays import FloatArray, positive, whole
-from supac.bounds import fixed_temperature, slopes
+from supac.bounds import worth_of_a_nat
 from supac.meta.state import TaskState
 from supac.steps import FixedStep
 from supac.supac import SuPAC
@@ -94,15 +94,12 @@ class Reuse:
     def _in_doubt(self, problem: Problem, info: Info) -> bool:
         if not np.isfinite(info.predicted):
             return True
-        scale = fixed_temperature(problem.bound)
-        if scale is None:
-            by_risk, by_kl = slopes(problem.bound, info.mean_risk, max(info.kl, 0.0))
-            scale = by_kl / by_risk if by_risk > 0.0 else np.inf
+        nat = worth_of_a_nat(problem.bound, info.mean_risk, max(info.kl, 0.0)) or np.inf
         return bool(
             info.step_kl > min(0.9 * info.radius, self.kl)
             or info.effective_size < self.effective_size
             or info.k_hat > 0.7
-            or info.shortfall > self.error * scale
+            or info.shortfall > self.error * nat
         )
 
 
