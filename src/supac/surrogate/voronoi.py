@@ -56,10 +56,7 @@ class NearestNeighbours:
     def weights(self, at: Distribution, rng: np.random.Generator) -> FloatArray:
         """The mass of each evaluation's cell: (n,), summing to one."""
         whitening = at.whiten()
-        # Repeated points have one cell, which they share.
-        different, which, copies = np.unique(
-            self.x, axis=0, return_inverse=True, return_counts=True
-        )
+        different, which, copies = distinct(self.x)
         points = whitening.points(different).astype(np.float32)
         draws = whitening.points(at.sample(self.rule.draws, rng)).astype(np.float32)
         k = min(self.rule.k, len(points))
@@ -72,6 +69,17 @@ class NearestNeighbours:
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """Weighted least squares with the cells' masses."""
         return project(self.x, self.risk, self.weights(at, rng), at)
+
+
+def distinct(x: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """The different points, which of them each row is, and how many rows each has.
+
+    Repeated points have one cell, which they share. Draws rarely repeat even one coordinate, and
+    sorting one is ten times cheaper than sorting rows.
+    """
+    if len(np.unique(x[:, 0])) == len(x):
+        return x, np.arange(len(x)), np.ones(len(x), np.intp)
+    return np.unique(x, axis=0, return_inverse=True, return_counts=True)
 
 
 def search_all(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
