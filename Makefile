@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters clean
+.PHONY: demo test lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
@@ -64,6 +64,10 @@ meta-learning: .venv/ready
 digesters: .venv/ready
 	$(BIN)/python experiments/meta_learning/digesters.py $(ARGS)
 
+# Every experiment of the paper, with its claims; what is there is not run again.
+reproduce: .venv/ready
+	$(BIN)/python experiments/reproduction/reproduce.py $(ARGS)
+
 # PyVBMC brings much that nothing else here needs, so it has an environment of its own.
 bench-peers: .venv-peers/ready
 	OMP_NUM_THREADS=1 .venv-peers/bin/python benchmarks/peers.py $(ARGS)
@@ -83,4 +87,4 @@ bench-peers: .venv-peers/ready
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-peers demo docs/_build
+	rm -rf .venv .venv-peers demo reproduction-quick docs/_build

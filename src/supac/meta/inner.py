@@ -122,11 +122,14 @@ class Plan:
             raise ValueError("queries must name at least one step")
 
     @classmethod
-    def paper(cls, *, first: bool) -> Plan:
-        """The first visit of a task in the paper's experiment, or each later one."""
+    def paper(cls, *, first: bool, draws: int = 10_000) -> Plan:
+        """The first visit of a task in the paper's experiment, or each later one.
+
+        `draws` are behind the Voronoi weights.
+        """
         queries = (100,) * 5 + (50,) * 10 if first else (20, 0, 20, 0)
         step = FixedStep(alpha_max=0.3 if first else 0.7, kl_max=0.5)
-        return cls(SuPAC(Voronoi(draws=10_000), step), queries)
+        return cls(SuPAC(Voronoi(draws=draws), step), queries)
 
     def begin(self, problem: Problem, task: TaskState | None, seed: int) -> TaskState:
         """From the last posterior on, or from the prior."""

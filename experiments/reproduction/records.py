@@ -1,0 +1,189 @@
+"""What was run, kept as tables: a row a run, a row a look on its way, a row an epoch."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from calibration import Calibration
+from meta import Experiment, Lesson
+from settings import Setting
+from supac.arrays import FloatArray
+
+RUNS = (
+    "data", "setting", "repeat", "budget", "queries", "objective", "mean_risk", "kl",
+    "algorithm_seconds", "simulator_seconds",
+)  # fmt: skip
+CURVES = ("data", "setting", "repeat", "budget", "queries", "objective")
+META = (
+    "learner", "temperature", "environment", "tasks", "epochs", "epoch", "queries", "train",
+    "test_mean", "test_q20", "test_q80", "test_error", "train_end", "seconds",
+)  # fmt: skip
+SITTINGS = ("began", "minutes", "runs", "jobs", "cores")
+Row = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The tables of a folder. Only one process writes them."""
+
+    path: Path
+
+    def keep_run(self, data: str, setting: Setting, repeat: int, run: Calibration) -> None:
+        """Its curve, then the row that says that it is complete."""
+        key = (data, setting.name, repeat, setting.budget)
+        self._append("curves", CURVES, [(*key, q, f"{value:.6g}") for q, value in run.curve])
+        seconds = (f"{run.algorithm_seconds:.3f}", f"{run.simulator_seconds:.3f}")
+        numbers = (run.curve[-1][1], run.mean_risk, run.kl)
+        shown = (f"{each:.6g}" for each in numbers)
+        self._append("runs", RUNS, [(*key, run.queries, *shown, *seconds)])
+
+    def keep_lesson(self, experiment: Experiment, lesson: Lesson) -> None:
+        """An epoch a row; the last one also says that it is complete."""
+        key = _key(experiment)
+        rows = []
+        for k, epoch in enumerate(lesson.epochs):
+            ends = ("", "")
+            if epoch == lesson.epochs[-1]:
+                ends = (f"{lesson.train_end:.6g}", f"{lesson.seconds:.1f}")
+            shown = (f"{lesson.queries[k]:.6g}", f"{lesson.train[k]:.6g}")
+            rows.append((*key, epoch, *shown, *_summary(lesson.tests[k]), *ends))
+        self._append("meta", META, rows)
+
+    def keep_sitting(self, *row: object) -> None:
+        """When a sitting began, its minutes, the runs that it made, its processes and cores."""
+        self._append("sittings", SITTINGS, [row])
+
+    def read(self, name: str) -> list[Row]:
+        """All complete rows of a table."""
+        path = self._table(name)
+        if not path.exists():
+            return []
+        with path.open(newline="") as file:
+            # A killed process may have left half a line.
+            return [row for row in csv.DictReader(file) if None not in row.values()]
+
+    def remove(self) -> None:
+        """Forget all that was run."""
+        for name in ("runs", "curves", "meta", "sittings"):
+            self._table(name).unlink(missing_ok=True)
+
+    def _table(self, name: str) -> Path:
+        return self.path / f"{name}.csv"
+
+    def _append(self, name: str, header: tuple[str, ...], rows: Iterable[Iterable[object]]) -> None:
+        path = self._table(name)
+        new = not path.exists()
+        torn = not new and not path.read_bytes().endswith(b"\n")
+        with path.open("a", newline="") as file:
+            if torn:
+                file.write("\n")
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerows([header, *rows] if new else rows)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _key(experiment: Experiment) -> tuple[str, ...]:
+    each = experiment
+    numbers = (f"{each.temperature:g}", each.environment, each.tasks, each.epochs)
+    return (each.learner, *(str(number) for number in numbers))
+
+
+def _summary(tests: tuple[float, ...]) -> tuple[str, ...]:
+    if not tests:
+        return ("",) * 4
+    low, high = np.quantile(tests, [0.2, 0.8])
+    error = np.std(tests, ddof=1) / np.sqrt(len(tests))
+    return tuple(f"{each:.6g}" for each in (np.mean(tests), low, high, error))
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """The tables of one data set, ready to be asked."""
+
+    folder: Folder
+    data: str
+    settings: dict[str, Setting]
+    experiments: list[Experiment] = field(default_factory=list)
+
+    @cached_property
+    def _runs(self) -> dict[tuple[str, int], Row]:
+        return {
+            (row["setting"], int(row["repeat"])): row
+            for row in self.folder.read("runs")
+            if self._current(row)
+        }
+
+    @cached_property
+    def _looks(self) -> dict[tuple[str, int], dict[int, float]]:
+        looks: dict[tuple[str, int], dict[int, float]] = {}
+        for row in self.folder.read("curves"):
+            if self._current(row):
+                own = looks.setdefault((row["setting"], int(row["repeat"])), {})
+                own[int(row["queries"])] = float(row["objective"])
+        return looks
+
+    def _current(self, row: Row) -> bool:
+        setting = self.settings.get(row["setting"])
+        return (
+            row["data"] == self.data
+            and setting is not None
+            and int(row["budget"]) == setting.budget
+            and int(row["repeat"]) < setting.repeats
+        )
+
+    def has(self, name: str, repeat: int) -> bool:
+        """Whether this run is complete."""
+        return (name, repeat) in self._runs
+
+    def repeats(self, name: str) -> list[int]:
+        """The complete runs of a setting."""
+        return sorted(repeat for setting, repeat in self._runs if setting == name)
+
+    def end(self, name: str, column: str = "objective") -> FloatArray:
+        """A column of the runs of a setting, such as the final objective."""
+        return np.array([float(self._runs[name, each][column]) for each in self.repeats(name)])
+
+    def curve(self, name: str) -> tuple[FloatArray, FloatArray]:
+        """Queries (k,) and objectives (repeats, k)."""
+        curves = [self._looks[name, each] for each in self.repeats(name)]
+        queries = sorted(set.intersection(*(set(each) for each in curves))) if curves else []
+        return np.array(queries, float), np.array([[c[q] for q in queries] for c in curves])
+
+    def at(self, name: str, queries: float) -> FloatArray:
+        """The objective of each run at its last look with at most so many queries."""
+        made, objectives = self.curve(name)
+        return objectives[:, max(int(np.searchsorted(made, queries, side="right")) - 1, 0)]
+
+    def lesson(self, learner: str, temperature: float) -> dict[str, FloatArray] | None:
+        """The columns of the first environment in meta-learning, NaN where nothing was seen."""
+        for each in self.experiments:
+            if each.learner == learner and each.temperature == temperature and self.rows(each):
+                return self.columns(each)
+        return None
+
+    def columns(self, experiment: Experiment) -> dict[str, FloatArray]:
+        """The numbers of one experiment, an epoch each."""
+        rows = self.rows(experiment)
+        return {
+            name: np.array([float(row[name]) if row[name] else np.nan for row in rows])
+            for name in META[5:]
+        }
+
+    def rows(self, experiment: Experiment) -> list[Row]:
+        """The epochs of one experiment; none if it is not complete."""
+        names = META[:5]
+        rows = {
+            int(row["epoch"]): row
+            for row in self.folder.read("meta")
+            if tuple(row[name] for name in names) == _key(experiment)
+        }
+        last = rows.get(experiment.epochs)
+        return [rows[k] for k in sorted(rows)] if last is not None and last["seconds"] else []

@@ -1,0 +1,235 @@
+"""The whole paper: both of its experiments and its appendix, beside what it reports.
+
+    make reproduce                         # on the embedded data: half an hour on two cores
+    make reproduce ARGS="--data FOLDER"    # on the paper's data
+    make reproduce ARGS=--quick            # a small one of each, in minutes
+    make reproduce ARGS=--report           # page and pictures of what is there
+
+Each run is kept as it ends, in tables beside the pictures: what is there is not run again, so that
+Ctrl-C, and the same command later, lose little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+
+# One thread a process, before NumPy reads it: the pool is what fills the cores.
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+import settings as plan
+from calibration import Calibration, calibrate, load
+from meta import CLOSED, Experiment, Lesson, experiments, learn
+from page import write_page
+from records import Folder, Results
+from settings import Setting, settings
+
+
+@dataclass(frozen=True)
+class Calibrate:
+    """One repeat of a setting."""
+
+    setting: Setting
+    repeat: int
+    data: Path | None
+
+    @property
+    def name(self) -> str:
+        """What is counted together."""
+        return self.setting.name
+
+    @property
+    def cost(self) -> float:
+        """About how many seconds it takes; for the progress bar."""
+        algorithm = self.setting.algorithm
+        draws = getattr(getattr(algorithm, "estimator", None), "draws", None)
+        if self.setting.budget < 500:
+            return self.setting.budget / 40.0
+        return self.setting.budget * (0.6e-3 + (2e-7 * draws if draws else 0.0))
+
+    def __call__(self) -> Calibration:
+        """Run it."""
+        return calibrate(self.setting, self.repeat, self.data)
+
+    def keep(self, folder: Folder, data: str, done: Calibration) -> str:
+        """Write it down; a few words on what came out."""
+        folder.keep_run(data, self.setting, self.repeat, done)
+        return f"{done.curve[-1][1]:.4f} after {done.curve[-1][0]} queries"
+
+
+@dataclass(frozen=True)
+class Learn:
+    """One experiment in meta-learning."""
+
+    experiment: Experiment
+    store: Path
+
+    @property
+    def name(self) -> str:
+        """What is counted together."""
+        return self.experiment.name
+
+    @property
+    def cost(self) -> float:
+        """About how many seconds it takes; for the progress bar."""
+        visits = self.experiment.tasks * self.experiment.epochs
+        return visits * (0.3 if self.experiment.learner == CLOSED else 0.03)
+
+    def __call__(self) -> Lesson:
+        """Run it; on the store of one that was stopped, the rest of it."""
+        return learn(self.experiment, self.store)
+
+    def keep(self, folder: Folder, data: str, done: Lesson) -> str:
+        """Write it down; a few words on what came out."""
+        folder.keep_lesson(self.experiment, done)
+        self.store.unlink(missing_ok=True)
+        return f"training bound {done.train_end:.4f} after {done.epochs[-1]} epochs"
+
+
+Job = Calibrate | Learn
+
+
+def main() -> None:
+    """Run what has not been run yet, then write the page."""
+    options = _options()
+    scale = plan.QUICK if options.quick else plan.FULL
+    folder = Folder(options.out / "reproduction")
+    folder.path.mkdir(parents=True, exist_ok=True)
+    if options.fresh:
+        folder.remove()
+    data = "embedded" if options.data is None else options.data.resolve().name
+    wanted = {each.name: each for each in settings(scale, options.many_draws)}
+    lessons = experiments(options.quick, options.environments)
+    if not options.report:
+        missing = _missing(Results(folder, data, wanted, lessons), options.data)
+        _run(missing, folder, data, options.jobs)
+    results = Results(folder, data, wanted, lessons)
+    page = write_page(options.out, results, scale, " ".join(sys.argv[1:]))
+    print(f"wrote {page}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=_folder, help="a digester's folder; else embedded data")
+    parser.add_argument("--quick", action="store_true", help="minutes: does it all work?")
+    parser.add_argument("--out", type=Path, help="by default reproduction/, or with -quick")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--fresh", action="store_true", help="forget what was run before")
+    parser.add_argument(
+        "--many-draws", type=int, default=0, metavar="REPEATS",
+        help="also the standard setting with the paper's 40,000 draws behind its weights",
+    )  # fmt: skip
+    parser.add_argument(
+        "--environments", nargs="+", type=int, default=[3], metavar="SEED",
+        help="of meta-learning; the first is drawn",
+    )  # fmt: skip
+    options = parser.parse_args()
+    if options.fresh and options.report:
+        parser.error("--fresh forgets what --report would report")
+    if options.out is None:
+        options.out = Path("reproduction-quick" if options.quick else "reproduction")
+    return options
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if not (path / "train_data").is_dir() and not (path / "feed.csv").exists():
+        raise argparse.ArgumentTypeError(f"{text} holds no digester: see docs/adm1.md")
+    return path
+
+
+def _missing(results: Results, data: Path | None) -> list[Job]:
+    """What has no complete run yet, the longest first."""
+    jobs: list[Job] = [
+        Learn(each, results.folder.path / f"{each.name}.store")
+        for each in results.experiments
+        if not results.rows(each)
+    ]
+    jobs += [
+        Calibrate(setting, repeat, data)
+        for setting in results.settings.values()
+        for repeat in range(setting.repeats)
+        if not results.has(setting.name, repeat)
+    ]
+    return sorted(jobs, key=lambda job: -job.cost)
+
+
+def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> None:
+    if not jobs:
+        print("all runs are there already; --fresh makes them anew")
+        return
+    calibrations = [job for job in jobs if isinstance(job, Calibrate)]
+    if calibrations:
+        load(calibrations[0].data)  # compiles what the processes then find in the cache
+    began, start = datetime.now(UTC), time.monotonic()
+    done = 0
+    try:
+        # Spawned, not forked: every process has its own threads and compiled kernels.
+        with (
+            ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool,
+            _progress(jobs) as show,
+        ):
+            futures: dict[Future[Calibration | Lesson], Job] = {
+                pool.submit(job): job for job in jobs
+            }
+            try:
+                for future in as_completed(futures):
+                    job = futures[future]
+                    show(job, job.keep(folder, data, future.result()))  # type: ignore[arg-type]
+                    done += 1
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    except KeyboardInterrupt:
+        sys.exit("stopped; what was run is kept, and the same command goes on from there")
+    finally:
+        minutes = (time.monotonic() - start) / 60.0
+        when = began.isoformat(timespec="seconds")
+        folder.keep_sitting(when, f"{minutes:.2f}", done, processes, os.cpu_count())
+
+
+@contextmanager
+def _progress(jobs: list[Job]) -> Iterator[Callable[[Job, str], None]]:
+    """A bar on a terminal; elsewhere a line when all repeats of something are done."""
+    left = {job.name: sum(each.name == job.name for each in jobs) for job in jobs}
+    terminal = sys.stderr.isatty()
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"),
+        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+        console=Console(stderr=True), disable=not terminal,
+    )  # fmt: skip
+    task = bar.add_task(f"{len(jobs)} runs", total=sum(job.cost for job in jobs))
+    start = time.monotonic()
+
+    def show(job: Job, words: str) -> None:
+        left[job.name] -= 1
+        bar.update(task, advance=job.cost, description=f"{sum(left.values())} runs left")
+        if not left[job.name]:
+            minutes = (time.monotonic() - start) / 60.0
+            line = f"{minutes:5.1f} min  {job.name}: {words}"
+            if terminal:
+                bar.console.print(line, highlight=False)
+            else:
+                print(line, flush=True)
+
+    with bar:
+        yield show
+
+
+if __name__ == "__main__":
+    main()
