@@ -55,11 +55,12 @@ def draw_all(folder: Path, results: Results) -> list[tuple[str, str]]:
 
 def optimisation(results: Results) -> Figure | None:
     """Figure 1, left, and the comparison of Appendix B."""
-    figure, (axes,) = _panels(1, 6.4, 4.2)
+    figure, (axes,) = _panels(1, 7.2, 4.4)
     _reference(axes, results)
     for colour, each in zip(OTHERS, SELECTED, strict=False):
         _band(axes, results, descent(*each), colour)
-    _published(axes)
+    if results.on_paper_data:
+        _published(axes)
     return _finish(figure, [axes])
 
 
@@ -73,13 +74,13 @@ def preliminary(results: Results) -> Figure | None:
         _reference(axes, results)
         for colour, batch in zip(OTHERS, (80, 160), strict=False):
             _band(axes, results, descent(batch, size), colour, f"{batch} queries a step")
-        axes.set(title=f"gradient descent, step size {size:g}", xlim=(20, 1700))
-    return _finish(figure, panels)
+        axes.set_title(f"gradient descent, step size {size:g}")
+    return _finish(figure, panels, top=2.5, until=1800)
 
 
 def nesterov(results: Results) -> Figure | None:
     """Nesterov's acceleration, a panel a selected step, as it is and doubled."""
-    figure, panels = _panels(4, 3.2, 3.4)
+    figure, panels = _panels(4, 4.6, 3.4, rows=2)
     for axes, ((batch, size), times) in zip(
         panels, [(each, times) for each in SELECTED for times in (1, 2)], strict=True
     ):
@@ -87,13 +88,13 @@ def nesterov(results: Results) -> Figure | None:
         for colour, momentum in zip(OTHERS, MOMENTA, strict=False):
             name = descent(batch, times * size, momentum)
             _band(axes, results, name, colour, f"momentum {momentum:g}")
-        axes.set(title=f"{batch} a step, size {times * size:g}", ylim=(0.11, 3.0))
-    return _finish(figure, panels)
+        axes.set_title(f"{batch} a step, size {times * size:g}")
+    return _finish(figure, panels, top=2.5)
 
 
 def hyperparameters(results: Results) -> Figure | None:
     """The grid of SuPAC-CE's limits, and all of Nesterov's runs behind it."""
-    figure, (axes,) = _panels(1, 6.4, 4.2)
+    figure, (axes,) = _panels(1, 7.2, 4.4)
     for batch, size in SELECTED:
         for times in (1, 2):
             for momentum in MOMENTA:
@@ -104,7 +105,6 @@ def hyperparameters(results: Results) -> Figure | None:
             label = "SuPAC-CE, the other limits" if each == GRID[0] else None
             _line(axes, results, ce(*each), "#9fb3bd", label)
     _reference(axes, results)
-    axes.set_ylim(0.11, 0.8)
     return _finish(figure, [axes])
 
 
@@ -113,11 +113,11 @@ _FIRST = (SELECTED[0][0], 1, MOMENTA[0])
 
 def extremes(results: Results) -> Figure | None:
     """SuPAC-CE with limits far from the usual ones."""
-    figure, (axes,) = _panels(1, 6.4, 4.2)
+    figure, (axes,) = _panels(1, 7.2, 4.4)
     _reference(axes, results)
     for colour, each in zip(OTHERS, EXTREMES, strict=True):
         _band(axes, results, ce(*each), colour)
-    return _finish(figure, [axes])
+    return _finish(figure, [axes], top=1.2)
 
 
 def meta_learning(results: Results) -> Figure | None:
@@ -133,7 +133,7 @@ def meta_learning(results: Results) -> Figure | None:
         axes.set_xticks(ticks, [str(each) for each in ticks])
         axes.set(title=f"λ = {temperature:g}", xlabel="epochs", ylim=(0.0, None))
     panels[0].set_ylabel("PAC-Bayes bound")
-    panels[-1].legend(loc="upper right")
+    _legend(figure, panels)
     return figure
 
 
@@ -151,30 +151,35 @@ def _lessons(axes: Axes, results: Results, temperature: float) -> None:
         axes.plot(lesson["epoch"], lesson["train"], ":", color=colour, label=f"{words}, training")
 
 
-def _panels(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    figure = Figure(figsize=(width * count, height), layout="constrained")
-    return figure, list(
-        figure.subplots(1, count, sharey=count > 1 and height < 3.5, squeeze=False)[0]
-    )
+def _panels(count: int, width: float, height: float, rows: int = 1) -> tuple[Figure, list[Axes]]:
+    columns = count // rows
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
 
 
-def _finish(figure: Figure, panels: list[Axes]) -> Figure:
+def _finish(figure: Figure, panels: list[Axes], top: float = 0.7, until: int = 11_000) -> Figure:
+    queries = [each for each in (20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000) if each < until]
+    lines = [line for axes in panels for line in axes.lines]
+    bottom = 0.96 * min(float(np.min(line.get_ydata())) for line in lines)
+    values = [each for each in (0.1, 0.12, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0) if bottom < each < top]
     for axes in panels:
         axes.set(xscale="log", yscale="log", xlabel="queries")
-        axes.set_yticks(
-            [0.12, 0.15, 0.2, 0.3, 0.5, 1.0, 3.0], ["0.12", "0.15", "0.2", "0.3", "0.5", "1", "3"]
-        )
+        axes.set_xticks(queries, [f"{each:,}" for each in queries])
+        axes.set_yticks(values, [f"{each:g}" for each in values])
         axes.minorticks_off()
-        low, high = axes.get_ylim()
-        axes.set_ylim(max(low, 0.11), min(high, 3.0))
-        ticks = (20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
-        axes.set_xticks(ticks, [f"{each:,}" for each in ticks])
-        left, right = axes.get_xlim()
-        axes.set_xlim(max(left, 18), min(right, 11_000))
+        axes.set(xlim=(18, until), ylim=(bottom, top))
         axes.tick_params(labelsize=8)
-    panels[0].set_ylabel("π[R] + λ·KL, from fresh draws")
-    panels[-1].legend(loc="upper right")
+        if axes.get_subplotspec().is_first_col():  # type: ignore[union-attr]
+            axes.set_ylabel("π[R] + λ·KL")
+    _legend(figure, panels)
     return figure
+
+
+def _legend(figure: Figure, panels: list[Axes]) -> None:
+    """Above the panels, where it hides no curve."""
+    handles, labels = panels[0].get_legend_handles_labels()
+    columns = 2 if len(panels) == 1 else 3
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
 def _reference(axes: Axes, results: Results) -> None:
@@ -213,7 +218,7 @@ def _published(axes: Axes) -> None:
         queries = [160 * step for step in range(1, known.shape[1])]
         axes.plot(
             queries, np.median(known[:, 1:], axis=0), ":", color=PUBLISHED_COLOUR,
-            label="gradient descent, 160 a step, size 0.05, published",
+            label="gradient descent, 160 a step, published",
         )  # fmt: skip
 
 

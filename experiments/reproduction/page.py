@@ -53,7 +53,8 @@ def write_page(out: Path, results: Results, scale: Scale, arguments: str) -> Pat
         "",
     ]
     for name, words in pictures:
-        text += [f"![{words}](reproduction/{name})", "", words, ""]
+        alt = words.partition(".")[0]
+        text += [f"![{alt}](reproduction/{name})", "", words, ""]
     text += ["## Numbers", "", *_settings(results), "", *_lessons(results), ""]
     text += ["## Where we differ from the paper", "", *_differences(results, scale), ""]
     page = out / "reproduction.md"
@@ -111,14 +112,14 @@ def _settings(results: Results) -> list[str]:
         risk = np.median(results.end(name, "mean_risk"))
         lines.append(
             f"| {name} | {setting.budget} | {len(end)} | {middle:.4f} | {low:.4f}–{high:.4f} | "
-            f"{risk:.4f} | {_published_end(name)} |"
+            f"{risk:.4f} | {_published_end(results, name)} |"
         )
     return [*lines, *_on_the_way(results)]
 
 
-def _published_end(name: str) -> str:
+def _published_end(results: Results, name: str) -> str:
     known = published(SOURCES[name]) if name in SOURCES else None
-    if known is None:
+    if known is None or not results.on_paper_data:
         return ""
     low, middle, high = np.quantile(known[:, -1], [0.2, 0.5, 0.8])
     return f"{middle:.4f} ({low:.4f}–{high:.4f})"
@@ -127,7 +128,7 @@ def _published_end(name: str) -> str:
 def _on_the_way(results: Results) -> list[str]:
     """SuPAC-CE's median beside the published one."""
     known, name = published("supac_ce"), ce(*STANDARD)
-    if known is None or not results.repeats(name):
+    if known is None or not (results.on_paper_data and results.repeats(name)):
         return []
     at = [160 + 32 * (update - 1) for update in UPDATES[1:]]
     queries, objective = results.curve(name)
@@ -175,7 +176,8 @@ def _differences(results: Results, scale: Scale) -> list[str]:
     many, standard = results.end(MANY_DRAWS), results.end(ce(*STANDARD))
     weights = (
         f"- **Weights** come from {scale.weight_draws:,} draws instead of 40,000 (ADM1), and from "
-        "2,000 instead of 10,000 (meta-learning): all of it has to fit into half an hour."
+        f"{results.experiments[0].weight_draws:,} instead of 10,000 (meta-learning): all of it has "
+        "to fit into half an hour."
     )
     if len(many) and len(standard):
         weights += (

@@ -139,6 +139,11 @@ class Results:
             and int(row["repeat"]) < setting.repeats
         )
 
+    @property
+    def on_paper_data(self) -> bool:
+        """Whether the paper's numbers are about the same data."""
+        return self.data != "embedded"
+
     def has(self, name: str, repeat: int) -> bool:
         """Whether this run is complete."""
         return (name, repeat) in self._runs
