@@ -200,18 +200,17 @@ def _schedule(records: list[Record], temperature: float) -> list[str]:
     if not own:
         return []
     done, known = own[0], published(temperature)
-    text = (
-        f"The paper's schedule has 150 epochs; here {done['passes']} of them were run, on one "
-        "environment, so its last stage is cut short."
-    )
+    text = f"The paper's schedule has 150 epochs; here {done['passes']} of them were run, on one "
+    text += "environment" + (", so its last stage is cut short." if done["passes"] < 150 else ".")
     if known is not None:
         test = np.mean(done["test"][-1])
         error = np.std(done["test"][-1], ddof=1) / np.sqrt(len(done["test"][-1]))
         end = known[0][-1], known[1][149]
-        reached = test <= end[0] and done["train_end"] <= end[1]
+        train = _training(done, done["passes"])
+        reached = test <= end[0] and train <= end[1]
         text += (
             f" It ended at a test bound of {test:.4f} ± {error:.4f} (standard error over the test "
-            f"tasks) and a training bound of {done['train_end']:.4f}; the paper's end is "
+            f"tasks) and a training bound of {train:.4f}; the paper's end is "
             f"{end[0]:.4f} and {end[1]:.4f}: "
             f"{'reached' if reached else 'not reached'} within {done['passes']} epochs."
         )

@@ -290,11 +290,12 @@ def _meta(results: Results, temperature: float) -> Iterator[Claim]:
     begin, end = {0.1: (0.61, 0.24), 0.01: (0.14, 0.050)}[temperature]
     test = dict(zip(lesson["epoch"].astype(int), lesson["test_mean"], strict=True))
     error = lesson["test_error"][-1]
-    train = float(lesson["train_end"][-1])
+    train, fresh = float(lesson["train"][-1]), float(lesson["train_end"][-1])
     yield Claim(
         f"λ = {temperature:g}: from a bound of {begin:g} to {end:g} in 150 meta-steps",
-        f"the training bound ends at or below {end:g}",
-        f"training {train:.4f}, test {test[0]:.3f} → {test[150]:.4f} ± {error:.4f}",
+        f"the training bound of the last epoch, by the tasks' models, is at most {end:g}",
+        f"training {train:.4f} (by fresh draws {fresh:.4f}), test {test[0]:.3f} → "
+        f"{test[150]:.4f} ± {error:.4f}",
         train <= end,
     )
     share = (test[0] - test[15]) / (test[0] - test[150])
