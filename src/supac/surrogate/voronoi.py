@@ -16,7 +16,7 @@ from supac.surrogate.surrogate import Context, Surrogate
 
 Float32Array = npt.NDArray[np.float32]
 
-_BLOCK = 600_000  # distances at a time, 2.4 MB: what stays in a core's cache
+_BLOCK = 75_000  # distances at a time, 0.3 MB: what stays in a core's cache
 
 
 @dataclass(frozen=True)
