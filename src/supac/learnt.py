@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from supac.arrays import FloatArray
 from supac.families import DiagonalGaussian, Distribution, FixedGaussian, Gaussian, ScaledGaussian
 from supac.marginals import Marginal, Normal
-from supac.parameters import Parameters
+from supac.parameters import Parameters, names_of
 
 _DRAWS = 20_000  # behind the quantiles of families without closed ones
 NORMAL = (Gaussian, DiagonalGaussian, FixedGaussian, ScaledGaussian)
@@ -57,11 +57,6 @@ def learnt(
         return [_normal(prior, posterior, parameters, i) for i in range(prior.dim)]
     draws = [each.sample(_DRAWS, np.random.default_rng(0)) for each in (prior, posterior)]
     return [_drawn(draws[0][:, i], draws[1][:, i], i) for i in range(prior.dim)]
-
-
-def names_of(parameters: Parameters | None, dim: int) -> tuple[str, ...]:
-    """Of the parameters; x0, x1, … where they have none."""
-    return tuple(f"x{i}" for i in range(dim)) if parameters is None else parameters.names
 
 
 def correlations(distribution: Distribution) -> FloatArray:
