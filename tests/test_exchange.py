@@ -315,6 +315,12 @@ def test_a_result_comes_back(
     result.to_json(path, force=True)
 
 
+def test_half_a_character_does_no_harm(result: supac.Result, tmp_path: Path) -> None:
+    odd = replace(result, notes=("caf\udce9 µ",))
+    odd.to_json(tmp_path / "result.json")
+    assert supac.read_result(tmp_path / "result.json").notes == odd.notes
+
+
 def test_runs_come_back_where_they_are_asked_for(result: supac.Result) -> None:
     again = supac.Result.from_json(result.to_json(runs=True))
     same(result, again)
@@ -417,7 +423,10 @@ class Own(supac.StudentT):
 def test_of_what_is_not_ours_the_name_is_kept(result: supac.Result) -> None:
     text = replace(result, bound=Mine()).to_json()
     assert strictly(text)["bound"] == {"other": "Mine()"}
-    assert supac.Result.from_json(text).bound is None
+    again = supac.Result.from_json(text)
+    assert again.bound is None
+    with pytest.raises(ValueError, match="only the name of its prior or bound"):
+        again.certify(simulate, n=40)
     own = supac.Distribution(Own(2, 3.0), supac.student_t(_MEAN, _SPREAD, 3.0).theta)
     with pytest.raises(ValueError, match=r"family of your own.*result\.posterior\.theta"):
         replace(result, posterior=own, parameters=None).to_json()
@@ -433,14 +442,21 @@ def test_of_what_is_not_ours_the_name_is_kept(result: supac.Result) -> None:
         (lambda told: told | {"history": 3}, "damaged"),
         (lambda told: {k: v for k, v in told.items() if k != "kl"}, "damaged.*kl"),
         (lambda told: [told], "this is no result"),
+        (lambda told: told | {"parameters": None, "known": np.inf}, "damaged"),
+        (lambda told: told | {"posterior": told["posterior"] | {"theta": [1.0]}}, "damaged"),
+        (lambda told: told | {"runs": told["runs"] | {"risk": [0.1]}}, "damaged"),
+        (lambda told: told | {"runs": told["runs"] | {"proposals": []}}, "without a proposal"),
     ],
 )
 def test_what_is_no_result_is_refused(
     change: Any, words: str, result: supac.Result, tmp_path: Path
 ) -> None:
     path = tmp_path / "result.json"
-    path.write_text(json.dumps(change(json.loads(result.to_json()))))
+    path.write_text(json.dumps(change(json.loads(result.to_json(runs=True)))))
     with pytest.raises(supac.ResultFormatError, match=words):
+        supac.read_result(path)
+    path.write_text("[" * 100_000)
+    with pytest.raises(supac.ResultFormatError, match="this is no JSON"):
         supac.read_result(path)
     path.write_text("{")
     with pytest.raises(supac.ResultFormatError, match=r"result\.json: this is no JSON"):

@@ -177,6 +177,11 @@ class Result:
         """
         prior = self.parameters or self.prior
         bound = options.pop("bound", self.bound)
+        if prior is None or bound is None:
+            raise ValueError(
+                "the file that the result was read from has only the name of its prior or bound: "
+                "use supac.certify(result.posterior, prior, risk, bound, n=…)"
+            )
         return certify(self.posterior, prior, risk, bound, n=n, **options)  # type: ignore[arg-type]
 
     @property
@@ -270,7 +275,9 @@ class Result:
         values["certificate"] = certificate or self.certificate
         text = to_record(values, runs=runs)
         if path is not None:
-            vacant(Path(path), force=force).write_text(text, encoding="utf-8")
+            # Half of a character, in a message of the simulator say, becomes an escape of JSON's.
+            target = vacant(Path(path), force=force)
+            target.write_text(text, encoding="utf-8", errors="backslashreplace")
         return text
 
     @classmethod

@@ -181,13 +181,14 @@ class Snapshot:
 
     def result(self) -> Result:
         """What `minimize` returned, but for the runs; ValueError where it has not ended."""
-        if self.stop_reason is None or self.posterior is None:
+        if self.stop_reason is None:
             raise ValueError(f"{self.path} has not come to its end: there is no result yet")
-        start, prior = self.settings.get("start"), self.prior
-        began = start if isinstance(start, Distribution) else prior or self.posterior
+        start = self.settings["start"] or self.prior
+        if self.posterior is None or not isinstance(start, Distribution):
+            raise ValueError(f"{self.path} has only the name of the posterior's family")
         return Result(
             posterior=self.posterior,
-            start=began,
+            start=start,
             objective=self.objective,
             mean_risk=self.mean_risk,
             mean_risk_error=self.mean_risk_error,
@@ -203,7 +204,7 @@ class Snapshot:
             on_failure=str(self.settings["on_failure"]),
             seconds=self.seconds,
             known=len(self.runs) - len(self.made),
-            prior=prior,
+            prior=self.prior,
             bound=self.bound,
             counts=(len(self.made), len(self.failures)),
         )

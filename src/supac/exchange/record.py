@@ -76,7 +76,7 @@ def from_record(text: str) -> dict[str, Any]:
     """The fields of a result, by their names; ResultFormatError where the text holds none."""
     try:
         told = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ResultFormatError(f"this is no JSON: {error}") from error
     if not isinstance(told, dict) or told.get("format") != FORMAT:
         raise ResultFormatError('this is no result: it has no "format": "supac result"')
@@ -87,7 +87,7 @@ def from_record(text: str) -> dict[str, Any]:
         )
     try:
         return _fields(told)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ResultFormatError(f"this result is damaged: {error!r}") from error
 
 
@@ -96,6 +96,8 @@ def _fields(told: dict[str, Any]) -> dict[str, Any]:
     if not (isinstance(posterior, Distribution) and isinstance(start, Distribution)):
         raise TypeError("posterior and start must be distributions")
     parameters = from_spec(told["parameters"])
+    if isinstance(parameters, Parameters) and len(parameters) != posterior.dim:
+        raise ValueError(f"{len(parameters)} parameters, but {posterior.dim} coordinates")
     prior, bound = _of_ours(told["prior"]), _of_ours(told["bound"])
     runs, certificate = told["runs"], told["certificate"]
     evaluations, failures = _runs_from_record(runs, posterior.dim)
@@ -196,6 +198,11 @@ def _runs_from_record(told: dict[str, Any] | None, dim: int) -> tuple[Evaluation
         proposals=tuple(from_spec(each) for each in told["proposals"]),
         outputs=None if outputs is None else frozen(np.stack([*map(_from_numbers, outputs)])),
     )
+    lengths = {len(getattr(evaluations, each)) for each in ("x", "iteration", "drawn", "ok")}
+    if lengths != {len(risk)} or (outputs is not None and len(outputs) != len(risk)):
+        raise ValueError("the columns of its runs differ in length")
+    if evaluations.iteration.max(initial=-1) >= len(evaluations.proposals):
+        raise ValueError("its runs have iterations without a proposal")
     return evaluations, tuple(_run(each) for each in told["failures"])
 
 
