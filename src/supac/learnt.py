@@ -56,7 +56,7 @@ def learnt(
     if isinstance(prior.family, NORMAL) and isinstance(posterior.family, NORMAL):
         return [_normal(prior, posterior, parameters, i) for i in range(prior.dim)]
     draws = [each.sample(_DRAWS, np.random.default_rng(0)) for each in (prior, posterior)]
-    return [_drawn(draws[0][:, i], draws[1][:, i], i) for i in range(prior.dim)]
+    return [_drawn(draws[0][:, i], draws[1][:, i], parameters, i) for i in range(prior.dim)]
 
 
 def correlations(distribution: Distribution) -> FloatArray:
@@ -77,10 +77,7 @@ def _normal(
     before = (float(prior.mean[i]), math.sqrt(prior.covariance[i, i]))
     after = (float(posterior.mean[i]), math.sqrt(posterior.covariance[i, i]))
     shift, width = (after[0] - before[0]) / before[1], after[1] / before[1]
-    # As they are: the prior of `Parameters` is standard normal, and other ones are their own.
-    marginal: Marginal = Normal(0.0, 1.0)
-    if known is not None:
-        marginal = known.marginals[known.names[i]]
+    marginal = _marginal(known, i)
     ends = partial(_quantiles, marginal)
     span = np.linspace(
         min(before[0] - 2.6 * before[1], after[0] - 3.5 * after[1]),
@@ -101,6 +98,11 @@ def _normal(
     )
 
 
+def _marginal(known: Parameters | None, i: int) -> Marginal:
+    """From a coordinate to the user's unit: as it is where there are no `Parameters`."""
+    return Normal(0.0, 1.0) if known is None else known.marginals[known.names[i]]
+
+
 def _quantiles(marginal: Marginal, mean: float, sd: float) -> tuple[float, float, float]:
     low, middle, high = marginal.from_latent(mean + sd * ndtri(np.array([0.05, 0.5, 0.95])))
     return float(low), float(middle), float(high)
@@ -114,18 +116,20 @@ def _density(
     return marginal.from_latent(u), np.exp(log_normal - marginal.log_slope(u))
 
 
-def _drawn(before: FloatArray, after: FloatArray, i: int) -> Learnt:
-    ends = [np.quantile(each, [0.05, 0.5, 0.95]).tolist() for each in (before, after)]
+def _drawn(before: FloatArray, after: FloatArray, known: Parameters | None, i: int) -> Learnt:
+    marginal = _marginal(known, i)
+    x = [marginal.from_latent(each) for each in (before, after)]
+    ends = [np.quantile(each, [0.05, 0.5, 0.95]).tolist() for each in x]
     return Learnt(
-        name=f"x{i}",
-        unit="",
+        name=f"x{i}" if known is None else known.names[i],
+        unit=marginal.unit,
         prior=(ends[0][0], ends[0][1], ends[0][2]),
         posterior=(ends[1][0], ends[1][1], ends[1][2]),
         width=float(after.std() / before.std()),
         shift=math.nan,
         kl=math.nan,
-        before=_histogram(before),
-        after=_histogram(after),
+        before=_histogram(x[0]),
+        after=_histogram(x[1]),
     )
 
 

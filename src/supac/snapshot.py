@@ -25,6 +25,7 @@ from supac.exchange import (
     table_of_runs,
 )
 from supac.families import Distribution
+from supac.learnt import learnt
 from supac.parameters import Parameters
 from supac.result import Journal, Result, StopReason
 from supac.runs import Run, Status
@@ -275,10 +276,14 @@ def summarise(run: Snapshot) -> list[ParameterSummary]:
 
 
 def compare(parameters: Parameters, posterior: Distribution) -> list[ParameterSummary]:
-    """Every parameter under the prior and under a latent Gaussian posterior.
+    """Every parameter under the prior and under a latent posterior.
 
-    Exact: each parameter is an increasing function of one coordinate of the latent Gaussian.
+    Exact where that is a Gaussian, of which each parameter is an increasing function of one
+    coordinate; from draws where it is not.
     """
+    if not posterior.family.is_gaussian:
+        rows = learnt(parameters.prior, posterior, parameters)
+        return [ParameterSummary(r.name, r.unit, r.prior, r.posterior, r.width) for r in rows]
     steps = np.array([-_Z, 0.0, _Z])[:, None]
     before = parameters.from_latent(np.repeat(steps, len(parameters), axis=1))
     deviations = np.sqrt(np.diag(posterior.covariance))
