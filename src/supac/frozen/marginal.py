@@ -109,11 +109,7 @@ class FrozenMarginal:
 
     def pdf(self, x: Any) -> FloatArray:
         """Density in the user's unit, 0 on and outside the bounds."""
-        points, u = self._latent(x)
-        inside = np.isfinite(u)
-        slope = self._transform.log_slope(np.where(inside, u, 0.0))
-        density = self._mixed("pdf", np.where(inside, u, 0.0)) * np.exp(-slope)
-        return np.where(inside, density, np.where(np.isnan(points), np.nan, 0.0))[()]
+        return np.exp(self.logpdf(x))
 
     def logpdf(self, x: Any) -> FloatArray:
         """Log-density in the user's unit, −inf on and outside the bounds."""
