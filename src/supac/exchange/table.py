@@ -37,9 +37,9 @@ def table_of_runs(
     x = np.array([run.x for run in runs]).reshape(len(runs), dim)
     told: Table = {
         "status": [run.status.value for run in runs],
+        "iteration": [iteration.get(run.id) for run in runs],
         "seconds": [run.seconds for run in runs],
         "attempts": [run.attempts for run in runs],
-        "iteration": [iteration.get(run.id) for run in runs],
         "message": [run.message for run in runs],
         "source": [run.source for run in runs],
         "purpose": [run.purpose for run in runs],
