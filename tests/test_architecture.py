@@ -16,14 +16,14 @@ PACKAGE = ROOT / "src" / "supac"
 # Lower layers first. A module may import from its own layer and from those below it.
 LAYERS = [
     {"arrays", "blas", "draws"},
-    {"families", "marginals", "parameters", "composite", "evaluations"},
+    {"families", "marginals", "parameters", "composite", "evaluations", "frozen"},
     {"bounds", "surrogate", "steps", "certificate"},
     {"algorithm", "supac", "gradient", "meta", "task"},
     {"runs", "specs"},
     {"execution", "interrupt", "progress", "store", "exchange", "judge", "ledger", "evaluate"}
     | {"fleet"},
     {"certify", "missed", "validation", "result", "pipeline", "loop", "minimize", "held_out"}
-    | {"meta_learn", "snapshot", "learnt"},
+    | {"meta_learn", "snapshot", "learnt", "notes"},
     {"plots", "demo", "problem_file"},
     {"report"},
     {"cli"},
@@ -97,7 +97,8 @@ def test_modules_of_one_layer_do_not_import_in_circles() -> None:
 
 
 def test_the_core_imports_without_the_extras() -> None:
-    hidden = "import sys; sys.modules.update({m: None for m in ('matplotlib', 'faiss', 'numba')}); "
+    extras = ("matplotlib", "faiss", "numba", "pandas", "xarray", "arviz")
+    hidden = f"import sys; sys.modules.update({{m: None for m in {extras}}}); "
     use = "import supac, supac.cli; "
     run = "supac.minimize(lambda x: 0.0, supac.beta(1, 1), supac.Catoni(1), budget=40)"
     subprocess.run([sys.executable, "-c", hidden + use + run], check=True)
@@ -107,7 +108,8 @@ def test_what_few_need_is_imported_when_it_is_asked_for() -> None:
     code = (
         "import supac, sys; "
         "heavy = {'scipy.stats', 'scipy.optimize', 'rich', 'typer', 'supac.problem_file', "
-        "'supac.simulators.adm1', 'numba', 'matplotlib', 'distributed'} & set(sys.modules); "
+        "'supac.simulators.adm1', 'supac.frozen', 'numba', 'matplotlib', 'distributed', 'pandas', "
+        "'xarray', 'arviz'} & set(sys.modules); "
         "assert not heavy, heavy; "
         "supac.read_problem, supac.simulators.adm1.example, supac.simulators.drug"
     )

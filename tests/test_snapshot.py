@@ -135,3 +135,16 @@ def test_quantiles_are_exact() -> None:
         for quantile, share in zip(row.posterior, (0.05, 0.5, 0.95), strict=True):
             assert abs((column < quantile).mean() - share) < 5e-3
     assert compare(HOUSE, HOUSE.prior)[0].width == pytest.approx(1.0)
+
+
+def test_quantiles_are_right_where_the_posterior_is_no_gaussian() -> None:
+    parts = [supac.gaussian([-1.5, 0.0], [0.05, 0.05]), supac.gaussian([1.5, 0.5], [0.05, 0.05])]
+    posterior = supac.mixture(parts, [0.7, 0.3])
+    rows = compare(HOUSE, posterior)
+    assert [(row.name, row.unit) for row in rows] == [("rate", "1/h"), ("share", "")]
+    shares = np.array([0.05, 0.5, 0.95])
+    for row in rows:
+        law = supac.Frozen(posterior, HOUSE).marginal(row.name)
+        # From 20,000 draws; 4.5 standard errors.
+        error = 4.5 * np.sqrt(shares * (1.0 - shares) / 20_000)
+        assert (np.abs(law.cdf(row.posterior) - shares) < error).all()

@@ -25,7 +25,7 @@ from supac.composite import (
 )
 from supac.evaluate import EvaluationError
 from supac.evaluations import Evaluations
-from supac.exchange import KnownRuns, export, read_csv
+from supac.exchange import KnownRuns, ResultFormatError, export, read_csv
 from supac.execution import ExecutionError
 from supac.families import (
     Bernoulli,
@@ -67,7 +67,7 @@ from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reus
 from supac.meta_learn import MetaResult, TaskResult, meta_learn
 from supac.minimize import minimize, reoptimize, resume
 from supac.parameters import Parameters
-from supac.result import Iteration, Result, StopReason
+from supac.result import Iteration, Result, StopReason, read_result
 from supac.runs import Run, Status
 from supac.simulators.per_worker import PerWorker
 from supac.simulators.program import Program
@@ -96,6 +96,7 @@ from supac.task import Task
 
 if TYPE_CHECKING:
     from supac import plots
+    from supac.frozen import Frozen
     from supac.problem_file import ProblemFile, ProblemFileError, read_problem
     from supac.report import write_report
 
@@ -122,6 +123,7 @@ __all__ = [
     "Family",
     "FixedGaussian",
     "FixedStep",
+    "Frozen",
     "Gamma",
     "Gaussian",
     "GaussianProcess",
@@ -155,6 +157,7 @@ __all__ = [
     "Product",
     "Program",
     "Result",
+    "ResultFormatError",
     "Reuse",
     "Ridge",
     "RootMeanSquare",
@@ -204,6 +207,7 @@ __all__ = [
     "product",
     "read_csv",
     "read_problem",
+    "read_result",
     "read_store",
     "reoptimize",
     "resume",
@@ -214,6 +218,7 @@ __all__ = [
     "write_report",
 ]
 _LATER = {
+    "Frozen": "supac.frozen",
     "ProblemFile": "supac.problem_file",
     "ProblemFileError": "supac.problem_file",
     "read_problem": "supac.problem_file",
@@ -222,7 +227,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """What only problem files, reports and pictures need, when it is first asked for."""
+    """What only few need, problem files and pictures for instance, when it is asked for."""
     if name == "plots":
         return import_module("supac.plots")
     if name in _LATER:

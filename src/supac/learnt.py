@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from supac.arrays import FloatArray
 from supac.families import DiagonalGaussian, Distribution, FixedGaussian, Gaussian, ScaledGaussian
 from supac.marginals import Marginal, Normal
-from supac.parameters import Parameters
+from supac.parameters import Parameters, names_of
 
 _DRAWS = 20_000  # behind the quantiles of families without closed ones
 NORMAL = (Gaussian, DiagonalGaussian, FixedGaussian, ScaledGaussian)
@@ -56,12 +56,7 @@ def learnt(
     if isinstance(prior.family, NORMAL) and isinstance(posterior.family, NORMAL):
         return [_normal(prior, posterior, parameters, i) for i in range(prior.dim)]
     draws = [each.sample(_DRAWS, np.random.default_rng(0)) for each in (prior, posterior)]
-    return [_drawn(draws[0][:, i], draws[1][:, i], i) for i in range(prior.dim)]
-
-
-def names_of(parameters: Parameters | None, dim: int) -> tuple[str, ...]:
-    """Of the parameters; x0, x1, … where they have none."""
-    return tuple(f"x{i}" for i in range(dim)) if parameters is None else parameters.names
+    return [_drawn(draws[0][:, i], draws[1][:, i], parameters, i) for i in range(prior.dim)]
 
 
 def correlations(distribution: Distribution) -> FloatArray:
@@ -82,10 +77,7 @@ def _normal(
     before = (float(prior.mean[i]), math.sqrt(prior.covariance[i, i]))
     after = (float(posterior.mean[i]), math.sqrt(posterior.covariance[i, i]))
     shift, width = (after[0] - before[0]) / before[1], after[1] / before[1]
-    # As they are: the prior of `Parameters` is standard normal, and other ones are their own.
-    marginal: Marginal = Normal(0.0, 1.0)
-    if known is not None:
-        marginal = known.marginals[known.names[i]]
+    marginal = _marginal(known, i)
     ends = partial(_quantiles, marginal)
     span = np.linspace(
         min(before[0] - 2.6 * before[1], after[0] - 3.5 * after[1]),
@@ -106,6 +98,11 @@ def _normal(
     )
 
 
+def _marginal(known: Parameters | None, i: int) -> Marginal:
+    """From a coordinate to the user's unit: as it is where there are no `Parameters`."""
+    return Normal(0.0, 1.0) if known is None else known.marginals[known.names[i]]
+
+
 def _quantiles(marginal: Marginal, mean: float, sd: float) -> tuple[float, float, float]:
     low, middle, high = marginal.from_latent(mean + sd * ndtri(np.array([0.05, 0.5, 0.95])))
     return float(low), float(middle), float(high)
@@ -119,18 +116,20 @@ def _density(
     return marginal.from_latent(u), np.exp(log_normal - marginal.log_slope(u))
 
 
-def _drawn(before: FloatArray, after: FloatArray, i: int) -> Learnt:
-    ends = [np.quantile(each, [0.05, 0.5, 0.95]).tolist() for each in (before, after)]
+def _drawn(before: FloatArray, after: FloatArray, known: Parameters | None, i: int) -> Learnt:
+    marginal = _marginal(known, i)
+    x = [marginal.from_latent(each) for each in (before, after)]
+    ends = [np.quantile(each, [0.05, 0.5, 0.95]).tolist() for each in x]
     return Learnt(
-        name=f"x{i}",
-        unit="",
+        name=f"x{i}" if known is None else known.names[i],
+        unit=marginal.unit,
         prior=(ends[0][0], ends[0][1], ends[0][2]),
         posterior=(ends[1][0], ends[1][1], ends[1][2]),
         width=float(after.std() / before.std()),
         shift=math.nan,
         kl=math.nan,
-        before=_histogram(before),
-        after=_histogram(after),
+        before=_histogram(x[0]),
+        after=_histogram(x[1]),
     )
 
 

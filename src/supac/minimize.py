@@ -215,6 +215,7 @@ def _end(result: Result) -> dict[str, Any]:
         "effective_size": result.effective_size,
         "validated": result.validated,
         "kl": result.kl,
+        "kl_error": result.kl_error,
         "notes": list(result.notes),
     }
 
@@ -275,6 +276,8 @@ def reoptimize(
     the earlier posterior with the earlier runs known. `prior` and `bound` are by default the
     earlier ones; `budget` counts new queries only; the other options are those of `minimize`.
     """
+    if result.counts is not None:
+        raise ValueError("the runs of result were left out of its file: write it with runs=True")
     before = result.parameters or result.prior
     settings: dict[str, Any] = {
         "known": KnownRuns.of(result.x, result.evaluations),

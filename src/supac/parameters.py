@@ -114,3 +114,8 @@ class Parameters:
         """Log-density of a latent distribution at points in the user's units: (n, dim) → (n,)."""
         u = self.to_latent(x)
         return latent.log_prob(u) - self.log_jacobian(u)
+
+
+def names_of(parameters: Parameters | None, dim: int) -> tuple[str, ...]:
+    """Of the parameters; x0, x1, … where they have none."""
+    return tuple(f"x{i}" for i in range(dim)) if parameters is None else parameters.names

@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from supac.algorithm import PRIOR, Info, Problem, State
+from supac.algorithm import PRIOR, Info, Problem
 from supac.arrays import FloatArray
 from supac.bounds import Bound
 from supac.certificate import Certificate
 from supac.certify import certify
 from supac.evaluations import Evaluations
+from supac.exchange import (
+    ResultFormatError,
+    Table,
+    as_arviz,
+    as_pandas,
+    as_xarray,
+    from_record,
+    table_of_draws,
+    table_of_evaluations,
+    to_record,
+    vacant,
+)
 from supac.families import Density, Distribution
 from supac.missed import notes_on_modes
+from supac.notes import (
+    note_on_the_budget,
+    notes_on_failures,
+    notes_on_the_estimate,
+    notes_on_the_way,
+)
 from supac.parameters import Parameters
 from supac.runs import Run
 from supac.surrogate import Importance
 from supac.validation import Checked
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+    from supac.frozen import Frozen
 
 _RECENT = 20_000  # runs that the estimate of the mean risk rests on, where no fresh ones do
 
@@ -129,6 +154,20 @@ class Result:
     """How many of the evaluations were made elsewhere."""
     prior: Density | None = None
     bound: Bound | None = None
+    certificate: Certificate | None = None
+    """What was certified of it, where it was read from a file that says so."""
+    counts: tuple[int, int] | None = None
+    """Queries, and failed runs, where it was read from a file without its runs."""
+
+    @property
+    def queries(self) -> int:
+        """How many runs were made for it."""
+        return len(self.evaluations) - self.known if self.counts is None else self.counts[0]
+
+    @property
+    def failed(self) -> int:
+        """How many runs failed."""
+        return self.evaluations.failed if self.counts is None else self.counts[1]
 
     def certify(self, risk: Callable[[FloatArray], Any], *, n: int, **options: Any) -> Certificate:
         """What is guaranteed of the posterior: fresh runs, and the bound with its assumptions.
@@ -138,6 +177,11 @@ class Result:
         """
         prior = self.parameters or self.prior
         bound = options.pop("bound", self.bound)
+        if prior is None or bound is None:
+            raise ValueError(
+                "the file that the result was read from has only the name of its prior or bound: "
+                "use supac.certify(result.posterior, prior, risk, bound, n=…)"
+            )
         return certify(self.posterior, prior, risk, bound, n=n, **options)  # type: ignore[arg-type]
 
     @property
@@ -153,6 +197,99 @@ class Result:
         return self.parameters.sample(self.posterior, n, rng)
 
     @property
+    def frozen(self) -> Frozen:
+        """The posterior in the user's units, with the methods of SciPy's frozen distributions."""
+        from supac.frozen import Frozen  # noqa: PLC0415 - SciPy's take long to import
+
+        return Frozen(self.posterior, self.parameters)
+
+    def _table(self, posterior: int | None, seed: int) -> Table:
+        if posterior is not None:
+            return table_of_draws(self.sample(posterior, seed), self.parameters)
+        if self.counts is not None:
+            raise ValueError("its runs were left out of the file: write it with runs=True")
+        learnt = len(self.history["queries"])
+        return table_of_evaluations(
+            self.evaluations, learnt, self.failures, self.posterior, self.parameters
+        )
+
+    def to_pandas(self, *, posterior: int | None = None, seed: int = 0) -> pandas.DataFrame:
+        """One row a run, or `posterior=1000` draws instead; in the user's units."""
+        return as_pandas(self._table(posterior, seed))
+
+    def to_xarray(self, *, posterior: int | None = None, seed: int = 0) -> xarray.Dataset:
+        """The same along `run`, or `draw`, with units, and the outputs as one variable."""
+        table = self._table(posterior, seed)
+        return as_xarray(table, self.parameters, "run" if posterior is None else "draw")
+
+    def to_arviz(
+        self,
+        *,
+        draws: int = 1_000,
+        seed: int = 0,
+        observed: Any = None,
+        certificate: Certificate | None = None,
+    ) -> Any:
+        """Draws for ArviZ: an `InferenceData`, from ArviZ 1.0 on a `DataTree`.
+
+        Groups `posterior` and `prior` in the user's units; where outputs are known,
+        `posterior_predictive` with those of the runs that were drawn from the posterior itself, and
+        `observed_data` if `observed`, (m,), says what they are to be compared with.
+        """
+        return as_arviz(
+            self,
+            draws=draws,
+            seed=seed,
+            certificate=certificate or self.certificate,
+            outputs=self._fresh_outputs,
+            observed=observed,
+        )
+
+    @property
+    def _fresh_outputs(self) -> FloatArray | None:
+        """Outputs of good runs that were drawn from the posterior, after the search."""
+        runs = self.evaluations
+        if runs.outputs is None:
+            return None
+        learnt = len(self.history["queries"])
+        ours = np.array([each == self.posterior for each in runs.proposals], dtype=bool)
+        return runs.outputs[runs.ok & (runs.iteration >= learnt) & ours[runs.iteration]]
+
+    def to_json(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        certificate: Certificate | None = None,
+        runs: bool = False,
+        force: bool = False,
+    ) -> str:
+        """All of it but the runs as JSON, which `from_json` and `read_result` read.
+
+        With `path` it is written there as well, over a file that is there already only if `force`;
+        `runs=True` keeps the runs.
+        """
+        if runs and self.counts is not None:
+            raise ValueError("its runs were left out of the file that it was read from")
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values |= {"queries": self.queries, "failed": self.failed}
+        values["certificate"] = certificate or self.certificate
+        text = to_record(values, runs=runs)
+        if path is not None:
+            # Half of a character, in a message of the simulator say, becomes an escape of JSON's.
+            target = vacant(Path(path), force=force)
+            target.write_text(text, encoding="utf-8", errors="backslashreplace")
+        return text
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The result that `to_json` wrote; ResultFormatError where the text holds none."""
+        values = from_record(text)
+        try:
+            return cls(**values | {"stop_reason": StopReason(values["stop_reason"])})
+        except ValueError as error:
+            raise ResultFormatError(f"this result is damaged: {error}") from error
+
+    @property
     def _basis(self) -> str:
         if self.validated:
             return f"from {self.validated} fresh runs"
@@ -164,82 +301,18 @@ class Result:
             f"objective {self.objective:.5g} (mean risk {self.mean_risk:.5g} "
             f"± {self.mean_risk_error:.1g}, {self._basis}; "
             f"KL {round(self.kl, 12):.4g}); "
-            f"{len(self.evaluations) - self.known} runs{known}, {self.evaluations.failed} failed; "
+            f"{self.queries} runs{known}, {self.failed} failed; "
             f"stopped: {self.stop_reason}"
         )
         return "\n".join([summary, *(f"note: {note}" for note in self.notes)])
 
 
-def _notes_on_the_estimate(
-    problem: Problem, state: State, size: float, *, fresh: bool
-) -> tuple[str, ...]:
-    """What to know before using the mean risk, and the bound made of it."""
-    notes = []
-    unknowns = state.posterior.family.size + 1
-    if size < unknowns and not fresh:
-        notes.append(
-            f"the mean risk rests on the equivalent of {size:.1f} independent runs, fewer than the "
-            f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior"
-        )
-    risk, ceiling = state.evaluations.risk, getattr(problem.bound, "ceiling", None)
-    certifying = getattr(problem.bound, "n", None) is not None or problem.failure_risk is not None
-    if (
-        ceiling is not None
-        and certifying
-        and not (np.isnan(risk) | (risk >= 0.0) & (risk <= ceiling)).all()
-    ):
-        notes.append(
-            f"risks from {np.nanmin(risk):.3g} to {np.nanmax(risk):.3g} leave the range "
-            f"[0, {ceiling:.3g}] that the bound assumes: its value guarantees nothing"
-        )
-    return tuple(notes)
-
-
-def _notes_on_the_way(queries: Sequence[int], infos: Sequence[Info]) -> tuple[str, ...]:
-    """Each different note of the iterations once, with how often and since when."""
-    first: dict[str, int] = {}
-    counts: Counter[str] = Counter()
-    for made, info in zip(queries, infos, strict=True):
-        for note in info.notes:
-            first.setdefault(note, made)
-            counts[note] += 1
-    return tuple(
-        f"{note} ({counts[note]} of {len(infos)} iterations, first at {made} queries)"
-        for note, made in first.items()
-    )
-
-
-def note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
-    """Whether more runs would have helped: the last two steps gained over a tenth of it all.
-
-    And the last one half of that: a search that has just arrived is not falling any more.
-    """
-    known = objective[np.isfinite(objective)]
-    if len(known) < 4 or known[-3] - known[-1] < 0.1 * (known[0] - known[-1]):
-        return ()
-    if known[-2] - known[-1] < 0.05 * (known[0] - known[-1]):
-        return ()
-    falling = " → ".join(f"{value:.3g}" for value in known[-3:])
-    return (f"the objective was still falling when the budget ended ({falling}): raise it",)
-
-
-def notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, ...]:
-    """How many runs failed, and why most of them did."""
-    if not failures:
-        return ()
-    # Messages may name a folder or a point of their own: their first words tell them apart.
-    kinds = Counter((run.status, run.message.split("(in ")[0][:60]) for run in failures)
-    (status, words), count = kinds.most_common(1)[0]
-    reason = next(
-        run.message for run in failures if run.status is status and run.message.startswith(words)
-    )
-    share = "all" if count == len(failures) else f"{count} of them"
-    note = f"{len(failures)} runs failed, {share} with: {reason}"
-    if len(failures) == 1:
-        note = f"a run failed with: {reason}"
-    if left_out:
-        note += ". They were left out: the bound is about runs that do not fail"
-    return (note,)
+def read_result(path: str | os.PathLike[str]) -> Result:
+    """The result that `Result.to_json` wrote to a file."""
+    try:
+        return Result.from_json(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ResultFormatError(f"{os.fspath(path)}: {error}") from error
 
 
 def make_result(
@@ -264,11 +337,11 @@ def make_result(
         recent = runs.select(runs.drawn).latest(_RECENT)
         mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
     history = journal.columns()
-    notes = _notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + checked.notes
+    notes = notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + checked.notes
     if stop is StopReason.BUDGET:
         notes += note_on_the_budget(history["objective"])
     notes += notes_on_modes(problem, runs, posterior, mean_risk)
-    notes += _notes_on_the_way(journal.queries, journal.infos)
+    notes += notes_on_the_way(journal.queries, journal.infos)
     left_out = problem.failure_risk is None and bool(np.isnan(state.evaluations.risk).any())
     notes += notes_on_failures(journal.failures, left_out=left_out)
     return Result(

@@ -8,18 +8,35 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
 from supac.bounds import Bound
+from supac.certificate import Certificate
+from supac.evaluations import Evaluations
+from supac.exchange import (
+    Table,
+    as_arviz,
+    as_pandas,
+    as_xarray,
+    table_of_draws,
+    table_of_runs,
+)
 from supac.families import Distribution
+from supac.learnt import learnt
 from supac.parameters import Parameters
-from supac.result import Journal, StopReason
+from supac.result import Journal, Result, StopReason
 from supac.runs import Run, Status
 from supac.specs import UnknownSpecError, from_spec
 from supac.store import is_being_written, read_contents
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+    from supac.frozen import Frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +62,11 @@ class Snapshot:
     """Of the returned posterior; on the way, of the one that drew the last batch."""
     mean_risk: float
     mean_risk_error: float
+    effective_size: float
+    """How many independent runs `mean_risk` is worth."""
     kl: float
+    kl_error: float
+    """Standard error of `kl`; 0 where it is exact, NaN where the store does not say."""
     validated: int
     """How many fresh runs of the posterior `mean_risk` rests on; 0 on the way."""
     notes: tuple[str, ...]
@@ -129,6 +150,66 @@ class Snapshot:
             return self.posterior.sample(n, rng)
         return self.parameters.sample(self.posterior, n, rng)
 
+    @property
+    def frozen(self) -> Frozen:
+        """The posterior in the user's units, with the methods of SciPy's frozen distributions."""
+        from supac.frozen import Frozen  # noqa: PLC0415 - SciPy's take long to import
+
+        if self.posterior is None:
+            raise ValueError(f"{self.path} has no posterior yet")
+        return Frozen(self.posterior, self.parameters)
+
+    def table(self, *, posterior: int | None = None, seed: int = 0) -> Table:
+        """One row a run, or so many draws of the posterior instead, as columns."""
+        if posterior is not None:
+            return table_of_draws(self.sample(posterior, seed), self.parameters)
+        return table_of_runs(self.runs, self.rounds, self.parameters)
+
+    def to_pandas(self, *, posterior: int | None = None, seed: int = 0) -> pandas.DataFrame:
+        """As `Result.to_pandas`, with what only a store knows of each run."""
+        return as_pandas(self.table(posterior=posterior, seed=seed))
+
+    def to_xarray(self, *, posterior: int | None = None, seed: int = 0) -> xarray.Dataset:
+        """As `Result.to_xarray`, with what only a store knows of each run."""
+        table = self.table(posterior=posterior, seed=seed)
+        return as_xarray(table, self.parameters, "run" if posterior is None else "draw")
+
+    def to_arviz(
+        self, *, draws: int = 1_000, seed: int = 0, certificate: Certificate | None = None
+    ) -> Any:
+        """As `Result.to_arviz`, without outputs."""
+        return as_arviz(self, draws=draws, seed=seed, certificate=certificate)
+
+    def result(self) -> Result:
+        """What `minimize` returned, but for the runs; ValueError where it has not ended."""
+        if self.stop_reason is None:
+            raise ValueError(f"{self.path} has not come to its end: there is no result yet")
+        start = self.settings["start"] or self.prior
+        if self.posterior is None or not isinstance(start, Distribution):
+            raise ValueError(f"{self.path} has only the name of the posterior's family")
+        return Result(
+            posterior=self.posterior,
+            start=start,
+            objective=self.objective,
+            mean_risk=self.mean_risk,
+            mean_risk_error=self.mean_risk_error,
+            effective_size=self.effective_size,
+            validated=self.validated,
+            kl=self.kl,
+            kl_error=self.kl_error,
+            stop_reason=self.stop_reason,
+            evaluations=Evaluations.none(self.posterior.dim),
+            history=self.history,
+            notes=self.notes,
+            parameters=self.parameters,
+            on_failure=str(self.settings["on_failure"]),
+            seconds=self.seconds,
+            known=len(self.runs) - len(self.made),
+            prior=self.prior,
+            bound=self.bound,
+            counts=(len(self.made), len(self.failures)),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """For machines: what JSON can hold, numbers that are not known as None."""
         return {
@@ -195,10 +276,14 @@ def summarise(run: Snapshot) -> list[ParameterSummary]:
 
 
 def compare(parameters: Parameters, posterior: Distribution) -> list[ParameterSummary]:
-    """Every parameter under the prior and under a latent Gaussian posterior.
+    """Every parameter under the prior and under a latent posterior.
 
-    Exact: each parameter is an increasing function of one coordinate of the latent Gaussian.
+    Exact where that is a Gaussian, of which each parameter is an increasing function of one
+    coordinate; from draws where it is not.
     """
+    if not posterior.family.is_gaussian:
+        rows = learnt(parameters.prior, posterior, parameters)
+        return [ParameterSummary(r.name, r.unit, r.prior, r.posterior, r.width) for r in rows]
     steps = np.array([-_Z, 0.0, _Z])[:, None]
     before = parameters.from_latent(np.repeat(steps, len(parameters), axis=1))
     deviations = np.sqrt(np.diag(posterior.covariance))
@@ -236,7 +321,9 @@ def read_store(path: str | os.PathLike[str]) -> Snapshot:
         objective=float(source.get("objective", np.nan)),
         mean_risk=float(source.get("mean_risk", np.nan)),
         mean_risk_error=float(source.get("mean_risk_error", np.nan)),
+        effective_size=float(source.get("effective_size", np.nan)),
         kl=float(source.get("kl", np.nan)),
+        kl_error=float(source.get("kl_error", np.nan)),
         validated=0 if end is None else int(end["validated"]),
         notes=() if end is None else tuple(map(str, end["notes"])),
         description=contents.description,

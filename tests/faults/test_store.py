@@ -696,9 +696,9 @@ def test_tables_hold_every_value_exactly(composite: bool, tmp_path: Path) -> Non
     if composite:
         np.testing.assert_array_equal(known.outputs, result.evaluations.outputs)
     columns = parquet.read_table(table.with_suffix(".parquet")).to_pydict()
-    ours = ["id", "rate µ", "seconds_", "output_0_", "risk", "status", "seconds", "attempts"]
+    ours = ["id", "rate µ", "seconds_", "output_0_", "risk", "status", "iteration"]
     outputs = ["output_0", "output_1"] if composite else []
-    assert list(columns) == [*ours, "message", "source", "purpose", *outputs]
+    assert list(columns) == [*ours, "seconds", "attempts", "message", "source", "purpose", *outputs]
     assert set(columns["purpose"]) == {"search"}  # this algorithm validates nothing
     np.testing.assert_array_equal(np.array(columns["seconds_"]), result.x[:, 1])
     risks = [np.nan if each is None else each for each in columns["risk"]]

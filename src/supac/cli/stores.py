@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import textwrap
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.live import Live
 
+from supac.certificate import Certificate
 from supac.cli.app import (
     EXIT_CODES,
     INTERRUPTED,
@@ -25,6 +25,7 @@ from supac.cli.app import (
 from supac.cli.problems import AsBegun
 from supac.cli.tables import summary
 from supac.exchange import export as export_runs
+from supac.exchange import table_file, write_table
 from supac.problem_file import BOUNDS, check_belongs, problem_of, read_problem, store_of, title_of
 from supac.result import StopReason
 from supac.snapshot import Snapshot, read_store
@@ -158,33 +159,43 @@ def _wrapped(text: str) -> str:
 @app.command(epilog="Example: `supac export run.supac runs.csv`." + EXIT_CODES)
 def export(
     store: StorePath,
-    table: Annotated[
-        Path, typer.Argument(help="A .csv, or a .parquet (extra `parquet`).", metavar="TABLE")
+    target: Annotated[
+        Path,
+        typer.Argument(
+            help="A .csv, a .parquet (extra `parquet`), or a .json of the result.", metavar="FILE"
+        ),
     ],
     posterior: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Instead, N draws of the posterior.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of these draws.")] = 0,
+    certificate: Annotated[
+        Path | None, typer.Option(help="For a .json: what `supac certify --out` wrote.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace it if it is there.")] = False,
 ) -> None:
-    """Write all runs of a store as a table, in the units of the parameters."""
-    if table.exists() and not force:
-        raise failed(f"{table} is there already: --force replaces it")
+    """Write all runs of a store as a table, in the parameters' units, or its result as JSON."""
+    if target.exists() and not force:
+        raise failed(f"{target} is there already: --force replaces it")
+    if target.suffix == ".json" and posterior is not None:
+        raise failed(f"draws are a table, a .csv or a .parquet, not {target.name}")
+    if target.suffix != ".json" and certificate is not None:
+        raise failed(f"a certificate belongs into a .json, not into {target.name}")
     with guarded():
-        if posterior is None:
-            words = f"{export_runs(store_of(store), table, force=force)} runs"
+        if target.suffix == ".json":
+            _write_result(read_store(store_of(store)), target, certificate, force=force)
+            words = "the result"
+        elif posterior is None:
+            words = f"{export_runs(store_of(store), target, force=force)} runs"
         else:
-            _write_draws(read_store(store_of(store)), table, posterior, seed)
+            run = read_store(store_of(store))
+            write_table(table_file(target, force=force), run.table(posterior=posterior, seed=seed))
             words = f"{posterior} draws"
-    console.print(f"wrote {words} to {table}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {words} to {target}", highlight=False, soft_wrap=True)
 
 
-def _write_draws(run: Snapshot, table: Path, count: int, seed: int) -> None:
-    if table.suffix != ".csv":
-        raise ValueError(f"draws are written as .csv, not as {table.name}")
-    draws = run.sample(count, seed)
-    names = [f"x{i}" for i in range(draws.shape[1])]
-    with table.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(names if run.parameters is None else run.parameters.names)
-        writer.writerows(draws.tolist())
+def _write_result(run: Snapshot, target: Path, certificate: Path | None, *, force: bool) -> None:
+    told = None
+    if certificate is not None:
+        told = Certificate.from_json(certificate.read_text(encoding="utf-8"))
+    run.result().to_json(target, certificate=told, force=force)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from supac.families import Distribution
-from supac.learnt import names_of
-from supac.parameters import Parameters
+from supac.parameters import Parameters, names_of
 from supac.result import Result
 from supac.snapshot import Snapshot
 

@@ -12,10 +12,11 @@ from supac.arrays import FloatArray
 from supac.bounds import Bound
 from supac.certificate import Certificate
 from supac.families import Distribution
-from supac.learnt import Learnt, learnt, names_of
-from supac.parameters import Parameters
+from supac.learnt import Learnt, learnt
+from supac.notes import note_on_the_budget, notes_on_failures
+from supac.parameters import Parameters, names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
-from supac.result import Result, StopReason, note_on_the_budget, notes_on_failures
+from supac.result import Result, StopReason
 from supac.runs import Run, Status
 from supac.snapshot import Snapshot
 

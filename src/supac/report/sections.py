@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from supac.learnt import names_of
+from supac.parameters import names_of
 from supac.progress import duration
 from supac.report import figures
 from supac.report.account import Account

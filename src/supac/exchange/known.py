@@ -1,26 +1,20 @@
-"""Runs to and from tables: CSV, and Parquet with the extra."""
+"""Runs that were made elsewhere, from a table."""
 
 from __future__ import annotations
 
 import csv
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray, frozen
 from supac.evaluations import Evaluations
+from supac.exchange.table import OUTPUT, column_of, is_output
 from supac.parameters import Parameters
 from supac.runs import Run, Status
-from supac.specs import UnknownSpecError, from_spec
-from supac.store import read_config, read_runs
-
-_OUTPUT = "output_"
-_BOOKKEEPING = ("risk", "status", "seconds", "attempts", "message", "source", "purpose", "id")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +96,11 @@ def read_csv(
             header, rows = list(reader.fieldnames or ()), list(reader)
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a table of comma-separated values: {error}") from error
-    wanted = [_renamed(name) if _renamed(name) in header else name for name in wanted]
+    wanted = [column_of(name) if column_of(name) in header else name for name in wanted]
     missing = [name for name in wanted if name not in header]
     outputs = sorted(
-        (name for name in set(header) - set(wanted) if _is_output(name)),
-        key=lambda name: int(name.removeprefix(_OUTPUT)),
+        (name for name in set(header) - set(wanted) if is_output(name)),
+        key=lambda name: int(name.removeprefix(OUTPUT)),
     )
     if missing or not (outputs or "risk" in header):
         lacks = ", ".join(missing) or "risk, or output_0, output_1, …"
@@ -133,86 +127,3 @@ def read_csv(
         messages=tuple(row.get("message") or "" for row in rows),
         sources=tuple(f"{row['source']}, by {own}" if row.get("source") else own for row in rows),
     )
-
-
-def export(
-    store: str | os.PathLike[str], path: str | os.PathLike[str], *, force: bool = False
-) -> int:
-    """All runs of a store as a table, `.csv` or `.parquet`: how many there are.
-
-    Parameters are in the user's units; a file that is there already is kept, unless `force`.
-    """
-    target = Path(path)
-    if target.suffix not in (".csv", ".parquet"):
-        raise ValueError(f"the table must be a .csv or a .parquet, not {target.name}")
-    if target.exists() and not force:
-        raise FileExistsError(f"{target} is there already; pass force=True to replace it")
-    runs = read_runs(store)
-    table = _table(runs, _names(read_config(store)["prior"], runs))
-    if target.suffix == ".parquet":
-        _write_parquet(target, table)
-    else:
-        with target.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(table)
-            writer.writerows(
-                [_cell(value) for value in row] for row in zip(*table.values(), strict=True)
-            )
-    return len(runs)
-
-
-def _names(prior: Any, runs: Sequence[Run]) -> Parameters | list[str]:
-    try:
-        known = from_spec(prior)
-    except UnknownSpecError:
-        known = None
-    if isinstance(known, Parameters):
-        return known
-    return [f"x{i}" for i in range(len(runs[0].x) if runs else 0)]
-
-
-def _table(runs: Sequence[Run], names: Parameters | list[str]) -> dict[str, list[Any]]:
-    x = np.array([run.x for run in runs])
-    columns: list[str] = list(names.names if isinstance(names, Parameters) else names)
-    if isinstance(names, Parameters) and len(runs):
-        x = names.from_latent(x)
-    width = max((len(run.outputs) for run in runs if run.outputs is not None), default=0)
-    nothing = [None] * width
-    outputs = [nothing if run.outputs is None else run.outputs.tolist() for run in runs]
-    return {
-        "id": [run.id for run in runs],
-        **{
-            name: x[:, i].tolist() if len(runs) else []
-            for i, name in enumerate(map(_renamed, columns))
-        },
-        "risk": [None if np.isnan(run.risk) else run.risk for run in runs],
-        "status": [run.status.value for run in runs],
-        "seconds": [run.seconds for run in runs],
-        "attempts": [run.attempts for run in runs],
-        "message": [run.message for run in runs],
-        "source": [run.source for run in runs],
-        "purpose": [run.purpose for run in runs],
-        **{f"{_OUTPUT}{i}": [row[i] for row in outputs] for i in range(width)},
-    }
-
-
-def _renamed(name: str) -> str:
-    """The column of a parameter: not one of those that say what became of a run."""
-    return f"{name}_" if name in _BOOKKEEPING or _is_output(name) else name
-
-
-def _is_output(name: str) -> bool:
-    return re.fullmatch(rf"{_OUTPUT}[0-9]+", name) is not None
-
-
-def _cell(value: Any) -> Any:
-    return "" if value is None else repr(value) if isinstance(value, float) else value
-
-
-def _write_parquet(path: Path, table: dict[str, list[Any]]) -> None:
-    try:
-        import pyarrow  # noqa: PLC0415
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError("Parquet needs pyarrow: pip install 'supac[parquet]'") from error
-    parquet.write_table(pyarrow.table(table), path)

@@ -1,0 +1,142 @@
+"""What ArviZ is given, in either of its two forms.
+
+Until version 0.23 an `InferenceData`, from 1.0 on xarray's `DataTree`; the groups in it, and the
+datasets in the groups, are the same.
+"""
+
+from __future__ import annotations
+
+import warnings
+from importlib.metadata import version
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from supac.arrays import FloatArray, finite, whole
+from supac.certificate import Certificate
+from supac.exchange.frames import OUTPUTS, as_xarray, load_xarray
+from supac.exchange.table import table_of_draws
+from supac.families import Density, Distribution
+from supac.parameters import Parameters
+
+if TYPE_CHECKING:
+    import xarray
+
+_FACTS = ("objective", "mean_risk", "mean_risk_error", "kl", "validated")
+
+
+class Calibrated(Protocol):
+    """What a result and a store's snapshot both tell."""
+
+    @property
+    def posterior(self) -> Distribution | None:
+        """Latent where there are parameters."""
+
+    @property
+    def prior(self) -> Density | None:
+        """Latent where there are parameters."""
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """None where they have no names."""
+
+    @property
+    def stop_reason(self) -> str | None:
+        """None on the way."""
+
+    @property
+    def bound(self) -> object:
+        """What is minimised."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What should be known."""
+
+
+def as_arviz(
+    run: Calibrated,
+    *,
+    draws: int,
+    seed: int,
+    certificate: Certificate | None = None,
+    outputs: FloatArray | None = None,
+    observed: Any = None,
+) -> Any:
+    """Draws of posterior and prior, and outputs, as groups; what is known of them as attributes."""
+    arviz = _arviz()
+    count, number = whole(draws, "draws", least=1), whole(seed, "seed", least=0)
+    if run.posterior is None:
+        raise ValueError("there is no posterior yet")
+    groups = {"posterior": _chain(_draws(run.posterior, run.parameters, count, number))}
+    if isinstance(run.prior, Distribution):
+        # Another stream of random numbers than the posterior's, or they would move together.
+        rng = np.random.default_rng([number, 1])
+        groups["prior"] = _chain(_draws(run.prior, run.parameters, count, rng))
+    if outputs is not None and len(outputs):
+        data = load_xarray().Dataset({OUTPUTS: (("draw", "output"), outputs)})
+        groups["posterior_predictive"] = _chain(data)
+    if observed is not None:
+        groups["observed_data"] = _observed(observed, None if outputs is None else outputs.shape[1])
+    facts = _attributes(run, certificate)
+    if int(arviz.__version__.split(".")[0]) < 1:
+        return arviz.InferenceData(attrs=facts, **groups)
+    tree = load_xarray().DataTree.from_dict(groups)
+    tree.attrs = facts
+    return tree
+
+
+def _draws(
+    latent: Distribution,
+    parameters: Parameters | None,
+    count: int,
+    rng: np.random.Generator | int,
+) -> xarray.Dataset:
+    x = latent.sample(count, rng) if parameters is None else parameters.sample(latent, count, rng)
+    return as_xarray(table_of_draws(x, parameters), parameters, "draw")
+
+
+def _chain(dataset: xarray.Dataset) -> xarray.Dataset:
+    """One chain: the draws are independent, so that one is as good as several."""
+    numbered = dataset.assign_coords(draw=np.arange(dataset.sizes["draw"]))
+    return numbered.expand_dims(chain=[0])
+
+
+def _observed(observed: Any, width: int | None) -> xarray.Dataset:
+    """What the outputs are to be compared with: (m,)."""
+    values = finite(observed, "observed")
+    if values.ndim != 1 or (width is not None and len(values) != width):
+        expected = "(m,)" if width is None else f"({width},)"
+        raise ValueError(f"observed must hold one number an output, {expected}, not {values.shape}")
+    dataset: xarray.Dataset = load_xarray().Dataset({OUTPUTS: ("output", values)})
+    return dataset
+
+
+def _attributes(run: Calibrated, certificate: Certificate | None) -> dict[str, Any]:
+    """Numbers and texts alone, which every file format can keep."""
+    facts: dict[str, Any] = {
+        "inference_library": "supac",
+        "inference_library_version": version("supac"),
+        **{name: getattr(run, name) for name in _FACTS},
+        "stop_reason": "" if run.stop_reason is None else str(run.stop_reason),
+        "bound": str(run.bound),
+        "notes": "\n".join(run.notes),
+    }
+    if certificate is not None:
+        facts["certificate"] = certificate.value
+        facts["certificate_bound"] = certificate.bound
+        facts["certificate_delta"] = certificate.delta
+        facts["certificate_n"] = certificate.n
+        facts["certificate_text"] = str(certificate)
+    return facts
+
+
+def _arviz() -> ModuleType:
+    try:
+        with warnings.catch_warnings():
+            # ArviZ 0.23 says at its import that its next version is another: either will do.
+            warnings.simplefilter("ignore", FutureWarning)
+            import arviz  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError("to_arviz needs ArviZ: pip install 'supac[arviz]'") from error
+    return arviz

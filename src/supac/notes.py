@@ -1,0 +1,84 @@
+"""Sentences on what should be known before a result is used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from supac.algorithm import Info, Problem, State
+from supac.arrays import FloatArray
+from supac.runs import Run
+
+
+def notes_on_the_estimate(
+    problem: Problem, state: State, size: float, *, fresh: bool
+) -> tuple[str, ...]:
+    """What to know before using the mean risk, and the bound made of it."""
+    notes = []
+    unknowns = state.posterior.family.size + 1
+    if size < unknowns and not fresh:
+        notes.append(
+            f"the mean risk rests on the equivalent of {size:.1f} independent runs, fewer than the "
+            f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior"
+        )
+    risk, ceiling = state.evaluations.risk, getattr(problem.bound, "ceiling", None)
+    certifying = getattr(problem.bound, "n", None) is not None or problem.failure_risk is not None
+    if (
+        ceiling is not None
+        and certifying
+        and not (np.isnan(risk) | (risk >= 0.0) & (risk <= ceiling)).all()
+    ):
+        notes.append(
+            f"risks from {np.nanmin(risk):.3g} to {np.nanmax(risk):.3g} leave the range "
+            f"[0, {ceiling:.3g}] that the bound assumes: its value guarantees nothing"
+        )
+    return tuple(notes)
+
+
+def notes_on_the_way(queries: Sequence[int], infos: Sequence[Info]) -> tuple[str, ...]:
+    """Each different note of the iterations once, with how often and since when."""
+    first: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    for made, info in zip(queries, infos, strict=True):
+        for note in info.notes:
+            first.setdefault(note, made)
+            counts[note] += 1
+    return tuple(
+        f"{note} ({counts[note]} of {len(infos)} iterations, first at {made} queries)"
+        for note, made in first.items()
+    )
+
+
+def note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
+    """Whether more runs would have helped: the last two steps gained over a tenth of it all.
+
+    And the last one half of that: a search that has just arrived is not falling any more.
+    """
+    known = objective[np.isfinite(objective)]
+    if len(known) < 4 or known[-3] - known[-1] < 0.1 * (known[0] - known[-1]):
+        return ()
+    if known[-2] - known[-1] < 0.05 * (known[0] - known[-1]):
+        return ()
+    falling = " → ".join(f"{value:.3g}" for value in known[-3:])
+    return (f"the objective was still falling when the budget ended ({falling}): raise it",)
+
+
+def notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, ...]:
+    """How many runs failed, and why most of them did."""
+    if not failures:
+        return ()
+    # Messages may name a folder or a point of their own: their first words tell them apart.
+    kinds = Counter((run.status, run.message.split("(in ")[0][:60]) for run in failures)
+    (status, words), count = kinds.most_common(1)[0]
+    reason = next(
+        run.message for run in failures if run.status is status and run.message.startswith(words)
+    )
+    share = "all" if count == len(failures) else f"{count} of them"
+    note = f"{len(failures)} runs failed, {share} with: {reason}"
+    if len(failures) == 1:
+        note = f"a run failed with: {reason}"
+    if left_out:
+        note += ". They were left out: the bound is about runs that do not fail"
+    return (note,)
