@@ -19,9 +19,7 @@ from typer.testing import CliRunner, Result
 
 import supac
 from supac.cli import app
-from supac.cli.problems import Kind
-from supac.problem_file import starter_files
-from supac.problem_file.starter import StarterKind
+from supac.problem_file import StarterKind, starter_files
 
 SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
 SLOW = """
@@ -363,5 +361,11 @@ def test_shells_complete_commands() -> None:
     assert done.stdout.split() == ["resume", "report"]
 
 
-def test_simulators_have_one_list_of_names() -> None:
-    assert [kind.value for kind in Kind] == list(get_args(StarterKind))
+def test_there_is_a_starter_for_every_kind_of_simulator(tmp_path: Path) -> None:
+    for kind in get_args(StarterKind):
+        call("init", tmp_path / kind, "--simulator", kind)
+        files = {path.name: path.read_text() for path in (tmp_path / kind).iterdir()}
+        assert files == starter_files(kind)
+    said = call("init", tmp_path / "other", "--simulator", "fortran", code=2).output
+    assert all(f"'{kind}'" in said for kind in get_args(StarterKind))
+    assert not (tmp_path / "other").exists()
