@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import supac
+from servers import local_cluster
 from supac.arrays import FloatArray
 from supac.execution import lookout
 
@@ -25,19 +26,6 @@ QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch
 
 # Warnings of Dask's own about the workers that these tests kill.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
-
-
-def local_cluster(workers: int, *, processes: bool) -> LocalCluster:
-    """Without a dashboard, on ports that nobody else uses."""
-    return LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=workers,
-        processes=processes,
-        threads_per_worker=1,
-        dashboard_address=None,
-        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
-        host="127.0.0.1" if processes else None,
-        silence_logs="CRITICAL",
-    )
 
 
 @pytest.fixture(scope="module")
