@@ -3,38 +3,61 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
-TESTS = Path(__file__).parent
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+
 WORKER = "PYTEST_XDIST_WORKER" in os.environ
-
-# Tests that kill processes, wait for them or count their seconds: never two of them at a time.
-PROCESSES = (
-    "test_dask.py", "test_executors.py", "test_program.py", "test_umbridge.py",
-    "test_cli_problems.py", "test_cli_elsewhere.py", "test_cli_safety.py", "faults",
-)  # fmt: skip
-# Tests that run ADM1: one process compiles it, and the others need not.
-COMPILED = ("adm1", "test_cli.py", "test_problem_file.py", "examples/test_documents.py")
-
 if WORKER:  # before NumPy is imported: as many processes as cores leave each one core
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# A busy machine is no fault of the code.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
-def group_of(path: Path) -> tuple[int, str]:
-    """What runs in one process, in order, and its rank: what takes longest begins first."""
-    name = path.relative_to(TESTS).as_posix()
-    for rank, (group, members) in enumerate([("processes", PROCESSES), ("compiled", COMPILED)]):
-        if name.startswith(members):
-            return rank, group
-    return 2, name
+# What one process runs, in this order; every other file is a group of its own.
+GROUPS = {
+    # They kill processes, wait for them or count their seconds: never two of them at a time.
+    "processes": (
+        "tests/faults", "tests/test_cli_", "tests/test_dask.py", "tests/test_executors.py",
+        "tests/test_program.py", "tests/test_umbridge.py",
+    ),
+    # They run ADM1: the first of them compiles it, and the others need not.
+    "compiled": (
+        "tests/adm1", "tests/examples/test_documents.py", "tests/test_cli.py",
+        "tests/test_problem_file.py",
+    ),
+}  # fmt: skip
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
+def group_of(test: str) -> str:
+    """By where a test is: tests of one file share what is slow to make."""
+    return next(
+        (group for group, places in GROUPS.items() if test.startswith(places)),
+        test.partition("::")[0],
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file is one group, since its tests share what is slow to make; some files are together."""
+    """The large groups begin first, so that no process is left with one at the end."""
     if WORKER:
-        items.sort(key=lambda item: group_of(item.path))
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(group_of(item.path)[1]))
+        ranks = list(GROUPS)
+        groups = {item: group_of(item.nodeid) for item in items}
+        items.sort(key=lambda item: ranks.index(groups[item]) if groups[item] in ranks else 9)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Whole groups, one after the other."""
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415
+
+    class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return ByGroup(config, log)

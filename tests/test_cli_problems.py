@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from typer.testing import CliRunner, Result
 import supac
 from supac.cli import app
 from supac.problem_file import StarterKind, starter_files
+from supac.store.file import claim, release
 
 SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
 SLOW = """
@@ -240,6 +242,34 @@ def test_an_interrupted_run_exits_with_three(slow: Path) -> None:
     assert "has not ended" in call("certify", slow / "run.supac", "--draws", "5").output
     call("resume", slow / "problem.toml", "-q")
     assert supac.read_store(slow / "run.supac").stop_reason is supac.StopReason.BUDGET
+
+
+def test_a_follower_waits_for_a_store_that_is_being_made(
+    slow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its first bytes and its tables, a new store is no store yet."""
+    store = slow / "run.supac"
+    claim(store)
+    db = sqlite3.connect(store)
+    db.execute("PRAGMA journal_mode = WAL")
+    assert store.stat().st_size > 0
+    waits = []
+
+    def meanwhile(seconds: float) -> None:
+        waits.append(seconds)
+        db.close()
+        release(store)
+        store.unlink()
+        monkeypatch.undo()
+        call("run", slow / "problem.toml", "-q")
+
+    monkeypatch.setattr("supac.cli.stores.time.sleep", meanwhile)
+    assert json.loads(call("show", store, "--follow", "--json").stdout)["queries"] == 60
+    assert len(waits) == 1
+    store.unlink()
+    sqlite3.connect(store).execute("PRAGMA journal_mode = WAL").connection.close()
+    said = call("show", store, "--follow", code=1).output  # nobody is making it
+    assert "not a store of supac" in " ".join(said.split())
 
 
 def test_show_looks_at_a_run_on_its_way(slow: Path) -> None:
