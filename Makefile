@@ -9,8 +9,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: .venv/ready
 	$(BIN)/supac demo --out demo
 
+# One process a core, at most four; ARGS="-n 0" runs them in this one. What goes together is said in
+# tests/conftest.py.
 test: .venv/ready
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses logical --maxprocesses 4 $(ARGS)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

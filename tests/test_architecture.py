@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ LAYERS = [
 FREE_STANDING = {"simulators"}
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Every module of the package by its dotted name below `supac`."""
     found = {}
@@ -40,6 +42,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """The modules of ours that a file imports, named from below `supac`; "" for all of it."""
     names = set()

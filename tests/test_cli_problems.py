@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -19,9 +20,8 @@ from typer.testing import CliRunner, Result
 
 import supac
 from supac.cli import app
-from supac.cli.problems import Kind
-from supac.problem_file import starter_files
-from supac.problem_file.starter import StarterKind
+from supac.problem_file import StarterKind, starter_files
+from supac.store.file import claim, release
 
 SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
 SLOW = """
@@ -244,6 +244,34 @@ def test_an_interrupted_run_exits_with_three(slow: Path) -> None:
     assert supac.read_store(slow / "run.supac").stop_reason is supac.StopReason.BUDGET
 
 
+def test_a_follower_waits_for_a_store_that_is_being_made(
+    slow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its first bytes and its tables, a new store is no store yet."""
+    store = slow / "run.supac"
+    claim(store)
+    db = sqlite3.connect(store)
+    db.execute("PRAGMA journal_mode = WAL")
+    assert store.stat().st_size > 0
+    waits = []
+
+    def meanwhile(seconds: float) -> None:
+        waits.append(seconds)
+        db.close()
+        release(store)
+        store.unlink()
+        monkeypatch.undo()
+        call("run", slow / "problem.toml", "-q")
+
+    monkeypatch.setattr("supac.cli.stores.time.sleep", meanwhile)
+    assert json.loads(call("show", store, "--follow", "--json").stdout)["queries"] == 60
+    assert len(waits) == 1
+    store.unlink()
+    sqlite3.connect(store).execute("PRAGMA journal_mode = WAL").connection.close()
+    said = call("show", store, "--follow", code=1).output  # nobody is making it
+    assert "not a store of supac" in " ".join(said.split())
+
+
 def test_show_looks_at_a_run_on_its_way(slow: Path) -> None:
     follower = start(slow, "show", "run.supac", "--follow", "--json")
     process = start(slow, "run", "problem.toml", "-q")
@@ -363,5 +391,11 @@ def test_shells_complete_commands() -> None:
     assert done.stdout.split() == ["resume", "report"]
 
 
-def test_simulators_have_one_list_of_names() -> None:
-    assert [kind.value for kind in Kind] == list(get_args(StarterKind))
+def test_there_is_a_starter_for_every_kind_of_simulator(tmp_path: Path) -> None:
+    for kind in get_args(StarterKind):
+        call("init", tmp_path / kind, "--simulator", kind)
+        files = {path.name: path.read_text() for path in (tmp_path / kind).iterdir()}
+        assert files == starter_files(kind)
+    said = call("init", tmp_path / "other", "--simulator", "fortran", code=2).output
+    assert all(f"'{kind}'" in said for kind in get_args(StarterKind))
+    assert not (tmp_path / "other").exists()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,10 +12,13 @@ import numpy as np
 import pytest
 
 import supac
+from servers import local_cluster
 from supac.arrays import FloatArray
+from supac.execution import lookout
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'supac[dask]'")
 
+import dask
 from distributed import Client, LocalCluster
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
@@ -24,22 +28,12 @@ QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
-def local_cluster(workers: int, *, processes: bool) -> LocalCluster:
-    """Without a dashboard, on ports that nobody else uses."""
-    return LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=workers,
-        processes=processes,
-        threads_per_worker=1,
-        dashboard_address=None,
-        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
-        host="127.0.0.1" if processes else None,
-        silence_logs="CRITICAL",
-    )
-
-
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with local_cluster(2, processes=True) as cluster:
+    # A LocalCluster gives a worker up for good that is not there 15 s after any of its deaths: on a
+    # busy machine one that has died again may be starting just then, and runs would wait for ever.
+    patient = dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
+    with patient, local_cluster(2, processes=True) as cluster:
         yield cluster
 
 
@@ -51,7 +45,7 @@ def client(cluster: LocalCluster) -> Iterator[Any]:
 
 @pytest.fixture
 def executor(client: Any) -> Any:
-    client.wait_for_workers(2, timeout=20)
+    client.wait_for_workers(2, timeout=60)
     return client.get_executor()
 
 
@@ -191,6 +185,21 @@ def test_a_client_and_its_cluster_will_do(client: Any) -> None:
     plain = minimize(wave).posterior
     assert minimize(wave, executor=client).posterior == plain
     assert minimize(wave, executor=client.cluster).posterior == plain
+
+
+def test_a_cluster_without_workers_is_waited_for_aloud(
+    monkeypatch: pytest.MonkeyPatch, alone: supac.Result
+) -> None:
+    monkeypatch.setattr(lookout, "_GLANCE", 0.1)
+    monkeypatch.setattr(lookout, "_PATIENCE", 0.5)
+    with local_cluster(0, processes=False) as cluster:
+        later = threading.Timer(1.5, cluster.scale, [1])
+        later.start()
+        with pytest.warns(RuntimeWarning, match="the executor has had no worker for") as said:
+            result = minimize(wave, executor=cluster)
+        later.join()
+    assert result.posterior == alone.posterior
+    assert len(said) == 1
 
 
 def test_a_scheduler_that_is_gone_is_no_failure_of_the_runs(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def test_an_executor_that_is_shut_down_says_so() -> None:
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
-        (f"tcp://127.0.0.1:{free_port()}", "refused"),
+        ("tcp://127.0.0.1:{free}", "refused"),
         ("nonsense", "missing port number"),
         ("http://127.0.0.1:80", "unknown address scheme"),
     ],
@@ -253,5 +253,5 @@ def test_an_address_where_nobody_answers_is_refused_at_once(address: str, reason
     pytest.importorskip("distributed", reason="distributed is not installed")
     start = time.monotonic()
     with pytest.raises(supac.ExecutionError, match=f"no Dask scheduler answers at .*{reason}"):
-        minimize(wave, executor=address)
+        minimize(wave, executor=address.format(free=free_port()))
     assert time.monotonic() - start < 8.0

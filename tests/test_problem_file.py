@@ -490,6 +490,24 @@ def test_the_digester_brings_its_own(tmp_path: Path) -> None:
         supac.read_problem(some)
 
 
+def test_the_digester_has_no_guarantee(tmp_path: Path) -> None:
+    """Its risk is the root of a mean, whose bounds would mean nothing."""
+    pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
+    path = write(tmp_path, "adm1")
+    temperature = "temperature = 0.002"
+    for bound in (
+        f"{temperature}\nn = 196",
+        'temperature = "auto"\nn = 196',
+        'kind = "maurer-langford-seeger"\nn = 196\nceiling = 3.0',
+    ):
+        change(path, (f'kind = "catoni"\n{temperature}', bound))
+        with pytest.raises(
+            supac.ProblemFileError, match=r"bound\.n: the root of a mean is no mean over the data"
+        ):
+            supac.read_problem(path)
+        path = write(tmp_path, "adm1")
+
+
 def test_a_store_remembers_its_problem(tmp_path: Path) -> None:
     path = write(tmp_path, "builtin")
     problem = supac.read_problem(path)

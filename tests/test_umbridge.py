@@ -1,19 +1,13 @@
 from __future__ import annotations
 
 import math
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
-from urllib.error import URLError
 
 import numpy as np
 import pytest
 
 import supac
+from servers import free_port, serving
 from supac.arrays import FloatArray
 from supac.simulators.umbridge import UMBridgeError
 
@@ -22,96 +16,11 @@ pytest.importorskip("umbridge", reason="umbridge is not installed: pip install '
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
 
-SERVER = """
-import functools, math, sys
-import umbridge
-from aiohttp import web
-
-web.run_app = functools.partial(web.run_app, host="127.0.0.1")  # not for the whole network
-
-class Model(umbridge.Model):
-    def __init__(self, name, inputs, outputs, function):
-        super().__init__(name)
-        self.inputs, self.outputs, self.function = inputs, outputs, function
-
-    def get_input_sizes(self, config):
-        return self.inputs
-
-    def get_output_sizes(self, config):
-        return self.outputs
-
-    def __call__(self, parameters, config):
-        return self.function([x for block in parameters for x in block], config)
-
-    def supports_evaluate(self):
-        return True
-
-def wave(x, config):
-    return [[0.5 + config.get("height", 0.15) * (math.sin(x[0]) + math.sin(x[1]))]]
-
-def misfit(x, config):
-    return [[x[0] - 1.0, x[1] + 0.5], [x[0] * x[1]]]
-
-def dry(x, config):
-    if x[0] > 0.5:
-        raise RuntimeError("no steady state")
-    return [[0.2]]
-
-def wrong(x, config):
-    return [[0.1, 0.2]]
-
-def nowhere(x, config):
-    return [[math.nan]]
-
-models = [
-    Model("wave", [2], [1], wave),
-    Model("misfit", [1, 1], [2, 1], misfit),
-    Model("dry", [2], [1], dry),
-    Model("wrong", [2], [1], wrong),
-    Model("nowhere", [2], [1], nowhere),
-]
-umbridge.serve_models(models, port=int(sys.argv[1]), max_workers=2)
-"""
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-@contextmanager
-def serving() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(url, process)
-        yield url, process
-    finally:
-        process.kill()
-        process.wait()
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     with serving() as (url, _):
         yield url
-
-
-def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 30.0
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            urllib.request.urlopen(f"{url}/Info", timeout=1.0).close()
-            return
-        except URLError:
-            time.sleep(0.05)
-    raise AssertionError("the server does not answer")
 
 
 def wave(x: FloatArray) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +23,7 @@ from supac.cli.check import check_problem
 from supac.cli.tables import summary
 from supac.problem_file import (
     ProblemFile,
+    StarterKind,
     check_belongs,
     problem_of,
     read_problem,
@@ -43,26 +43,16 @@ AsBegun = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
-class Kind(StrEnum):
-    """What kind of simulator a starter file is for."""
-
-    BUILTIN = "builtin"
-    PYTHON = "python"
-    COMMAND = "command"
-    UMBRIDGE = "umbridge"
-    ADM1 = "adm1"
-
-
 @app.command(epilog="Examples: `supac init`, `supac init study --simulator python`." + EXIT_CODES)
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write it.", metavar="FOLDER")] = Path(),
     simulator: Annotated[
-        Kind, typer.Option("--simulator", "-s", help="What makes your runs.")
-    ] = Kind.BUILTIN,
+        StarterKind, typer.Option("--simulator", "-s", help="What makes your runs.")
+    ] = "builtin",
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Write a commented problem file that runs as it is, to be changed line by line."""
-    files = starter_files(simulator.value)
+    files = starter_files(simulator)
     there = [name for name in files if (folder / name).exists()]
     if there and not force:
         raise failed(

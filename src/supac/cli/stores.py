@@ -29,6 +29,7 @@ from supac.exchange import table_file, write_table
 from supac.problem_file import BOUNDS, check_belongs, problem_of, read_problem, store_of, title_of
 from supac.result import StopReason
 from supac.snapshot import Snapshot, read_store
+from supac.store import NotAStoreError, is_being_written
 
 StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]
 _PAUSE = 1.0  # seconds between looks at a store that is being written
@@ -68,8 +69,8 @@ def _followed(path: Path, *, quiet: bool) -> Snapshot:
         with Live(console=console, transient=True, auto_refresh=False) as live:
             while True:
                 start = time.monotonic()
-                if _begun(path):
-                    run = read_store(path)
+                run = _look(path) if _begun(path) else None
+                if run is not None:
                     if not run.running:
                         return run
                     if shown:
@@ -80,6 +81,17 @@ def _followed(path: Path, *, quiet: bool) -> Snapshot:
         if not _begun(path):
             raise typer.Exit(INTERRUPTED) from error
         return read_store(path)
+
+
+def _look(path: Path) -> Snapshot | None:
+    """What a store holds; None while somebody is only just making it, so that it is not yet one."""
+    making = is_being_written(path)
+    try:
+        return read_store(path)
+    except NotAStoreError:
+        if not making:
+            raise
+        return None
 
 
 def _begun(path: Path) -> bool:

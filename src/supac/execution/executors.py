@@ -22,6 +22,7 @@ from supac.arrays import FloatArray
 from supac.execution.answer import Answer, Simulator, Simulators
 from supac.execution.child import Nest
 from supac.execution.flight import ExecutionError, Flight
+from supac.execution.lookout import Lookout
 from supac.execution.worker import forget, perform
 
 _ANSWERS = 5  # seconds in which a scheduler must answer
@@ -147,7 +148,10 @@ def _on_dask(
         theirs.add_done_callback(lambda done: _hand_over(done, ours))
         return ours
 
-    return Flight(launch, sum(client.nthreads().values()), close, retries)
+    def threads() -> int:
+        return sum(client.nthreads().values())
+
+    return Flight(launch, threads(), close, retries, Lookout(threads))
 
 
 def _hand_over(theirs: Any, ours: Future[Answer]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.execution.answer import Answer
+from supac.execution.lookout import Lookout
 from supac.runs import Status
 
 Launch = Callable[[FloatArray], "Future[Answer]"]
@@ -23,9 +24,16 @@ class ExecutionError(RuntimeError):
 class Flight:
     """The runs that are in flight, by their ids."""
 
-    def __init__(self, launch: Launch, capacity: int, close: Callable[[], None], retries: int = 0):
+    def __init__(
+        self,
+        launch: Launch,
+        capacity: int,
+        close: Callable[[], None],
+        retries: int = 0,
+        lookout: Lookout | None = None,
+    ):
         self._launch, self.capacity, self._close = launch, max(capacity, 1), close
-        self._retries = retries
+        self._retries, self._lookout = retries, lookout
         self._futures: dict[Future[Answer], tuple[int, FloatArray, int]] = {}
         self._ended: SimpleQueue[Future[Answer]] = SimpleQueue()  # however many are in flight
         self._suspects: list[tuple[int, FloatArray, int]] = []  # tried again when alone
@@ -36,7 +44,7 @@ class Flight:
         def launch(x: FloatArray) -> Future[Answer]:
             return self._launch(np.concatenate([[float(task)], x]))
 
-        return Flight(launch, self.capacity, lambda: None, self._retries)
+        return Flight(launch, self.capacity, lambda: None, self._retries, self._lookout)
 
     def __len__(self) -> int:
         return len(self._futures) + len(self._suspects)
@@ -59,6 +67,8 @@ class Flight:
             done.append(self._ended.get(timeout=patience))
             while True:
                 done.append(self._ended.get_nowait())
+        if self._lookout is not None and self._futures:
+            (self._lookout.landed if done else self._lookout.nothing)()
         landed, broken = [], None
         known = [future for future in done if future in self._futures]
         for future in sorted(known, key=lambda each: self._futures[each][0]):

@@ -15,7 +15,7 @@ from supac.problem_file.reader import (
     title_of,
 )
 from supac.problem_file.schema import BOUNDS
-from supac.problem_file.starter import starter_files
+from supac.problem_file.starter import StarterKind, starter_files
 
 __all__ = [
     "BOUNDS",
@@ -23,6 +23,7 @@ __all__ = [
     "Observations",
     "ProblemFile",
     "ProblemFileError",
+    "StarterKind",
     "check_belongs",
     "files_of",
     "make_problem",

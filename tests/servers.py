@@ -1,0 +1,125 @@
+"""An UM-Bridge server and a Dask cluster for tests, on ports that nobody else uses."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.error import URLError
+
+if TYPE_CHECKING:
+    from distributed import LocalCluster
+
+SERVER = """
+import functools, math, sys
+import umbridge
+from aiohttp import web
+
+web.run_app = functools.partial(web.run_app, host="127.0.0.1")  # not for the whole network
+
+class Model(umbridge.Model):
+    def __init__(self, name, inputs, outputs, function):
+        super().__init__(name)
+        self.inputs, self.outputs, self.function = inputs, outputs, function
+
+    def get_input_sizes(self, config):
+        return self.inputs
+
+    def get_output_sizes(self, config):
+        return self.outputs
+
+    def __call__(self, parameters, config):
+        return self.function([x for block in parameters for x in block], config)
+
+    def supports_evaluate(self):
+        return True
+
+def wave(x, config):
+    return [[0.5 + config.get("height", 0.15) * (math.sin(x[0]) + math.sin(x[1]))]]
+
+def misfit(x, config):
+    return [[x[0] - 1.0, x[1] + 0.5], [x[0] * x[1]]]
+
+def dry(x, config):
+    if x[0] > 0.5:
+        raise RuntimeError("no steady state")
+    return [[0.2]]
+
+def wrong(x, config):
+    return [[0.1, 0.2]]
+
+def nowhere(x, config):
+    return [[math.nan]]
+
+def reaction(x, config):
+    initial, k1, k2 = x
+    times = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 6, 8, 10]
+    a = [initial * math.exp(-k1 * t) for t in times]
+    gap = k2 - k1 or 1e-9
+    b = [initial * k1 / gap * (math.exp(-k1 * t) - math.exp(-(k1 + gap) * t)) for t in times]
+    return [a, b]
+
+models = [
+    Model("wave", [2], [1], wave),
+    Model("misfit", [1, 1], [2, 1], misfit),
+    Model("dry", [2], [1], dry),
+    Model("wrong", [2], [1], wrong),
+    Model("nowhere", [2], [1], nowhere),
+    Model("reaction", [3], [12, 12], reaction),
+]
+umbridge.serve_models(models, port=int(sys.argv[1]), max_workers=2)
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def serving() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(url, process)
+        yield url, process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 30.0
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            urllib.request.urlopen(f"{url}/Info", timeout=1.0).close()
+            return
+        except URLError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not answer")
+
+
+def local_cluster(workers: int, *, processes: bool) -> LocalCluster:
+    """Without a dashboard."""
+    from distributed import LocalCluster  # noqa: PLC0415
+
+    return LocalCluster(  # type: ignore[no-untyped-call]
+        n_workers=workers,
+        processes=processes,
+        threads_per_worker=1,
+        dashboard_address=None,
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+        host="127.0.0.1" if processes else None,
+        silence_logs="CRITICAL",
+    )
