@@ -20,7 +20,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 # One thread a process, before NumPy reads it: the pool is what fills the cores.
@@ -194,6 +194,8 @@ def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> None:
                     done += 1
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
+                for child in active_children():
+                    child.terminate()
                 raise
     except KeyboardInterrupt:
         sys.exit("stopped; what was run is kept, and the same command goes on from there")

@@ -28,9 +28,9 @@ published curves do. Names keep the printed sizes.
 
 # When the true objective is looked at: after the first step that has spent so many queries.
 CE_LOOKS = (
-    160, 192, 224, 256, 288, 448, 608, 768, 928, 1200, 1792, 2400, 3200, 4800, 6400, 8000, BUDGET,
+    160, 192, 224, 256, 288, 448, 608, 768, 928, 1200, 1792, 2400, 4800, BUDGET,
 )  # fmt: skip
-DESCENT_LOOKS = (160, 480, 800, 1200, PRELIMINARY, 2400, 3200, 4000, 4800, 6400, 8000, BUDGET)
+DESCENT_LOOKS = (160, 480, 800, 1200, PRELIMINARY, 2400, 3200, 4800, 6400, 8000, BUDGET)
 OUR_LOOKS = tuple(range(20, 301, 20))
 
 
@@ -56,7 +56,7 @@ class Scale:
     repeats: int = 20
     grid_repeats: int = 10
     extreme_repeats: int = 8
-    weight_draws: int = 4000
+    weight_draws: int = 3000
     """Behind the Voronoi weights. The paper has 40,000."""
     quick: bool = False
 

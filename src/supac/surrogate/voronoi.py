@@ -16,7 +16,7 @@ from supac.surrogate.surrogate import Context, Surrogate
 
 Float32Array = npt.NDArray[np.float32]
 
-_BLOCK = 75_000  # distances at a time, 0.3 MB: what stays in a core's cache
+_ROWS = 64  # draws at a time: enough for the matrix product, few enough for a core's cache
 
 
 @dataclass(frozen=True)
@@ -95,15 +95,14 @@ def search_all(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
     lifted_draws = np.ones((len(draws), dim + 1), np.float32)
     lifted_draws[:, :-1] = draws
     nearest = np.empty((len(draws), k), np.intp)
-    rows = max(_BLOCK // n, 16)
-    buffer = np.empty((rows, n), np.float32)
-    for start in range(0, len(draws), rows):
-        block = lifted_draws[start : start + rows]
+    buffer = np.empty((_ROWS, n), np.float32)
+    for start in range(0, len(draws), _ROWS):
+        block = lifted_draws[start : start + _ROWS]
         closeness = np.matmul(block, lifted, out=buffer[: len(block)])
         if k == 1:
-            nearest[start : start + rows, 0] = closeness.argmax(axis=1)
+            nearest[start : start + _ROWS, 0] = closeness.argmax(axis=1)
         else:
-            nearest[start : start + rows] = np.argpartition(closeness, n - k, axis=1)[:, n - k :]
+            nearest[start : start + _ROWS] = np.argpartition(closeness, n - k, axis=1)[:, n - k :]
     return nearest
 
 
