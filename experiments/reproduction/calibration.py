@@ -16,11 +16,12 @@ import supac
 from settings import TEMPERATURE, Setting
 from supac.arrays import FloatArray
 from supac.simulators import adm1
+from supac.simulators.adm1.problem import BLOCKS, PRIOR
 
-LOOK_DRAWS, END_DRAWS = 160, 500
+LOOK_DRAWS, END_DRAWS = 160, 1000
 """Fresh draws behind a true objective on the way, as in the paper, and at the end."""
-HOPELESS = 1.0
-"""A descent is given up when its own batch says so much: twice the objective of the prior.
+HOPELESS, PATIENCE = 1.5, 3
+"""A descent is given up when so many batches in a row say so much, three times the prior's.
 
 Most of the simulations fail there, and take ten times as long.
 """
@@ -39,15 +40,8 @@ class Calibration:
     kl: float
     algorithm_seconds: float
     simulator_seconds: float
-
-
-@cache
-def load(data: Path | None) -> adm1.Problem:
-    """The digester of `data`, or the embedded one, as the authors' code simulates it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", adm1.UnitsWarning)
-        digester = adm1.example("split") if data is None else adm1.load(data, "split")
-    return replace(digester, simulator=replace(digester.simulator, steps_a_day=STEPS_A_DAY))
+    seconds: float
+    """In all, with what the looks took."""
 
 
 class Stopwatch:
@@ -65,48 +59,65 @@ class Stopwatch:
         return answer
 
 
+@cache
+def load(data: Path | None) -> adm1.Problem:
+    """The digester of `data`, or the embedded one, as the authors' code simulates it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", adm1.UnitsWarning)
+        digester = adm1.example("split") if data is None else adm1.load(data, "split")
+    return replace(digester, simulator=replace(digester.simulator, steps_a_day=STEPS_A_DAY))
+
+
+def logarithms() -> supac.Distribution:
+    """The prior of the parameters' natural logarithms, in which the paper's steps are measured."""
+    medians, deviations = np.array(list(PRIOR.values())).T
+    index = {name: i for i, name in enumerate(PRIOR)}
+    blocks = [[index[name] for name in block] for block in BLOCKS]
+    return supac.gaussian(np.log(medians), deviations**2, blocks)
+
+
 def calibrate(setting: Setting, repeat: int, data: Path | None) -> Calibration:
     """Run it, then judge the posteriors by fresh draws."""
-    digester = load(data)
-    composite = digester.composite
-    watch = Stopwatch(composite.simulate if setting.composite else digester.risk)
-    risk = supac.Composite(watch, composite.loss) if setting.composite else watch
-    posteriors: list[tuple[int, supac.Distribution]] = []
-    descent = isinstance(setting.algorithm, supac.GradientDescent | supac.Nesterov)
+    digester, start = load(data), time.perf_counter()
+    parameters, composite = digester.parameters, digester.composite
+    prior: supac.Parameters | supac.Distribution = parameters
+    latent = parameters.prior
+    if setting.descends:  # its steps depend on the coordinates; those of the others do not
+        prior = latent = logarithms()
+        watch = Stopwatch(lambda z: digester.risk(np.exp(z)))
+    else:
+        watch = Stopwatch(composite.simulate if setting.composite else digester.risk)
+    posteriors, objectives = [(0, latent)], [0.0]
 
     def keep(event: supac.Iteration) -> bool:
         posteriors.append((event.queries, event.next_posterior))
-        return descent and event.objective > HOPELESS
+        objectives.append(event.objective)
+        return setting.descends and min(objectives[-PATIENCE:]) > HOPELESS
 
-    start = time.perf_counter()
-    supac.minimize(
-        risk, digester.parameters, supac.Catoni(TEMPERATURE), budget=setting.budget,
-        algorithm=setting.algorithm, vectorized=True, validation=0, progress=False, seed=repeat,
-        callback=keep,
+    result = supac.minimize(
+        supac.Composite(watch, composite.loss) if setting.composite else watch,
+        prior, supac.Catoni(TEMPERATURE), budget=setting.budget, algorithm=setting.algorithm,
+        vectorized=True, validation=0, progress=False, seed=repeat, callback=keep,
     )  # fmt: skip
+    if result.stop_reason not in (supac.StopReason.BUDGET, supac.StopReason.USER):
+        raise RuntimeError(f"{setting.name}, repeat {repeat}: {result.stop_reason.sentence}")
     seconds = time.perf_counter() - start
     looks = thin([queries for queries, _ in posteriors], setting.looks)
     rng = np.random.default_rng([repeat, 2024])  # a stream that no run has drawn from
     curve: list[tuple[int, float]] = []
     for i in looks:
         queries, posterior = posteriors[i]
-        draws = END_DRAWS if i == looks[-1] else LOOK_DRAWS
-        mean_risk, kl = judge(digester, posterior, draws, rng)
+        u = posterior.sample(END_DRAWS if i == looks[-1] else LOOK_DRAWS, rng)
+        risk = digester.risk(np.exp(u) if setting.descends else parameters.from_latent(u))
+        mean_risk, kl = float(risk.mean()), posterior.kl(latent)
         curve.append((queries, mean_risk + TEMPERATURE * kl))
     later = [look for look in setting.looks if queries < look <= setting.budget]
     curve += [(look, curve[-1][1]) for look in later]
-    return Calibration(tuple(curve), queries, mean_risk, kl, seconds - watch.seconds, watch.seconds)
-
-
-def judge(
-    digester: adm1.Problem, posterior: supac.Distribution, draws: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Mean risk, from fresh draws, and divergence from the prior."""
-    x = digester.parameters.from_latent(posterior.sample(draws, rng))
-    return float(digester.risk(x).mean()), posterior.kl(digester.prior)
+    times = (seconds - watch.seconds, watch.seconds, time.perf_counter() - start)
+    return Calibration(tuple(curve), queries, mean_risk, kl, *times)
 
 
 def thin(queries: list[int], looks: tuple[int, ...]) -> list[int]:
-    """Which posteriors to look at: the first with so many queries, and the last."""
-    wanted = np.searchsorted(queries, looks)
+    """Which posteriors to look at: the prior, the first with so many queries, and the last."""
+    wanted = np.searchsorted(queries, (0, *looks))
     return sorted({int(i) for i in wanted if i < len(queries)} | {len(queries) - 1})

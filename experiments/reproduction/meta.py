@@ -138,4 +138,6 @@ def score_on(
 def _learner(experiment: Experiment) -> supac.MetaSuPAC:
     if experiment.learner == CLOSED:
         return supac.MetaSuPAC()
-    return supac.MetaSuPAC.paper(experiment.temperature, draws=experiment.weight_draws)
+    return supac.MetaSuPAC.paper(
+        experiment.temperature, tasks=experiment.tasks, draws=experiment.weight_draws
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from pathlib import Path
 
@@ -14,11 +13,8 @@ from figures import UPDATES, draw_all, published
 from meta import SGD
 from records import Results
 from settings import (
-    AS_PRINTED,
-    BUDGET,
     MANY_DRAWS,
     SELECTED,
-    SIZE_UNIT,
     STANDARD,
     Scale,
     ce,
@@ -33,13 +29,13 @@ SOURCES = {
 """Settings of which the paper's tables are published."""
 
 
-def write_page(out: Path, results: Results, scale: Scale, arguments: str) -> Path:
+def write_page(out: Path, results: Results, scale: Scale) -> Path:
     """`out`/reproduction.md, and its pictures beside the tables."""
     pictures = draw_all(results.folder.path, results)
     text = [
         "# The paper, reproduced",
         "",
-        *_introduction(results, scale, arguments),
+        *_introduction(results, scale),
         "",
         "## Claims",
         "",
@@ -62,20 +58,26 @@ def write_page(out: Path, results: Results, scale: Scale, arguments: str) -> Pat
     return page
 
 
-def _introduction(results: Results, scale: Scale, arguments: str) -> list[str]:
-    command = f'make reproduce ARGS="{arguments}"' if arguments else "make reproduce"
+def _introduction(results: Results, scale: Scale) -> list[str]:
     sittings = results.folder.read("sittings")
-    minutes = sum(float(row["minutes"]) for row in sittings)
-    runs = sum(int(row["runs"]) for row in sittings)
+    ends = [row for row in sittings if row["minutes"]]
+    killed = len({row["began"] for row in sittings}) - len(ends)
+    last = sittings[-1] if sittings else {"command": "", "processes": "0", "cores": "0"}
+    command = f'make reproduce ARGS="{last["command"]}"' if last["command"] else "make reproduce"
+    minutes = sum(float(row["minutes"]) for row in ends)
+    core = results.seconds / 60.0
+    runs = sum(len(results.repeats(name)) for name in results.settings)
     queries = sum(int(results.end(name, "queries").sum()) for name in results.settings)
-    where = "the paper's data set" if results.data != "embedded" else "the embedded data set"
+    lessons = sum(bool(results.rows(each)) for each in results.experiments)
     lines = [
         f"Every experiment of *Learning via Surrogate PAC-Bayes*, run by `{command}`, which wrote",
-        f"this page: {runs:,} runs with {queries:,} queries of ADM1 on {where} ({results.data}),",
-        f"and meta-learning at two temperatures, in {minutes:.0f} minutes"
-        f" in {len(sittings)} sitting{'s' * (len(sittings) != 1)}",
-        f"on {os.cpu_count()} cores ({platform.machine()}). The tables lie in",
-        f"`{results.folder.path.name}/` beside the pictures.",
+        f"this page: {runs:,} calibrations of ADM1, {queries:,} queries (data: {results.data}),",
+        f"and {lessons} experiments in meta-learning. It took {minutes:.0f} minutes with "
+        f"{last['processes']} processes on {last['cores']} cores ({platform.machine()}), in "
+        f"{len(ends)} sitting{'s' * (len(ends) != 1)}"
+        + (f" and {killed} that were killed" if killed else "")
+        + f"; the runs add up to {core:.0f} minutes of one core.",
+        f"The tables lie in `{results.folder.path.name}/` beside the pictures.",
     ]
     if scale.quick:
         lines += [
@@ -186,17 +188,7 @@ def _differences(results: Results, scale: Scale) -> list[str]:
             f"{np.median(standard):.4f} (of {len(standard)}, from {standard.min():.4f} to "
             f"{standard.max():.4f})."
         )
-    printed = results.end(AS_PRINTED)
-    sizes = (
-        "- **Step sizes** of the descents: the paper does not say in which coordinates they act. "
-        f"Ours act on the mean and a root of the covariance of the parameters' natural logarithms, "
-        f"and all are multiplied by {SIZE_UNIT:g}, which makes gradient descent about as fast as "
-        "in the published curves; names show the printed sizes."
-    )
-    if len(printed):
-        sizes += f" As printed, it is at {np.median(printed):.3f} after {BUDGET} queries."
     return [
-        sizes,
         weights,
         "- **Fresh draws**: as in the paper, an objective on the way comes from "
         f"{LOOK_DRAWS} of them, and one failed run among them (risk 3) adds 0.02; the last one "

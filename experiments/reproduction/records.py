@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from calibration import Calibration
-from meta import Experiment, Lesson
+from calibration import (
+    END_DRAWS,
+    HOPELESS,
+    LOOK_DRAWS,
+    PATIENCE,
+    STEPS_A_DAY,
+    Calibration,
+)  # fmt: skip
+from meta import EPOCHS, TEST_DRAWS, Experiment, Lesson
 from settings import Setting
 from supac.arrays import FloatArray
 
 RUNS = (
-    "data", "setting", "repeat", "budget", "queries", "objective", "mean_risk", "kl",
-    "algorithm_seconds", "simulator_seconds",
+    "data", "setting", "print", "repeat", "queries", "objective", "mean_risk", "kl",
+    "algorithm_seconds", "simulator_seconds", "seconds",
 )  # fmt: skip
-CURVES = ("data", "setting", "repeat", "budget", "queries", "objective")
+CURVES = ("data", "setting", "print", "repeat", "queries", "objective")
 META = (
-    "learner", "temperature", "environment", "tasks", "epochs", "epoch", "queries", "train",
-    "test_mean", "test_q20", "test_q80", "test_error", "train_end", "seconds",
+    "learner", "temperature", "environment", "print", "epoch", "queries", "train", "test_mean",
+    "test_q20", "test_q80", "test_error", "train_end", "seconds",
 )  # fmt: skip
-SITTINGS = ("began", "minutes", "runs", "jobs", "cores")
+SITTINGS = ("began", "command", "processes", "cores", "runs", "minutes")
 Row = dict[str, str]
+EMBEDDED, PAPER_DATA = "embedded", "LF 3c39fa4b"
+"""Names of data sets; one from outside is known by its feed and its observations."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +47,10 @@ class Folder:
 
     def keep_run(self, data: str, setting: Setting, repeat: int, run: Calibration) -> None:
         """Its curve, then the row that says that it is complete."""
-        key = (data, setting.name, repeat, setting.budget)
+        key = (data, setting.name, fingerprint(setting), repeat)
         self._append("curves", CURVES, [(*key, q, f"{value:.6g}") for q, value in run.curve])
-        seconds = (f"{run.algorithm_seconds:.3f}", f"{run.simulator_seconds:.3f}")
+        times = (run.algorithm_seconds, run.simulator_seconds, run.seconds)
+        seconds = tuple(f"{each:.3f}" for each in times)
         numbers = (run.curve[-1][1], run.mean_risk, run.kl)
         shown = (f"{each:.6g}" for each in numbers)
         self._append("runs", RUNS, [(*key, run.queries, *shown, *seconds)])
@@ -57,7 +68,7 @@ class Folder:
         self._append("meta", META, rows)
 
     def keep_sitting(self, *row: object) -> None:
-        """When a sitting began, its minutes, the runs that it made, its processes and cores."""
+        """A sitting: once when it begins, and once when it ends, with its runs and minutes."""
         self._append("sittings", SITTINGS, [row])
 
     def read(self, name: str) -> list[Row]:
@@ -70,9 +81,11 @@ class Folder:
             return [row for row in csv.DictReader(file) if None not in row.values()]
 
     def remove(self) -> None:
-        """Forget all that was run."""
+        """Forget all that was run, wholly or in part."""
         for name in ("runs", "curves", "meta", "sittings"):
             self._table(name).unlink(missing_ok=True)
+        for store in self.path.glob("*.store*"):
+            store.unlink()
 
     def _table(self, name: str) -> Path:
         return self.path / f"{name}.csv"
@@ -90,10 +103,29 @@ class Folder:
             os.fsync(file.fileno())
 
 
+def name_data(folder: Path | None) -> str:
+    """The name of a data set: that of its folder and a hash of what is in it."""
+    if folder is None:
+        return EMBEDDED
+    found = hashlib.sha256()
+    for name in ("feed.csv", "obs.csv", "init_state.json"):
+        found.update((folder / "train_data" / name).read_bytes())
+    label = folder.resolve().name.removeprefix("adm1_").upper()
+    return f"{label} {found.hexdigest()[:8]}"
+
+
+def fingerprint(what: Setting | Experiment) -> str:
+    """Of all that decides what comes out: rows that were made otherwise do not count."""
+    chosen: tuple[object, ...] = (EPOCHS, TEST_DRAWS)
+    if isinstance(what, Setting):
+        chosen = (LOOK_DRAWS, END_DRAWS, HOPELESS, PATIENCE, STEPS_A_DAY)
+        what = replace(what, repeats=0)  # more of them leave the others as they are
+    return hashlib.sha256(repr((what, chosen)).encode()).hexdigest()[:8]
+
+
 def _key(experiment: Experiment) -> tuple[str, ...]:
     each = experiment
-    numbers = (f"{each.temperature:g}", each.environment, each.tasks, each.epochs)
-    return (each.learner, *(str(number) for number in numbers))
+    return (each.learner, f"{each.temperature:g}", str(each.environment), fingerprint(each))
 
 
 def _summary(tests: tuple[float, ...]) -> tuple[str, ...]:
@@ -135,14 +167,21 @@ class Results:
         return (
             row["data"] == self.data
             and setting is not None
-            and int(row["budget"]) == setting.budget
+            and row["print"] == fingerprint(setting)
             and int(row["repeat"]) < setting.repeats
         )
 
     @property
     def on_paper_data(self) -> bool:
         """Whether the paper's numbers are about the same data."""
-        return self.data != "embedded"
+        return self.data == PAPER_DATA
+
+    @property
+    def seconds(self) -> float:
+        """That all runs have taken together, one after the other."""
+        lessons = [rows[-1] for each in self.experiments if (rows := self.rows(each))]
+        rows = [*self._runs.values(), *lessons]
+        return sum(float(row["seconds"]) for row in rows)
 
     def has(self, name: str, repeat: int) -> bool:
         """Whether this run is complete."""
@@ -179,12 +218,12 @@ class Results:
         rows = self.rows(experiment)
         return {
             name: np.array([float(row[name]) if row[name] else np.nan for row in rows])
-            for name in META[5:]
+            for name in META[4:]
         }
 
     def rows(self, experiment: Experiment) -> list[Row]:
         """The epochs of one experiment; none if it is not complete."""
-        names = META[:5]
+        names = META[:4]
         rows = {
             int(row["epoch"]): row
             for row in self.folder.read("meta")

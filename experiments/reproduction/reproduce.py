@@ -17,11 +17,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing import active_children, get_context
 from pathlib import Path
+from typing import Any
 
 # One thread a process, before NumPy reads it: the pool is what fills the cores.
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -33,7 +35,7 @@ import settings as plan
 from calibration import Calibration, calibrate, load
 from meta import CLOSED, Experiment, Lesson, experiments, learn
 from page import write_page
-from records import Folder, Results
+from records import Folder, Results, fingerprint, name_data
 from settings import Setting, settings
 
 
@@ -56,14 +58,14 @@ class Calibrate:
         algorithm = self.setting.algorithm
         draws = getattr(getattr(algorithm, "estimator", None), "draws", None)
         if self.setting.budget < 500:
-            return self.setting.budget / 40.0
-        return self.setting.budget * (0.6e-3 + (2e-7 * draws if draws else 0.0))
+            return self.setting.budget / 50.0
+        return self.setting.budget * (0.4e-3 + (3e-7 * draws if draws else 0.0))
 
     def __call__(self) -> Calibration:
         """Run it."""
         return calibrate(self.setting, self.repeat, self.data)
 
-    def keep(self, folder: Folder, data: str, done: Calibration) -> str:
+    def keep(self, folder: Folder, data: str, done: Any) -> str:
         """Write it down; a few words on what came out."""
         folder.keep_run(data, self.setting, self.repeat, done)
         return f"{done.curve[-1][1]:.4f} after {done.curve[-1][0]} queries"
@@ -85,13 +87,13 @@ class Learn:
     def cost(self) -> float:
         """About how many seconds it takes; for the progress bar."""
         visits = self.experiment.tasks * self.experiment.epochs
-        return visits * (0.3 if self.experiment.learner == CLOSED else 0.03)
+        return visits * (0.3 if self.experiment.learner == CLOSED else 0.04)
 
     def __call__(self) -> Lesson:
         """Run it; on the store of one that was stopped, the rest of it."""
         return learn(self.experiment, self.store)
 
-    def keep(self, folder: Folder, data: str, done: Lesson) -> str:
+    def keep(self, folder: Folder, data: str, done: Any) -> str:
         """Write it down; a few words on what came out."""
         folder.keep_lesson(self.experiment, done)
         self.store.unlink(missing_ok=True)
@@ -109,15 +111,16 @@ def main() -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
     if options.fresh:
         folder.remove()
-    data = "embedded" if options.data is None else options.data.resolve().name
+    data = name_data(options.data)
+    failures = 0
     wanted = {each.name: each for each in settings(scale, options.many_draws)}
     lessons = experiments(options.quick, options.environments)
     if not options.report:
         missing = _missing(Results(folder, data, wanted, lessons), options.data)
-        _run(missing, folder, data, options.jobs)
+        failures = _run(missing, folder, data, options.jobs)
     results = Results(folder, data, wanted, lessons)
-    page = write_page(options.out, results, scale, " ".join(sys.argv[1:]))
-    print(f"wrote {page}")
+    print(f"wrote {write_page(options.out, results, scale)}")
+    sys.exit(1 if failures else 0)
 
 
 def _options() -> argparse.Namespace:
@@ -148,7 +151,7 @@ def _options() -> argparse.Namespace:
 
 def _folder(text: str) -> Path:
     path = Path(text)
-    if not (path / "train_data").is_dir() and not (path / "feed.csv").exists():
+    if not (path / "train_data" / "feed.csv").exists():
         raise argparse.ArgumentTypeError(f"{text} holds no digester: see docs/adm1.md")
     return path
 
@@ -156,7 +159,7 @@ def _folder(text: str) -> Path:
 def _missing(results: Results, data: Path | None) -> list[Job]:
     """What has no complete run yet, the longest first."""
     jobs: list[Job] = [
-        Learn(each, results.folder.path / f"{each.name}.store")
+        Learn(each, results.folder.path / f"{each.name} {fingerprint(each)}.store")
         for each in results.experiments
         if not results.rows(each)
     ]
@@ -169,15 +172,20 @@ def _missing(results: Results, data: Path | None) -> list[Job]:
     return sorted(jobs, key=lambda job: -job.cost)
 
 
-def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> None:
+def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> int:
+    """Make runs, keep each as it ends, and return how many failed."""
     if not jobs:
         print("all runs are there already; --fresh makes them anew")
-        return
+        return 0
+    minutes = sum(job.cost for job in jobs) / 60.0 / processes
+    print(f"{len(jobs)} runs, about {max(minutes, 1.0):.0f} min; the longest begin", flush=True)
     calibrations = [job for job in jobs if isinstance(job, Calibrate)]
     if calibrations:
         load(calibrations[0].data)  # compiles what the processes then find in the cache
-    began, start = datetime.now(UTC), time.monotonic()
-    done = 0
+    began, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
+    sitting = (began, " ".join(sys.argv[1:]), processes, os.cpu_count())
+    folder.keep_sitting(*sitting, 0, "")
+    done = failures = 0
     try:
         # Spawned, not forked: every process has its own threads and compiled kernels.
         with (
@@ -190,7 +198,15 @@ def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> None:
             try:
                 for future in as_completed(futures):
                     job = futures[future]
-                    show(job, job.keep(folder, data, future.result()))  # type: ignore[arg-type]
+                    try:
+                        words = job.keep(folder, data, future.result())
+                    except BrokenProcessPool:
+                        raise
+                    except Exception as error:
+                        failures += 1
+                        words = f"failed, {type(error).__name__}: {error}"
+                        print(f"{job.name} {words}", file=sys.stderr, flush=True)
+                    show(job, words)
                     done += 1
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -200,9 +216,8 @@ def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> None:
     except KeyboardInterrupt:
         sys.exit("stopped; what was run is kept, and the same command goes on from there")
     finally:
-        minutes = (time.monotonic() - start) / 60.0
-        when = began.isoformat(timespec="seconds")
-        folder.keep_sitting(when, f"{minutes:.2f}", done, processes, os.cpu_count())
+        folder.keep_sitting(*sitting, done, f"{(time.monotonic() - start) / 60.0:.2f}")
+    return failures
 
 
 @contextmanager

@@ -74,20 +74,21 @@ class MetaSuPAC:
             raise TypeError(f"stages must be one Stage or more, not {self.stages!r}")
 
     @classmethod
-    def paper(cls, temperature: float, *, draws: int = 10_000) -> MetaSuPAC:
+    def paper(cls, temperature: float, *, tasks: int = 100, draws: int = 10_000) -> MetaSuPAC:
         """Stochastic gradient descent with the schedule of the paper's appendix.
 
         One epoch with mini-batches of 10 tasks, then of 20; after 19 more and after another 30
-        epochs the steps become smaller. `draws` are behind the Voronoi weights.
+        epochs the steps become smaller. As in the authors' code, the gradients of a mini-batch are
+        summed and divided by the number of all `tasks`. `draws` are behind the Voronoi weights.
         """
-        scale = 1.0 / positive(temperature, "temperature")
+        scale = 1.0 / positive(temperature, "temperature") / whole(tasks, "tasks", least=1)
         first, later = (Plan.paper(first=each, draws=draws) for each in (True, False))
         return cls(
             (
-                Stage(GradientStep(scale, 0.2), first, 10, 1),
-                Stage(GradientStep(scale, 0.2), later, 20, 19),
-                Stage(GradientStep(0.5 * scale, 0.1), later, 20, 30),
-                Stage(GradientStep(0.4 * scale, 0.1), later, 20, None),
+                Stage(GradientStep(10 * scale, 0.2), first, 10, 1),
+                Stage(GradientStep(20 * scale, 0.2), later, 20, 19),
+                Stage(GradientStep(20 * 0.5 * scale, 0.1), later, 20, 30),
+                Stage(GradientStep(20 * 0.4 * scale, 0.1), later, 20, None),
             )
         )
 
