@@ -88,7 +88,7 @@ def nesterov(results: Results) -> Figure | None:
         for colour, momentum in zip(OTHERS, MOMENTA, strict=False):
             name = descent(batch, times * size, momentum)
             _band(axes, results, name, colour, f"momentum {momentum:g}")
-        axes.set_title(f"{batch} a step, size {times * size:g}")
+        axes.set_title(f"Nesterov {batch} × {times * size:g}")
     return _finish(figure, panels, top=2.5)
 
 
@@ -98,17 +98,13 @@ def hyperparameters(results: Results) -> Figure | None:
     for batch, size in SELECTED:
         for times in (1, 2):
             for momentum in MOMENTA:
-                label = "Nesterov, all settings" if (batch, times, momentum) == _FIRST else None
-                _line(axes, results, descent(batch, times * size, momentum), "#d9c3cf", label)
+                name = descent(batch, times * size, momentum)
+                _line(axes, results, name, "#d9c3cf", "Nesterov, all settings")
     for each in GRID:
         if each != STANDARD:
-            label = "SuPAC-CE, the other limits" if each == GRID[0] else None
-            _line(axes, results, ce(*each), "#9fb3bd", label)
+            _line(axes, results, ce(*each), "#9fb3bd", "SuPAC-CE, the other limits")
     _reference(axes, results)
     return _finish(figure, [axes])
-
-
-_FIRST = (SELECTED[0][0], 1, MOMENTA[0])
 
 
 def extremes(results: Results) -> Figure | None:
@@ -144,7 +140,7 @@ def _lessons(axes: Axes, results: Results, temperature: float) -> None:
             continue
         seen = ~np.isnan(lesson["test_mean"])
         epoch = lesson["epoch"][seen]
-        words = "SuPAC(): closed form" if learner == CLOSED else learner
+        words = "MetaSuPAC(): closed form" if learner == CLOSED else learner
         axes.plot(epoch, lesson["test_mean"][seen], color=colour, label=f"{words}, test")
         low, high = lesson["test_q20"][seen], lesson["test_q80"][seen]
         axes.fill_between(epoch, low, high, color=colour, alpha=0.15, lw=0)
@@ -157,9 +153,14 @@ def _panels(count: int, width: float, height: float, rows: int = 1) -> tuple[Fig
     return figure, list(figure.subplots(rows, columns, squeeze=False).ravel())
 
 
-def _finish(figure: Figure, panels: list[Axes], top: float = 0.7, until: int = 11_000) -> Figure:
+def _finish(
+    figure: Figure, panels: list[Axes], top: float = 0.7, until: int = 11_000
+) -> Figure | None:
+    """The same axes everywhere; nothing where there is nothing to see."""
     queries = [each for each in (20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000) if each < until]
     lines = [line for axes in panels for line in axes.lines]
+    if not lines:
+        return None
     bottom = 0.96 * min(float(np.min(line.get_ydata())) for line in lines)
     values = [each for each in (0.1, 0.12, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0) if bottom < each < top]
     for axes in panels:
@@ -177,9 +178,10 @@ def _finish(figure: Figure, panels: list[Axes], top: float = 0.7, until: int = 1
 
 def _legend(figure: Figure, panels: list[Axes]) -> None:
     """Above the panels, where it hides no curve."""
-    handles, labels = panels[0].get_legend_handles_labels()
+    pairs = zip(*panels[0].get_legend_handles_labels(), strict=True)
+    shown = {label: handle for handle, label in pairs}
     columns = 2 if len(panels) == 1 else 3
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=columns)
 
 
 def _reference(axes: Axes, results: Results) -> None:
@@ -191,7 +193,7 @@ def _reference(axes: Axes, results: Results) -> None:
 
 def _band(axes: Axes, results: Results, name: str, colour: str, label: str | None = None) -> None:
     """Median and quantiles 0.2 and 0.8 over repeats."""
-    queries, objective = results.curve(name)
+    queries, objective = _curve(results, name)
     if not len(queries):
         return
     low, middle, high = np.quantile(objective, [0.2, 0.5, 0.8], axis=0)
@@ -199,8 +201,14 @@ def _band(axes: Axes, results: Results, name: str, colour: str, label: str | Non
     axes.fill_between(queries, low, high, color=colour, alpha=0.15, lw=0)
 
 
-def _line(axes: Axes, results: Results, name: str, colour: str, label: str | None) -> None:
+def _curve(results: Results, name: str) -> tuple[FloatArray, FloatArray]:
+    """From the first query on: axes are logarithmic."""
     queries, objective = results.curve(name)
+    return queries[1:], objective[:, 1:]
+
+
+def _line(axes: Axes, results: Results, name: str, colour: str, label: str) -> None:
+    queries, objective = _curve(results, name)
     if len(queries):
         axes.plot(queries, np.median(objective, axis=0), color=colour, lw=1.0, label=label)
 
@@ -218,7 +226,7 @@ def _published(axes: Axes) -> None:
         queries = [160 * step for step in range(1, known.shape[1])]
         axes.plot(
             queries, np.median(known[:, 1:], axis=0), ":", color=PUBLISHED_COLOUR,
-            label="gradient descent, 160 a step, published",
+            label="gradient descent 160 × 0.05, published",
         )  # fmt: skip
 
 
@@ -242,7 +250,7 @@ PICTURES: dict[str, tuple[Draw, str]] = {
     ),
     "preliminary": (
         preliminary,
-        "Appendix B: the grid from which the paper chose step size and queries a step.",
+        "Appendix B: the grid from which the paper chose queries a step × step size.",
     ),
     "nesterov": (
         nesterov,
@@ -255,7 +263,7 @@ PICTURES: dict[str, tuple[Draw, str]] = {
     "extremes": (extremes, "Appendix B: SuPAC-CE with limits far from the usual ones."),
     "meta": (
         meta_learning,
-        "Figure 1, right: mean bound of 40 new tasks, each from scratch under the prior of that "
+        "Figure 1, right: mean bound of new tasks, each from scratch under the prior of that "
         "epoch; shaded from quantile 0.2 to 0.8 of the tasks.",
     ),
 }

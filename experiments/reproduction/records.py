@@ -199,7 +199,8 @@ class Results:
         """Queries (k,) and objectives (repeats, k)."""
         curves = [self._looks[name, each] for each in self.repeats(name)]
         queries = sorted(set.intersection(*(set(each) for each in curves))) if curves else []
-        return np.array(queries, float), np.array([[c[q] for q in queries] for c in curves])
+        objective = np.array([[each[q] for q in queries] for each in curves])
+        return np.array(queries, float), objective.reshape(len(curves), len(queries))
 
     def at(self, name: str, queries: float) -> FloatArray:
         """The objective of each run at its last look with at most so many queries."""

@@ -1,0 +1,54 @@
+"""How two samples of runs compare."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from scipy.stats import fisher_exact, mannwhitneyu
+
+from supac.arrays import FloatArray
+
+
+def spread(values: FloatArray) -> str:
+    """Mean and standard deviation between repeats."""
+    return f"{values.mean():.4f} ± {values.std(ddof=1):.4f}"
+
+
+def standard_error(values: FloatArray) -> float:
+    """Of their mean."""
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def width(values: FloatArray) -> float:
+    """From quantile 0.2 to 0.8."""
+    low, high = np.quantile(values, [0.2, 0.8])
+    return float(high - low)
+
+
+def wider(values: FloatArray, reference: FloatArray) -> float:
+    """The p-value of larger deviations from the median, of logarithms."""
+    logs, others = np.log(values), np.log(reference)
+    return larger(np.abs(logs - np.median(logs)), np.abs(others - np.median(others)))
+
+
+def larger(values: FloatArray, reference: FloatArray) -> float:
+    """The p-value of larger values."""
+    return float(mannwhitneyu(values, reference, alternative="greater").pvalue)
+
+
+def as_often(count: int, total: int, other: int, others: int) -> bool:
+    """Whether two counts may come from one probability."""
+    return _exact(count, total, other, others, "two-sided") >= 0.05
+
+
+def more_often(count: int, total: int, other: int, others: int) -> float:
+    """The p-value of a larger probability behind the first count."""
+    return _exact(count, total, other, others, "greater")
+
+
+def _exact(
+    count: int, total: int, other: int, others: int, alternative: Literal["two-sided", "greater"]
+) -> float:
+    table = np.array([[count, total - count], [other, others - other]])
+    return float(fisher_exact(table, alternative=alternative).pvalue)
