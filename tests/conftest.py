@@ -24,7 +24,7 @@ GROUPS = {
     # They kill processes, wait for them or count their seconds: never two of them at a time.
     "processes": (
         "tests/faults", "tests/test_cli_", "tests/test_dask.py", "tests/test_executors.py",
-        "tests/test_program.py", "tests/test_reproduction.py", "tests/test_umbridge.py",
+        "tests/test_program.py", "tests/test_umbridge.py",
     ),
     # They run ADM1: the first of them compiles it, and the others need not.
     "compiled": (
@@ -47,7 +47,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if WORKER:
         ranks = list(GROUPS)
         groups = {item: group_of(item.nodeid) for item in items}
-        items.sort(key=lambda item: ranks.index(groups[item]) if groups[item] in ranks else 9)
+        items.sort(
+            key=lambda item: ranks.index(groups[item]) if groups[item] in ranks else len(ranks)
+        )
 
 
 @pytest.hookimpl(optionalhook=True)

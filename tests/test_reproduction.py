@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 
 pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
 pytest.importorskip("matplotlib", reason="the pictures need the extra plot")
+pytestmark = pytest.mark.slow
 Rows = list[dict[str, str]]
 
 
 def reproduce(out: Path, *options: str) -> subprocess.Popen[str]:
+    script = EXPERIMENT / "reproduce.py"
     return subprocess.Popen(
-        [sys.executable, EXPERIMENT / "reproduce.py", "--quick", "--out", out, *options],
+        [sys.executable, script, "--quick", "--jobs", "1", "--out", out, *options],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
 
@@ -58,7 +61,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with table.open("a") as file:
         file.write("embedded,torn")  # what a killed process may leave
     finish(reproduce(out))
-    assert len(read(out, "sittings")) == 1  # that of the killed one was not written down
+    assert "1 that was killed" in (out / "reproduction.md").read_text()
     return out
 
 
@@ -90,21 +93,34 @@ def test_every_experiment_is_run_and_shown(quick: Path, results: Results) -> Non
 def test_the_order_of_the_algorithms_is_the_papers(results: Results) -> None:
     """At 960 queries: SuPAC-CE far below gradient descent, SuPAC() below SuPAC-CE with a sixth.
 
-    From the prior, SuPAC-CE makes three times the way of gradient descent or more (its range over
-    repeats is a hundredth of it), so twice is far from both; the mean of three repeats of SuPAC-CE
-    is above that of SuPAC() by seven standard deviations.
+    Nothing is below 0.096 on these data, and the prior is at 0.45. SuPAC-CE has made nine tenths of
+    that way or more, in each repeat; gradient descent at most half of it, so that two thirds are
+    well between. The optimum that SuPAC() has reached is the least of the three.
     """
-    from settings import COMPOSITE, SCALAR, SELECTED, STANDARD, ce, descent  # noqa: PLC0415
+    from settings import COMPOSITE, SELECTED, STANDARD, ce, descent  # noqa: PLC0415
 
-    standard = results.end(ce(*STANDARD))
-    start = float(np.median(results.at(descent(*SELECTED[0]), 160)))
-    for each in SELECTED:
-        assert start - standard.max() > 2.0 * (start - results.end(descent(*each)).min())
-    assert results.end(COMPOSITE).mean() < results.end(SCALAR).mean() < standard.mean()
+    start = float(np.mean(results.at(descent(*SELECTED[0]), 0)))
+    between = start - 2.0 / 3.0 * (start - 0.096)
+    assert results.end(ce(*STANDARD)).max() < between
+    assert min(results.end(descent(*each)).min() for each in SELECTED) > between
+    assert results.end(COMPOSITE).max() < results.end(ce(*STANDARD)).mean()
+
+
+def test_few_steps_a_day_are_enough() -> None:
+    """Near the posterior, the mean risk changes by less than 2e-4: a twentieth of 0.004."""
+    sys.path.insert(0, str(EXPERIMENT))
+    import calibration  # noqa: PLC0415
+
+    sys.path.remove(str(EXPERIMENT))
+    quick = calibration.load(None)
+    careful = replace(quick, simulator=replace(quick.simulator, steps_a_day=12))
+    u = 0.3 * quick.prior.sample(64, np.random.default_rng(0))
+    x = quick.parameters.from_latent(u)
+    assert abs(quick.risk(x).mean() - careful.risk(x).mean()) < 2e-4
 
 
 def test_learnt_priors_are_better_for_new_tasks(results: Results) -> None:
-    """Six epochs of ten tasks: test bounds fall by more than three standard errors."""
+    """Few epochs of ten tasks: test bounds fall by more than three standard errors."""
     for each in results.experiments:
         lesson = results.columns(each)
         seen = ~np.isnan(lesson["test_mean"])

@@ -127,7 +127,11 @@ def changes() -> Iterator[tuple[str, dict[str, Rule], list[str]]]:
     yield "descents are calm", {descent(160, 0.05): falling(900.0, 0.126)}, ["much more stable"]
     yield (
         "most descents fail",
-        {descent(160, 0.05): failing(set(range(12)), calm)},
+        {
+            descent(160, 0.05): lambda repeat, queries: (
+                (3.6 if repeat < 12 and queries > 2000 else 1.0) * calm(repeat, queries)
+            )
+        },
         ["4 of 20"],
     )
     yield "descent is better", {descent(80, 0.025): falling(900.0, 0.115)}, ["better on average"]

@@ -76,7 +76,7 @@ def _introduction(results: Results, scale: Scale) -> list[str]:
         f"and {lessons} experiments in meta-learning. It took {minutes:.0f} minutes with "
         f"{last['processes']} processes on {last['cores']} cores ({platform.machine()}), in "
         f"{len(ends)} sitting{'s' * (len(ends) != 1)}"
-        + (f" and {killed} that were killed" if killed else "")
+        + (f" and {killed} that {'was' if killed == 1 else 'were'} killed" if killed else "")
         + f"; the runs add up to {core:.0f} minutes of one core.",
         f"The tables lie in `{results.folder.path.name}/` beside the pictures.",
     ]
