@@ -45,11 +45,8 @@ def group_of(test: str) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The large groups begin first, so that no process is left with one at the end."""
     if WORKER:
-        ranks = list(GROUPS)
-        groups = {item: group_of(item.nodeid) for item in items}
-        items.sort(
-            key=lambda item: ranks.index(groups[item]) if groups[item] in ranks else len(ranks)
-        )
+        ranks = {group: rank for rank, group in enumerate(GROUPS)}
+        items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -15,11 +15,10 @@ Record = dict[str, Any]
 PUBLISHED = Path(__file__).parents[3] / "shared" / "reference" / "published"
 PUBLISHED_PRIORS = (*range(10), *range(10, 151, 5))
 """Epochs behind the columns of the published test bounds."""
-COLOURS = {"closed": "#0b6e99", "plain": "#5b9bb8", "paper": "#5b6770", "published": "#b8a13a"}
+COLOURS = {"closed": "#0b6e99", "plain": "#5b9bb8", "published": "#b8a13a"}
 NAMES = {
     "closed": "closed form, on the surrogates",
     "plain": "moment matching alone",
-    "paper": "the paper's stochastic gradient",
     "published": "the paper, published",
 }
 SPENT = "queries a task, pass by pass"
@@ -32,7 +31,7 @@ def write_report(folder: Path, records: list[Record]) -> None:
     for temperature in temperatures:
         own = [each for each in records if each["temperature"] == temperature]
         text += [f"## λ = {temperature}", "", *_bounds(own, temperature), ""]
-        text += [*_schedule(own, temperature), *_shares(own, temperature), "", *_queries(own), ""]
+        text += [*_queries(own), ""]
         text += _few(own)
     (folder / "README.md").write_text("\n".join(text))
     _write_csv(folder / "results.csv", records)
@@ -45,8 +44,7 @@ there are several environments, their mean and in brackets their range. Training
 over the training tasks, as their models see them; the last one also by fresh draws.
 
 Environments are drawn from our own seeds; they are not the paper's, and differ among themselves as
-the ranges show. Our run of its stochastic gradient is well below its published curve at λ = 0.1 and
-close to it at λ = 0.01. We do not know why."""
+the ranges show. Its stochastic gradient on one of them is in docs/reproduction.md."""
 
 
 def published(temperature: float) -> tuple[np.ndarray, np.ndarray] | None:
@@ -161,60 +159,6 @@ def _queries(records: list[Record]) -> list[str]:
         "passes. Minutes on one core, for learning alone; unknown of runs that were stopped and "
         "resumed.",
     ]
-
-
-def _shares(records: list[Record], temperature: float) -> list[str]:
-    """How much of the whole decrease the first 15 epochs and the first 15 meta-steps bring."""
-    lines = [
-        "| share of the decrease, until the end of the run | epochs | test bound, after 15 epochs "
-        "| training bound, after 15 meta-steps |",
-        "|---|---|---|---|",
-    ]
-    for each in records:
-        if each["learner"] != "paper" or 15 not in each["looks"]:
-            continue
-        test = [np.mean(row) for row in each["test"]]
-        train = each["history"]["objective"]
-        by_epoch = _share(test[0], test[each["looks"].index(15)], test[-1])
-        by_step = _share(train[0], train[15], _training(each, each["passes"]))
-        name = f"{NAMES['paper']}, environment {each['environment']}"
-        lines.append(f"| {name} | {each['passes']} | {by_epoch:.0%} | {by_step:.0%} |")
-    known = published(temperature)
-    if known is not None:
-        first, after, last = (known[0][PUBLISHED_PRIORS.index(each)] for each in (0, 15, 150))
-        lines.append(f"| {NAMES['published']} | 150 | {_share(first, after, last):.0%} |  |")
-    return [*lines, "", _SHARES]
-
-
-_SHARES = """After 15 meta-steps: the mini-batch of the next one, against the first mini-batch and
-the mean of the last epoch; of one mini-batch, so it is noisy."""
-
-
-def _share(first: float, after: float, last: float) -> float:
-    return (first - after) / (first - last)
-
-
-def _schedule(records: list[Record], temperature: float) -> list[str]:
-    """How far the paper's schedule was followed, and how that compares with what it reports."""
-    own = [each for each in records if each["learner"] == "paper"]
-    if not own:
-        return []
-    done, known = own[0], published(temperature)
-    text = f"The paper's schedule has 150 epochs; here {done['passes']} of them were run, on one "
-    text += "environment" + (", so its last stage is cut short." if done["passes"] < 150 else ".")
-    if known is not None:
-        test = np.mean(done["test"][-1])
-        error = np.std(done["test"][-1], ddof=1) / np.sqrt(len(done["test"][-1]))
-        end = known[0][-1], known[1][149]
-        train = _training(done, done["passes"])
-        reached = test <= end[0] and train <= end[1]
-        text += (
-            f" It ended at a test bound of {test:.4f} ± {error:.4f} (standard error over the test "
-            f"tasks) and a training bound of {train:.4f}; the paper's end is "
-            f"{end[0]:.4f} and {end[1]:.4f}: "
-            f"{'reached' if reached else 'not reached'} within {done['passes']} epochs."
-        )
-    return [text, ""]
 
 
 def _write_csv(path: Path, records: list[Record]) -> None:
