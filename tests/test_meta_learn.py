@@ -327,10 +327,11 @@ def test_a_plan_knows_where_its_points_come_from() -> None:
 
 
 def test_the_papers_schedule() -> None:
+    """λ⁻¹ times 1, 0.5, 0.4, of sums over 10 or 20 tasks divided by all 100."""
     learner = supac.MetaSuPAC.paper(0.1)
     sizes = {p: learner.stage(p).step for p in (0, 1, 19, 20, 49, 50, 149)}
     assert [getattr(step, "size", None) for step in sizes.values()] == pytest.approx(
-        [10.0, 10.0, 10.0, 5.0, 5.0, 4.0, 4.0]
+        [1.0, 2.0, 2.0, 1.0, 1.0, 0.8, 0.8]
     )
     assert [learner.stage(p).batch for p in (0, 1, 80)] == [10, 20, 20]
     first, later = learner.stage(0).inner, learner.stage(1).inner
