@@ -23,6 +23,7 @@ from supac.exchange import (
     as_arviz,
     as_pandas,
     as_xarray,
+    check_certificate,
     from_record,
     table_of_draws,
     table_of_evaluations,
@@ -266,13 +267,15 @@ class Result:
         """All of it but the runs as JSON, which `from_json` and `read_result` read.
 
         With `path` it is written there as well, over a file that is there already only if `force`;
-        `runs=True` keeps the runs.
+        `runs=True` keeps the runs. ValueError where the certificate is about another posterior, or
+        where a class of your own would be needed to read the parameters or the posterior.
         """
         if runs and self.counts is not None:
             raise ValueError("its runs were left out of the file that it was read from")
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         values |= {"queries": self.queries, "failed": self.failed}
         values["certificate"] = certificate or self.certificate
+        check_certificate(self, values["certificate"])
         text = to_record(values, runs=runs)
         if path is not None:
             # Half of a character, in a message of the simulator say, becomes an escape of JSON's.

@@ -185,6 +185,11 @@ class Snapshot:
         if self.stop_reason is None:
             raise ValueError(f"{self.path} has not come to its end: there is no result yet")
         start = self.settings["start"] or self.prior
+        if not isinstance(start, Distribution) and isinstance(self.settings["prior"], str):
+            raise ValueError(
+                f"{self.path} has only the name of a class of your own, {self.settings['prior']}: "
+                "use the result that minimize returned, or supac.resume(store, risk, prior=…)"
+            )
         if self.posterior is None or not isinstance(start, Distribution):
             raise ValueError(f"{self.path} has only the name of the posterior's family")
         return Result(
