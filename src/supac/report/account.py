@@ -13,11 +13,12 @@ from supac.bounds import Bound
 from supac.certificate import Certificate
 from supac.exchange import check_certificate
 from supac.families import Distribution
+from supac.journal import StopReason
 from supac.learnt import Learnt, learnt
 from supac.notes import note_on_the_budget, notes_on_failures
 from supac.parameters import Parameters, names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
-from supac.result import Result, StopReason
+from supac.result import Result
 from supac.runs import Run, Status
 from supac.snapshot import Snapshot
 
