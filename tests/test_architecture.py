@@ -24,7 +24,7 @@ LAYERS = [
     {"execution", "interrupt", "progress", "store", "exchange", "judge", "ledger", "evaluate"}
     | {"fleet"},
     {"certify", "missed", "validation", "result", "pipeline", "loop", "minimize", "held_out"}
-    | {"meta_learn", "snapshot", "learnt", "notes"},
+    | {"meta_learn", "snapshot", "summary", "learnt", "notes", "journal"},
     {"plots", "demo", "problem_file"},
     {"report"},
     {"cli"},

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 import supac
 from servers import local_cluster
 from supac.arrays import FloatArray
-from supac.execution import lookout
+from supac.execution import executors, lookout
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'supac[dask]'")
 
@@ -200,6 +202,47 @@ def test_a_cluster_without_workers_is_waited_for_aloud(
         later.join()
     assert result.posterior == alone.posterior
     assert len(said) == 1
+
+
+def now_and_then_slow(x: FloatArray) -> float:
+    time.sleep(1.0 if x[0] < -2.2 else 0.0)
+    return wave(x)
+
+
+@contextmanager
+def mute() -> Iterator[tuple[Any, Callable[[], None]]]:
+    """A client, and what makes its scheduler silent on its workers."""
+
+    async def hang(**_: Any) -> dict[str, int]:
+        await asyncio.sleep(10.0)
+        return {}
+
+    with (
+        local_cluster(1, processes=False) as cluster,
+        Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
+    ):
+        yield client, lambda: setattr(client.scheduler, "ncores", hang)
+
+
+def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "_ANSWERS", 0.2)
+    with mute() as (client, silence):
+        silence()
+        with pytest.raises(supac.ExecutionError, match=r"does not say .* \(TimeoutError"):
+            minimize(wave, executor=client)
+
+
+def test_a_scheduler_that_falls_silent_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch, alone: supac.Result
+) -> None:
+    monkeypatch.setattr(executors, "_ANSWERS", 0.05)
+    monkeypatch.setattr(lookout, "_GLANCE", 0.01)
+    monkeypatch.setattr(lookout, "_PATIENCE", 0.3)
+    words = r"not said whether it has workers \(TimeoutError"
+    with mute() as (client, silence), pytest.warns(RuntimeWarning, match=words):
+        result = minimize(now_and_then_slow, executor=client, callback=lambda _: silence())
+    assert (result.evaluations.x[10:, 0] < -2.2).any()  # after the scheduler fell silent
+    assert result.posterior == alone.posterior
 
 
 def test_a_scheduler_that_is_gone_is_no_failure_of_the_runs(tmp_path: Path) -> None:

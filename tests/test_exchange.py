@@ -158,6 +158,58 @@ def test_without_parameters_there_are_numbers_for_names() -> None:
     assert list(plain.to_pandas(posterior=3)) == ["x0", "x1"]
 
 
+def test_a_first_batch_that_fails_was_a_search(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+
+    def fail(x: FloatArray) -> float:
+        raise RuntimeError("no licence")
+
+    result = supac.minimize(
+        fail, HOUSE, BOUND, budget=40, on_failure="penalise", store=tmp_path / "run.supac"
+    )
+    assert result.stop_reason is supac.StopReason.FAILURES
+    mine, theirs = result.to_pandas(), supac.read_store(tmp_path / "run.supac").to_pandas()
+    assert len(mine) == result.failed > 0
+    assert set(mine["purpose"]) == {"search"}
+    assert mine["iteration"].isna().all()
+    both = [name for name in mine if name in theirs]
+    assert "purpose" in both
+    pandas.testing.assert_frame_equal(mine[both], theirs[both])
+
+
+CROWDED = supac.Parameters(
+    {
+        name: marginals.Normal(0.0, 1.0, unit=name)
+        for name in ("risk", "risk_", "draw_", "draw", "output_0", "run__", "run", "run_")
+    }
+)
+
+
+def test_no_parameter_takes_the_column_of_another(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("xarray")
+    result = supac.minimize(
+        lambda x: float(np.tanh(x @ x)), CROWDED, BOUND, budget=20, store=tmp_path / "run.supac"
+    )
+    names = ["risk__", "risk_", "draw_", "draw", "output_0_", "run__", "run", "run_"]
+    frame = result.to_pandas()
+    assert list(frame)[: len(names) + 1] == [*names, "risk"]
+    np.testing.assert_array_equal(frame[names], result.x)
+    supac.export(tmp_path / "run.supac", tmp_path / "runs.csv")
+    again = supac.read_csv(tmp_path / "runs.csv", CROWDED)
+    np.testing.assert_array_equal(again.x, result.x)
+    np.testing.assert_array_equal(again.risk, result.evaluations.risk)
+    names[3], names[6] = "draw__", "run___"
+    runs = result.to_xarray()
+    np.testing.assert_array_equal([runs[name] for name in names], result.x.T)
+    assert [runs[name].attrs["units"] for name in names] == list(CROWDED.names)
+    names[0], names[4] = "risk", "output_0"
+    draws = result.to_xarray(posterior=5)
+    assert list(draws.data_vars) == names
+    np.testing.assert_array_equal([draws[name] for name in names], result.sample(5, 0).T)
+    assert [draws[name].attrs["units"] for name in names] == list(CROWDED.names)
+
+
 # ArviZ.
 
 
@@ -420,6 +472,9 @@ class Own(supac.StudentT):
     pass
 
 
+_STUDENT = supac.student_t(_MEAN, _SPREAD, 3.0)
+
+
 def test_of_what_is_not_ours_the_name_is_kept(result: supac.Result) -> None:
     text = replace(result, bound=Mine()).to_json()
     assert strictly(text)["bound"] == {"other": "Mine()"}
@@ -427,15 +482,39 @@ def test_of_what_is_not_ours_the_name_is_kept(result: supac.Result) -> None:
     assert again.bound is None
     with pytest.raises(ValueError, match="only the name of its prior or bound"):
         again.certify(simulate, n=40)
-    own = supac.Distribution(Own(2, 3.0), supac.student_t(_MEAN, _SPREAD, 3.0).theta)
+    own = supac.Distribution(Own(2, 3.0), _STUDENT.theta)
     with pytest.raises(ValueError, match=r"family of your own.*result\.posterior\.theta"):
         replace(result, posterior=own, parameters=None).to_json()
+
+
+@dataclass(frozen=True)
+class Shifted(marginals.Normal):
+    pass
+
+
+def test_parameters_that_no_file_can_name_are_refused(tmp_path: Path) -> None:
+    own = supac.Parameters({"a": Shifted(1.0, 2.0), "b": marginals.Normal(0.0, 1.0)})
+    store, target = tmp_path / "run.supac", tmp_path / "result.json"
+    result = supac.minimize(lambda x: float(np.tanh(x @ x)), own, BOUND, budget=20, store=store)
+    with pytest.raises(
+        ValueError, match=r"class of your own, .*Shifted.*result\.sample\(n, seed\)"
+    ):
+        result.to_json(target)
+    assert not target.exists()
+    with pytest.raises(ValueError, match=r"class of your own, .*Shifted.*resume\("):
+        supac.read_store(store).result()
+    own_prior = own.with_prior(supac.Distribution(Own(2, 3.0), _STUDENT.theta))
+    with pytest.raises(ValueError, match="class of your own"):
+        replace(result, parameters=own_prior).to_json()
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (lambda told: told | {"version": 2}, "version 2 .* use a newer supac"),
+        (lambda told: told | {"version": 0}, "damaged: its version .* not 0"),
+        (lambda told: told | {"version": "1"}, "damaged: its version .* not '1'"),
+        (lambda told: {k: v for k, v in told.items() if k != "version"}, "it has no version"),
         (lambda told: told | {"format": "other"}, "this is no result"),
         (lambda told: told | {"posterior": {"other": "evil"}}, "damaged"),
         (lambda told: told | {"stop_reason": "boredom"}, "boredom"),
@@ -461,6 +540,53 @@ def test_what_is_no_result_is_refused(
     path.write_text("{")
     with pytest.raises(supac.ResultFormatError, match=r"result\.json: this is no JSON"):
         supac.read_result(path)
+
+
+# Certificates.
+
+
+@pytest.mark.filterwarnings("ignore:\\nArviZ:FutureWarning")
+def test_a_certificate_of_another_posterior_is_refused_everywhere(
+    result: supac.Result, run: supac.Snapshot, certificate: supac.Certificate, tmp_path: Path
+) -> None:
+    pytest.importorskip("arviz")
+    other, told = replace(certificate, kl=certificate.kl + 0.01), tmp_path / "other.json"
+    told.write_text(other.to_json())
+    for refuses in (
+        lambda: result.to_json(tmp_path / "result.json", certificate=other),
+        lambda: replace(result, certificate=other).to_json(),
+        lambda: result.to_arviz(certificate=other),
+        lambda: run.to_arviz(certificate=other),
+        lambda: supac.write_report(result, tmp_path / "report.html", certificate=other),
+    ):
+        with pytest.raises(ValueError, match=r"about a posterior with KL .* certify this run"):
+            refuses()
+    words = call("export", run.path, tmp_path / "result.json", "--certificate", told, code=1)
+    assert "about a posterior with KL" in words
+    assert list(tmp_path.iterdir()) == [told]
+
+
+def test_a_certificate_with_a_limit_on_kl_is_about_its_own_posterior(
+    result: supac.Result, tmp_path: Path
+) -> None:
+    prior = supac.gaussian(np.zeros(2), np.eye(2))
+    pair = supac.mixture([supac.gaussian(_MEAN, _SPREAD), supac.gaussian(-_MEAN, _SPREAD)])
+    mixed = replace(
+        result,
+        posterior=pair,
+        start=pair,
+        prior=prior,
+        parameters=None,
+        kl=pair.divergence(prior).value,
+    )
+    for seed in range(3):
+        certificate = mixed.certify(lambda x: float(np.tanh(x @ x)), n=40, draws=20, seed=seed)
+        assert certificate.delta_kl > 0.0
+        assert supac.Result.from_json(mixed.to_json(certificate=certificate)).certificate
+        supac.write_report(mixed, tmp_path / "report.html", certificate=certificate, force=True)
+        for shift in (-0.1, 0.1):
+            with pytest.raises(ValueError, match="about a posterior with KL"):
+                mixed.to_json(certificate=replace(certificate, kl=certificate.kl + shift))
 
 
 # Stores and the command line.

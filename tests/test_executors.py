@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.execution import lookout
+from supac.execution.flight import Flight
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
@@ -217,6 +219,21 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
+
+
+def test_only_time_in_which_a_run_waits_is_time_without_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lookout, "_GLANCE", 0.0)
+    monkeypatch.setattr(lookout, "_PATIENCE", 1.0)
+    flight = Flight(lambda x: Future(), 1, lambda: None, lookout=lookout.Lookout(lambda: 0))
+    time.sleep(1.0)  # a fit
+    flight.launch(0, np.zeros(2))
+    start = time.monotonic()
+    assert flight.land(0.0) == []  # a warning would be an error
+    assert time.monotonic() - start < 1.0, "this machine is too busy to tell"
+    with pytest.warns(RuntimeWarning, match="no worker for 1 s"):
+        flight.land(1.0)
 
 
 BAD_EXECUTORS: list[tuple[Any, type[Exception], str]] = [

@@ -136,6 +136,55 @@ def test_covariances_with_a_formula_are_exact() -> None:
     assert wide.var()[1] == pytest.approx(means[1] ** 2 * np.expm1(2.5**2), rel=1e-10)
 
 
+@pytest.mark.parametrize("rho", [0.5, 0.99, -0.9999])
+@pytest.mark.parametrize("spread", [1.0, 4.0, 20.0, 50.0])
+def test_covariances_of_wide_gaussians_have_many_digits(spread: float, rho: float) -> None:
+    # Φ(s z_i) is the share of independent normals below s z_i: an angle between two planes.
+    latent = supac.gaussian(np.zeros(2), spread**2 * np.array([[1.0, rho], [rho, 1.0]]))
+    two = {"a": marginals.Uniform(0.0, 1.0), "b": marginals.Uniform(0.0, 1.0)}
+    steep = spread**2 / (1.0 + spread**2)
+    expected = np.arcsin(np.array([[steep, rho * steep], [rho * steep, steep]])) / (2.0 * np.pi)
+    found = supac.Frozen(latent, supac.Parameters(two)).cov()
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    # A half-normal parameter is above x where a normal is above what stands at x.
+    half = {"a": marginals.HalfNormal(1.0), "b": marginals.Normal(0.0, 1.0)}
+    frozen = supac.Frozen(latent, supac.Parameters(half))
+    law = frozen.marginal("a")
+    ends = law.ppf(np.array([*QUANTILES, 1.0 - 1e-14]))
+    mean = sum(integrate.quad(law.sf, x, y)[0] for x, y in pairwise([0.0, *ends]))
+    assert frozen.mean()[0] == pytest.approx(mean, rel=1e-6)
+
+
+@pytest.mark.parametrize("rate", [0.5, 9.0, 13.0])
+def test_covariances_of_wide_log_normals_have_many_digits(rate: float) -> None:
+    spread = np.array([[1.0, 0.9, -0.8], [0.9, 1.0, -0.7], [-0.8, -0.7, 1.0]])
+    mixed = {
+        "a": marginals.LogNormal(1.0, rate),
+        "b": marginals.Uniform(0.0, 1.0),
+        "c": marginals.LogNormal(2.0, 0.3),
+    }
+    found = supac.Frozen(supac.gaussian(np.zeros(3), spread), supac.Parameters(mixed))
+    means = np.exp(0.5 * rate**2), 2.0 * np.exp(0.5 * 0.3**2)
+    covariance = found.cov()
+    np.testing.assert_allclose(found.mean(), [means[0], 0.5, means[1]], rtol=1e-12)
+    below = stats.norm.cdf(rate * 0.9 / np.sqrt(2.0))
+    assert covariance[0, 1] == pytest.approx(means[0] * (below - 0.5), rel=1e-10)
+    both = means[0] * means[1] * np.expm1(-0.8 * 0.3 * rate)
+    assert covariance[0, 2] == covariance[2, 0] == pytest.approx(both, rel=1e-10)
+    assert covariance[0, 0] == pytest.approx(means[0] ** 2 * np.expm1(rate**2), rel=1e-10)
+
+
+def test_what_is_too_steep_for_integrals_is_drawn() -> None:
+    spread = 1e4 * np.array([[1.0, 0.9], [0.9, 1.0]])
+    two = supac.Parameters({name: marginals.Uniform(0.0, 1.0) for name in "ab"})
+    latent = supac.gaussian(np.array([10.0, 0.0]), spread)
+    frozen, n = supac.Frozen(latent, two), 200_000
+    x = two.sample(latent, n, 0)
+    np.testing.assert_allclose(frozen.cov(), np.cov(x.T), rtol=1e-12)
+    mean = stats.norm.cdf(10.0 / np.sqrt(1.0 + 1e4))
+    assert abs(frozen.mean()[0] - mean) < 4.0 * x[:, 0].std() / np.sqrt(n)
+
+
 def test_scipy_knows_some_of_them() -> None:
     latent = supac.gaussian([0.5, -1.0], [[0.5, 0.2], [0.2, 0.3]])
     plain = {"a": marginals.Normal(3.0, 2.0), "b": marginals.Normal(-1.0, 0.5)}
@@ -234,6 +283,11 @@ def test_what_is_asked_for_wrongly_is_named() -> None:
         frozen.marginal("rate")
     with pytest.raises(ValueError, match="not 6"):
         frozen.marginal(6)
+    for truth in (True, np.True_):
+        with pytest.raises(ValueError, match="or its number, not"):
+            frozen.marginal(truth)  # type: ignore[arg-type]
+    for number in (np.int64(2), np.uint8(2), -4, np.int32(-4)):
+        assert frozen.marginal(number).mean() == frozen.marginal("uniform").mean()
     with pytest.raises(ValueError, match=r"one point a row, \(…, 6\), not \(2,\)"):
         frozen.logpdf([0.0, 1.0])
     with pytest.raises(ValueError, match="the 1 of the distribution"):
@@ -243,8 +297,11 @@ def test_what_is_asked_for_wrongly_is_named() -> None:
     with pytest.raises(TypeError, match=r"use draws, rvs\(n\)"):
         own.marginal(0)
     counts = supac.mixture([supac.poisson(2.0), supac.poisson(9.0)])
-    with pytest.raises(TypeError, match="whole numbers"):
+    with pytest.raises(TypeError, match="mixtures of whole numbers"):
         supac.Frozen(counts).marginal(0)
+    named = supac.Parameters({"k": marginals.LogNormal(1.0, 0.1)})
+    with pytest.raises(TypeError, match=r"^whole numbers behind Parameters have no quantiles"):
+        supac.Frozen(supac.poisson(2.0), named).marginal(0)
 
 
 def test_results_and_stores_have_one(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
-from supac.snapshot import compare, summarise
 from supac.store.file import StoreDamagedError
+from supac.summary import compare, summarise
 
 HOUSE = supac.Parameters(
     {

@@ -63,11 +63,12 @@ from supac.families import (
 )
 from supac.gradient import GradientDescent, Nesterov
 from supac.held_out import PriorScores, evaluate_priors
+from supac.journal import Iteration, StopReason
 from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reuse, Stage
 from supac.meta_learn import MetaResult, TaskResult, meta_learn
 from supac.minimize import minimize, reoptimize, resume
 from supac.parameters import Parameters
-from supac.result import Iteration, Result, StopReason, read_result
+from supac.result import Result, read_result
 from supac.runs import Run, Status
 from supac.simulators.per_worker import PerWorker
 from supac.simulators.program import Program

@@ -15,10 +15,11 @@ from supac.arrays import FloatArray, whole
 from supac.families import Distribution
 from supac.fleet import Fleet, Place
 from supac.interrupt import Interrupt, Interrupted
+from supac.journal import StopReason
 from supac.minimize import minimize
 from supac.parameters import Parameters
 from supac.progress import SearchBar
-from supac.result import Result, StopReason
+from supac.result import Result
 from supac.task import Task
 
 

@@ -14,9 +14,9 @@ from supac.arrays import FloatArray
 from supac.evaluate import Evaluator, Outcome
 from supac.exchange import KnownRuns
 from supac.interrupt import Interrupt, Interrupted
+from supac.journal import Iteration, Journal, StopReason
 from supac.pipeline import Pipeline
 from supac.progress import ProgressBar
-from supac.result import Iteration, Journal, StopReason
 from supac.runs import Purpose, Status
 from supac.store import Round, Store
 from supac.supac import SuPAC

@@ -10,6 +10,7 @@ from scipy import special
 
 from supac.arrays import FloatArray, finite, positive
 
+_FAR = 30.0  # beyond it tails of the standard normal are only known by their logarithms
 _LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
@@ -191,12 +192,14 @@ class HalfNormal(Marginal):
     def from_latent(self, u: FloatArray) -> FloatArray:
         # P(|Z| ≤ x/scale) = Φ(u); half of the upper or of the lower tail, whichever is accurate.
         far = -special.ndtri(0.5 * special.ndtr(-u))
+        far = np.where(u < _FAR, far, -special.ndtri_exp(special.log_ndtr(-u) - np.log(2.0)))
         near = np.sqrt(2.0) * special.erfinv(special.ndtr(u))
         return self.scale * np.where(u < 0.0, near, far)
 
     def to_latent(self, x: FloatArray) -> FloatArray:
         z = x / self.scale
-        return _share_to_latent(np.asarray(special.erf(z / np.sqrt(2.0))), 2.0 * special.ndtr(-z))
+        u = _share_to_latent(np.asarray(special.erf(z / np.sqrt(2.0))), 2.0 * special.ndtr(-z))
+        return np.where(z < _FAR, u, -special.ndtri_exp(special.log_ndtr(-z) + np.log(2.0)))
 
     def log_slope(self, u: FloatArray) -> FloatArray:
         z = self.from_latent(u) / self.scale

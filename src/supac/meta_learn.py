@@ -19,10 +19,11 @@ from supac.families import Distribution, Family
 from supac.fleet import Fleet, Place
 from supac.held_out import solve
 from supac.interrupt import Interrupt, Interrupted
+from supac.journal import StopReason
 from supac.meta import Environment, MetaInfo, MetaState, MetaSuPAC, TaskState, prior_of
 from supac.parameters import Parameters
 from supac.progress import PassBar
-from supac.result import Result, StopReason
+from supac.result import Result
 from supac.runs import Run, Status
 from supac.specs import Spec, describe, to_spec
 from supac.store import MetaStore, Round

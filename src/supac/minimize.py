@@ -20,11 +20,12 @@ from supac.exchange import KnownRuns
 from supac.execution import open_flight
 from supac.families import Density, Distribution, Family
 from supac.interrupt import Interrupt, Interrupted
+from supac.journal import Iteration, StopReason
 from supac.ledger import Ledger
 from supac.loop import Loop
 from supac.parameters import Parameters
 from supac.progress import ProgressBar
-from supac.result import Iteration, Result, StopReason, make_result
+from supac.result import Result, make_result
 from supac.specs import UnknownSpecError, describe, from_spec, to_spec
 from supac.store import Store, read_config
 from supac.supac import SuPAC

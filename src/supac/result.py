@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from enum import StrEnum
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from supac.algorithm import PRIOR, Info, Problem
+from supac.algorithm import PRIOR, Problem
 from supac.arrays import FloatArray
 from supac.bounds import Bound
 from supac.certificate import Certificate
@@ -23,6 +22,7 @@ from supac.exchange import (
     as_arviz,
     as_pandas,
     as_xarray,
+    check_certificate,
     from_record,
     table_of_draws,
     table_of_evaluations,
@@ -30,6 +30,7 @@ from supac.exchange import (
     vacant,
 )
 from supac.families import Density, Distribution
+from supac.journal import Journal, StopReason
 from supac.missed import notes_on_modes
 from supac.notes import (
     note_on_the_budget,
@@ -49,69 +50,6 @@ if TYPE_CHECKING:
     from supac.frozen import Frozen
 
 _RECENT = 20_000  # runs that the estimate of the mean risk rests on, where no fresh ones do
-
-
-class StopReason(StrEnum):
-    """Why a run ended."""
-
-    BUDGET = "budget"
-    CONVERGED = "converged"
-    USER = "user"
-    FAILURES = "too many failures"
-    INTERRUPTED = "interrupted"
-
-    @property
-    def sentence(self) -> str:
-        """What it means, and what one might do."""
-        return {
-            "budget": "The budget is spent, or too little is left for another batch.",
-            "converged": "Successive posteriors differ by less than the tolerance.",
-            "user": "The callback asked to stop.",
-            "too many failures": "More of the runs failed than max_failures allows: look at the "
-            "simulator, or narrow the prior to where it works.",
-            "interrupted": "Ctrl-C: what had been learnt until then is returned.",
-        }[self.value]
-
-
-@dataclass(eq=False)
-class Journal:
-    """What happened on the way, iteration by iteration."""
-
-    infos: list[Info] = field(default_factory=list)
-    queries: list[int] = field(default_factory=list)
-    """How many there had been after each."""
-    failures: list[Run] = field(default_factory=list)
-    seconds: float = 0.0
-    """That the simulator took."""
-
-    def columns(self) -> dict[str, FloatArray]:
-        """One array a quantity."""
-        names = [each.name for each in fields(Info) if each.name != "notes"]
-        columns = {name: np.array([getattr(info, name) for info in self.infos]) for name in names}
-        return {"queries": np.array(self.queries, dtype=np.float64), **columns}
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """What a callback is given after each iteration."""
-
-    queries: int
-    posterior: Distribution
-    """The posterior that drew the batch, which `objective` is about."""
-    objective: float
-    info: Info
-    next_posterior: Distribution
-    """Where the step led, before any run has been made there."""
-
-    @property
-    def mean_risk(self) -> float:
-        """Of `posterior`, as far as its runs tell."""
-        return self.info.mean_risk
-
-    @property
-    def kl(self) -> float:
-        """KL(posterior, prior)."""
-        return self.info.kl
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,13 +204,15 @@ class Result:
         """All of it but the runs as JSON, which `from_json` and `read_result` read.
 
         With `path` it is written there as well, over a file that is there already only if `force`;
-        `runs=True` keeps the runs.
+        `runs=True` keeps the runs. ValueError where the certificate is about another posterior, or
+        where a class of your own would be needed to read the parameters or the posterior.
         """
         if runs and self.counts is not None:
             raise ValueError("its runs were left out of the file that it was read from")
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         values |= {"queries": self.queries, "failed": self.failed}
         values["certificate"] = certificate or self.certificate
+        check_certificate(self, values["certificate"])
         text = to_record(values, runs=runs)
         if path is not None:
             # Half of a character, in a message of the simulator say, becomes an escape of JSON's.

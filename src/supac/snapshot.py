@@ -25,12 +25,13 @@ from supac.exchange import (
     table_of_runs,
 )
 from supac.families import Distribution
-from supac.learnt import learnt
+from supac.journal import Journal, StopReason
 from supac.parameters import Parameters
-from supac.result import Journal, Result, StopReason
+from supac.result import Result
 from supac.runs import Run, Status
 from supac.specs import UnknownSpecError, from_spec
 from supac.store import is_being_written, read_contents
+from supac.summary import summarise
 
 if TYPE_CHECKING:
     import pandas
@@ -185,6 +186,11 @@ class Snapshot:
         if self.stop_reason is None:
             raise ValueError(f"{self.path} has not come to its end: there is no result yet")
         start = self.settings["start"] or self.prior
+        if not isinstance(start, Distribution) and isinstance(self.settings["prior"], str):
+            raise ValueError(
+                f"{self.path} has only the name of a class of your own, {self.settings['prior']}: "
+                "use the result that minimize returned, or supac.resume(store, risk, prior=…)"
+            )
         if self.posterior is None or not isinstance(start, Distribution):
             raise ValueError(f"{self.path} has only the name of the posterior's family")
         return Result(
@@ -237,64 +243,6 @@ class Snapshot:
             "notes": list(self.notes),
             "parameters": [row.to_dict() for row in summarise(self)],
         }
-
-
-@dataclass(frozen=True)
-class ParameterSummary:
-    """One parameter before and after: quantiles in the user's units."""
-
-    name: str
-    unit: str
-    prior: tuple[float, float, float]
-    """5 %, median and 95 %."""
-    posterior: tuple[float, float, float]
-    width: float
-    """Posterior over prior standard deviation, latent: 1 where nothing was learnt.
-
-    In the user's unit a log-normal parameter would seem better known for being smaller.
-    """
-
-    def to_dict(self) -> dict[str, Any]:
-        """For machines."""
-        ends = ("p05", "median", "p95")
-        return {
-            "name": self.name,
-            "unit": self.unit,
-            "prior": dict(zip(ends, self.prior, strict=True)),
-            "posterior": dict(zip(ends, self.posterior, strict=True)),
-        }
-
-
-_Z = 1.6448536269514722  # the 95 % quantile of the standard normal
-
-
-def summarise(run: Snapshot) -> list[ParameterSummary]:
-    """Every parameter before and after; empty where there are no names or no posterior yet."""
-    if run.parameters is None or run.posterior is None:
-        return []
-    return compare(run.parameters, run.posterior)
-
-
-def compare(parameters: Parameters, posterior: Distribution) -> list[ParameterSummary]:
-    """Every parameter under the prior and under a latent posterior.
-
-    Exact where that is a Gaussian, of which each parameter is an increasing function of one
-    coordinate; from draws where it is not.
-    """
-    if not posterior.family.is_gaussian:
-        rows = learnt(parameters.prior, posterior, parameters)
-        return [ParameterSummary(r.name, r.unit, r.prior, r.posterior, r.width) for r in rows]
-    steps = np.array([-_Z, 0.0, _Z])[:, None]
-    before = parameters.from_latent(np.repeat(steps, len(parameters), axis=1))
-    deviations = np.sqrt(np.diag(posterior.covariance))
-    after = parameters.from_latent(posterior.mean + steps * deviations)
-    columns = zip(
-        parameters.names, parameters.units, before.T, after.T, deviations.tolist(), strict=True
-    )
-    return [
-        ParameterSummary(name, unit, tuple(prior.tolist()), tuple(post.tolist()), width)
-        for name, unit, prior, post, width in columns
-    ]
 
 
 def read_store(path: str | os.PathLike[str]) -> Snapshot:

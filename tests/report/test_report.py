@@ -20,7 +20,7 @@ from supac.learnt import joint_kl
 from supac.report import account_of, make_page
 from supac.report.svg import labels, span, ticks
 from supac.report.words import at_most, escape, number
-from supac.snapshot import summarise
+from supac.summary import summarise
 
 STYLE = Path(supac.__file__).parent / "report" / "style.css"
 VOID = {"meta", "circle", "path", "rect", "polyline", "polygon", "br"}

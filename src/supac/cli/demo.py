@@ -13,7 +13,7 @@ from supac.cli.app import EXIT_CODES, app, console, failed, guarded
 from supac.cli.tables import history_table, parameter_table
 from supac.demo import Outcome, digester_job, run, synthetic_job, write_report
 from supac.plots import drawing_is_possible
-from supac.snapshot import compare
+from supac.summary import compare
 
 
 class DemoProblem(StrEnum):

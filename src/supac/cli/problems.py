@@ -21,6 +21,7 @@ from supac.cli.app import (
 )
 from supac.cli.check import check_problem
 from supac.cli.tables import summary
+from supac.journal import StopReason
 from supac.problem_file import (
     ProblemFile,
     StarterKind,
@@ -29,7 +30,6 @@ from supac.problem_file import (
     read_problem,
     starter_files,
 )
-from supac.result import StopReason
 from supac.snapshot import Snapshot, read_store
 from supac.store import remove_store
 

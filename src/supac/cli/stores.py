@@ -26,8 +26,8 @@ from supac.cli.problems import AsBegun
 from supac.cli.tables import summary
 from supac.exchange import export as export_runs
 from supac.exchange import table_file, write_table
+from supac.journal import StopReason
 from supac.problem_file import BOUNDS, check_belongs, problem_of, read_problem, store_of, title_of
-from supac.result import StopReason
 from supac.snapshot import Snapshot, read_store
 from supac.store import NotAStoreError, is_being_written
 

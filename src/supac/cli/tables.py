@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from supac.arrays import FloatArray
+from supac.journal import StopReason
 from supac.progress import duration
-from supac.result import StopReason
-from supac.snapshot import ParameterSummary, Snapshot, summarise
+from supac.snapshot import Snapshot
+from supac.summary import ParameterSummary, summarise
 
 _ROWS = 8  # of the history, the latest
 HISTORY = {

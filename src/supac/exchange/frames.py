@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from supac.exchange.table import Table, column_of, is_output
+from supac.exchange.table import Table, apart, columns_of, is_output
 from supac.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -31,14 +31,17 @@ def as_pandas(table: Table) -> pandas.DataFrame:
 def as_xarray(table: Table, parameters: Parameters | None, dimension: str) -> xarray.Dataset:
     """One variable a column, along `run` or `draw`, with units; all outputs are one variable."""
     xarray = load_xarray()
-    units = {} if parameters is None else dict(zip(parameters.names, parameters.units, strict=True))
     outputs = [name for name in table if dimension == "run" and is_output(name)]
-    if dimension == "run":  # where parameters stand beside what became of a run
-        units = {column_of(name): unit for name, unit in units.items()}
+    units = {}
+    if parameters is not None:  # beside what became of a run they may have other names
+        names = columns_of(parameters.names) if dimension == "run" else parameters.names
+        units = dict(zip(names, parameters.units, strict=True))
+    columns = [name for name in table if name not in outputs]
+    # No variable has the name of a dimension.
+    free = apart(columns, lambda name: name in _DIMENSIONS)
     variables: dict[str, Any] = {
-        _variable(name): (dimension, _array(column), _unit(units.get(name, "")))
-        for name, column in table.items()
-        if name not in outputs
+        variable: (dimension, _array(table[name]), _unit(units.get(name, "")))
+        for name, variable in zip(columns, free, strict=True)
     }
     if outputs:
         together = np.column_stack([_array(table[name]) for name in outputs])
@@ -56,11 +59,6 @@ def _array(column: list[Any]) -> npt.NDArray[Any]:
 
 def _unit(words: str) -> dict[str, str]:
     return {"units": words} if words else {}
-
-
-def _variable(name: str) -> str:
-    """The name of a variable: not that of a dimension."""
-    return f"{name}_" if name in _DIMENSIONS else name
 
 
 def load_xarray() -> ModuleType:

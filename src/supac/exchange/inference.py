@@ -9,49 +9,22 @@ from __future__ import annotations
 import warnings
 from importlib.metadata import version
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from supac.arrays import FloatArray, finite, whole
 from supac.certificate import Certificate
+from supac.exchange.calibrated import Calibrated, check_certificate
 from supac.exchange.frames import OUTPUTS, as_xarray, load_xarray
 from supac.exchange.table import table_of_draws
-from supac.families import Density, Distribution
+from supac.families import Distribution
 from supac.parameters import Parameters
 
 if TYPE_CHECKING:
     import xarray
 
 _FACTS = ("objective", "mean_risk", "mean_risk_error", "kl", "validated")
-
-
-class Calibrated(Protocol):
-    """What a result and a store's snapshot both tell."""
-
-    @property
-    def posterior(self) -> Distribution | None:
-        """Latent where there are parameters."""
-
-    @property
-    def prior(self) -> Density | None:
-        """Latent where there are parameters."""
-
-    @property
-    def parameters(self) -> Parameters | None:
-        """None where they have no names."""
-
-    @property
-    def stop_reason(self) -> str | None:
-        """None on the way."""
-
-    @property
-    def bound(self) -> object:
-        """What is minimised."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What should be known."""
 
 
 def as_arviz(
@@ -68,6 +41,7 @@ def as_arviz(
     count, number = whole(draws, "draws", least=1), whole(seed, "seed", least=0)
     if run.posterior is None:
         raise ValueError("there is no posterior yet")
+    check_certificate(run, certificate)
     groups = {"posterior": _chain(_draws(run.posterior, run.parameters, count, number))}
     if isinstance(run.prior, Distribution):
         # Another stream of random numbers than the posterior's, or they would move together.

@@ -12,7 +12,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, frozen
 from supac.evaluations import Evaluations
-from supac.exchange.table import OUTPUT, column_of, is_output
+from supac.exchange.table import OUTPUT, columns_of, is_output
 from supac.parameters import Parameters
 from supac.runs import Run, Status
 
@@ -96,7 +96,8 @@ def read_csv(
             header, rows = list(reader.fieldnames or ()), list(reader)
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a table of comma-separated values: {error}") from error
-    wanted = [column_of(name) if column_of(name) in header else name for name in wanted]
+    columns = zip(wanted, columns_of(wanted), strict=True)
+    wanted = [column if column in header else name for name, column in columns]
     missing = [name for name in wanted if name not in header]
     outputs = sorted(
         (name for name in set(header) - set(wanted) if is_output(name)),

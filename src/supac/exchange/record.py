@@ -52,7 +52,7 @@ def to_record(values: Mapping[str, Any], *, runs: bool) -> str:
         "posterior": _spelled(posterior, "posterior"),
         "start": _spelled(values["start"], "start"),
         "prior": to_spec(values["prior"]),
-        "parameters": to_spec(parameters),
+        "parameters": _named(parameters),
         "bound": to_spec(values["bound"]),
         "history": {
             name: column.astype(np.float64).tolist() for name, column in values["history"].items()
@@ -80,15 +80,25 @@ def from_record(text: str) -> dict[str, Any]:
         raise ResultFormatError(f"this is no JSON: {error}") from error
     if not isinstance(told, dict) or told.get("format") != FORMAT:
         raise ResultFormatError('this is no result: it has no "format": "supac result"')
-    if told.get("version") != VERSION:
-        raise ResultFormatError(
-            f"the result has version {told.get('version')!r} of its format, and this supac reads "
-            f"version {VERSION}: use a newer supac"
-        )
+    _check_version(told.get("version"))
     try:
         return _fields(told)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ResultFormatError(f"this result is damaged: {error!r}") from error
+
+
+def _check_version(version: object) -> None:
+    if version is None:
+        raise ResultFormatError("this result is damaged: it has no version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ResultFormatError(
+            f"this result is damaged: its version must be a number from 1 on, not {version!r}"
+        )
+    if version > VERSION:
+        raise ResultFormatError(
+            f"the result has version {version} of its format, and this supac reads none after "
+            f"{VERSION}: use a newer supac"
+        )
 
 
 def _fields(told: dict[str, Any]) -> dict[str, Any]:
@@ -132,6 +142,20 @@ def _spelled(member: Distribution, name: str) -> Spec:
         raise ValueError(
             f"the {name} is of a family of your own, {error}, which no file can name: keep its "
             f"theta, result.{name}.theta, instead"
+        ) from error
+    return spec
+
+
+def _named(parameters: Parameters | None) -> Spec:
+    """The spec of parameters that can be read back: without them, draws would be latent."""
+    spec = to_spec(parameters)
+    try:
+        from_spec(spec)
+    except UnknownSpecError as error:
+        raise ValueError(
+            f"a parameter's prior, or that of all, is of a class of your own, {error}, which no "
+            "file can name: keep draws in your units instead, result.sample(n, seed), or "
+            "result.posterior.theta for a script that has the class"
         ) from error
     return spec
 

@@ -6,7 +6,7 @@ The one place where such a table is made, whoever it is for: a file, pandas, xar
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,11 @@ def table_of_evaluations(
 ) -> Table:
     """The runs of a result, of which the first `learnt` iterations are in its history."""
     failed = {run.x.tobytes(): run for run in failures}
-    ends = [_end_of(evaluations, row, failed) for row in range(len(evaluations))]
+    good = evaluations.ok.tolist()
+    runs = [
+        None if ok else failed.get(x.tobytes()) for x, ok in zip(evaluations.x, good, strict=True)
+    ]
+    ends = [_end_of(run, ok=ok) for run, ok in zip(runs, good, strict=True)]
     searched = [i if i < learnt else None for i in evaluations.iteration.tolist()]
     told = {
         "status": [status.value for status, _ in ends],
@@ -66,7 +70,11 @@ def table_of_evaluations(
         "drawn": evaluations.drawn.tolist(),
         "weight": _known(_weights(evaluations, posterior)),
         "message": [message for _, message in ends],
-        "purpose": ["validation" if each is None else "search" for each in searched],
+        # Nothing is learnt from a first batch that fails: no iteration, but a search it was.
+        "purpose": [
+            run.purpose if run is not None else "validation" if i is None else "search"
+            for run, i in zip(runs, searched, strict=True)
+        ],
     }
     rows = evaluations.outputs
     outputs = [
@@ -82,12 +90,11 @@ def table_of_draws(draws: FloatArray, parameters: Parameters | None) -> Table:
     return {name: draws[:, i].tolist() for i, name in enumerate(names)}
 
 
-def _end_of(evaluations: Evaluations, row: int, failed: Mapping[bytes, Run]) -> tuple[Status, str]:
+def _end_of(run: Run | None, *, ok: bool) -> tuple[Status, str]:
     """How a run ended, and why."""
-    if evaluations.ok[row]:
-        return Status.OK, ""
-    run = failed.get(evaluations.x[row].tobytes())
-    return (Status.INVALID, "") if run is None else (run.status, run.message)
+    if run is None:
+        return (Status.OK if ok else Status.INVALID), ""
+    return run.status, run.message
 
 
 def _weights(evaluations: Evaluations, posterior: Distribution) -> FloatArray:
@@ -109,13 +116,11 @@ def _table(
 ) -> Table:
     """From latent points, with what is told of each run between its risk and its outputs."""
     points = x if parameters is None or not len(x) else parameters.from_latent(x)
-    names = names_of(parameters, x.shape[1])
+    names = columns_of(names_of(parameters, x.shape[1]))
     width = max((len(row) for row in outputs if row is not None), default=0)
     cells = [[None] * width if row is None else row.tolist() for row in outputs]
     return {
-        **{
-            column_of(name): points[:, i].tolist() if len(x) else [] for i, name in enumerate(names)
-        },
+        **{name: points[:, i].tolist() if len(x) else [] for i, name in enumerate(names)},
         "risk": _known(risk),
         **told,
         **{f"{OUTPUT}{i}": [row[i] for row in cells] for i in range(width)},
@@ -126,9 +131,22 @@ def _known(values: Sequence[float] | FloatArray) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
 
 
-def column_of(name: str) -> str:
-    """The column of a parameter: not one of those that say what became of a run."""
-    return f"{name}_" if name in _BOOKKEEPING or is_output(name) else name
+def columns_of(names: Sequence[str]) -> list[str]:
+    """The columns of parameters: none of those that say what became of a run."""
+    return apart(names, lambda name: name in _BOOKKEEPING or is_output(name))
+
+
+def apart(names: Sequence[str], means_another: Callable[[str], bool]) -> list[str]:
+    """The names, one that means something else with `_` at its end until it is free."""
+    taken = {name for name in names if not means_another(name)}
+    found = []
+    for name in names:
+        free = name
+        while means_another(free) or (free != name and free in taken):
+            free += "_"
+        taken.add(free)
+        found.append(free)
+    return found
 
 
 def is_output(name: str) -> bool:

@@ -149,9 +149,18 @@ def _on_dask(
         return ours
 
     def threads() -> int:
-        return sum(client.nthreads().values())
+        return sum(client.nthreads(callback_timeout=_ANSWERS).values())
 
-    return Flight(launch, threads(), close, retries, Lookout(threads))
+    try:
+        capacity = threads()
+    except Exception as error:
+        close()
+        raise ExecutionError(
+            f"the Dask scheduler of {client!r} does not say which workers it has "
+            f"({type(error).__name__}: {error}): look at the cluster, or pass executor=N, a number "
+            "of processes"
+        ) from error
+    return Flight(launch, capacity, close, retries, Lookout(threads))
 
 
 def _hand_over(theirs: Any, ours: Future[Answer]) -> None:

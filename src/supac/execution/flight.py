@@ -56,6 +56,8 @@ class Flight:
         except Exception as error:
             raise ExecutionError(_BROKEN.format(error=error or type(error).__name__)) from error
         self._futures[future] = run, x, attempt
+        if self._lookout is not None:
+            self._lookout.launched()
         future.add_done_callback(self._ended.put)
 
     def land(self, patience: float) -> list[tuple[int, Answer]]:

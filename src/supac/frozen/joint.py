@@ -95,7 +95,7 @@ class Frozen:
         """(dim,)."""
         return np.sqrt(self.var())
 
-    def marginal(self, parameter: str | int) -> Any:
+    def marginal(self, parameter: str | int | np.integer[Any]) -> Any:
         """One parameter by its name or number, with cdf, ppf, interval and so on.
 
         Without `Parameters`, the distribution of `scipy.stats` itself where it has one.
@@ -109,11 +109,12 @@ class Frozen:
         mean, covariance = self._moments
         return FrozenMarginal(shares, laws, transform, float(mean[i]), float(covariance[i, i]))
 
-    def _index(self, parameter: str | int) -> int:
+    def _index(self, parameter: str | int | np.integer[Any]) -> int:
         if isinstance(parameter, str) and parameter in self.names:
             return self.names.index(parameter)
-        if isinstance(parameter, int) and -self.dim <= parameter < self.dim:
-            return parameter % self.dim
+        number = isinstance(parameter, int | np.integer) and not isinstance(parameter, bool)
+        if number and -self.dim <= int(parameter) < self.dim:
+            return int(parameter) % self.dim
         raise ValueError(
             f"parameter must be one of {', '.join(self.names)}, or its number, not {parameter!r}"
         )

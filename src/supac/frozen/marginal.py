@@ -86,7 +86,10 @@ class FrozenMarginal:
         variance: float,
     ):
         if any(isinstance(law.dist, stats.rv_discrete) for law in laws):
-            raise TypeError("mixtures of whole numbers have no quantiles here: use draws, rvs(n)")
+            which = (
+                "mixtures of whole numbers" if len(laws) > 1 else "whole numbers behind Parameters"
+            )
+            raise TypeError(f"{which} have no quantiles here: use draws, rvs(n)")
         self._shares, self._laws, self._transform = shares, list(laws), transform
         self._mean, self._variance = mean, variance
 

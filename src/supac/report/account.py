@@ -11,12 +11,14 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.bounds import Bound
 from supac.certificate import Certificate
+from supac.exchange import check_certificate
 from supac.families import Distribution
+from supac.journal import StopReason
 from supac.learnt import Learnt, learnt
 from supac.notes import note_on_the_budget, notes_on_failures
 from supac.parameters import Parameters, names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
-from supac.result import Result, StopReason
+from supac.result import Result
 from supac.runs import Run, Status
 from supac.snapshot import Snapshot
 
@@ -121,18 +123,10 @@ def account_of(
     run: Snapshot | Result, *, title: str = "", certificate: Certificate | None = None
 ) -> Account:
     """What a report tells of a run; ValueError where the certificate is about another one."""
-    account = (
-        _of_store(run, title, certificate)
-        if isinstance(run, Snapshot)
-        else _of_result(run, title, certificate)
-    )
-    kl = account.posterior_kl
-    if certificate is not None and not math.isclose(certificate.kl, kl, rel_tol=1e-6, abs_tol=1e-9):
-        raise ValueError(
-            f"the certificate is about a posterior with KL {certificate.kl:.6g}, but this one's is "
-            f"{kl:.6g}: certify this run, and give that certificate"
-        )
-    return account
+    check_certificate(run, certificate)
+    if isinstance(run, Snapshot):
+        return _of_store(run, title, certificate)
+    return _of_result(run, title, certificate)
 
 
 def _of_store(run: Snapshot, title: str, certificate: Certificate | None) -> Account:

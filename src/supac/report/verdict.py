@@ -10,10 +10,10 @@ from enum import IntEnum
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.journal import StopReason
 from supac.notes import note_on_the_budget
 from supac.report.account import Account
 from supac.report.words import at_most, count_of, number, percent
-from supac.result import StopReason
 
 
 class Level(IntEnum):
