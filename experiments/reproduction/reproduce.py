@@ -177,11 +177,13 @@ def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> int:
     if not jobs:
         print("all runs are there already; --fresh makes them anew")
         return 0
-    minutes = sum(job.cost for job in jobs) / 60.0 / processes
-    print(f"{len(jobs)} runs, about {max(minutes, 1.0):.0f} min; the longest begin", flush=True)
+    minutes = max(sum(job.cost for job in jobs) / 60.0 / processes, 1.0)
+    print(f"{len(jobs)} runs, about {minutes:.0f} min; the longest come first", flush=True)
     calibrations = [job for job in jobs if isinstance(job, Calibrate)]
     if calibrations:
-        load(calibrations[0].data)  # compiles what the processes then find in the cache
+        digester = load(calibrations[0].data)
+        # Compiles what the processes then find in the cache.
+        digester.risk(digester.parameters.from_latent(digester.prior.mean[None]))
     began, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     sitting = (began, " ".join(sys.argv[1:]), processes, os.cpu_count())
     folder.keep_sitting(*sitting, 0, "")
