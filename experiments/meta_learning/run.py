@@ -65,10 +65,11 @@ FEW = 8
 """Training tasks on which they are compared."""
 LEARNERS = {
     "closed": closed_form(),
+    "restart": closed_form(),
     "plain": closed_form(iterations=1),
     **{f"pseudo-{each}": closed_form(pseudo_tasks=each) for each in PSEUDO_TASKS},
 }
-"""The default; moment matching alone; few tasks."""
+"""The default; the same, then each pass again without reuse; moment matching alone; few tasks."""
 
 
 def draw(job: Job) -> tuple[list[supac.Task], list[supac.Task]]:
@@ -80,13 +81,6 @@ def draw(job: Job) -> tuple[list[supac.Task], list[supac.Task]]:
         for _ in range(job.tasks + job.tests)
     ]
     return tasks[: job.tasks], tasks[job.tasks :]
-
-
-def looks(job: Job) -> list[int]:
-    """Passes after which the prior is tested."""
-    if job.learner.startswith("pseudo"):
-        return [job.passes]
-    return sorted({each for each in (*LOOKS, job.passes) if each <= job.passes})
 
 
 def run(job: Job, folder: Path) -> dict[str, object]:
@@ -106,30 +100,64 @@ def run(job: Job, folder: Path) -> dict[str, object]:
         callback=lambda info: print(job.name, info, flush=True),
     )
     seconds = time.perf_counter() - start
-    # The prior after each complete pass; a pass may have several meta-steps.
-    ends = {0: 0} | {
-        round(done): k + 1 for k, done in enumerate(result.history["passes"]) if done == round(done)
-    }
-    seen = [each for each in looks(job) if each in ends]
-    scores = supac.evaluate_priors(
-        [result.priors[ends[each]] for each in seen], test, budget=job.budget, seed=1000
-    )
     draws = np.random.default_rng(0)
     trained = [
         float(task.risk(done.posterior.sample(10_000, draws)).mean() + job.temperature * done.kl)
         for task, done in zip(train, result.tasks, strict=True)
     ]
-    store.unlink()
-    return asdict(job) | {
-        "looks": seen,
-        "test": scores.objective.tolist(),
+    # The prior after each complete pass; a pass may have several meta-steps.
+    priors = {0: first} | {
+        round(done): result.priors[k + 1]
+        for k, done in enumerate(result.history["passes"])
+        if done == round(done)
+    }
+    record = asdict(job) | {
         "resumed": resumed,
-        "test_queries": scores.queries.mean(axis=1).tolist(),
         "train_end": float(np.mean(trained)),
         "history": {name: column.tolist() for name, column in result.history.items()},
         "deviations": np.sqrt(np.linalg.eigvalsh(result.prior.covariance)).tolist(),
         "seconds": seconds,
     }
+    record |= restart(train, priors) if job.learner == "restart" else judge(job, test, priors)
+    store.unlink()
+    return record
+
+
+def judge(
+    job: Job, tasks: list[supac.Task], priors: dict[int, supac.Distribution]
+) -> dict[str, object]:
+    """The bounds of new tasks under some of these priors."""
+    wanted = {job.passes} if job.learner.startswith("pseudo") else {*LOOKS, job.passes}
+    looks = sorted(wanted & priors.keys())
+    scores = supac.evaluate_priors(
+        [priors[each] for each in looks], tasks, budget=job.budget, seed=1000
+    )
+    return {
+        "looks": looks,
+        "test": scores.objective.tolist(),
+        "test_queries": scores.queries.mean(axis=1).tolist(),
+    }
+
+
+def restart(tasks: list[supac.Task], priors: dict[int, supac.Distribution]) -> dict[str, object]:
+    """What each pass takes, and reaches by fresh draws, where each task begins without a run."""
+    inner, draws = supac.Reuse(), np.random.default_rng(1)
+    queries, bounds = [], []
+    for prior in list(priors.values())[:-1]:
+        spent, reached = 0, 0.0
+        for seed, task in enumerate(tasks):
+            problem = supac.Problem.within(prior, task.bound)
+            state = inner.begin(problem, None, seed)
+            while state.asked is not None:
+                state = inner.tell(problem, state, task.risk(state.asked))
+            posterior = state.state.posterior
+            risk = float(task.risk(posterior.sample(10_000, draws)).mean())
+            spent += state.spent
+            reached += task.bound(risk, posterior.kl(prior))
+        queries.append(spent / len(tasks))
+        bounds.append(reached / len(tasks))
+        print(f"restarting: {queries[-1]:.0f} queries a task, bound {bounds[-1]:.4f}", flush=True)
+    return {"queries": queries, "bounds": bounds}
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from calibration import END_DRAWS, HOPELESS, LOOK_DRAWS, PATIENCE, STEPS_A_DAY
 from claims import Claim, claims, ours
 from figures import UPDATES, draw_all, published
 from meta import SGD
-from records import Results
+from records import Results, Row
 from settings import (
     BUDGET,
     MANY_DRAWS,
@@ -61,24 +61,18 @@ def write_page(out: Path, results: Results, scale: Scale) -> Path:
 
 def _introduction(results: Results, scale: Scale) -> list[str]:
     sittings = results.folder.read("sittings")
-    ends = [row for row in sittings if row["minutes"]]
-    killed = len({row["began"] for row in sittings}) - len(ends)
-    last = sittings[-1] if sittings else {"command": "", "processes": "0", "cores": "0"}
-    command = f'make reproduce ARGS="{last["command"]}"' if last["command"] else "make reproduce"
-    minutes = sum(float(row["minutes"]) for row in ends)
     core = results.seconds / 60.0
     runs = sum(len(results.repeats(name)) for name in results.settings)
     queries = sum(int(results.end(name, "queries").sum()) for name in results.settings)
     lessons = sum(bool(results.rows(each)) for each in results.experiments)
     lines = [
-        f"Every experiment of *Learning via Surrogate PAC-Bayes*, run by `{command}`, which wrote",
+        "Every experiment of *Learning via Surrogate PAC-Bayes*, run by a program, which wrote",
         f"this page: {runs:,} calibrations of ADM1, {queries:,} queries (data: {results.data}),",
-        f"and {lessons} experiments in meta-learning. It took {minutes:.0f} minutes with "
-        f"{last['processes']} processes on {last['cores']} cores ({platform.machine()}), in "
-        f"{len(ends)} sitting{'s' * (len(ends) != 1)}"
-        + (f" and {killed} that {'was' if killed == 1 else 'were'} killed" if killed else "")
-        + f"; the runs add up to {core:.0f} minutes of one core.",
+        f"and {lessons} experiments in meta-learning; {core:.0f} minutes of one core "
+        f"({platform.machine()}).",
         f"The tables lie in `{results.folder.path.name}/` beside the pictures.",
+        "",
+        *_sittings(sittings),
     ]
     if scale.quick:
         lines += [
@@ -86,6 +80,19 @@ def _introduction(results: Results, scale: Scale) -> list[str]:
             "**A quick run**: few repeats and few queries. It shows that everything works,",
             "and bears out little.",
         ]
+    return lines
+
+
+def _sittings(rows: list[Row]) -> list[str]:
+    """What was run when, and how long it took."""
+    sittings = {row["began"]: row for row in rows}  # the row of its end replaces that of its begin
+    lines = ["| command | runs | processes / cores | minutes |", "|---|---|---|---|"]
+    for row in sittings.values():
+        command = f'make reproduce ARGS="{row["command"]}"' if row["command"] else "make reproduce"
+        minutes = f"{float(row['minutes']):.1f}" if row["minutes"] else "did not end"
+        lines.append(
+            f"| `{command}` | {row['runs']} | {row['processes']} / {row['cores']} | {minutes} |"
+        )
     return lines
 
 

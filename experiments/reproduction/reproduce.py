@@ -15,10 +15,10 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing import active_children, get_context
@@ -177,49 +177,58 @@ def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> int:
     if not jobs:
         print("all runs are there already; --fresh makes them anew")
         return 0
-    minutes = max(sum(job.cost for job in jobs) / 60.0 / processes, 1.0)
-    print(f"{len(jobs)} runs, about {minutes:.0f} min; the longest come first", flush=True)
-    calibrations = [job for job in jobs if isinstance(job, Calibrate)]
-    if calibrations:
-        digester = load(calibrations[0].data)
-        # Compiles what the processes then find in the cache.
-        digester.risk(digester.parameters.from_latent(digester.prior.mean[None]))
+    _announce(jobs, processes)
     began, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     sitting = (began, " ".join(sys.argv[1:]), processes, os.cpu_count())
     folder.keep_sitting(*sitting, 0, "")
     done = failures = 0
     try:
-        # Spawned, not forked: every process has its own threads and compiled kernels.
-        with (
-            ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool,
-            _progress(jobs) as show,
-        ):
-            futures: dict[Future[Calibration | Lesson], Job] = {
-                pool.submit(job): job for job in jobs
-            }
-            try:
-                for future in as_completed(futures):
-                    job = futures[future]
-                    try:
-                        words = job.keep(folder, data, future.result())
-                    except BrokenProcessPool:
-                        raise
-                    except Exception as error:
-                        failures += 1
-                        words = f"failed, {type(error).__name__}: {error}"
-                        print(f"{job.name} {words}", file=sys.stderr, flush=True)
-                    show(job, words)
-                    done += 1
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                for child in active_children():
-                    child.terminate()
-                raise
+        with _progress(jobs) as show, closing(_ended(jobs, processes)) as ended:
+            for job, future in ended:
+                try:
+                    words = job.keep(folder, data, future.result())
+                except BrokenProcessPool:
+                    raise
+                except Exception as error:
+                    failures += 1
+                    words = f"failed, {type(error).__name__}: {error}"
+                    print(f"{job.name} {words}", file=sys.stderr, flush=True)
+                show(job, words)
+                done += 1
     except KeyboardInterrupt:
         sys.exit("stopped; what was run is kept, and the same command goes on from there")
     finally:
         folder.keep_sitting(*sitting, done, f"{(time.monotonic() - start) / 60.0:.2f}")
     return failures
+
+
+def _announce(jobs: list[Job], processes: int) -> None:
+    """Say how long it will take, and compile what the processes then find in the cache."""
+    costs = [job.cost / 60.0 for job in jobs]
+    print(
+        f"{len(jobs)} runs, about {max(sum(costs) / processes, 1.0):.0f} min; the longest come "
+        f"first, {max(costs[0], 1.0):.0f} min each",
+        flush=True,
+    )
+    calibrations = [job for job in jobs if isinstance(job, Calibrate)]
+    if calibrations:
+        digester = load(calibrations[0].data)
+        digester.risk(digester.parameters.from_latent(digester.prior.mean[None]))
+
+
+def _ended(jobs: list[Job], processes: int) -> Generator[tuple[Job, Future[Any]]]:
+    """Jobs as they end; the processes do not outlive this."""
+    # Spawned, not forked: every process has its own threads and compiled kernels.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(job): job for job in jobs}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                child.terminate()
+            raise
 
 
 @contextmanager
