@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,26 @@ def as_in_the_paper() -> dict[str, Rule]:
     return rules
 
 
-def make(folder: Path, rules: dict[str, Rule], meta_end: float = 1.0, slowness: float = 6.0) -> Any:
+@dataclass(frozen=True)
+class Tables:
+    """What is made up besides the curves of ADM1."""
+
+    mean_risk: float = 0.1
+    seconds: float = 5.0
+    """Of SuPAC-CE; gradient descent takes 5."""
+    meta_end: float = 1.0
+    """Training bounds at the end, of those that the paper reports."""
+    test: float = 1.02
+    """Test bounds, of the training bounds."""
+    slowness: float = 6.0
+    apart: bool = False
+    """Whether new tasks go their own way."""
+
+
+PAPER = Tables()
+
+
+def make(folder: Path, rules: dict[str, Rule], tables: Tables = PAPER) -> Any:
     folder.mkdir(exist_ok=True)
     import calibration  # noqa: PLC0415
     import meta  # noqa: PLC0415
@@ -79,31 +98,44 @@ def make(folder: Path, rules: dict[str, Rule], meta_end: float = 1.0, slowness: 
 
     wanted = {each.name: each for each in settings.settings(settings.FULL, many_draws=2)}
     assert set(wanted) == set(rules)
-    tables = records.Folder(folder)
+    kept = records.Folder(folder)
     for name, setting in wanted.items():
         for repeat in range(setting.repeats):
             looks = [look for look in (0, *setting.looks) if look <= setting.budget]
             curve = tuple((look, float(rules[name](repeat, look))) for look in looks)
-            run = calibration.Calibration(curve, setting.budget, 0.1, 9.0, 5.0, 4.0, 9.5)
-            tables.keep_run(records.PAPER_DATA, setting, repeat, run)
+            seconds = 5.0 if setting.descends else tables.seconds
+            run = calibration.Calibration(
+                curve, setting.budget, tables.mean_risk, 9.0, seconds, 4.0, 9.5
+            )
+            kept.keep_run(records.PAPER_DATA, setting, repeat, run)
     experiments = [each for each in meta.experiments(quick=False) if each.learner == meta.SGD]
     for each in experiments:
-        begin, end = (0.6, 0.23) if each.temperature == 0.1 else (0.14, 0.049)
-        epochs = np.arange(151)
-        train = meta_end * end + (begin - meta_end * end) * np.exp(-epochs / slowness)
-        tests = tuple((1.01 * value, 1.03 * value) for value in train)
-        lesson = meta.Lesson(
-            tuple(epochs.tolist()), tuple(40.0 * epochs), tuple(train), tests, float(train[-1]), 9.0
-        )
-        tables.keep_lesson(each, lesson)
-    return records.Results(tables, records.PAPER_DATA, wanted, experiments)
+        kept.keep_lesson(each, _lesson(each.temperature, tables))
+    return records.Results(kept, records.PAPER_DATA, wanted, experiments)
+
+
+def _lesson(temperature: float, tables: Tables) -> Any:
+    import meta  # noqa: PLC0415
+
+    begin, end = (0.6, 0.23) if temperature == 0.1 else (0.14, 0.049)
+    epochs, end = np.arange(151), tables.meta_end * end
+    train = end + (begin - end) * np.exp(-epochs / tables.slowness)
+    new = tables.test * train
+    if tables.apart:  # the same first and last
+        new = np.concatenate([new[:1], new[:0:-1], new[-1:]])[:151]
+        new[-1] = tables.test * train[-1]
+    tests = tuple((0.99 * value, 1.01 * value) for value in new)
+    return meta.Lesson(
+        tuple(epochs.tolist()), tuple(40.0 * epochs), tuple(train), tests, float(train[-1]), 9.0
+    )
 
 
 def verdicts(results: Any) -> dict[str, bool]:
     import claims  # noqa: PLC0415
+    import meta_claims  # noqa: PLC0415
 
-    found = [*claims.claims(results), *claims.ours(results)]
-    assert len({each.says for each in found}) == len(found) == 28
+    found = [*claims.claims(results), *meta_claims.meta_claims(results), *claims.ours(results)]
+    assert len({each.says for each in found}) == len(found) == 30
     return {each.says: each.held for each in found}
 
 
@@ -115,14 +147,14 @@ def test_all_claims_can_hold(tmp_path: Path) -> None:
 def changes() -> Iterator[tuple[str, dict[str, Rule], list[str]]]:
     """A name, what is changed, and beginnings of the claims that no longer hold."""
     sys.path.insert(0, str(EXPERIMENT))
-    from settings import COMPOSITE, MANY_DRAWS, SCALAR, ce, descent  # noqa: PLC0415
+    from settings import COMPOSITE, GRID, MANY_DRAWS, SCALAR, ce, descent  # noqa: PLC0415
 
     sys.path.remove(str(EXPERIMENT))
     calm, ce_rule = falling(2000.0, 0.126), falling(250.0)
     yield (
         "ours are worse",
         {COMPOSITE: falling(20.0, 0.13), SCALAR: falling(30.0, 0.13)},
-        ["SuPAC() on the outputs is at least", "SuPAC() on the risk is at least"],
+        ["SuPAC() on the outputs is as good", "SuPAC() on the risk is as good"],
     )
     yield "descents are calm", {descent(160, 0.05): falling(900.0, 0.126)}, ["much more stable"]
     yield (
@@ -132,9 +164,33 @@ def changes() -> Iterator[tuple[str, dict[str, Rule], list[str]]]:
                 (3.6 if repeat < 12 and queries > 2000 else 1.0) * calm(repeat, queries)
             )
         },
-        ["4 of 20"],
+        ["some gradient descents end worse"],
     )
-    yield "descent is better", {descent(80, 0.025): falling(900.0, 0.115)}, ["better on average"]
+    yield "no descent fails", {descent(160, 0.05): calm}, ["some gradient descents end worse"]
+    usual = "better on average after 1800 queries than the best of gradient descent after 9600"
+    yield (
+        "descent is better",
+        {descent(80, 0.025): falling(900.0, 0.115)},
+        [f"{usual}, in the usual run", f"{usual}, in any run"],
+    )
+    lucky = falling(2500.0, 0.126)
+    yield (
+        "a descent is lucky",
+        {
+            descent(80, 0.025): lambda repeat, queries: (
+                (0.9 if repeat == 7 and queries > 9000 else 1.0) * lucky(repeat, queries)
+            )
+        },
+        [f"{usual}, in any run"],
+    )
+    yield (
+        "SuPAC-CE stays behind",
+        {
+            ce(*each): lambda repeat, queries: 0.006 * (queries > 9000) + ce_rule(repeat, queries)
+            for each in GRID
+        },
+        ["SuPAC-CE reduces the objective"],
+    )
     yield (
         "no erratic steps",
         {
@@ -166,34 +222,63 @@ def changes() -> Iterator[tuple[str, dict[str, Rule], list[str]]]:
     )
     yield (
         "all of twice the step fail",
-        {descent(160, 0.1, 0.5): failing(set(range(8)), calm)},
+        {
+            descent(160, 0.1, 0.5): failing(set(range(8)), calm),
+            descent(80, 0.05, 0.5): failing(set(range(8)), calm),
+        },
+        ["with twice the step and momentum"],
+    )
+    yield (
+        "none of twice the step fails",
+        {descent(160, 0.1, 0.5): calm, descent(80, 0.05, 0.5): calm},
         ["with twice the step and momentum"],
     )
     yield "high momentum is safe", {descent(80, 0.05, 0.9): calm}, ["with twice the step and more"]
     yield "many draws change nothing", {MANY_DRAWS: falling(300.0)}, []
 
 
+CHANGES = list(changes())
+META = "λ = 0.1: ", "λ = 0.01: "
+OTHERS = [
+    (Tables(mean_risk=0.11), ["… with a mean risk"]),
+    (Tables(seconds=1500.0), ["3.5 % more"]),
+    (
+        Tables(meta_end=1.1, test=0.95),
+        [f"{each}{words}" for each in META for words in ("from a bound", "the same")],
+    ),
+    (Tables(test=1.3), [f"{each}new tasks end" for each in META]),
+    (Tables(slowness=20.0), [f"{each}the first 15" for each in META]),
+    (Tables(apart=True), [f"{each}the bound of new tasks" for each in META]),
+]
+
+
 @pytest.mark.parametrize(("changed", "broken"), [
-    pytest.param(rules, broken, id=name) for name, rules, broken in changes()])  # fmt: skip
+    pytest.param(rules, broken, id=name) for name, rules, broken in CHANGES])  # fmt: skip
 def test_each_claim_can_fail(tmp_path: Path, changed: dict[str, Rule], broken: list[str]) -> None:
-    found = verdicts(make(tmp_path, as_in_the_paper() | changed))
-    failed = [says for says, held in found.items() if not held]
-    assert len(failed) == len(broken)
+    check(make(tmp_path, as_in_the_paper() | changed), broken)
+
+
+@pytest.mark.parametrize(("tables", "broken"), OTHERS)
+def test_each_claim_on_other_columns_can_fail(
+    tmp_path: Path, tables: Tables, broken: list[str]
+) -> None:
+    check(make(tmp_path, as_in_the_paper(), tables), broken)
+
+
+def check(results: Any, broken: list[str]) -> None:
+    """Exactly those claims fail that begin like this."""
+    failed = [says for says, held in verdicts(results).items() if not held]
+    assert len(failed) == len(broken), failed
     for says in failed:
         assert says.startswith(tuple(broken))
 
 
-@pytest.mark.parametrize(
-    ("meta_end", "slowness", "broken"), [(1.1, 6.0, ("from a bound", "the same")),
-                                         (1.0, 20.0, ("the first 15",))],
-)  # fmt: skip
-def test_claims_of_meta_learning_can_fail(
-    tmp_path: Path, meta_end: float, slowness: float, broken: tuple[str, ...]
-) -> None:
-    found = verdicts(make(tmp_path, as_in_the_paper(), meta_end, slowness))
-    failed = [says.split(": ")[1] for says, held in found.items() if not held]
-    assert len(failed) == 2 * len(broken)
-    assert all(says.startswith(broken) for says in failed)
+def test_no_claim_is_left_out(tmp_path: Path) -> None:
+    """Each is made to fail above."""
+    broken = tuple(each for _, _, some in CHANGES for each in some)
+    broken += tuple(each for _, some in OTHERS for each in some)
+    for says in verdicts(make(tmp_path, as_in_the_paper())):
+        assert says.startswith(broken), says
 
 
 def test_pages_of_anything_can_be_written(tmp_path: Path) -> None:

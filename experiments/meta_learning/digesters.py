@@ -29,16 +29,18 @@ BOUND = supac.Catoni(0.002, ceiling=3.0)
 LEARNT_ON, NEW = 20, 5
 
 
-def draw_tasks(problem: adm1.Problem, n: int) -> list[supac.Task]:
-    """Digesters of one make."""
+def draw_tasks(problem: adm1.Problem, n: int) -> tuple[list[supac.Task], list[float]]:
+    """Digesters of one make, and the risk of each at its true parameters, which is noise alone."""
     rng = np.random.default_rng(11)
     names = problem.parameters.names
     make = 0.7 * rng.standard_normal(len(names))
     spread = np.where(np.isin(names, INDIVIDUAL), 0.8, 0.1)
     tasks: list[supac.Task] = []
+    noises: list[float] = []
     while len(tasks) < n:
         latent = make + spread * rng.standard_normal(len(names))
-        outputs = problem.simulator.outputs(problem.parameters.from_latent(latent[None]))[0]
+        truth = problem.parameters.from_latent(latent[None])
+        outputs = problem.simulator.outputs(truth)[0]
         noise = np.exp(0.08 * rng.standard_normal(outputs.shape))
         if not np.isfinite(outputs).all():
             continue  # it would not have been built
@@ -48,13 +50,14 @@ def draw_tasks(problem: adm1.Problem, n: int) -> list[supac.Task]:
         )
         own = adm1.Problem(digester, problem.simulator)
         tasks.append(supac.Task(own.composite, BOUND, vectorized=True))
-    return tasks
+        noises.append(float(own.risk(truth)[0]))
+    return tasks, noises
 
 
 def main() -> None:
     """Learn, use, and write what it was worth."""
     problem = adm1.example()
-    tasks = draw_tasks(problem, LEARNT_ON + NEW)
+    tasks, noises = draw_tasks(problem, LEARNT_ON + NEW)
     start = time.perf_counter()
     result = supac.meta_learn(
         tasks[:LEARNT_ON],
@@ -84,6 +87,8 @@ def main() -> None:
     bounds = ", ".join(f"{value:.4f}" for value in result.history["objective"])
     notes = [
         f"Mean bound of {NEW} new digesters (worst in brackets), judged by 2,000 fresh draws.",
+        f"Their mean risk at the true parameters, from noise alone: "
+        f"{np.mean(noises[LEARNT_ON:]):.4f}.",
         f"Learnt on {LEARNT_ON}: mean bound {bounds} pass by pass, with "
         f"{', '.join(f'{each:.0f}' for each in spent)} queries a digester.",
     ]

@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -105,12 +106,6 @@ def run(job: Job, folder: Path) -> dict[str, object]:
         float(task.risk(done.posterior.sample(10_000, draws)).mean() + job.temperature * done.kl)
         for task, done in zip(train, result.tasks, strict=True)
     ]
-    # The prior after each complete pass; a pass may have several meta-steps.
-    priors = {0: first} | {
-        round(done): result.priors[k + 1]
-        for k, done in enumerate(result.history["passes"])
-        if done == round(done)
-    }
     record = asdict(job) | {
         "resumed": resumed,
         "train_end": float(np.mean(trained)),
@@ -118,17 +113,18 @@ def run(job: Job, folder: Path) -> dict[str, object]:
         "deviations": np.sqrt(np.linalg.eigvalsh(result.prior.covariance)).tolist(),
         "seconds": seconds,
     }
+    priors = result.pass_priors
     record |= restart(train, priors) if job.learner == "restart" else judge(job, test, priors)
     store.unlink()
     return record
 
 
 def judge(
-    job: Job, tasks: list[supac.Task], priors: dict[int, supac.Distribution]
+    job: Job, tasks: list[supac.Task], priors: Sequence[supac.Distribution]
 ) -> dict[str, object]:
     """The bounds of new tasks under some of these priors."""
     wanted = {job.passes} if job.learner.startswith("pseudo") else {*LOOKS, job.passes}
-    looks = sorted(wanted & priors.keys())
+    looks = sorted(wanted & set(range(len(priors))))
     scores = supac.evaluate_priors(
         [priors[each] for each in looks], tasks, budget=job.budget, seed=1000
     )
@@ -139,11 +135,11 @@ def judge(
     }
 
 
-def restart(tasks: list[supac.Task], priors: dict[int, supac.Distribution]) -> dict[str, object]:
+def restart(tasks: list[supac.Task], priors: Sequence[supac.Distribution]) -> dict[str, object]:
     """What each pass takes, and reaches by fresh draws, where each task begins without a run."""
     inner, draws = supac.Reuse(), np.random.default_rng(1)
     queries, bounds = [], []
-    for prior in list(priors.values())[:-1]:
+    for prior in priors[:-1]:
         spent, reached = 0, 0.0
         for seed, task in enumerate(tasks):
             problem = supac.Problem.within(prior, task.bound)

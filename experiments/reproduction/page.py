@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from calibration import END_DRAWS, HOPELESS, LOOK_DRAWS, PATIENCE, STEPS_A_DAY
-from claims import Claim, claims, ours
+from claim import Claim
+from claims import claims, ours
 from figures import UPDATES, draw_all, published
 from meta import SGD
+from meta_claims import meta_claims
 from records import Results, Row
 from settings import (
     BUDGET,
@@ -40,7 +42,7 @@ def write_page(out: Path, results: Results, scale: Scale) -> Path:
         "",
         "## Claims",
         "",
-        *_claims(list(claims(results))),
+        *_claims([*claims(results), *meta_claims(results)]),
         "",
         "Ours, on the same task:",
         "",
@@ -89,10 +91,10 @@ def _sittings(rows: list[Row]) -> list[str]:
     lines = ["| command | runs | processes / cores | minutes |", "|---|---|---|---|"]
     for row in sittings.values():
         command = f'make reproduce ARGS="{row["command"]}"' if row["command"] else "make reproduce"
-        minutes = f"{float(row['minutes']):.1f}" if row["minutes"] else "did not end"
-        lines.append(
-            f"| `{command}` | {row['runs']} | {row['processes']} / {row['cores']} | {minutes} |"
-        )
+        runs, minutes = "some", "did not end"
+        if row["minutes"]:
+            runs, minutes = row["runs"], f"{float(row['minutes']):.1f}"
+        lines.append(f"| `{command}` | {runs} | {row['processes']} / {row['cores']} | {minutes} |")
     return lines
 
 
@@ -209,9 +211,10 @@ def _differences(results: Results, scale: Scale) -> list[str]:
         "- **ADM1** is our own, in the variant that follows the operator splitting of the authors' "
         f"code, with {STEPS_A_DAY} steps a day; a partly failed run is a failed run.",
         "- **Descents** step in natural logarithms of the parameters, on the mean and a free root "
-        "of the covariance, as in the authors' code; the text does not say. Nesterov's steps are "
-        "(1 − momentum) times the size, as in the authors' solver with momentum, without which "
-        "momentum would not cost speed, as the paper says it does.",
+        "of the covariance, as in the authors' code; the text does not say.",
+        "- **Nesterov's** steps are (1 − momentum) times the size, as in the authors' solver. That "
+        "takes its gradients where it stands (a heavy ball); ours are taken ahead, as the text "
+        "has it.",
         f"- **Given up** is a descent of which {PATIENCE} batches in a row have a mean objective "
         f"above {HOPELESS:g}, three times the prior's; its last objective counts from there on.",
         "- **Limits** of the extreme settings are read as (kl_max, alpha_max) = (0.01, 0.1), "
@@ -219,9 +222,15 @@ def _differences(results: Results, scale: Scale) -> list[str]:
         "- **Algorithm 2** is run with the prior θ_p in the update, and the least squares of η·T, "
         "as the authors' code has it and its text misprints.",
         "- **Meta-learning** uses the risk of the authors' code, which its text misprints, the "
-        "sign of the meta-gradient that finite differences confirm, as in that code the sum of a "
-        "mini-batch's gradients over the number of all tasks, and one environment drawn from a "
-        "seed of our own. Environments differ: see experiments/meta_learning.",
+        "sign of the meta-gradient that finite differences confirm, and as in that code the sum of "
+        "a mini-batch's gradients over the number of all tasks. Environments are drawn from seeds "
+        "of our own, and differ: see the table, and experiments/meta_learning. A training bound is "
+        "the last one that a task's surrogate predicts; the authors weight all runs anew.",
+        "- **New tasks** are optimised with the limits of a first visit, kl_max 0.5 and alpha_max "
+        "0.3; the authors' code leaves them at the defaults of its solver, 10 and 0.9. So large "
+        "steps fail now and then: of the 40 published new tasks, λ = 0.01, one ends at 0.825 "
+        "under the first prior, where without it the mean is 0.125 instead of 0.142, and the first "
+        "15 epochs make 79 % of the decrease instead of 83 %.",
         "- **Claims**: ± is a standard deviation between repeats unless it says otherwise. Which "
         "two gradient descents are run to the end is the paper's choice, not one from our runs.",
         "- **Seeds** are ours: repeat k has seed k.",

@@ -20,8 +20,8 @@ from calibration import (
     STEPS_A_DAY,
     Calibration,
 )  # fmt: skip
-from meta import EPOCHS, TEST_DRAWS, Experiment, Lesson
-from settings import Setting
+from meta import EPOCHS, MANY_DRAWS, TEST_DRAWS, Experiment, Lesson, learner, test_plan
+from settings import TEMPERATURE, Setting
 from supac.arrays import FloatArray
 
 RUNS = (
@@ -36,7 +36,7 @@ META = (
 SITTINGS = ("began", "command", "processes", "cores", "runs", "minutes")
 Row = dict[str, str]
 EMBEDDED, PAPER_DATA = "embedded", "LF 3c39fa4b"
-"""Names of data sets; one from outside is known by its feed and its observations."""
+"""Names of data sets; one from outside is known by its content, wherever it lies."""
 
 
 @dataclass(frozen=True)
@@ -104,23 +104,26 @@ class Folder:
 
 
 def name_data(folder: Path | None) -> str:
-    """The name of a data set: that of its folder and a hash of what is in it."""
+    """The name of a data set, by a hash of what is in it."""
     if folder is None:
         return EMBEDDED
     found = hashlib.sha256()
     for name in ("feed.csv", "obs.csv", "init_state.json"):
         found.update((folder / "train_data" / name).read_bytes())
-    label = folder.resolve().name.removeprefix("adm1_").upper()
-    return f"{label} {found.hexdigest()[:8]}"
+    name = found.hexdigest()[:8]
+    return PAPER_DATA if PAPER_DATA.endswith(name) else f"data {name}"
 
 
 def fingerprint(what: Setting | Experiment) -> str:
     """Of all that decides what comes out: rows that were made otherwise do not count."""
-    chosen: tuple[object, ...] = (EPOCHS, TEST_DRAWS)
     if isinstance(what, Setting):
-        chosen = (LOOK_DRAWS, END_DRAWS, HOPELESS, PATIENCE, STEPS_A_DAY)
-        what = replace(what, repeats=0)  # more of them leave the others as they are
-    return hashlib.sha256(repr((what, chosen)).encode()).hexdigest()[:8]
+        chosen: tuple[object, ...] = (
+            replace(what, repeats=0),  # more of them leave the others as they are
+            TEMPERATURE, LOOK_DRAWS, END_DRAWS, HOPELESS, PATIENCE, STEPS_A_DAY,
+        )  # fmt: skip
+    else:
+        chosen = (what, learner(what), test_plan(what), EPOCHS, TEST_DRAWS)
+    return hashlib.sha256(repr(chosen).encode()).hexdigest()[:8]
 
 
 def _key(experiment: Experiment) -> tuple[str, ...]:
@@ -187,6 +190,16 @@ class Results:
         """Whether this run is complete."""
         return (name, repeat) in self._runs
 
+    def complete(self, names: Iterable[str], budget: int | None = None) -> bool:
+        """Whether all runs of these settings are there, and are of so many queries."""
+        return all(
+            len(self.repeats(name)) == self.settings[name].repeats > 1
+            and budget in (None, self.settings[name].budget)
+            if name in self.settings
+            else False
+            for name in names
+        )
+
     def repeats(self, name: str) -> list[int]:
         """The complete runs of a setting."""
         return sorted(repeat for setting, repeat in self._runs if setting == name)
@@ -208,11 +221,19 @@ class Results:
         return objectives[:, max(int(np.searchsorted(made, queries, side="right")) - 1, 0)]
 
     def lesson(self, learner: str, temperature: float) -> dict[str, FloatArray] | None:
-        """The columns of the first environment in meta-learning, NaN where nothing was seen."""
-        for each in self.experiments:
-            if each.learner == learner and each.temperature == temperature and self.rows(each):
-                return self.columns(each)
-        return None
+        """The columns of meta-learning, NaN where nothing was seen: means over environments."""
+        own = [
+            self.columns(each)
+            for each in self.experiments
+            if (each.learner, each.temperature) == (learner, temperature)
+            and each.weight_draws != MANY_DRAWS
+            and self.rows(each)
+        ]
+        if not own:
+            return None
+        found = {name: np.mean([each[name] for each in own], axis=0) for name in own[0]}
+        found["test_error"] /= np.sqrt(len(own))
+        return found
 
     def columns(self, experiment: Experiment) -> dict[str, FloatArray]:
         """The numbers of one experiment, an epoch each."""

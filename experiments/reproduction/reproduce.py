@@ -1,7 +1,7 @@
 """The whole paper: both of its experiments and its appendix, beside what it reports.
 
     make reproduce                         # on the embedded data: half an hour on two cores
-    make reproduce ARGS="--data FOLDER"    # on the paper's data
+    make reproduce ARGS="--data FOLDER"    # on the paper's data (--out docs: that page)
     make reproduce ARGS=--quick            # a small one of each, in minutes
     make reproduce ARGS=--report           # page and pictures of what is there
 
@@ -87,7 +87,9 @@ class Learn:
     def cost(self) -> float:
         """About how many seconds it takes; for the progress bar."""
         visits = self.experiment.tasks * self.experiment.epochs
-        return visits * (0.3 if self.experiment.learner == CLOSED else 0.04)
+        return visits * (
+            0.3 if self.experiment.learner == CLOSED else self.experiment.weight_draws * 2e-5
+        )
 
     def __call__(self) -> Lesson:
         """Run it; on the store of one that was stopped, the rest of it."""
@@ -114,7 +116,7 @@ def main() -> None:
     data = name_data(options.data)
     failures = 0
     wanted = {each.name: each for each in settings(scale, options.many_draws)}
-    lessons = experiments(options.quick, options.environments)
+    lessons = experiments(options.quick, options.environments, options.many_draws > 0)
     if not options.report:
         missing = _missing(Results(folder, data, wanted, lessons), options.data)
         failures = _run(missing, folder, data, options.jobs)
@@ -135,7 +137,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="forget what was run before")
     parser.add_argument(
         "--many-draws", type=int, default=0, metavar="REPEATS",
-        help="also the standard setting with the paper's 40,000 draws behind its weights",
+        help="also some runs with as many draws behind weights as in the paper: an hour",
     )  # fmt: skip
     parser.add_argument(
         "--environments", nargs="+", type=int, default=[3], metavar="SEED",
@@ -193,8 +195,9 @@ def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> int:
                     failures += 1
                     words = f"failed, {type(error).__name__}: {error}"
                     print(f"{job.name} {words}", file=sys.stderr, flush=True)
+                else:
+                    done += 1
                 show(job, words)
-                done += 1
     except KeyboardInterrupt:
         sys.exit("stopped; what was run is kept, and the same command goes on from there")
     finally:

@@ -180,6 +180,6 @@ class _Judge:
         finally:
             fleet.close()
         if ceiling is not None:
-            risk = np.where(np.isnan(risk), max(ceiling, np.nanmax(risk, initial=ceiling)), risk)
+            risk = np.where(np.isnan(risk), np.nanmax(risk, initial=ceiling), risk)
         good = risk[~np.isnan(risk)]
         return float(good.mean()) if len(good) else np.nan

@@ -93,6 +93,15 @@ class MetaResult:
         )
 
     @property
+    def pass_priors(self) -> tuple[Distribution, ...]:
+        """Of `priors`, the first and those after whole passes."""
+        if not self.priors:
+            return ()
+        passes = self.history["passes"]
+        ends = np.flatnonzero(passes == np.round(passes))
+        return (self.priors[0], *(self.priors[k + 1] for k in ends))
+
+    @property
     def queries(self) -> int:
         """Of all tasks."""
         return sum(each.queries for each in self.tasks)
@@ -142,7 +151,8 @@ def meta_learn(  # noqa: PLR0913 - one argument a thing that a user decides, all
     passes
         How often each task is visited. A larger number goes on with the same beginning.
     learner
-        By default `MetaSuPAC()`; `MetaSuPAC.paper(temperature)` is the paper's stochastic gradient.
+        By default `MetaSuPAC()`; `MetaSuPAC.paper(temperature, tasks=len(tasks))` is the paper's
+        stochastic gradient.
     executor, timeout, retries, on_failure
         As for `minimize`; the runs of all tasks share the workers.
     store

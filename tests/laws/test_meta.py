@@ -134,20 +134,18 @@ def test_posteriors_on_their_surrogates_move_no_further_than_allowed(name: str) 
 @pytest.mark.parametrize("kl_max", [1e-4, 0.1])
 def test_a_gradient_step_goes_down_and_no_further_than_allowed(name: str, kl_max: float) -> None:
     a, lesson = lesson_of(name)
-    for natural in (False, True):
-        step = supac.GradientStep(1e3, kl_max, natural=natural)
-        moved = step.move(a, lesson)
-        assert lesson.family.kl(moved[:, 0], a[:, 0]) == pytest.approx(kl_max, rel=1e-3)
-        small = supac.GradientStep(1e3, 1e-6, natural=natural).move(a, lesson)
-        assert meta_objective(lesson, a, small) < meta_objective(lesson, a, a)
+    moved = supac.GradientStep(1e3, kl_max).move(a, lesson)
+    assert lesson.family.kl(moved[:, 0], a[:, 0]) == pytest.approx(kl_max, rel=1e-3)
+    small = supac.GradientStep(1e3, 1e-6).move(a, lesson)
+    assert meta_objective(lesson, a, small) < meta_objective(lesson, a, a)
 
 
 @every_family
 def test_a_step_towards_nowhere_stays_inside(name: str) -> None:
     a, lesson = lesson_of(name)
-    moved, share = limited(a, a * -1e6 - 1e6, lesson, kl_max=2.0)
+    moved = limited(a, a * -1e6 - 1e6, lesson, kl_max=2.0)
     assert lesson.family.contains(moved[:, 0])
-    assert 0.0 <= share < 1.0
+    assert lesson.family.kl(moved[:, 0], a[:, 0]) <= 2.0
 
 
 def test_pseudo_tasks_keep_their_share_of_the_first_covariance() -> None:

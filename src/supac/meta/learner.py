@@ -74,12 +74,13 @@ class MetaSuPAC:
             raise TypeError(f"stages must be one Stage or more, not {self.stages!r}")
 
     @classmethod
-    def paper(cls, temperature: float, *, tasks: int = 100, draws: int = 10_000) -> MetaSuPAC:
+    def paper(cls, temperature: float, *, tasks: int, draws: int = 10_000) -> MetaSuPAC:
         """Stochastic gradient descent with the schedule of the paper's appendix.
 
         One epoch with mini-batches of 10 tasks, then of 20; after 19 more and after another 30
         epochs the steps become smaller. As in the authors' code, the gradients of a mini-batch are
-        summed and divided by the number of all `tasks`. `draws` are behind the Voronoi weights.
+        summed and divided by the number of all `tasks`; the paper has 100. `draws` are behind the
+        Voronoi weights.
         """
         scale = 1.0 / positive(temperature, "temperature") / whole(tasks, "tasks", least=1)
         first, later = (Plan.paper(first=each, draws=draws) for each in (True, False))

@@ -174,10 +174,8 @@ def _descended(
     return prior
 
 
-def limited(
-    prior: FloatArray, target: FloatArray, lesson: Lesson, kl_max: float
-) -> tuple[FloatArray, float]:
-    """As far towards `target` as no task's prior moves by more than `kl_max`, and the share gone.
+def limited(prior: FloatArray, target: FloatArray, lesson: Lesson, kl_max: float) -> FloatArray:
+    """As far towards `target` as no task's prior moves by more than `kl_max`.
 
     KL(new, old) of each task grows on the way, and is infinite outside Θ.
     """
@@ -190,12 +188,12 @@ def limited(
         return bool(np.max(moved) <= kl_max)  # NaN, far outside Θ, is not
 
     if allowed(1.0):
-        return target, 1.0
+        return target
     low, high = 0.0, 1.0
     for _ in range(_TRIALS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if allowed(middle) else (low, middle)
-    return prior + low * (target - prior), low
+    return prior + low * (target - prior)
 
 
 @dataclass(frozen=True)
@@ -244,13 +242,11 @@ class ClosedForm:
 class GradientStep:
     """The paper's step: A − size·∇M of the tasks just optimised, no prior moving beyond `kl_max`.
 
-    It is not regularised: with few tasks the prior may collapse, which `ClosedForm` prevents. With
-    `natural=True` the gradient is preconditioned by the Fisher information.
+    It is not regularised: with few tasks the prior may collapse, which `ClosedForm` prevents.
     """
 
     size: float
     kl_max: float = 0.2
-    natural: bool = False
 
     def __post_init__(self) -> None:
         positive(self.size, "size")
@@ -260,7 +256,4 @@ class GradientStep:
         """One step of stochastic gradient descent."""
         lesson = lesson.latest
         slope = meta_gradient(prior, lesson)
-        if self.natural:
-            weights = np.full(len(lesson.weights), 1.0 / len(lesson.weights))
-            slope = _newton(prior, lesson.features, weights, lesson.family, slope)
-        return limited(prior, prior - self.size * slope, lesson, self.kl_max)[0]
+        return limited(prior, prior - self.size * slope, lesson, self.kl_max)
