@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from supac.arrays import FloatArray, covariance_matrix, finite, frozen, vector
 from supac.families.divergence import Density, Divergence, Seed, gaussian_cross_entropy
@@ -67,7 +67,7 @@ class _GaussianFamily(Family):
         first, second = self.standard(theta), self.standard(other)
         if first is None or second is None:
             return float("inf")
-        ratio = np.asarray(solve_triangular(first[1], second[1], lower=True))
+        ratio, _ = dtrtrs(first[1], second[1], lower=1)
         excess = np.diag(ratio) ** 2 - 1.0
         off_diagonal = np.tril(ratio, -1)
         shift = second[1].T @ (first[0] - second[0])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from supac.arrays import FloatArray, IntArray
 from supac.evaluations import Evaluations
 from supac.families import Distribution
+from supac.families.whitening import NormalWhitening
 from supac.surrogate.least_squares import project
 from supac.surrogate.surrogate import Context, Surrogate
 
@@ -58,7 +59,7 @@ class NearestNeighbours:
         whitening = at.whiten()
         different, which, copies = distinct(self.x)
         points = whitening.points(different).astype(np.float32)
-        draws = whitening.points(at.sample(self.rule.draws, rng)).astype(np.float32)
+        draws = _points_of_draws(at, self.rule.draws, rng).astype(np.float32)
         k = min(self.rule.k, len(points))
         search: Callable[[Float32Array, Float32Array, int], IntArray]
         search = search_graph if self.rule.approximate else search_all
@@ -69,6 +70,14 @@ class NearestNeighbours:
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """Weighted least squares with the cells' masses."""
         return project(self.x, self.risk, self.weights(at, rng), at)
+
+
+def _points_of_draws(at: Distribution, n: int, rng: np.random.Generator) -> FloatArray:
+    """Draws in whitened coordinates, where those of a Gaussian are standard without a detour."""
+    whitening = at.whiten()
+    if isinstance(whitening, NormalWhitening):
+        return rng.standard_normal((n, at.dim))
+    return whitening.points(at.sample(n, rng))
 
 
 def distinct(x: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
