@@ -97,7 +97,7 @@ def _against_descent(results: Results) -> Iterator[Claim]:
     yield Claim(
         "much more stable between repeats than gradient descent",
         f"logarithms at the end deviate less from their median (Mann–Whitney, {LEVEL:g})",
-        f"{spread(calm)} against {spread(wild)}, p = {wider(wild, calm):.1g}",
+        f"{spread(calm)} against {spread(wild)}, p = {wider(wild, calm):.2g}",
         wider(wild, calm) < LEVEL,
     )
     one_step = float(np.median(results.at(standard, 160)))
@@ -125,14 +125,14 @@ def _preliminary(results: Results) -> Iterator[Claim]:
         "after 1600 queries more of their runs than of the selected ones are above the prior's "
         f"objective (Fisher's exact test, {LEVEL:g})",
         ", ".join(f"{batch} × {size:g}: {n}" for (batch, size), n in above.items())
-        + f" of {len(at[SELECTED[0]])} each; p = {p:.1g}",
+        + f" of {len(at[SELECTED[0]])} each; p = {p:.2g}",
         p < LEVEL,
     )
     slow, fast = at[160, 0.025], at[160, 0.05]
     yield Claim(
         "with 160 queries a step, size 0.025 clearly under-performs 0.05",
         f"its objectives after 1600 queries are larger (Mann–Whitney, {LEVEL:g})",
-        f"medians {np.median(slow):.3f} and {np.median(fast):.3f}, p = {larger(slow, fast):.1g}",
+        f"medians {np.median(slow):.3f} and {np.median(fast):.3f}, p = {larger(slow, fast):.2g}",
         larger(slow, fast) < LEVEL,
     )
 
@@ -169,14 +169,14 @@ def _extremes(results: Results) -> Iterator[Claim]:
         "instability for kl_max above 5: with 10, 0.147 ± 0.022, and a standard deviation of 0.061 "
         "instead of 0.0032",
         f"logarithms at the end deviate more from their median (Mann–Whitney, {LEVEL:g})",
-        f"{spread(wild)} against {spread(calm)}, p = {wider(wild, calm):.1g}",
+        f"{spread(wild)} against {spread(calm)}, p = {wider(wild, calm):.2g}",
         wider(wild, calm) < LEVEL,
     )
     slow, usual = (results.at(name, 608) for name in (ce(0.01, 0.1), standard))
     yield Claim(
         "slower for kl_max below 0.1",
         f"with 0.01, objectives after 608 queries are larger (Mann–Whitney, {LEVEL:g})",
-        f"medians {np.median(slow):.3f} and {np.median(usual):.3f}, p = {larger(slow, usual):.1g}",
+        f"medians {np.median(slow):.3f} and {np.median(usual):.3f}, p = {larger(slow, usual):.2g}",
         larger(slow, usual) < LEVEL,
     )
     slow, usual = (results.at(name, 2048) for name in (ce(0.01, 0.1), standard))
@@ -218,7 +218,7 @@ def _nesterov(results: Results) -> Iterator[Claim]:
         f"with 0.95 objectives after 4800 queries are larger than with 0.5, for both "
         f"(Mann–Whitney, {LEVEL:g})",
         "; ".join(
-            f"medians {np.median(high):.3f} and {np.median(low):.3f}, p = {larger(high, low):.1g}"
+            f"medians {np.median(high):.3f} and {np.median(low):.3f}, p = {larger(high, low):.2g}"
             for high, low in pairs
         ),
         all(larger(high, low) < LEVEL for high, low in pairs),

@@ -42,6 +42,10 @@ def write_page(out: Path, results: Results, scale: Scale) -> Path:
         "",
         "## Claims",
         "",
+        "A difference counts where chance would show it in fewer than 1 of 100 cases, so "
+        "that *not held* may also mean that so few repeats cannot tell. Where there are several "
+        "environments in meta-learning, their mean counts.",
+        "",
         *_claims([*claims(results), *meta_claims(results)]),
         "",
         "Ours, on the same task:",
@@ -52,7 +56,7 @@ def write_page(out: Path, results: Results, scale: Scale) -> Path:
         "",
     ]
     for name, words in pictures:
-        alt = words.partition(".")[0]
+        alt = words.partition(". ")[0].removesuffix(".")
         text += [f"![{alt}](reproduction/{name})", "", words, ""]
     text += ["## Numbers", "", *_settings(results), "", *_lessons(results), ""]
     text += ["## Where we differ from the paper", "", *_differences(results, scale), ""]
