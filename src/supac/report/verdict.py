@@ -222,7 +222,8 @@ def _fits(run: Account) -> Check | None:
     off = [each for each in run.misfits if each.typical > _OFF]
     if off:
         told = ", ".join(f"{each.column} by {number(each.typical, 2)}" for each in off)
-        words = f"Badly: it is typically more than {_OFF:g} noises off ({told}). {advice}"
+        words = f"Badly: it is typically more than {_OFF:g} noises off ({told}). {advice} If both "
+        words += "are, the posterior is too wide: more data, or a sharper loss, would narrow it."
         return Check(question, words, Level.LOOK)
     risk = f"mean risk {number(run.mean_risk)}"
     if run.ceiling is not None and math.isfinite(run.mean_risk):
