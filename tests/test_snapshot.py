@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import re
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.cli.tables import summary
 from supac.runs import Run, by_kind
 from supac.store.file import StoreDamagedError
 from supac.summary import compare, summarise
@@ -90,9 +94,32 @@ def test_every_place_tells_the_same_kinds(tmp_path: Path) -> None:
     assert any(f"{count} runs failed, all with: " in note for note in result.notes)
     assert [(status, n) for status, n, _ in run.failures_by_kind] == [(supac.Status.RAISED, count)]
     assert [each["count"] for each in run.to_dict()["failures"]] == [count]
+    assert len(failed_lines(run)) == 1
     page = supac.write_report(run, tmp_path / "report.html").read_text()
     rows = page.split("Failures by kind</caption>")[1].split("</table>")[0].count("<tr>")
     assert rows == 2  # its head, and one kind
+
+
+def test_the_terminal_shows_the_commonest_failures(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    supac.minimize(lambda x: 0.0, HOUSE, BOUND, budget=40, store=store)
+    run = supac.read_store(store)
+    bad = [
+        replace(run.runs[0], status=supac.Status.RAISED, message=word * 3)
+        for i, word in enumerate("abcdefg")
+        for _ in range(8 - i)
+    ]
+    assert failed_lines(replace(run, runs=tuple(bad))) == [
+        "8 raised: aaa", "7 raised: bbb", "6 raised: ccc", "5 raised: ddd", "4 raised: eee",
+        "5 in 2 other ways",
+    ]  # fmt: skip
+
+
+def failed_lines(run: supac.Snapshot) -> list[str]:
+    """What `supac show` says of failures."""
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(summary(run, "a run"))
+    return [line.strip() for line in re.findall(r"^failed (.*)$", console.export_text(), re.M)]
 
 
 def test_a_learnt_prior_is_summarised_as_it_is() -> None:
