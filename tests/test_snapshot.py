@@ -74,9 +74,13 @@ def test_failures_are_grouped_whatever_their_numbers() -> None:
         failed(14, raised, "step size nan"),
         failed(15, raised, "step size -1e-300"),
         failed(16, timed_out, "after 61.5 s"),
+        failed(17, raised, "k1 must be positive"),
+        failed(18, raised, "k2 must be positive"),
+        failed(19, raised, "<model at 0x7f3a> ended"),
+        failed(20, raised, "<model at 0x10c2> ended"),
     ]
     kinds = [[run.id for run in kind] for kind in by_kind(runs)]
-    assert kinds == [[*range(1, 9)], [*range(9, 14)], [0, 16], [14, 15]]
+    assert kinds == [[*range(1, 9)], [*range(9, 14)], [0, 16], [14, 15], [19, 20], [17], [18]]
 
 
 def test_every_place_tells_the_same_kinds(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ from supac.arrays import FloatArray
 Purpose = Literal["search", "validation"]
 
 _FOLDER = re.compile(r" \(in [^)]*\)")
-_NUMBER = re.compile(r"\s*[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|\b(nan|inf)\b)\s*", re.IGNORECASE)
+_NUMBER = re.compile(  # which is no part of a name, as in k1
+    r"\s*(?<!\w)[-+]?(0x[0-9a-f]+|(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|(nan|inf)\b)\s*", re.IGNORECASE
+)
 _WORDS = 60  # letters of a message that tell its kind from others
 
 
