@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+class NoBrowserError(RuntimeError):
+    """There is no browser, and what to do."""
 
 
 def find_browser() -> str | None:
@@ -68,14 +70,18 @@ class Page:
         height: int = 900,
         dark: bool = False,
         media: str = "",
+        motion: str = "no-preference",
     ) -> None:
         """Open a file in a window of this width, in the light or the dark theme."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=900, deviceScaleFactor=1, mobile=width < 600,
         )  # fmt: skip
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
+        features = [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+            {"name": "prefers-reduced-motion", "value": motion},
+        ]
+        self.call("Emulation.setEmulatedMedia", media=media, features=features)
         self._events.clear()
         self.call("Page.navigate", url=path.absolute().as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
@@ -116,10 +122,10 @@ class Page:
 
 @contextmanager
 def open_browser() -> Iterator[Page]:
-    """A page of a new browser; a test skips where there is none."""
+    """A page of a new browser; NoBrowserError where none is installed."""
     program = find_browser()
     if program is None:
-        pytest.skip("no Chromium: install one, or name it in SUPAC_BROWSER")
+        raise NoBrowserError("no Chromium: install one, or name it in SUPAC_BROWSER")
     command_in, command_out = os.pipe()
     answer_in, answer_out = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

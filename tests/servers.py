@@ -56,6 +56,9 @@ def wrong(x, config):
 def nowhere(x, config):
     return [[math.nan]]
 
+def forward(x, config):  # the reactor of docs/running.md
+    return [[x[0] * math.exp(-x[1] * t) for t in (0.5, 1.0, 2.0, 4.0)]]
+
 def reaction(x, config):
     initial, k1, k2 = x
     times = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 6, 8, 10]
@@ -70,6 +73,7 @@ models = [
     Model("dry", [2], [1], dry),
     Model("wrong", [2], [1], wrong),
     Model("nowhere", [2], [1], nowhere),
+    Model("forward", [2], [4], forward),
     Model("reaction", [3], [12, 12], reaction),
 ]
 umbridge.serve_models(models, port=int(sys.argv[1]), max_workers=2)

@@ -566,6 +566,25 @@ def test_a_certificate_of_another_posterior_is_refused_everywhere(
     assert list(tmp_path.iterdir()) == [told]
 
 
+def test_a_certificate_of_another_posterior_with_the_same_kl_is_refused(
+    result: supac.Result, certificate: supac.Certificate
+) -> None:
+    """Mirrored at the prior's mean, which changes no KL."""
+    family, prior = result.posterior.family, result.prior
+    assert isinstance(prior, supac.Distribution)
+    mean, covariance = result.posterior.mean, result.posterior.covariance
+    theta = supac.gaussian(2.0 * prior.mean - mean, covariance).theta
+    mirrored = replace(result, posterior=supac.Distribution(family, theta))
+    assert mirrored.posterior.kl(prior) == pytest.approx(result.kl, rel=1e-9)
+    with pytest.raises(ValueError, match="another posterior, or about another prior"):
+        mirrored.to_json(certificate=certificate)
+    older = json.loads(certificate.to_json())
+    assert older.pop("fingerprint")
+    unnamed = supac.Certificate.from_json(json.dumps(older))
+    assert unnamed == replace(certificate, fingerprint="")
+    mirrored.to_json(certificate=unnamed)  # by its KL alone it cannot be told apart
+
+
 def test_a_certificate_with_a_limit_on_kl_is_about_its_own_posterior(
     result: supac.Result, tmp_path: Path
 ) -> None:

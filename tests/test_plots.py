@@ -13,9 +13,10 @@ import pytest
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.learnt import quantiles
 from supac.plots import drawing_is_possible
 from supac.plots.canvas import track_of
-from supac.plots.posterior import _ellipse, _quantiles
+from supac.plots.posterior import _ellipse
 
 if not drawing_is_possible():
     pytest.skip("plots are an extra", allow_module_level=True)
@@ -108,7 +109,7 @@ def test_curves_hold_their_mass(result: supac.Result) -> None:
 
 
 def test_quantiles_are_those_of_draws(result: supac.Result) -> None:
-    exact = _quantiles(result.posterior, PARAMETERS)
+    exact = quantiles(result.posterior, PARAMETERS)
     draws = result.sample(40_000, np.random.default_rng(1))
     for share, row in zip((0.05, 0.5, 0.95), exact, strict=True):
         below = (draws <= row).mean(axis=0)
@@ -132,6 +133,29 @@ def test_other_families(store: Path) -> None:
     supac.plots.trace(result)
     supac.plots.trace_2d(result)
     assert [axes.get_title() for axes in supac.plots.marginals(result)] == ["x0", "x1"]
+
+
+def test_mixtures_are_drawn_in_the_user_s_units() -> None:
+    """As the draws of the result are: between the bounds, and around their quantiles."""
+    start = supac.split_mixture(PARAMETERS.prior, 2)
+    result = supac.minimize(risk, PARAMETERS, supac.Catoni(0.05), budget=40, start=start)
+    draws = result.sample(40_000, np.random.default_rng(1))
+    for i, axes in enumerate(supac.plots.trace(result)):
+        median = float(np.asarray(axes.get_lines()[0].get_ydata())[-1])
+        # Standard errors of the median's share: of these draws, and of the 20,000 it comes from.
+        assert (draws[:, i] <= median).mean() == pytest.approx(
+            0.5, abs=4.0 * np.sqrt(0.75 / 40_000)
+        )
+    panels = supac.plots.corner(result)
+    clouds = [panels[1][0].get_lines()[-1], supac.plots.trace_2d(result).get_lines()[-1]]
+    for cloud in clouds:
+        x, y = np.asarray(cloud.get_xdata()), np.asarray(cloud.get_ydata())
+        assert len(x) == 400
+        assert (x > 0.0).all()  # a rate
+        assert ((y > 0.0) & (y < 1.0)).all()  # a share
+        for column, values in enumerate((x, y)):
+            near = np.quantile(draws[:, column], [0.5 - 0.1, 0.5 + 0.1])
+            assert near[0] < np.median(values) < near[1]  # four standard errors of 400 draws
 
 
 def test_bands_hold_nine_tenths_and_leave_failed_runs_out() -> None:

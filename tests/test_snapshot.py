@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import re
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.cli.tables import summary
+from supac.runs import Run, by_kind
 from supac.store.file import StoreDamagedError
 from supac.summary import compare, summarise
 
@@ -52,6 +57,80 @@ def test_it_tells_what_was_returned(tmp_path: Path) -> None:
     assert run.description == "why"
     assert not run.running
     np.testing.assert_array_equal(run.sample(5, 0), result.sample(5, 0))
+
+
+def test_failures_are_grouped_whatever_their_numbers() -> None:
+    def failed(i: int, status: supac.Status, message: str) -> Run:
+        return Run(i, np.zeros(1), status, np.nan, message=message)
+
+    raised, timed_out = supac.Status.RAISED, supac.Status.TIMED_OUT
+    runs = [
+        failed(0, timed_out, "after 60 s"),
+        *(failed(i, raised, f"k = {(-1) ** i * i / 7:g}: no steady state") for i in range(1, 9)),
+        *(
+            failed(i, raised, f"exit code 1 (in /tmp/x{'ab' * i}): no licence")
+            for i in range(9, 14)
+        ),
+        failed(14, raised, "step size nan"),
+        failed(15, raised, "step size -1e-300"),
+        failed(16, timed_out, "after 61.5 s"),
+        failed(17, raised, "k1 must be positive"),
+        failed(18, raised, "k2 must be positive"),
+        failed(19, raised, "<model at 0x7f3a> ended"),
+        failed(20, raised, "<model at 0x10c2> ended"),
+    ]
+    kinds = [[run.id for run in kind] for kind in by_kind(runs)]
+    assert kinds == [[*range(1, 9)], [*range(9, 14)], [0, 16], [14, 15], [19, 20], [17], [18]]
+
+
+def test_every_place_tells_the_same_kinds(tmp_path: Path) -> None:
+    """The note of the result, the terminal, the JSON and the report."""
+
+    def picky(x: FloatArray) -> float:
+        if x[0] > 1.2:
+            raise RuntimeError(f"{x[0]} is too much")
+        return float(np.tanh(x[1] ** 2))
+
+    store = tmp_path / "run.supac"
+    result = supac.minimize(picky, HOUSE, BOUND, budget=40, on_failure="penalise", store=store)
+    run, count = supac.read_store(store), len(result.failures)
+    assert count > 1
+    assert any(f"{count} runs failed, all with: " in note for note in result.notes)
+    assert [(status, n) for status, n, _ in run.failures_by_kind] == [(supac.Status.RAISED, count)]
+    assert [each["count"] for each in run.to_dict()["failures"]] == [count]
+    assert len(failed_lines(run)) == 1
+    page = supac.write_report(run, tmp_path / "report.html").read_text()
+    rows = page.split("Failures by kind</caption>")[1].split("</table>")[0].count("<tr>")
+    assert rows == 2  # its head, and one kind
+
+
+def test_the_terminal_shows_the_commonest_failures(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    supac.minimize(lambda x: 0.0, HOUSE, BOUND, budget=40, store=store)
+    run = supac.read_store(store)
+    bad = [
+        replace(run.runs[0], status=supac.Status.RAISED, message=word * 3)
+        for i, word in enumerate("abcdefg")
+        for _ in range(8 - i)
+    ]
+    assert failed_lines(replace(run, runs=tuple(bad))) == [
+        "8 raised: aaa", "7 raised: bbb", "6 raised: ccc", "5 raised: ddd", "4 raised: eee",
+        "5 in 2 other ways",
+    ]  # fmt: skip
+
+
+def failed_lines(run: supac.Snapshot) -> list[str]:
+    """What `supac show` says of failures."""
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(summary(run, "a run"))
+    return [line.strip() for line in re.findall(r"^failed (.*)$", console.export_text(), re.M)]
+
+
+def test_a_learnt_prior_is_summarised_as_it_is() -> None:
+    house = HOUSE.with_prior(supac.gaussian([0.5, -1.0], np.diag([0.25, 4.0])))
+    for row in compare(house, house.prior):
+        assert row.prior == row.posterior
+        assert row.width == 1.0
 
 
 def test_it_looks_on_while_the_run_is_made(tmp_path: Path) -> None:

@@ -89,6 +89,8 @@ class Certificate:
     """What was done to keep it valid."""
     assumptions: tuple[str, ...] = ()
     not_guaranteed: tuple[str, ...] = field(default=_NOT_GUARANTEED)
+    fingerprint: str = ""
+    """Of the posterior and the prior; "" where they were not told, as by `certify_draws`."""
 
     @property
     def vacuous(self) -> bool:
@@ -105,9 +107,10 @@ class Certificate:
         try:
             told = json.loads(text)
             texts = {name: tuple(map(str, told[name])) for name in _TEXTS}
+            told.setdefault("fingerprint", "")  # which older files do not have
             own = {each.name: told[each.name] for each in fields(cls)}
             return cls(**own | texts)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CertificateError(f"this is no certificate: {error!r}") from error
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from supac.families import Distribution
 from supac.interrupt import Interrupt, Interrupted
 from supac.parameters import Parameters
 from supac.progress import ProgressBar
+from supac.specs import fingerprint
 
 _STREAM = 0xCE27  # of random numbers that no search uses
 _KL_DRAWS = 100_000
@@ -82,4 +84,5 @@ def certify(  # noqa: PLR0913 - where and how the runs are made, as in `minimize
             raise KeyboardInterrupt from error
     failed = [outcome.ids.index(run.id) for run in outcome.failures]
     outcome.risk[failed] = np.nan  # whatever the loss makes of them: they count as the ceiling
-    return certify_draws(outcome.risk, kl, bound, n=n, delta=delta, **options)
+    certificate = certify_draws(outcome.risk, kl, bound, n=n, delta=delta, **options)
+    return replace(certificate, fingerprint=fingerprint(posterior, latent))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from scipy.special import ndtri
 
 from supac.arrays import FloatArray
-from supac.families import DiagonalGaussian, Distribution, FixedGaussian, Gaussian, ScaledGaussian
+from supac.families import Distribution
 from supac.marginals import Marginal, Normal
 from supac.parameters import Parameters, names_of
 
 _DRAWS = 20_000  # behind the quantiles of families without closed ones
-NORMAL = (Gaussian, DiagonalGaussian, FixedGaussian, ScaledGaussian)
+Ends = tuple[float, float, float]
+_SHARES = np.array([0.05, 0.5, 0.95])
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +24,9 @@ class Learnt:
 
     name: str
     unit: str
-    prior: tuple[float, float, float]
+    prior: Ends
     """5 %, median and 95 %, in the user's unit."""
-    posterior: tuple[float, float, float]
+    posterior: Ends
     width: float
     """Posterior over prior standard deviation, latent where there are `Parameters`."""
     shift: float
@@ -53,10 +53,29 @@ def learnt(
     """Every parameter before and after; none where the posterior or the prior is not known."""
     if prior is None or posterior is None:
         return []
-    if isinstance(prior.family, NORMAL) and isinstance(posterior.family, NORMAL):
-        return [_normal(prior, posterior, parameters, i) for i in range(prior.dim)]
+    ends = list(zip(_ends(prior, parameters), _ends(posterior, parameters), strict=True))
+    if prior.family.is_gaussian and posterior.family.is_gaussian:
+        return [_normal(prior, posterior, parameters, i, ends[i]) for i in range(prior.dim)]
     draws = [each.sample(_DRAWS, np.random.default_rng(0)) for each in (prior, posterior)]
-    return [_drawn(draws[0][:, i], draws[1][:, i], parameters, i) for i in range(prior.dim)]
+    return [
+        _drawn(draws[0][:, i], draws[1][:, i], parameters, i, ends[i]) for i in range(prior.dim)
+    ]
+
+
+def quantiles(distribution: Distribution, parameters: Parameters | None) -> FloatArray:
+    """5 %, median and 95 % of every parameter, in the user's units: (3, dim)."""
+    if distribution.family.is_gaussian:
+        # Exact: a parameter is an increasing function of one coordinate of a Gaussian.
+        spread = np.sqrt(np.diag(distribution.covariance))
+        latent = distribution.mean + ndtri(_SHARES)[:, None] * spread
+    else:
+        draws = distribution.sample(_DRAWS, np.random.default_rng(0))
+        latent = np.quantile(draws, _SHARES, axis=0)
+    return latent if parameters is None else parameters.from_latent(latent)
+
+
+def _ends(distribution: Distribution, parameters: Parameters | None) -> list[Ends]:
+    return [(low, mid, high) for low, mid, high in quantiles(distribution, parameters).T.tolist()]
 
 
 def correlations(distribution: Distribution) -> FloatArray:
@@ -71,14 +90,17 @@ def joint_kl(rows: list[Learnt], total: float) -> float:
 
 
 def _normal(
-    prior: Distribution, posterior: Distribution, known: Parameters | None, i: int
+    prior: Distribution,
+    posterior: Distribution,
+    known: Parameters | None,
+    i: int,
+    ends: tuple[Ends, Ends],
 ) -> Learnt:
     """Exact: a parameter is an increasing function of one coordinate of a Gaussian."""
     before = (float(prior.mean[i]), math.sqrt(prior.covariance[i, i]))
     after = (float(posterior.mean[i]), math.sqrt(posterior.covariance[i, i]))
     shift, width = (after[0] - before[0]) / before[1], after[1] / before[1]
     marginal = _marginal(known, i)
-    ends = partial(_quantiles, marginal)
     span = np.linspace(
         min(before[0] - 2.6 * before[1], after[0] - 3.5 * after[1]),
         max(before[0] + 2.6 * before[1], after[0] + 3.5 * after[1]),
@@ -88,8 +110,8 @@ def _normal(
     return Learnt(
         name=names_of(known, prior.dim)[i],
         unit=marginal.unit,
-        prior=ends(*before),
-        posterior=ends(*after),
+        prior=ends[0],
+        posterior=ends[1],
         width=width,
         shift=shift,
         kl=0.5 * (width**2 + shift**2 - 1.0) - math.log(width),
@@ -103,11 +125,6 @@ def _marginal(known: Parameters | None, i: int) -> Marginal:
     return Normal(0.0, 1.0) if known is None else known.marginals[known.names[i]]
 
 
-def _quantiles(marginal: Marginal, mean: float, sd: float) -> tuple[float, float, float]:
-    low, middle, high = marginal.from_latent(mean + sd * ndtri(np.array([0.05, 0.5, 0.95])))
-    return float(low), float(middle), float(high)
-
-
 def _density(
     marginal: Marginal, u: FloatArray, mean: float, sd: float
 ) -> tuple[FloatArray, FloatArray]:
@@ -116,15 +133,20 @@ def _density(
     return marginal.from_latent(u), np.exp(log_normal - marginal.log_slope(u))
 
 
-def _drawn(before: FloatArray, after: FloatArray, known: Parameters | None, i: int) -> Learnt:
+def _drawn(
+    before: FloatArray,
+    after: FloatArray,
+    known: Parameters | None,
+    i: int,
+    ends: tuple[Ends, Ends],
+) -> Learnt:
     marginal = _marginal(known, i)
     x = [marginal.from_latent(each) for each in (before, after)]
-    ends = [np.quantile(each, [0.05, 0.5, 0.95]).tolist() for each in x]
     return Learnt(
         name=f"x{i}" if known is None else known.names[i],
         unit=marginal.unit,
-        prior=(ends[0][0], ends[0][1], ends[0][2]),
-        posterior=(ends[1][0], ends[1][1], ends[1][2]),
+        prior=ends[0],
+        posterior=ends[1],
         width=float(after.std() / before.std()),
         shift=math.nan,
         kl=math.nan,

@@ -202,11 +202,12 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             problem, checked, loop.journal, loop.imported, stop, parameters, on_failure
         )
         if kept is not None:
-            kept.keep_end(_end(result), result.posterior)
+            fresh = () if checked.runs is None else checked.runs.ids
+            kept.keep_end(_end(result, fresh), result.posterior)
     return result
 
 
-def _end(result: Result) -> dict[str, Any]:
+def _end(result: Result, fresh: tuple[int, ...]) -> dict[str, Any]:
     """What a store tells of the end of a run."""
     return {
         "stopped": result.stop_reason.value,
@@ -215,6 +216,7 @@ def _end(result: Result) -> dict[str, Any]:
         "mean_risk_error": result.mean_risk_error,
         "effective_size": result.effective_size,
         "validated": result.validated,
+        "fresh": list(fresh),
         "kl": result.kl,
         "kl_error": result.kl_error,
         "notes": list(result.notes),

@@ -9,7 +9,7 @@ import numpy as np
 
 from supac.algorithm import Info, Problem, State
 from supac.arrays import FloatArray
-from supac.runs import Run
+from supac.runs import Run, by_kind
 
 
 def notes_on_the_estimate(
@@ -18,7 +18,7 @@ def notes_on_the_estimate(
     """What to know before using the mean risk, and the bound made of it."""
     notes = []
     unknowns = state.posterior.family.size + 1
-    if size < unknowns and not fresh:
+    if size < unknowns and not fresh and state.evaluations.ok.any():
         notes.append(
             f"the mean risk rests on the equivalent of {size:.1f} independent runs, fewer than the "
             f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior"
@@ -69,13 +69,9 @@ def notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, 
     """How many runs failed, and why most of them did."""
     if not failures:
         return ()
-    # Messages may name a folder or a point of their own: their first words tell them apart.
-    kinds = Counter((run.status, run.message.split("(in ")[0][:60]) for run in failures)
-    (status, words), count = kinds.most_common(1)[0]
-    reason = next(
-        run.message for run in failures if run.status is status and run.message.startswith(words)
-    )
-    share = "all" if count == len(failures) else f"{count} of them"
+    commonest = by_kind(failures)[0]
+    reason = commonest[0].message
+    share = "all" if len(commonest) == len(failures) else f"{len(commonest)} of them"
     note = f"{len(failures)} runs failed, {share} with: {reason}"
     if len(failures) == 1:
         note = f"a run failed with: {reason}"

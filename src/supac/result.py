@@ -179,19 +179,20 @@ class Result:
             draws=draws,
             seed=seed,
             certificate=certificate or self.certificate,
-            outputs=self._fresh_outputs,
+            outputs=self.fresh_outputs,
             observed=observed,
         )
 
     @property
-    def _fresh_outputs(self) -> FloatArray | None:
-        """Outputs of good runs that were drawn from the posterior, after the search."""
+    def fresh_outputs(self) -> FloatArray | None:
+        """Of the good runs that validated the posterior, (n, m); None where there are none."""
         runs = self.evaluations
         if runs.outputs is None:
             return None
         learnt = len(self.history["queries"])
         ours = np.array([each == self.posterior for each in runs.proposals], dtype=bool)
-        return runs.outputs[runs.ok & (runs.iteration >= learnt) & ours[runs.iteration]]
+        found = runs.outputs[runs.ok & (runs.iteration >= learnt) & ours[runs.iteration]]
+        return found if len(found) else None
 
     def to_json(
         self,

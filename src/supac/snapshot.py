@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +26,7 @@ from supac.families import Distribution
 from supac.journal import Journal, StopReason
 from supac.parameters import Parameters
 from supac.result import Result
-from supac.runs import Run, Status
+from supac.runs import Run, Status, by_kind
 from supac.specs import UnknownSpecError, from_spec
 from supac.store import is_being_written, read_contents
 from supac.summary import summarise
@@ -70,6 +68,8 @@ class Snapshot:
     """Standard error of `kl`; 0 where it is exact, NaN where the store does not say."""
     validated: int
     """How many fresh runs of the posterior `mean_risk` rests on; 0 on the way."""
+    fresh: tuple[int, ...]
+    """The ids of these runs, with those that failed; none where the store does not say."""
     notes: tuple[str, ...]
     description: str
     """What `minimize` was told to keep: the problem file of `supac run`."""
@@ -124,12 +124,8 @@ class Snapshot:
 
     @property
     def failures_by_kind(self) -> list[tuple[Status, int, str]]:
-        """Status, how many, and the commonest message of each, the commonest first."""
-        messages: dict[Status, list[str]] = {}
-        for run in self.failures:
-            messages.setdefault(run.status, []).append(run.message)
-        ranked = sorted(messages.items(), key=lambda item: -len(item[1]))
-        return [(status, len(words), _commonest(words)) for status, words in ranked]
+        """Status, how many, and the message of one of them, the commonest kind first."""
+        return [(runs[0].status, len(runs), runs[0].message) for runs in by_kind(self.failures)]
 
     @property
     def seconds(self) -> float:
@@ -273,6 +269,7 @@ def read_store(path: str | os.PathLike[str]) -> Snapshot:
         kl=float(source.get("kl", np.nan)),
         kl_error=float(source.get("kl_error", np.nan)),
         validated=0 if end is None else int(end["validated"]),
+        fresh=() if end is None else tuple(map(int, end.get("fresh", _validating(runs, end)))),
         notes=() if end is None else tuple(map(str, end["notes"])),
         description=contents.description,
         created=contents.created,
@@ -281,21 +278,17 @@ def read_store(path: str | os.PathLike[str]) -> Snapshot:
     )
 
 
+def _validating(runs: dict[int, Run], end: dict[str, Any]) -> list[int]:
+    """What the ends of older stores do not say: known where only one posterior was validated."""
+    ids = [run.id for run in runs.values() if run.purpose == "validation"]
+    return ids if len(ids) == end["validated"] else []
+
+
 def _setting(spec: Any) -> Any:
     try:
         return from_spec(spec)
     except UnknownSpecError as error:
         return str(error)
-
-
-def _commonest(messages: Sequence[str]) -> str:
-    """Of messages that may name a folder or a point of their own, one of the commonest kind."""
-    firsts: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    for message in messages:
-        firsts.setdefault(message[:60], message)
-        counts[message[:60]] += 1
-    return firsts[counts.most_common(1)[0][0]]
 
 
 def _number(value: float) -> float | None:

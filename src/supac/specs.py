@@ -6,9 +6,11 @@ any other object the name is kept, so that a changed one is noticed; it has to b
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -127,6 +129,16 @@ def describe(value: Any) -> str:
     if callable(value) and module and name:
         return f"{module}.{name}"
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def fingerprint(*values: Any) -> str:
+    """What only the same values have in common; "" where one is of a class that is not listed."""
+    specs = [to_spec(value) for value in values]
+    try:
+        from_spec(specs)
+    except UnknownSpecError:
+        return ""
+    return sha256(json.dumps(specs, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def differences(old: Spec, new: Spec, where: str = "") -> list[str]:

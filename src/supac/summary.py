@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from supac.exchange import Calibrated
 from supac.families import Distribution
 from supac.learnt import learnt
@@ -39,9 +37,6 @@ class ParameterSummary:
         }
 
 
-_Z = 1.6448536269514722  # the 95 % quantile of the standard normal
-
-
 def summarise(run: Calibrated) -> list[ParameterSummary]:
     """Every parameter before and after; empty where there are no names or no posterior yet."""
     if run.parameters is None or run.posterior is None:
@@ -50,22 +45,6 @@ def summarise(run: Calibrated) -> list[ParameterSummary]:
 
 
 def compare(parameters: Parameters, posterior: Distribution) -> list[ParameterSummary]:
-    """Every parameter under the prior and under a latent posterior.
-
-    Exact where that is a Gaussian, of which each parameter is an increasing function of one
-    coordinate; from draws where it is not.
-    """
-    if not posterior.family.is_gaussian:
-        rows = learnt(parameters.prior, posterior, parameters)
-        return [ParameterSummary(r.name, r.unit, r.prior, r.posterior, r.width) for r in rows]
-    steps = np.array([-_Z, 0.0, _Z])[:, None]
-    before = parameters.from_latent(np.repeat(steps, len(parameters), axis=1))
-    deviations = np.sqrt(np.diag(posterior.covariance))
-    after = parameters.from_latent(posterior.mean + steps * deviations)
-    columns = zip(
-        parameters.names, parameters.units, before.T, after.T, deviations.tolist(), strict=True
-    )
-    return [
-        ParameterSummary(name, unit, tuple(prior.tolist()), tuple(post.tolist()), width)
-        for name, unit, prior, post, width in columns
-    ]
+    """Every parameter under the prior and under a latent posterior."""
+    rows = learnt(parameters.prior, posterior, parameters)
+    return [ParameterSummary(r.name, r.unit, r.prior, r.posterior, r.width) for r in rows]

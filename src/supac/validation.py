@@ -23,6 +23,9 @@ class FreshRuns:
     posterior: Distribution
     kl: float
     risk: FloatArray
+    """Of failed ones what they count as, where they count."""
+    ids: tuple[int, ...]
+    """Of all of them, failed ones included."""
 
     @property
     def mean_risk(self) -> float:
@@ -69,8 +72,10 @@ def validate(
     if passed or np.isnan(predicted):
         known = _remember(asked, x, outcome)
         second, outcome, x = _fresh(problem, known, run, reserve - half)
-        both = np.concatenate([first.risk, second.risk])
-        return Checked(_remember(known, x, outcome), replace(first, risk=both))
+        both = replace(
+            first, risk=np.concatenate([first.risk, second.risk]), ids=first.ids + second.ids
+        )
+        return Checked(_remember(known, x, outcome), both)
     learnt, _ = algorithm.tell(problem, asked, x, outcome.risk, outcome.outputs)
     second, outcome, x = _fresh(problem, learnt, run, reserve - half)
     if not len(first.risk) + len(second.risk):
@@ -96,7 +101,7 @@ def _fresh(
     worst = float(before[np.isfinite(before)].max(initial=-np.inf))
     failure_risk = None if problem.failure_risk is None else max(problem.failure_risk, worst)
     kl = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1]).value
-    return FreshRuns(posterior, kl, new.usable(failure_risk).risk), outcome, x
+    return FreshRuns(posterior, kl, new.usable(failure_risk).risk, outcome.ids), outcome, x
 
 
 def _remember(state: State, x: FloatArray, outcome: Outcome) -> State:

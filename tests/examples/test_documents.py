@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+from contextlib import ExitStack
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import supac
+from servers import serving
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SERVER = "http://localhost:4242"
 
 
-def blocks(path: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.M | re.S)
+def blocks(path: Path, language: str = "python") -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), flags=re.M | re.S)
 
 
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if blocks(p)], ids=lambda p: p.name)
@@ -21,7 +30,26 @@ def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     session: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(path):
-        exec(compile(block, str(path), "exec"), session)
+        with ExitStack() as stack:
+            url = stack.enter_context(serving())[0] if SERVER in block else SERVER
+            exec(compile(block.replace(SERVER, url), str(path), "exec"), session)
+
+
+@pytest.mark.parametrize("path", [p for p in DOCUMENTS if blocks(p, "py")], ids=lambda p: p.name)
+def test_what_needs_a_cluster_is_spelled_right(path: Path) -> None:
+    """Blocks that cannot run here, and files that other tests use: names and options exist."""
+    for block in blocks(path, "py"):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("supac."):
+                resolve(node)
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("supac."):
+                options = {each.arg: None for each in node.keywords if each.arg}
+                inspect.signature(resolve(node.func)).bind_partial(**options)
+
+
+def resolve(node: ast.expr) -> Any:
+    """The object that a dotted name stands for."""
+    return reduce(getattr, ast.unparse(node).split(".")[1:], supac)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)

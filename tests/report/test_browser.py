@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import supac
-from browser import Page, open_browser
+from browser import NoBrowserError, Page, open_browser
 from supac import marginals
 from supac.arrays import FloatArray
 
@@ -23,10 +25,33 @@ def risk(x: FloatArray) -> float:
     return float(np.tanh(0.1 * np.sum(x**2)))
 
 
+def enter(stack: ExitStack) -> Page:
+    """A page of a browser; the tests skip without one, unless SUPAC_BROWSER_REQUIRED=1."""
+    try:
+        return stack.enter_context(open_browser())
+    except NoBrowserError as error:
+        if os.environ.get("SUPAC_BROWSER_REQUIRED") == "1":
+            raise
+        pytest.skip(str(error))
+
+
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    with open_browser() as opened:
-        yield opened
+    with ExitStack() as stack:
+        yield enter(stack)
+
+
+def test_a_browser_that_is_required_is_not_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("SUPAC_BROWSER", raising=False)
+    monkeypatch.setenv("SUPAC_BROWSER_REQUIRED", "1")
+    with ExitStack() as stack, pytest.raises(NoBrowserError, match="name it in SUPAC_BROWSER"):
+        enter(stack)
+    monkeypatch.delenv("SUPAC_BROWSER_REQUIRED")
+    with ExitStack() as stack, pytest.raises(pytest.skip.Exception):
+        enter(stack)
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +121,10 @@ def test_the_keyboard_reaches_links_tables_and_details(page: Page, report: Path)
         )
     assert seen[0] == "skip"
     assert {"A", "scroll", "SUMMARY"} <= set(seen)
+
+
+def test_scrolling_is_smooth_only_where_that_is_wanted(page: Page, report: Path) -> None:
+    for wish, behaviour in (("no-preference", "smooth"), ("reduce", "auto")):
+        page.look(report, motion=wish)
+        style = "getComputedStyle(document.documentElement).scrollBehavior"
+        assert page.value(style) == behaviour

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sqlite3
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -20,6 +22,7 @@ from supac.learnt import joint_kl
 from supac.report import account_of, make_page
 from supac.report.svg import labels, span, ticks
 from supac.report.words import at_most, escape, number
+from supac.store.rows import sealed, unsealed
 from supac.summary import summarise
 
 STYLE = Path(supac.__file__).parent / "report" / "style.css"
@@ -113,8 +116,31 @@ def test_it_can_be_read_without_eyes_or_mouse(study: Path) -> None:
         assert picture["aria-labelledby"] in ids
     for each in outline.named("th"):
         assert each["scope"] in ("row", "col")
+    assert not re.search(r"<th[^>]*>\s*</th>", page)
+    for each in outline.named("pre"):
+        assert each["tabindex"] == "0"
+        assert each["role"] == "region"
+        assert each["aria-label"]
     scrolling = [e for e in outline.named("div") if e.get("class") == "scroll"]
     assert all(e["tabindex"] == "0" and e["aria-label"] for e in scrolling)
+
+
+def test_pictures_say_what_they_show(study: Path) -> None:
+    """In words for those who do not see them, by dashes for those who see no colours."""
+    account = account_of(supac.read_store(study / "run.supac"))
+    page = make_page(account)
+    assert len(account.misfits) == 2
+    for each in account.misfits:
+        words = f"<title[^>]*>{each.column}: [^<]*typically {number(each.typical, 2)} noises off"
+        assert re.search(words, page)
+    lines = re.findall(r'class="(line [^"]*)"', page)
+    assert {"line prior dashed", "line prior thin dashed"} <= set(lines)
+    assert all(("dashed" in line) == ("prior" in line) for line in lines)
+    style = STYLE.read_text()
+    assert re.search(r"\.key\.prior \{[^}]*dashed", style)
+    assert "scroll-behavior" not in re.sub(
+        r"@media \(prefers-reduced-motion: no-preference\) \{.*\}", "", style
+    )
 
 
 def test_nothing_comes_from_elsewhere(study: Path) -> None:
@@ -229,6 +255,45 @@ def test_fresh_runs_are_shown_as_they_were_simulated(study: Path) -> None:
     assert times is not None
     shown = account.observations.simulated(account.fresh)[:, : len(times)]
     np.testing.assert_allclose(shown, initial * np.exp(-k1 * times), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("on_failure", ["drop", "penalise"])
+def test_fresh_runs_are_known_though_some_failed(tmp_path: Path, on_failure: str) -> None:
+    """Also where a failed one does not count, or counts with another risk than the store's."""
+
+    def simulate(x: FloatArray) -> FloatArray:
+        if int(1e6 * abs(x[1])) % 5 == 0:  # nowhere in particular
+            raise RuntimeError("no")
+        return np.array([x[0] - 0.5, 0.1 * x[1]])
+
+    store = tmp_path / "run.supac"
+    prior = supac.gaussian(np.zeros(2), np.eye(2))
+    model = supac.Composite(simulate, supac.Welsch())
+    bound = supac.MaurerLangfordSeeger(n=20, delta=0.05)
+    options = {"budget": 60, "store": store, "seed": 1, "on_failure": on_failure}
+    result = supac.minimize(model, prior, bound, **options)  # type: ignore[arg-type]
+    run = supac.read_store(store)
+    by_id = {each.id: each for each in run.runs}
+    fresh = [by_id[i] for i in run.fresh]
+    assert {each.purpose for each in fresh} == {"validation"}
+    good = [each.outputs for each in fresh if each.status is supac.Status.OK]
+    assert 1 < len(good) < len(fresh)
+    for account in (account_of(result), account_of(run)):
+        np.testing.assert_array_equal(account.fresh, np.array(good))
+
+
+def test_older_stores_tell_fresh_runs_where_they_can(study: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.supac").write_bytes((study / "run.supac").read_bytes())
+    known = supac.read_store(tmp_path / "run.supac").fresh
+    with sqlite3.connect(tmp_path / "run.supac") as db:
+        (words,) = db.execute("SELECT value FROM meta WHERE key = 'end'").fetchone()
+        end = json.loads(unsealed(words, tmp_path, "its end"))
+        for count, told in ((20, known), (10, ())):
+            older = {name: value for name, value in end.items() if name != "fresh"}
+            text = sealed(json.dumps(older | {"validated": count}))
+            db.execute("UPDATE meta SET value = ? WHERE key = 'end'", [text])
+            db.commit()
+            assert supac.read_store(tmp_path / "run.supac").fresh == told
 
 
 def test_changed_data_are_not_shown(study: Path, tmp_path: Path) -> None:

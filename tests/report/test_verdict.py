@@ -11,6 +11,7 @@ import pytest
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.problem_file import Observations
 from supac.report import Account, Level, account_of, assess
 from supac.runs import Run, Status
 
@@ -54,6 +55,15 @@ def certificate(run: Account, value: float) -> supac.Certificate:
 def moved(run: Account, by: float) -> supac.Distribution:
     assert run.posterior is not None
     return supac.gaussian(np.array([by, 0.0]), np.diag([0.5, 0.5]))
+
+
+def measured(**misfits: float) -> dict[str, Any]:
+    """Three rows of these columns, one cell empty, and fresh runs so many noises off."""
+    values = np.ones((len(misfits), 3))
+    values[0, 1] = np.nan
+    off = np.repeat(list(misfits.values()), 3)[np.isfinite(values.ravel())]
+    observations = Observations(tuple(misfits), values.ravel(), np.full(values.size, 0.1))
+    return {"observations": observations, "fresh": np.tile(off, (12, 1))}
 
 
 LOOK, NEVER = Level.LOOK, Level.DO_NOT_TRUST
@@ -113,6 +123,14 @@ CASES: list[tuple[str, Any, Level, str]] = [
         "still falling",
     ),
     ("a bad fit", lambda r: {"mean_risk": 0.6}, LOOK, "Badly"),
+    ("one column misses", lambda r: measured(A=0.9, B=-3.5), LOOK, "2 noises off (B by 3.5)"),
+    (
+        "it misses, and nothing is bounded",
+        lambda r: measured(A=2.1) | {"bound": supac.Catoni(0.05)},
+        LOOK,
+        "A by 2.1",
+    ),
+    ("a bad fit by the risk alone", lambda r: measured(A=1.0) | {"mean_risk": 0.6}, LOOK, "Badly"),
     ("far from the prior", lambda r: {"posterior": moved(r, 3.0)}, LOOK, "k by 3"),
     ("vacuous", lambda r: {"certificate": certificate(r, 1.2)}, LOOK, "only says"),
     ("a vacuous bound", lambda r: {"objective": 1.1}, LOOK, "no less than the largest"),
@@ -136,6 +154,34 @@ def test_what_speaks_against_it(run: Account, change: Any, level: Level, words: 
     assert any(words in check.answer for check in verdict.reasons if check.level is level)
     levels = [check.level for check in verdict.checks]
     assert levels == sorted(levels, reverse=True)
+
+
+def test_misfits_are_told_by_column(run: Account) -> None:
+    seen = replace(run, **measured(A=1.1, B=-1.9))
+    told = [(each.column, each.measured, each.far) for each in seen.misfits]
+    assert told == [("A", 2, 0), ("B", 3, 0)]
+    assert [each.typical for each in seen.misfits] == pytest.approx([1.1, 1.9])
+    assert [each.mean for each in seen.misfits] == pytest.approx([1.1, -1.9])
+    verdict = assess(seen)
+    assert verdict.level is Level.TRUST
+    assert any(
+        "no column is typically more than 1.9 noises off" in c.answer for c in verdict.checks
+    )
+    # Outputs that are no residuals of these data are not compared with them.
+    assert not replace(seen, fresh=np.zeros((12, 4))).misfits
+    assert not run.misfits
+
+
+def test_where_every_run_failed_nothing_else_is_asked() -> None:
+    def fails(x: FloatArray) -> float:
+        raise RuntimeError(f"no steady state at {x[0]}")
+
+    result = supac.minimize(fails, PARAMETERS, BOUND, budget=60, on_failure="penalise")
+    verdict = assess(account_of(result))
+    assert verdict.level is Level.DO_NOT_TRUST
+    questions = [check.question for check in verdict.checks]
+    assert questions == ["Did the search come to its end?", "Did runs fail?"]
+    assert not any("rests on the equivalent" in note for note in result.notes)
 
 
 def test_a_few_failures_are_no_reason_and_their_note_is_not_told_twice(run: Account) -> None:

@@ -16,6 +16,7 @@ from supac.snapshot import Snapshot
 from supac.summary import ParameterSummary, summarise
 
 _ROWS = 8  # of the history, the latest
+_KINDS = 5  # of failures, the commonest
 HISTORY = {
     "objective": "objective",
     "mean risk": "mean_risk",
@@ -45,8 +46,12 @@ def _facts(run: Snapshot) -> Table:
     table.add_column()
     table.add_row("state", state(run))
     table.add_row("runs", _counts(run))
-    for status, count, message in run.failures_by_kind:
+    kinds = run.failures_by_kind
+    for status, count, message in kinds[:_KINDS]:
         table.add_row(Text("failed", style="red"), Text(f"{count} {status}: {message}"))
+    if len(kinds) > _KINDS:
+        rest = sum(count for _, count, _ in kinds[_KINDS:])
+        table.add_row(Text("failed", style="red"), f"{rest} in {len(kinds) - _KINDS} other ways")
     if np.isfinite(run.objective):
         table.add_row("objective", Text(_objective(run), style="bold"))
         table.add_row("mean risk", _mean_risk(run))

@@ -9,6 +9,7 @@ import numpy as np
 from supac.certificate import Certificate
 from supac.families import Density, Distribution, Divergence
 from supac.parameters import Parameters
+from supac.specs import fingerprint
 
 _ERRORS = 6.0  # standard errors by which estimates of one KL may differ
 
@@ -50,13 +51,23 @@ class Calibrated(Protocol):
 
 
 def check_certificate(run: Calibrated, certificate: Certificate | None) -> None:
-    """ValueError where a certificate is about another posterior: one with another KL."""
+    """ValueError where a certificate is about another posterior, or about another prior.
+
+    Its fingerprint tells, and where it or the run has none, KL.
+    """
     if certificate is None:
         return
     if run.posterior is None or run.prior is None:
         kl = Divergence(run.kl, float(np.nan_to_num(run.kl_error)))
     else:
         kl = run.posterior.divergence(run.prior)
+        mine = fingerprint(run.posterior, run.prior)
+        if mine and certificate.fingerprint not in ("", mine):
+            raise ValueError(
+                "the certificate is about another posterior, or about another prior (its "
+                f"fingerprint is {certificate.fingerprint}, this run's is {mine}): certify this "
+                "run, and give that certificate"
+            )
     # Where KL is estimated, a certificate holds an upper limit, of more draws than these.
     slack = max(_ERRORS * kl.error, 1e-6 * abs(kl.value), 1e-9)
     limit = kl.upper(certificate.delta_kl) if certificate.delta_kl else kl.value

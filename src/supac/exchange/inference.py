@@ -47,7 +47,7 @@ def as_arviz(
         # Another stream of random numbers than the posterior's, or they would move together.
         rng = np.random.default_rng([number, 1])
         groups["prior"] = _chain(_draws(run.prior, run.parameters, count, rng))
-    if outputs is not None and len(outputs):
+    if outputs is not None:
         data = load_xarray().Dataset({OUTPUTS: (("draw", "output"), outputs)})
         groups["posterior_predictive"] = _chain(data)
     if observed is not None:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.learnt import NORMAL, Learnt, learnt
+from supac.learnt import Learnt, learnt, quantiles
 from supac.parameters import Parameters
 from supac.plots.canvas import (
     POSTERIOR,
@@ -100,8 +99,8 @@ def trace(
     """The posterior of each parameter as runs were made: median, 5 % and 95 %; a picture each."""
     track = track_of(run)
     chosen = track.indices(parameters, _MOST)
-    quantiles = [_quantiles(each, track.parameters) for each in track.posteriors]
-    low, middle, high = np.array(quantiles).transpose(1, 0, 2)
+    ends = [quantiles(each, track.parameters) for each in track.posteriors]
+    low, middle, high = np.array(ends).transpose(1, 0, 2)
     panels = grid_of(len(chosen), 3, 3.4, 2.2, sharex=True)
     for axes, i in zip(panels, chosen, strict=True):
         axes.fill_between(
@@ -203,8 +202,9 @@ def _draw_pair(
     width: float = 1.5,
 ) -> None:
     """Curves around shares of the mass of two coordinates; draws where these have no ellipses."""
-    if not isinstance(distribution.family, NORMAL):
+    if not distribution.family.is_gaussian:
         x = distribution.sample(400, np.random.default_rng(0))
+        x = x if parameters is None else parameters.from_latent(x)
         axes.plot(x[:, i], x[:, j], ".", color=colour, ms=2, alpha=0.5)
         return
     for each in mass:
@@ -227,14 +227,3 @@ def _ellipse(
         return u, v
     first, second = (parameters.marginals[parameters.names[k]] for k in (i, j))
     return first.from_latent(u), second.from_latent(v)
-
-
-def _quantiles(distribution: Distribution, parameters: Parameters | None) -> FloatArray:
-    """5 %, median and 95 % of every coordinate, in the user's units: (3, dim)."""
-    shares = np.array([0.05, 0.5, 0.95])
-    if not isinstance(distribution.family, NORMAL):
-        draws = distribution.sample(4000, np.random.default_rng(0))
-        return np.quantile(draws, shares, axis=0)
-    spread = np.sqrt(np.diag(distribution.covariance))
-    latent = distribution.mean + ndtri(shares)[:, None] * spread
-    return latent if parameters is None else parameters.from_latent(latent)

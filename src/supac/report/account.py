@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,6 +37,21 @@ class Origin:
     algorithm: str = ""
     created: str = ""
     made_with: str = ""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """How far fresh runs are from one observed column, in units of the noise."""
+
+    column: str
+    measured: int
+    """How many numbers of it."""
+    typical: float
+    """Root mean square of a run's residuals, at the median of the runs: near 1 is a good fit."""
+    mean: float
+    """Mean of a run's residuals, at the median of the runs: far from 0 is a bias."""
+    far: int
+    """How many data are more than three noises off, at the median of the runs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +104,22 @@ class Account:
         """Every parameter before and after."""
         return learnt(self.prior, self.posterior, self.parameters)
 
+    @cached_property
+    def misfits(self) -> tuple[Misfit, ...]:
+        """By observed column; none where there are no data, or no fresh runs to compare."""
+        # Outputs that are no residuals of these data cannot be compared with them.
+        seen, fresh = self.observations, self.fresh
+        if seen is None or fresh is None or fresh.shape[1] != seen.measured:
+            return ()
+        residuals = np.full((len(fresh), len(seen.values)), np.nan)
+        residuals[:, np.isfinite(seen.values)] = fresh
+        parts = residuals.reshape(len(fresh), len(seen.columns), seen.rows)
+        return tuple(
+            _misfit(name, parts[:, i][:, np.isfinite(parts[0, i])])
+            for i, name in enumerate(seen.columns)
+            if np.isfinite(parts[0, i]).any()
+        )
+
     @property
     def posterior_kl(self) -> float:
         """KL(posterior, prior); on the way, `kl` is that of the posterior before."""
@@ -110,7 +142,11 @@ class Account:
     @property
     def other_notes(self) -> tuple[str, ...]:
         """The notes that say more than how many runs failed and that the budget was short."""
-        told = notes_on_failures(self.failures, left_out=False)
+        # Which of the messages is the example depends on the order in which runs ended.
+        told = [
+            each.partition(" with: ")[0]
+            for each in notes_on_failures(self.failures, left_out=False)
+        ]
         falling = note_on_the_budget(self.history["objective"])
         return tuple(
             note
@@ -133,7 +169,6 @@ def _of_store(run: Snapshot, title: str, certificate: Certificate | None) -> Acc
     made, by_id = run.made, {each.id: each for each in run.runs}
     batches = ([by_id[i] for i in ids if i in by_id] for ids in run.rounds)
     own = ([each for each in batch if not each.source] for batch in batches)
-    checks = [each for each in made if each.purpose == "validation"]
     file, text, sums = source_of(run)
     return Account(
         title=title or title_of(run) or run.path.stem,
@@ -158,7 +193,7 @@ def _of_store(run: Snapshot, title: str, certificate: Certificate | None) -> Acc
         on_failure=str(run.settings["on_failure"]),
         notes=run.notes,
         first=_outputs(next(filter(None, own), [])),
-        fresh=_outputs(_window(checks, run.validated, run.mean_risk)),
+        fresh=_outputs([by_id[i] for i in run.fresh if i in by_id]),
         observations=observations_of(run),
         certificate=certificate,
         origin=Origin(
@@ -214,24 +249,20 @@ def _of_result(run: Result, title: str, certificate: Certificate | None) -> Acco
         on_failure=run.on_failure,
         notes=run.notes,
         first=_outputs(first),
-        fresh=_outputs(_window(every[run.known :], run.validated, run.mean_risk)),
+        fresh=run.fresh_outputs,
         certificate=certificate,
     )
 
 
-def _window(runs: Sequence[Run], count: int, mean_risk: float) -> Sequence[Run]:
-    """The `count` successive runs whose mean risk is this one: those of the returned posterior.
-
-    Where fresh runs disappointed there were two posteriors, of which either may have been returned.
-    None where failed runs hide which.
-    """
-    if count == len(runs):
-        return runs
-    for end in range(len(runs), count - 1, -1):
-        part = runs[end - count : end]
-        if count and math.isclose(float(np.mean([r.risk for r in part])), mean_risk, rel_tol=1e-9):
-            return part
-    return ()
+def _misfit(column: str, residuals: FloatArray) -> Misfit:
+    """Of residuals (runs, measured)."""
+    return Misfit(
+        column,
+        residuals.shape[1],
+        math.sqrt(float(np.median(np.mean(residuals**2, axis=1)))),
+        float(np.median(residuals.mean(axis=1))),
+        int((np.abs(np.median(residuals, axis=0)) > 3.0).sum()),
+    )
 
 
 def _outputs(runs: Sequence[Run]) -> FloatArray | None:

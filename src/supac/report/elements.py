@@ -76,7 +76,7 @@ def items(rows: Iterable[object]) -> str:
 
 
 def legend(*kinds: tuple[str, str]) -> str:
-    """What the colours of a picture stand for."""
+    """What the colours of a picture stand for; the prior's is dashed, as are its lines."""
     parts = "".join(
         f'<span><span class="key {kind}" aria-hidden="true"></span>{escape(words)}</span>'
         for kind, words in kinds
@@ -89,9 +89,10 @@ def details(summary: str, inside: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{inside}</details>"
 
 
-def code(words: str) -> str:
-    """Text as it was typed, which scrolls by itself."""
-    return f'<pre tabindex="0"><code>{escape(words)}</code></pre>'
+def code(label: str, words: str) -> str:
+    """Text as it was typed, which scrolls by itself, with the keyboard too."""
+    named = f'role="region" tabindex="0" aria-label="{escape(label)}"'
+    return f"<pre {named}><code>{escape(words)}</code></pre>"
 
 
 def _class(kind: str) -> str:

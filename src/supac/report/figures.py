@@ -58,10 +58,13 @@ def marginal(row: Learnt, index: int) -> str:
         top=6,
         right=10,
     )
-    for kind, grid, height in (("prior", x, before), ("posterior", z, after)):
+    for kind, line, grid, height in (
+        ("prior", "prior dashed", x, before),
+        ("posterior", "posterior", z, after),
+    ):
         scaled = height / (height.max() or 1.0)
         panel.area(grid, np.zeros_like(grid), scaled, kind)
-        panel.line(grid, scaled, kind)
+        panel.line(grid, scaled, line)
     words = (
         f"{row.name}: prior {number(row.prior[1])} ({number(row.prior[0])} to "
         f"{number(row.prior[2])}), posterior {number(row.posterior[1])} "
@@ -132,11 +135,17 @@ def fit(observations: Observations, run: Account, column: int) -> str:
     panel = Panel(f"fit-{column}", span(x, room=0.03), _view(low, high, draws))
     for kind, lines in draws.items():
         for line in [] if lines is None else lines[:60]:
-            panel.line(x, line, f"{kind} thin")
+            panel.line(x, line, f"{kind} thin{' dashed' if kind == 'prior' else ''}")
     panel.bars(x, low, high, "data")
     panel.dots(x, data, "data")
     name = observations.columns[column]
     words = f"{name}: what was measured, with its usual error, and simulations"
+    for each in run.misfits:
+        if each.column == name:
+            words += (
+                f", which are typically {number(each.typical, 2)} noises off and on average "
+                f"{number(each.mean, 2)}; {each.far} of {each.measured} data are over 3 noises off"
+            )
     return panel.draw(words, "time" if observations.times is not None else "row", name)
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from supac.learnt import NORMAL, Learnt, correlations, joint_kl
+from supac.learnt import Learnt, correlations, joint_kl
 from supac.report import figures
 from supac.report.account import Account
 from supac.report.elements import Markup, figure, items, legend, paragraph, section, table
@@ -26,7 +26,7 @@ def what_was_learnt(run: Account) -> str:
         )
         for row in rows
     ]  # fmt: skip
-    headings = ("parameter", "unit", "prior", "posterior", "width", "KL", "")
+    headings = ("parameter", "unit", "prior", "posterior", "width", "KL", "in a word")
     caption = "Median (5 % to 95 %) of each parameter, before the data and after"
     reading = (
         "Width is the spread of the posterior over that of the prior, on the scale on which the "
@@ -101,7 +101,7 @@ def _informed(rows: list[Learnt], run: Account) -> str:
 
 def _one_by_one(run: Account) -> bool:
     """Whether KL is that of the parameters one by one and of what joins them: a normal product."""
-    if run.prior is None or not isinstance(run.prior.family, NORMAL):
+    if run.prior is None or not run.prior.family.is_gaussian:
         return False
     covariance = run.prior.covariance
     return np.count_nonzero(covariance - np.diag(np.diag(covariance))) == 0
@@ -162,22 +162,11 @@ def how_well_it_fits(run: Account) -> str:
 
 def _misfit(run: Account) -> str:
     """How far fresh runs are from the data, in units of the noise."""
-    observations, fresh = run.observations, run.fresh
-    assert observations is not None
-    assert fresh is not None
-    residuals = np.full((len(fresh), len(observations.values)), np.nan)
-    residuals[:, np.isfinite(observations.values)] = fresh
-    rows = []
-    for i, name in enumerate(observations.columns):
-        part = residuals[:, i * observations.rows : (i + 1) * observations.rows]
-        part = part[:, np.isfinite(part[0])]
-        if not part.shape[1]:
-            continue
-        typical = math.sqrt(float(np.median(np.mean(part**2, axis=1))))
-        bias = float(np.median(part.mean(axis=1)))
-        far = int((np.abs(np.median(part, axis=0)) > 3.0).sum())
-        rows.append((name, f"{part.shape[1]}", number(typical, 2), number(bias, 2), f"{far}"))
-    headings = ("", "measured", "typical misfit", "mean misfit", "over 3 noises off")
+    rows = [
+        (each.column, f"{each.measured}", number(each.typical, 2), number(each.mean, 2), each.far)
+        for each in run.misfits
+    ]
+    headings = ("column", "measured", "typical misfit", "mean misfit", "over 3 noises off")
     words = (
         "In units of the noise, at the median of the fresh runs. A typical misfit near 1 is as "
         "good as the noise allows; a mean misfit far from 0 means that simulations are too high or "

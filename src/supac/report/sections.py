@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 from supac.parameters import names_of
 from supac.progress import duration
@@ -23,7 +22,7 @@ from supac.report.elements import (
 )
 from supac.report.verdict import Level, Verdict
 from supac.report.words import at_most, count_of, escape, listed, number
-from supac.runs import Run
+from supac.runs import Run, by_kind
 
 _MARKS = {Level.TRUST: "✓", Level.LOOK: "!", Level.DO_NOT_TRUST: "✗"}
 _MOST_ITERATIONS = 40
@@ -156,13 +155,13 @@ def _how_to_certify(run: Account) -> tuple[str, str]:
             "certificate = result.certify(risk, n=N)\n"
             'supac.write_report(result, "report.html", certificate=certificate)'
         )
-        return paragraph(f"{words}:"), code(how)
+        return paragraph(f"{words}:"), code("How to certify", how)
     count = "" if run.data is not None else " --n N"
     how = (
         f"supac certify {store}{count} --out certificate.json\n"
         f"supac report {store} --certificate certificate.json --force"
     )
-    return paragraph(f"{words}:"), code(how)
+    return paragraph(f"{words}:"), code("How to certify", how)
 
 
 def guaranteed(run: Account) -> str:
@@ -237,16 +236,10 @@ def failures(run: Account) -> str:
     if not run.failures:
         words = f"None of the {run.made + run.known:,} runs failed."
         return section("failures", "Failures", paragraph(words))
-    kinds: Counter[tuple[str, str]] = Counter()
-    examples: dict[tuple[str, str], Run] = {}
-    for each in run.failures:
-        # Messages may name a folder or a point of their own: their first words tell them apart.
-        kind = (each.status.value, each.message[:60])
-        kinds[kind] += 1
-        examples.setdefault(kind, each)
+    kinds = by_kind(run.failures)
     rows = [
-        (kind[0], f"{count}", examples[kind].message[:500], _where(run, examples[kind]))
-        for kind, count in kinds.most_common(10)
+        (runs[0].status.value, f"{len(runs)}", runs[0].message[:500], _where(run, runs[0]))
+        for runs in kinds[:10]
     ]
     fate = {
         "penalise": "A failed run counts as the largest risk and teaches where not to go.",
@@ -278,7 +271,7 @@ def trusted(verdict: Verdict) -> str:
         "trust",
         "Can it be trusted?",
         paragraph(Markup(f"{badge(verdict.level)} {escape(verdict.sentence)}"), "verdict"),
-        table("What was checked", ("question", "answer", ""), rows),
+        table("What was checked", ("question", "answer", "verdict"), rows),
     )
 
 
@@ -302,7 +295,8 @@ def again(run: Account) -> str:
              for name, value in origin.checksums]  # fmt: skip
     text = ""
     if origin.text:
-        text = details(f"The problem file, {origin.problem_file}", code(origin.text))
+        name = f"The problem file, {origin.problem_file}"
+        text = details(name, code(name, origin.text))
     words = "The same problem, seed and versions give the same numbers, on any number of workers."
     if not rows:
         words = (

@@ -67,6 +67,7 @@ class Verdict:
 _COVERED = 0.7  # Pareto k̂ up to which weighted runs stand for the posterior
 _MANY_FAILURES, _SOME_FAILURES = 0.5, 0.1
 _ROUGH = 0.2  # of the objective, the standard error of the mean risk from which it is rough
+_OFF = 2.0  # noises by which simulations typically miss the data from which they do not fit
 _CONFLICT = 2.5  # prior standard deviations between prior and posterior means
 
 
@@ -75,6 +76,8 @@ def assess(run: Account) -> Verdict:
     if run.posterior is None:
         missing = "No: nothing has been learnt yet. `supac resume` goes on with the run."
         return Verdict((Check("Is there a posterior?", missing, Level.DO_NOT_TRUST),))
+    if run.stop_reason is StopReason.FAILURES and not len(run.risks):
+        return Verdict((_ended(run), _failed(run)))  # no risk is known: nothing else can be asked
     questions: tuple[Callable[[Account], Check | None], ...] = (
         _ended, _validated, _predicted, _precise, _failed, _in_range, _learnt, _enough_runs,
         _fits, _agrees_with_prior, _says_something, _other_notes,
@@ -123,7 +126,8 @@ def _coverage(run: Account) -> tuple[bool, str]:
         return k_hat <= _COVERED, f"Pareto k̂ = {number(k_hat)}, {side} {_COVERED}"
     # Where weights have no tail to look at, as those of Voronoi cells.
     unknowns = run.posterior.family.size + 1
-    told = f"they are worth {number(size)} of its draws, and the surrogate has {unknowns} unknowns"
+    worth = "an unknown number" if math.isnan(size) else number(size)
+    told = f"they are worth {worth} of its draws, and the surrogate has {unknowns} unknowns"
     return size >= unknowns, told
 
 
@@ -212,14 +216,27 @@ def _enough_runs(run: Account) -> Check:
 
 
 def _fits(run: Account) -> Check | None:
+    """By the misfit of each observed column where it is known, and by the risk."""
+    question = "Does the simulator fit the data?"
+    advice = "Look at the fit: is the noise realistic, is the model right?"
+    off = [each for each in run.misfits if each.typical > _OFF]
+    if off:
+        told = ", ".join(f"{each.column} by {number(each.typical, 2)}" for each in off)
+        words = f"Badly: it is typically more than {_OFF:g} noises off ({told}). {advice} If both "
+        words += "are, the posterior is too wide: more data, or a sharper loss, would narrow it."
+        return Check(question, words, Level.LOOK)
+    risk = f"mean risk {number(run.mean_risk)}"
+    if run.ceiling is not None and math.isfinite(run.mean_risk):
+        risk += f", of at most {run.ceiling:g}"
+        if run.mean_risk > 0.5 * run.ceiling:
+            return Check(question, f"Badly: {risk}. {advice}", Level.LOOK)
+    if run.misfits:
+        worst = max(run.misfits, key=lambda each: each.typical)
+        words = f"Yes: no column is typically more than {number(worst.typical, 2)} noises off"
+        return Check(question, f"{words} ({risk}).")
     if run.ceiling is None or not math.isfinite(run.mean_risk):
         return None
-    question = "Does the simulator fit the data?"
-    told = f"mean risk {number(run.mean_risk)}, of at most {run.ceiling:g}"
-    if run.mean_risk > 0.5 * run.ceiling:
-        words = f"Badly: {told}. Look at the fit: is the noise realistic, is the model right?"
-        return Check(question, words, Level.LOOK)
-    return Check(question, f"As far as the loss tells: {told}.")
+    return Check(question, f"As far as the loss tells: {risk}.")
 
 
 def _agrees_with_prior(run: Account) -> Check | None:
