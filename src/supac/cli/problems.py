@@ -10,7 +10,7 @@ import typer
 
 from supac.cli.app import (
     EXIT_CODES,
-    INTERRUPTED,
+    RESUMABLE,
     app,
     console,
     failed,
@@ -62,8 +62,8 @@ def init(
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
-            console.print(f"wrote {folder / name}", highlight=False, soft_wrap=True)
-    console.print(f"Try it: supac run {folder / 'problem.toml'}", highlight=False, soft_wrap=True)
+            console.print(f"wrote {folder / name}", soft_wrap=True)
+    console.print(f"Try it: supac run {folder / 'problem.toml'}", soft_wrap=True)
 
 
 @app.command(epilog="Example: `supac run problem.toml --workers 4`." + EXIT_CODES)
@@ -164,14 +164,14 @@ def _go(
                 result = ready.minimize(store=store, progress=shown, **changes)
         except KeyboardInterrupt as error:
             warn(f"stopped; to go on: supac resume {_short(store)}")
-            raise typer.Exit(INTERRUPTED) from error
+            raise typer.Exit(RESUMABLE) from error
         end = read_store(store)
         _report(end, ready.title, as_json=as_json, quiet=quiet)
     if result.stop_reason is StopReason.FAILURES:
         reason = end.failures_by_kind[0][2] if end.failures else ""
         raise failed(f"{result.stop_reason.sentence} Most often: {reason}")
     if result.stop_reason is StopReason.INTERRUPTED:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(RESUMABLE)
 
 
 def _report(run: Snapshot, title: str, *, as_json: bool, quiet: bool) -> None:
