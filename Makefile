@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: demo test lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters reproduce clean
 
 demo: .venv/ready
-	$(BIN)/supac demo --out demo
+	$(BIN)/supac demo --out demo --force
 
 # One process a core, at most four; ARGS="-n 0" runs them in this one. What goes together is said in
 # tests/conftest.py.

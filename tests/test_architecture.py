@@ -27,7 +27,7 @@ LAYERS = [
     | {"meta_learn", "snapshot", "summary", "learnt", "notes", "journal"},
     {"plots", "demo", "problem_file"},
     {"report"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
 FREE_STANDING = {"simulators"}
 

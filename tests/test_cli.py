@@ -78,11 +78,32 @@ def test_demo_says_where_it_cannot_write(tmp_path: Path) -> None:
     assert "cannot write to" in result.output
 
 
+def test_demo_overwrites_nothing(tmp_path: Path) -> None:
+    mine = tmp_path / "synthetic" / "history.csv"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    arguments = ["demo", "synthetic", "--budget", "20", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "--force replaces it" in result.output
+    assert mine.read_text() == "mine"
+    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
+    assert mine.read_text().startswith("queries")
+
+
+def test_the_package_is_a_command_as_well() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "supac", "show"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "Usage: supac show " in done.stderr
+
+
 def test_help_version_and_bad_options() -> None:
     runner = CliRunner()
     assert "demo" in runner.invoke(app, ["--help"]).output
     assert runner.invoke(app, ["--version"]).output.strip() == supac.__version__
     small = runner.invoke(app, ["demo", "synthetic", "--budget", "5"])
-    assert small.exit_code == 1
-    assert "budget = 5 is smaller than the first batch" in small.output
+    assert small.exit_code == 2
+    assert re.search("'--budget'.*20", small.output)  # runs of the first batch
     assert runner.invoke(app, ["demo", "--budget", "0"]).exit_code == 2

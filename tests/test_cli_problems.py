@@ -152,6 +152,8 @@ def test_machines_read_json(finished: Path) -> None:
     assert said["queries"] == said["budget"] == 60
     assert [row["name"] for row in said["parameters"]] == ["initial", "k1", "k2"]
     assert said["parameters"][1]["posterior"]["median"] == pytest.approx(0.91, abs=0.1)
+    assert 0.05 < said["parameters"][1]["width"] < 0.15
+    assert said["best_objective"] <= said["objective"]
 
 
 def test_run_does_not_lose_an_earlier_one(study: Path) -> None:
@@ -163,6 +165,7 @@ def test_run_does_not_lose_an_earlier_one(study: Path) -> None:
     assert store.read_bytes() == before
     said = call("run", problem, "--force", "--budget", "40", "--json").stdout
     assert json.loads(said)["budget"] == 40
+    assert not (study / "run.supac.replaced").exists()
     other = study / "other.supac"
     assert call("run", problem, "--store", other, "--quiet").output == ""
     assert other.exists()
@@ -170,6 +173,35 @@ def test_run_does_not_lose_an_earlier_one(study: Path) -> None:
     stranger.write_text("mine")
     assert "not a store" in call("run", problem, "--store", stranger, "--force", code=1).output
     assert stranger.read_text() == "mine"
+
+
+def test_a_run_that_comes_to_nothing_gives_the_old_store_back(study: Path) -> None:
+    store, problem = study / "run.supac", study / "problem.toml"
+    before, text = store.read_bytes(), problem.read_text()
+    said = call("run", problem, "--force", "--budget", "5", code=1).output
+    assert "--budget 5 is less than the first batch of 10 runs" in " ".join(said.split())
+    assert store.read_bytes() == before
+    (study / "model.py").write_text("def simulate(x):\n    raise RuntimeError('no licence')\n")
+    for simulator, words in (
+        ('umbridge = "http://localhost:1"', "no UM-Bridge server answers|needs umbridge"),
+        ('python = "model:simulate"', "More of the runs failed than max_failures allows"),
+    ):
+        problem.write_text(text.replace('builtin = "reaction"', simulator))
+        said = " ".join(call("run", problem, "--force", code=1).output.split())
+        assert re.search(words, said)
+        assert "run.supac is the earlier one again" in said
+        assert store.read_bytes() == before
+    assert sorted(path.name for path in study.iterdir() if path.is_file()) == [
+        "data.csv", "model.py", "problem.toml", "run.supac",
+    ]  # fmt: skip
+
+
+def test_check_says_where_runs_cannot_be_kept(study: Path) -> None:
+    problem = study / "problem.toml"
+    problem.write_text(problem.read_text().replace('"run.supac"', '"data.csv"'))
+    said = " ".join(call("run", problem, "--check", code=1).output.split())
+    assert "run.store: data.csv is there already, and no store: choose another name" in said
+    call("run", problem, "--check", "--store", study / "other.supac")
 
 
 def test_check_makes_one_run(study: Path) -> None:
@@ -242,6 +274,13 @@ def test_an_interrupted_run_exits_with_three(slow: Path) -> None:
     assert "has not ended" in call("certify", slow / "run.supac", "--draws", "5").output
     call("resume", slow / "problem.toml", "-q")
     assert supac.read_store(slow / "run.supac").stop_reason is supac.StopReason.BUDGET
+    process = start(slow, "certify", "run.supac", "--draws", "2000")
+    assert process.stderr is not None
+    assert re.fullmatch(
+        r"2000 fresh runs of about \d+ ms: [\d.]+ (s|min)\n", process.stderr.readline()
+    )
+    process.send_signal(signal.SIGINT)
+    ended(process, code=130)  # which nothing goes on with
 
 
 def test_a_follower_waits_for_a_store_that_is_being_made(
@@ -343,6 +382,22 @@ def test_certify_says_what_is_guaranteed(study: Path) -> None:
     other = json.loads(call("certify", store, *options).stdout)
     assert (other["n"], other["delta"], other["bound"]) == (10, 0.2, "Catoni")
     assert "must be one of catoni" in call("certify", store, "--bound", "x", code=2).output
+    assert call("certify", store, "--draws", "50", "--quiet", "--force", "-o", out).output == ""
+    assert json.loads(out.read_text()) == kept
+
+
+def test_a_certificate_is_not_lost_where_it_cannot_be_written(study: Path) -> None:
+    store = study / "run.supac"
+    said = call("certify", store, "--out", study / "nodir" / "c.json", code=1).output
+    assert "make the folder" in said
+    assert "fresh runs" not in said  # they were not even begun
+    said = call("certify", store, "--out", study, code=1).output
+    assert "is a folder" in said
+    if Path("/dev/full").exists():
+        full = ("--out", "/dev/full", "--force")
+        said = call("certify", store, "--draws", "5", *full, code=1).output
+        assert "With probability at least 0.95" in said
+        assert "o space left on device" in said
 
 
 def test_a_certificate_needs_the_number_of_data(study: Path) -> None:
@@ -363,6 +418,32 @@ def test_export_writes_every_run(study: Path) -> None:
     assert purposes == ["search"] * 40 + ["validation"] * 20
     assert "--force replaces it" in call("export", study / "run.supac", table, code=1).output
     call("export", study / "run.supac", table, "--force")
+
+
+def test_what_the_system_says_is_said_in_words(study: Path) -> None:
+    words = ("report", study / "run.supac", "--certificate", study / "none.json")
+    said = call(*words, code=1).output
+    assert said.replace("\n", "") == f"{study / 'none.json'}: no such file or directory"
+    result = CliRunner().invoke(app, list(map(str, words)), env={"SUPAC_TRACEBACK": "1"})
+    assert "Traceback" in result.stderr
+    assert result.exit_code == 1
+    said = call("export", study / "run.supac", study / "nodir" / "runs.csv", code=1).output
+    assert "make the folder" in said
+
+
+def test_a_path_is_shown_as_it_is(study: Path) -> None:
+    said = call("init", study / "a[bold]b:bug:").output.replace("\n", "")
+    assert "a[bold]b:bug:/problem.toml" in said
+    page = study / "a[b].html"
+    assert str(page) in call("report", study / "run.supac", "-o", page).output.replace("\n", "")
+
+
+def test_a_report_lies_beside_its_store(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (study / "elsewhere").mkdir()
+    monkeypatch.chdir(study / "elsewhere")
+    call("report", study / "run.supac")
+    assert (study / "report.html").exists()
+    assert not list((study / "elsewhere").iterdir())
 
 
 def test_what_is_no_store_is_named(study: Path) -> None:

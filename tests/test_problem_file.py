@@ -12,7 +12,7 @@ import pytest
 import supac
 from supac import marginals
 from supac.composite import CappedSquare, Composite, MeanSquare, Welsch
-from supac.problem_file import files_of, make_problem, problem_of, starter_files
+from supac.problem_file import files_of, make_problem, problem_of, starter_files, store_of
 from supac.problem_file.errors import parse
 from supac.problem_file.locate import key_lines, line_of
 from supac.problem_file.reference import BEGIN, reference, updated
@@ -98,6 +98,25 @@ WRONG = [
      ["workers = 4"]),
     ("a correlation of nobody", "[run]", '[posterior]\ncorrelated = [["k1", "k22"]]\n[run]',
      "posterior.correlated", ["k22 is no parameter", 'did you mean "k2"?']),
+    ("another name of the simulator", "[simulator]", "[model]", "model", ['mean "simulator"?']),
+    ("another name of a prior", '"lognormal"', '"gaussian"', "parameters.k1.prior",
+     ['did you mean "normal"?']),
+    ("other names of the bounds", "lower = 0.5, upper", "min = 0.5, max", "parameters.initial.min",
+     ["uniform takes lower, upper, not min", 'did you mean "lower"?', 'did you mean "upper"?']),
+    ("another name of sd", '"lognormal", median = 0.5, log_sd', '"normal", mean = 0.5, sigma',
+     "parameters.k1.sigma", ["normal takes mean, sd, not sigma", 'did you mean "sd"?']),
+    ("a prior without its numbers", "median = 0.5, log_sd = 0.8, ", "", "parameters.k1",
+     ["lognormal takes median, log_sd: median and log_sd are missing"]),
+    ("a path in place of a module", '"model:simulate"', '"./model:simulate"', "simulator.python",
+     ['write "model:simulate"']),
+    ("an error of what is not observed", "noise = 0.05", "noise = { A = 0.1, B = 0.1, time = 0.1 }",
+     "data.noise.time", ["time is not observed; observed are A, B"]),
+    ("an error of a misspelt column", "noise = 0.05", "noise = { A = 0.1, B_ = 0.1 }",
+     "data.noise.B_", ["B_ is not observed", 'did you mean "B"?']),
+    ("an error too few", "noise = 0.05", "noise = { A = 0.1 }", "data.noise",
+     ["says nothing of B, which is observed"]),
+    ("known runs that are not there", "seed = 0", 'known = "dta.csv"', "run.known",
+     ["there is no file", 'did you mean "data.csv"?']),
 ]  # fmt: skip
 
 
@@ -111,6 +130,7 @@ ELSEWHERE = {
     "a loss without a ceiling": "[bound]",
     "a loss that is no mean": "n = 24",
     "a correlation of nobody": "correlated",
+    "a prior without its numbers": 'k1 = { prior = "lognormal", unit',
 }
 
 
@@ -132,6 +152,35 @@ def test_a_newcomer_can_act_on_every_error(
     assert raised.value.complaints[-1].line == line
     assert f"problem.toml, line {line}" in message
     assert f"{line} | {lines[line - 1].strip()}" in message
+
+
+STORES = [
+    ("problem.toml", "is there already, and no store: choose another name"),
+    ("data.csv", "is there already, and no store: choose another name"),
+    ("nodir/run.supac", "there is no folder"),
+    (".", "is a folder: name a file in it"),
+]
+
+
+@pytest.mark.parametrize(("name", "words"), STORES)
+def test_a_store_that_cannot_be_one_is_named_by_line(name: str, words: str, tmp_path: Path) -> None:
+    problem = supac.read_problem(change(write(tmp_path), ('"run.supac"', f'"{name}"')))
+    with pytest.raises(supac.ProblemFileError, match=r"line \d+, run\.store: ") as raised:
+        problem.check_store()
+    assert words in str(raised.value)
+
+
+def test_paths_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    path = write(tmp_path, "builtin")
+    change(path, ('"run.supac"', '"~/run.supac"'), ('"data.csv"', '"~/d.csv"'))
+    (tmp_path / "data.csv").rename(home / "d.csv")
+    problem = supac.read_problem(path)
+    assert problem.store == store_of(path) == home / "run.supac"
+    assert set(problem.files) == {"data"}
+    problem.check_store()
 
 
 def test_a_file_that_is_too_deep_or_too_long_is_an_error(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from supac.simulators import adm1, synthetic
 from supac.simulators.adm1.generate import true_parameters
 
 Risk = Callable[[np.ndarray], np.ndarray]
+FILES = ("history.csv", "evaluations.csv", "posterior.png", "fit.png")
+"""What `write_outcome` may write; the last is of the digester."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,20 +102,20 @@ def run(job: Job, budget: int | None, seed: int, checks: int = 1_000) -> Outcome
     )
 
 
-def write_report(outcome: Outcome, folder: Path) -> list[Path]:
+def write_outcome(outcome: Outcome, folder: Path) -> list[Path]:
     """Two tables, the iterations and every evaluation made; and pictures, given matplotlib."""
-    folder.mkdir(parents=True, exist_ok=True)
     job, result = outcome.job, outcome.result
-    written = [folder / "history.csv", folder / "evaluations.csv"]
-    _write_csv(written[0], list(result.history), np.column_stack(list(result.history.values())))
+    history, evaluations, posterior, fit = (folder / name for name in FILES)
+    written = [history, evaluations]
+    _write_csv(history, list(result.history), np.column_stack(list(result.history.values())))
     runs = np.column_stack([result.evaluations.iteration, result.x, result.evaluations.risk])
-    _write_csv(written[1], ["iteration", *job.parameters.names, "risk"], runs)
+    _write_csv(evaluations, ["iteration", *job.parameters.names, "risk"], runs)
     if drawing_is_possible():
-        written.append(folder / "posterior.png")
-        save_posterior(written[-1], result, job.truth)
+        written.append(posterior)
+        save_posterior(posterior, result, job.truth)
         if job.digester is not None:
-            written.append(folder / "fit.png")
-            save_fit(written[-1], *_predictions(job.digester, outcome))
+            written.append(fit)
+            save_fit(fit, *_predictions(job.digester, outcome))
     return written
 
 

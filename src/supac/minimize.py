@@ -107,9 +107,9 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
         A text that is kept in the store beside the settings, for those who read it.
     validation
         Queries of the budget with which the posterior is checked before it is returned; by default
-        a fifth, at most 60, and what is left over, for algorithms that ask for it. Where they are
-        worse than predicted the algorithm learns from half of them, and the better of the two
-        posteriors is returned.
+        a fifth, at most 60, and what fills no further batch, for algorithms that ask for it. Where
+        they are worse than predicted the algorithm learns from half of them, and the better of the
+        two posteriors is returned.
     tolerance
         Stop when KL between successive posteriors falls below it.
     progress

@@ -134,8 +134,8 @@ class Snapshot:
 
     @property
     def best(self) -> float:
-        """The lowest objective on the way; NaN where there is none."""
-        objective = self.history["objective"]
+        """The lowest objective so far, with the returned one; NaN where there is none."""
+        objective = np.append(self.history["objective"], self.objective)
         known = objective[np.isfinite(objective)]
         return float(known.min()) if len(known) else np.nan
 

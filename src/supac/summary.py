@@ -34,6 +34,7 @@ class ParameterSummary:
             "unit": self.unit,
             "prior": dict(zip(ends, self.prior, strict=True)),
             "posterior": dict(zip(ends, self.posterior, strict=True)),
+            "width": self.width,
         }
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,10 +17,14 @@ import supac
 from supac.cli.console import CleanConsole, cleaned
 from supac.execution import ExecutionError
 
-ERROR, INTERRUPTED = 1, 3
+ERROR, RESUMABLE, INTERRUPTED = 1, 3, 130
 """Exit codes; 0 is done, and 2 a wrong use of the command line."""
 
-EXIT_CODES = "\n\nExit codes: 0 done, 1 an error, 2 wrong usage, 3 stopped early, to be resumed."
+EXIT_CODES = (
+    "\n\nExit codes: 0 done, 1 an error, 2 wrong usage, 3 stopped early, to be resumed, "
+    "130 stopped by Ctrl-C."
+)
+_TRACEBACK = "SUPAC_TRACEBACK"
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,7 +38,7 @@ complaints = CleanConsole(stderr=True)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        console.print(supac.__version__, highlight=False)
+        console.print(supac.__version__)
         raise typer.Exit
 
 
@@ -53,7 +59,7 @@ def main(
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Errors that a user can mend, as a message instead of a traceback."""
+    """Errors that a user can mend, as a message; with a traceback only where that is wanted."""
     try:
         yield
     except (
@@ -64,7 +70,28 @@ def guarded() -> Iterator[None]:
         ValueError,
         OSError,
     ) as error:
-        raise failed(str(error)) from error
+        if os.environ.get(_TRACEBACK):
+            complaints.print(traceback.format_exc(), soft_wrap=True)
+        raise failed(_of_the_system(error) if isinstance(error, OSError) else str(error)) from error
+
+
+def _of_the_system(error: OSError) -> str:
+    """What the operating system says of a file, without its number; our own words as they are."""
+    if error.filename is None or not error.strerror:
+        return str(error)
+    return f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
+
+
+def check_vacant(path: Path, *, force: bool) -> None:
+    """Whether a file can be written there: said before the work, not after it."""
+    if path.is_dir():
+        raise failed(f"{path} is a folder: name a file in it")
+    if path.exists() and not force:
+        raise failed(f"{path} is there already: --force replaces it")
+    if not path.parent.is_dir():
+        raise failed(f"{path}: no such file or directory; make the folder {path.parent} first")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise failed(f"{path} cannot be written: permission denied")
 
 
 @contextmanager
@@ -90,12 +117,17 @@ def print_json(value: dict[str, Any]) -> None:
     typer.echo(cleaned(words, lambda character: f"\\u{ord(character):04x}"))
 
 
+def inform(message: str) -> None:
+    """Say what is going on, to whom it may interest."""
+    complaints.print(message, soft_wrap=True)
+
+
 def warn(message: str) -> None:
     """Say what should be known."""
-    complaints.print(message, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    complaints.print(message, style="yellow", soft_wrap=True)
 
 
 def failed(message: str) -> typer.Exit:
     """Say what went wrong; the exit to raise."""
-    complaints.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+    complaints.print(message, style="red", soft_wrap=True)
     return typer.Exit(ERROR)

@@ -28,11 +28,11 @@ def check_problem(ready: ProblemFile) -> None:
         raise failed(f"the run failed: {answer.without_error().message}{_hint(ready, answer)}")
     value = answer.values
     if isinstance(risk, Composite):
-        console.print(f"  outputs compared  {value.size}", highlight=False)
+        console.print(f"  outputs compared  {value.size}")
         with user_code():
             value = np.asarray(risk.loss(value[None]))
-    console.print(f"  risk              {float(value.ravel()[0]):.4g}", highlight=False)
-    console.print(f"  it took           {duration(answer.seconds)}", highlight=False)
+    console.print(f"  risk              {float(value.ravel()[0]):.4g}")
+    console.print(f"  it took           {duration(answer.seconds)}")
 
 
 def _answer(simulator: Simulator, x: FloatArray, timeout: float | None) -> Answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -23,7 +24,13 @@ def cleaned(text: str, instead: Callable[[str], str] = visible) -> str:
 
 
 class CleanConsole(Console):
-    """A console that replaces control characters in whatever it shows."""
+    """A console that replaces control characters in whatever it shows.
+
+    Nor does it see more in a text than its characters: a path may have brackets in it.
+    """
+
+    def __init__(self, **options: Any):
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

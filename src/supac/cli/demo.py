@@ -11,9 +11,11 @@ from rich.table import Table
 
 from supac.cli.app import EXIT_CODES, app, console, failed, guarded
 from supac.cli.tables import history_table, parameter_table
-from supac.demo import Outcome, digester_job, run, synthetic_job, write_report
+from supac.demo import FILES, Outcome, digester_job, run, synthetic_job, write_outcome
 from supac.plots import drawing_is_possible
 from supac.summary import compare
+
+_FIRST = 20  # runs of the first batch of either problem: no smaller budget will do
 
 
 class DemoProblem(StrEnum):
@@ -30,14 +32,23 @@ def demo(
     ] = DemoProblem.ADM1,
     out: Annotated[Path, typer.Option(help="Folder for the pictures and tables.")] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same result.")] = 0,
-    budget: Annotated[int | None, typer.Option(min=1, help="Risk queries.")] = None,
+    budget: Annotated[int | None, typer.Option(min=_FIRST, help="Risk queries.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
 ) -> None:
     """Calibrate the embedded digester (ADM1), or one of the paper's synthetic risks."""
+    folder = out / problem.value
+    for path in (folder / name for name in FILES):
+        if path.exists() and not force:
+            raise failed(f"{path} is there already: choose another --out, or --force replaces it")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise failed(f"cannot write to {out}: {error.strerror}; choose another --out") from error
     with guarded():
         job = digester_job() if problem is DemoProblem.ADM1 else synthetic_job()
-        console.print(f"[bold]{job.title}[/]")
+        console.print(job.title, style="bold")
         price = job.bound.temperature
-        console.print(f"Minimise π\\[R] + {price}·KL(π, prior) with SuPAC\n")
+        console.print(f"Minimise π[R] + {price}·KL(π, prior) with SuPAC\n")
         outcome = run(job, budget, seed)
     result = outcome.result
     console.print(history_table(result.history))
@@ -47,16 +58,14 @@ def demo(
     console.print()
     console.print(_summary(outcome))
     for note in result.notes:
-        console.print(f"note: {note}", markup=False)
+        console.print(f"note: {note}")
     console.print(f"\n{result.stop_reason.sentence}")
-    try:
-        written = write_report(outcome, out / problem.value)
-    except OSError as error:
-        raise failed(f"cannot write to {out}: {error.strerror}; choose another --out") from error
+    with guarded():
+        written = write_outcome(outcome, folder)
     for path in written:
         console.print(f"wrote {path}", soft_wrap=True)
     if not drawing_is_possible():
-        console.print("no pictures: they need matplotlib, pip install 'supac\\[plot]'")
+        console.print("no pictures: they need matplotlib, pip install 'supac[plot]'")
 
 
 def _summary(outcome: Outcome) -> Table:

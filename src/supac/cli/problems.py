@@ -10,7 +10,7 @@ import typer
 
 from supac.cli.app import (
     EXIT_CODES,
-    INTERRUPTED,
+    RESUMABLE,
     app,
     console,
     failed,
@@ -31,7 +31,7 @@ from supac.problem_file import (
     starter_files,
 )
 from supac.snapshot import Snapshot, read_store
-from supac.store import remove_store
+from supac.store import set_aside, settle
 
 ProblemPath = Annotated[Path, typer.Argument(help="The problem file.", metavar="PROBLEM")]
 Budget = Annotated[int | None, typer.Option(min=1, help="Runs, instead of the file's number.")]
@@ -62,8 +62,8 @@ def init(
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
-            console.print(f"wrote {folder / name}", highlight=False, soft_wrap=True)
-    console.print(f"Try it: supac run {folder / 'problem.toml'}", highlight=False, soft_wrap=True)
+            console.print(f"wrote {folder / name}", soft_wrap=True)
+    console.print(f"Try it: supac run {folder / 'problem.toml'}", soft_wrap=True)
 
 
 @app.command(epilog="Example: `supac run problem.toml --workers 4`." + EXIT_CODES)
@@ -88,18 +88,27 @@ def run(
     with guarded():
         with user_code():
             ready = read_problem(problem)
+        if store is None:
+            ready.check_store()
+        changes = _changes(ready, budget, workers)
         if check:
             check_problem(ready)
             return
-        target = store or ready.store
+        target, old = store or ready.store, None
         if target.exists():
             if not force and (target.stat().st_size and read_store(target).runs):
                 raise failed(
                     f"{_short(target)} is there already. To go on with it: supac resume "
                     f"{_short(target)}. To begin anew and lose its runs: --force"
                 )
-            remove_store(target)
-    _go(ready, target, _changes(budget, workers), as_json=as_json, quiet=quiet)
+            old = set_aside(target)
+    try:
+        _go(ready, target, changes, as_json=as_json, quiet=quiet)
+    finally:
+        if old is not None:
+            with guarded():
+                if settle(target, old):
+                    warn(f"no run succeeded: {_short(target)} is the earlier one again")
 
 
 @app.command(epilog="Example: `supac resume run.supac --budget 100`." + EXIT_CODES)
@@ -127,7 +136,7 @@ def resume(
             _report(before, ready.title, as_json=as_json, quiet=quiet)
             warn("nothing is left to do; a larger --budget goes on")
             return
-    changes = _changes(wanted, workers)
+        changes = _changes(ready, wanted, workers)
     _go(ready, before.path, changes, as_json=as_json, quiet=quiet)
 
 
@@ -148,7 +157,12 @@ def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Snapshot]:
     return ready, before
 
 
-def _changes(budget: int | None, workers: int | None) -> dict[str, Any]:
+def _changes(ready: ProblemFile, budget: int | None, workers: int | None) -> dict[str, Any]:
+    if budget is not None and budget < ready.first:
+        raise ValueError(
+            f"--budget {budget} is less than the first batch of {ready.first} runs: raise it, or "
+            f"set first = {budget} in [run] of {ready.path.name}"
+        )
     given = {"budget": budget, "executor": workers}
     return {name: value for name, value in given.items() if value is not None}
 
@@ -164,14 +178,14 @@ def _go(
                 result = ready.minimize(store=store, progress=shown, **changes)
         except KeyboardInterrupt as error:
             warn(f"stopped; to go on: supac resume {_short(store)}")
-            raise typer.Exit(INTERRUPTED) from error
+            raise typer.Exit(RESUMABLE) from error
         end = read_store(store)
         _report(end, ready.title, as_json=as_json, quiet=quiet)
     if result.stop_reason is StopReason.FAILURES:
         reason = end.failures_by_kind[0][2] if end.failures else ""
         raise failed(f"{result.stop_reason.sentence} Most often: {reason}")
     if result.stop_reason is StopReason.INTERRUPTED:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(RESUMABLE)
 
 
 def _report(run: Snapshot, title: str, *, as_json: bool, quiet: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from supac.certificate import Certificate
-from supac.cli.app import EXIT_CODES, app, console, failed, guarded
+from supac.cli.app import EXIT_CODES, app, check_vacant, console, guarded
 from supac.cli.stores import StorePath
 from supac.problem_file import store_of
 from supac.report import account_of, assess, make_page
@@ -19,8 +19,13 @@ from supac.snapshot import read_store
 def report(
     store: StorePath,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="The page, one file that needs no other.")
-    ] = Path("report.html"),
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="The page, one file that needs no other; report.html beside the store.",
+        ),
+    ] = None,
     certificate: Annotated[
         Path | None, typer.Option(help="What `supac certify --out` wrote for this run.")
     ] = None,
@@ -31,17 +36,18 @@ def report(
 
     Nothing is run; a run that is not finished yet can be reported too.
     """
-    if out.exists() and not force:
-        raise failed(f"{out} is there already: --force replaces it")
     with guarded():
-        run = read_store(store_of(store))
+        path = store_of(store)
+        run = read_store(path)
+        page = path.with_name("report.html") if out is None else out
+        check_vacant(page, force=force)
         told = None
         if certificate is not None:
             told = Certificate.from_json(certificate.read_text(encoding="utf-8"))
         account = account_of(run, title=title, certificate=told)
-        out.write_text(make_page(account), encoding="utf-8")
+        page.write_text(make_page(account), encoding="utf-8")
     verdict = assess(account)
-    console.print(f"wrote {out}", highlight=False, soft_wrap=True)
-    console.print(f"verdict: {verdict.level.words}. {verdict.sentence}", highlight=False)
+    console.print(f"wrote {page}", soft_wrap=True)
+    console.print(f"verdict: {verdict.level.words}. {verdict.sentence}")
     for check in verdict.reasons:
-        console.print(f"- {check.question} {check.answer}", markup=False, highlight=False)
+        console.print(f"- {check.question} {check.answer}")

@@ -15,19 +15,22 @@ from supac.cli.app import (
     EXIT_CODES,
     INTERRUPTED,
     app,
+    check_vacant,
     console,
     failed,
     guarded,
+    inform,
     print_json,
     user_code,
     warn,
 )
-from supac.cli.problems import AsBegun
+from supac.cli.problems import AsBegun, Quiet
 from supac.cli.tables import summary
 from supac.exchange import export as export_runs
 from supac.exchange import table_file, write_table
 from supac.journal import StopReason
 from supac.problem_file import BOUNDS, check_belongs, problem_of, read_problem, store_of, title_of
+from supac.progress import duration
 from supac.snapshot import Snapshot, read_store
 from supac.store import NotAStoreError, is_being_written
 
@@ -132,10 +135,11 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace --out if it is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Say what is guaranteed of the posterior on new data, from fresh runs of the simulator."""
-    if out is not None and out.exists() and not force:
-        raise failed(f"{out} is there already: --force replaces it")
+    if out is not None:
+        check_vacant(out, force=force)
     with guarded():
         run = read_store(store_of(store))
         with user_code():
@@ -146,18 +150,35 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
             warn("the run has not ended: this is about its posterior so far")
         given = {"delta": delta, "executor": workers}
         changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
+        if not (quiet or as_json):
+            inform(_ahead(run, draws, changes.get("executor", ready.execution["executor"])))
+        if quiet:
+            changes["progress"] = False
         try:
             with user_code():
                 certificate = ready.certify(run, n=n, bound=bound, draws=draws, **changes)
         except KeyboardInterrupt as error:
             warn("stopped: a certificate needs all of its runs")
             raise typer.Exit(INTERRUPTED) from error
-        if out is not None:
-            out.write_text(certificate.to_json() + "\n", encoding="utf-8")
         if as_json:
             typer.echo(certificate.to_json())
-        else:
-            console.print(_wrapped(str(certificate)), markup=False, highlight=False)
+        elif not quiet:
+            console.print(_wrapped(str(certificate)))
+        if out is not None:
+            out.write_text(certificate.to_json() + "\n", encoding="utf-8")
+
+
+def _ahead(run: Snapshot, draws: int, executor: object) -> str:
+    """How much there is to do, by how long the runs of the search took."""
+    if not run.seconds > 0.0:
+        return f"{draws} fresh runs"
+    each = run.seconds / len(run.made)
+    words = f"{draws} fresh runs of about {duration(each)}"
+    if isinstance(executor, str):  # the address of a cluster: who knows how many workers it has
+        return f"{words} on {executor}"
+    workers = executor if isinstance(executor, int) else 1
+    where = f" in {workers} processes" if workers > 1 else ""
+    return f"{words}: {duration(draws * each / workers)}{where}"
 
 
 def _wrapped(text: str) -> str:
@@ -187,8 +208,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace it if it is there.")] = False,
 ) -> None:
     """Write all runs of a store as a table, in the parameters' units, or its result as JSON."""
-    if target.exists() and not force:
-        raise failed(f"{target} is there already: --force replaces it")
+    check_vacant(target, force=force)
     if target.suffix == ".json" and posterior is not None:
         raise failed(f"draws are a table, a .csv or a .parquet, not {target.name}")
     if target.suffix != ".json" and certificate is not None:
@@ -203,7 +223,7 @@ def export(
             run = read_store(store_of(store))
             write_table(table_file(target, force=force), run.table(posterior=posterior, seed=seed))
             words = f"{posterior} draws"
-    console.print(f"wrote {words} to {target}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {words} to {target}", soft_wrap=True)
 
 
 def _write_result(run: Snapshot, target: Path, certificate: Path | None, *, force: bool) -> None:

@@ -14,7 +14,8 @@ from supac.exchange import KnownRuns
 from supac.parameters import Parameters
 from supac.problem_file.assumptions import objections
 from supac.problem_file.data import Observations, read_observations
-from supac.problem_file.errors import Complaints, suggestion
+from supac.problem_file.errors import Complaints, no_file, suggestion
+from supac.problem_file.fingerprints import named_file
 from supac.problem_file.known import read_known
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
@@ -62,7 +63,7 @@ class Builder:
             risk, vectorized = self._risk(simulate), simulate.vectorized
         bound = self._bound(risk, observations, digester=digester)
         run, table = self._table("run"), self._table("bound")
-        options = self._options(risk, parameters, bound, run)
+        options, first = self._options(risk, parameters, bound, run)
         if "known" in run:
             options["known"] = self._known(run["known"], risk, parameters, observations)
         return ProblemFile(
@@ -75,8 +76,9 @@ class Builder:
             n=table.get("n"),
             delta=float(table.get("delta", 0.05)),
             budget=run["budget"],
+            first=first,
             seed=run.get("seed", 0),
-            store=self._folder / run.get("store", f"{self._path.stem}.supac"),
+            store=named_file(self._folder, run.get("store", f"{self._path.stem}.supac")),
             vectorized=vectorized,
             execution=self._execution(),
             options=options,
@@ -95,22 +97,12 @@ class Builder:
             )
         marginals = {}
         for name, entry in table.items():
-            wanted = shape_of(entry["prior"])
-            key = ("parameters", name)
-            extra = [each for each in entry if each not in {*wanted, "prior", "unit"}]
-            missing = [each for each in wanted if each not in entry]
-            if extra or missing:
-                words = f"{entry['prior']} takes {', '.join(wanted)}"
-                words += f"; {', '.join(extra)} is none of them" if extra else ""
-                words += f"; {', '.join(missing)} is missing" if missing else ""
-                self._complaints.add((*key, *extra[:1]), words)
-                continue
-            numbers = {each: float(entry[each]) for each in wanted}
+            numbers = {each: float(entry[each]) for each in shape_of(entry["prior"])}
             try:
                 make: Callable[..., Any] = PRIORS[entry["prior"]]
                 marginals[name] = make(**numbers, unit=entry.get("unit", ""))
             except ValueError as error:
-                self._complaints.add(key, str(error))
+                self._complaints.add(("parameters", name), str(error))
         self._complaints.raise_any()
         return Parameters(marginals, blocks=self._blocks(tuple(table)))
 
@@ -195,8 +187,8 @@ class Builder:
 
     def _options(
         self, risk: Callable[..., Any], parameters: Parameters, bound: Bound, run: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Of `minimize` alone."""
+    ) -> tuple[dict[str, Any], int]:
+        """Of `minimize` alone, and how many runs the first batch has."""
         sizes = {name: run[name] for name in ("first", "batch") if name in run}
         paper = run.get("algorithm") == "paper"
         algorithm = SuPAC.paper(**sizes) if paper else SuPAC(**sizes)
@@ -220,7 +212,7 @@ class Builder:
         }
         options |= {name: table[name] for name in ("mode", "max_failures") if name in table}
         options |= {name: run[name] for name in ("validation", "tolerance") if name in run}
-        return options
+        return options, first
 
     def _known(
         self,
@@ -229,9 +221,15 @@ class Builder:
         parameters: Parameters,
         observations: Observations | None,
     ) -> KnownRuns:
+        path = named_file(self._folder, name)
         try:
-            return read_known(self._folder / name, parameters, risk, observations)
-        except (OSError, ValueError) as error:
+            return read_known(path, parameters, risk, observations)
+        except FileNotFoundError as error:
+            raise self._complaints.fail(("run", "known"), no_file(path)) from error
+        except OSError as error:
+            words = f"{path.name} cannot be read: {error.strerror}"
+            raise self._complaints.fail(("run", "known"), words) from error
+        except ValueError as error:
             raise self._complaints.fail(("run", "known"), str(error)) from error
 
     def _execution(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from supac.problem_file.errors import Complaints, closest, in_toml, suggestion
-from supac.problem_file.schema import PARAMETER, TABLES, TITLE, Setting, Table
+from supac.problem_file.schema import PARAMETER, PRIORS, TABLES, TITLE, Setting, Table, shape_of
 
 
 def check(document: dict[str, Any], complaints: Complaints) -> None:
@@ -62,12 +62,34 @@ def _check_parameters(value: Any, complaints: Complaints) -> None:
         return
     for name, prior in value.items():
         if isinstance(prior, dict):
-            check_table(PARAMETER, prior, ("parameters", name), complaints)
+            _check_prior(prior, ("parameters", name), complaints)
         else:
             example = f'{name} = {{ prior = "normal", mean = 0.0, sd = 1.0 }}'
             complaints.add(
                 ("parameters", name), f"must be a prior, not {in_toml(prior)}; such as {example}"
             )
+
+
+def _check_prior(entry: Mapping[str, Any], key: tuple[str, ...], complaints: Complaints) -> None:
+    """One parameter: its prior takes some numbers, and no others."""
+    prior = entry.get("prior")
+    if not isinstance(prior, str) or prior not in PRIORS:
+        check_table(PARAMETER, entry, key, complaints)
+        return
+    takes = shape_of(prior)
+    allowed = ("prior", "unit", *takes)
+    words = f"{prior} takes {', '.join(takes)}"
+    for setting in PARAMETER.settings:
+        if setting.name in allowed and setting.name in entry:
+            _check_value(setting, entry[setting.name], (*key, setting.name), complaints)
+    others = [name for name in entry if name not in allowed]
+    for name in others:
+        complaints.add((*key, name), f"{words}, not {name}{suggestion(name, allowed)}")
+    meant = {closest(name, allowed) for name in others}
+    missing = [name for name in takes if name not in {*entry, *meant}]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        complaints.add(key, f"{words}: {' and '.join(missing)} {verb} missing")
 
 
 def _unknown(name: str, known: Sequence[str], table: Table | None) -> str:

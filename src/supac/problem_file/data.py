@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.problem_file.errors import Complaints, suggestion
+from supac.problem_file.errors import Complaints, no_file, suggestion
+from supac.problem_file.fingerprints import named_file
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ def read_observations(
     table: Mapping[str, Any], folder: Path, complaints: Complaints
 ) -> Observations:
     """The observed columns of the data; ProblemFileError where that cannot be."""
-    path = folder / table["file"]
+    path = named_file(folder, table["file"])
     header, rows = _read(path, complaints)
     observed = table["observed"]
     names = [observed] if isinstance(observed, str) else list(observed)
@@ -121,6 +122,7 @@ def read_observations(
             raise complaints.fail(("data", "observed"), f"{name} stands there twice")
     if not np.isfinite(np.concatenate(values)).any():
         raise complaints.fail(("data", "observed"), f"{path.name} has no number in these columns")
+    _check_noise(table["noise"], names, complaints)
     noise = [_noise(table["noise"], name, len(rows), column, complaints) for name in names]
     logarithmic = table.get("compare") == "log"
     if logarithmic and not all((v[np.isfinite(v)] > 0.0).all() for v in values):
@@ -147,9 +149,7 @@ def _read(path: Path, complaints: Complaints) -> tuple[list[str], dict[int, list
             numbered = [(reader.line_num, row) for row in reader]
         lines = {line: row for line, row in numbered if any(cell.strip() for cell in row)}
     except FileNotFoundError as error:
-        near = [each.name for each in path.parent.glob("*.csv")] if path.parent.is_dir() else []
-        hint = suggestion(path.name, near) or "; paths are relative to the problem file"
-        raise complaints.fail(key, f"there is no file {path}{hint}") from error
+        raise complaints.fail(key, no_file(path)) from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise complaints.fail(key, f"{path.name} cannot be read as CSV: {reason}") from error
@@ -187,12 +187,23 @@ def _numbers(
     return np.array(numbers)
 
 
+def _check_noise(given: Any, names: list[str], complaints: Complaints) -> None:
+    """Where it is a table, it has a line for each observed column and no other."""
+    if not isinstance(given, Mapping):
+        return
+    key = ("data", "noise")
+    for other in (name for name in given if name not in names):
+        hint = suggestion(other, names) or f"; observed are {', '.join(names)}"
+        raise complaints.fail((*key, other), f"{other} is not observed{hint}")
+    for name in names:
+        if name not in given:
+            raise complaints.fail(key, f"says nothing of {name}, which is observed")
+
+
 def _noise(given: Any, name: str, rows: int, column: Any, complaints: Complaints) -> FloatArray:
     """The errors of one observed column."""
     key: tuple[str, ...] = ("data", "noise")
     if isinstance(given, Mapping):
-        if name not in given:
-            raise complaints.fail(key, f"says nothing of {name}, which is observed")
         given, key = given[name], (*key, name)
     if not isinstance(given, str):
         return np.full(rows, float(given))

@@ -13,6 +13,7 @@ from supac.arrays import FloatArray
 from supac.composite import Composite
 from supac.parameters import Parameters
 from supac.problem_file.errors import Complaints, suggestion
+from supac.problem_file.fingerprints import named_file
 from supac.simulators import adm1
 
 
@@ -35,7 +36,7 @@ def load_digester(table: Mapping[str, Any], folder: Path, complaints: Complaints
     """The embedded digester, or that of a folder."""
     try:
         if "digester" in table:
-            problem = adm1.load(folder / table["digester"], table.get("variant", "dae"))
+            problem = adm1.load(named_file(folder, table["digester"]), table.get("variant", "dae"))
         else:
             problem = adm1.example(table.get("variant", "dae"))
         problem.simulator.load()

@@ -26,6 +26,15 @@ _HINTS = (
     ("Expected ']'", "a table's name stands alone on its line: [run]"),
 )
 
+_SYNONYMS = {
+    "gaussian": "normal", "lognorm": "lognormal", "loggaussian": "lognormal",
+    "min": "lower", "minimum": "lower", "low": "lower",
+    "max": "upper", "maximum": "upper", "high": "upper",
+    "mu": "mean", "std": "sd", "stddev": "sd", "stdev": "sd", "sigma": "sd",
+    "model": "simulator", "priors": "parameters", "observations": "data",
+}  # fmt: skip
+"""What others call our words."""
+
 
 @dataclass(frozen=True)
 class Complaint:
@@ -114,10 +123,20 @@ def suggestion(word: object, known: Iterable[str]) -> str:
 
 
 def closest(word: object, known: Iterable[str]) -> str | None:
-    """The known word that is most like it, if any is."""
+    """The known word that means the same or is most like it, if any is."""
     plain = {_plain(each): each for each in known}
+    synonym = _SYNONYMS.get(_plain(str(word)))
+    if synonym in plain:
+        return plain[synonym]
     close = difflib.get_close_matches(_plain(str(word)), plain, n=1, cutoff=0.6)
     return plain[close[0]] if close else None
+
+
+def no_file(path: Path) -> str:
+    """What to say of a file that is not there."""
+    near = path.parent.glob(f"*{path.suffix}") if path.parent.is_dir() else ()
+    hint = suggestion(path.name, (each.name for each in near))
+    return f"there is no file {path}{hint or '; paths are relative to the problem file'}"
 
 
 def _plain(word: str) -> str:

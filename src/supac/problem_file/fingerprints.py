@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,14 @@ def fingerprints(document: Mapping[str, Any], folder: Path) -> dict[str, str]:
     return {purpose: checksum(paths) for purpose, paths in named.items() if paths}
 
 
+def named_file(folder: Path, name: str) -> Path:
+    """What a problem file in this folder means by a path; ~ is the user's home."""
+    return folder / os.path.expanduser(name)
+
+
 def _existing(folder: Path, *names: str | None) -> list[Path]:
-    return [folder / name for name in names if name and (folder / name).is_file()]
+    paths = [named_file(folder, name) for name in names if name]
+    return [path for path in paths if path.is_file()]
 
 
 def _python(folder: Path, table: Mapping[str, Any]) -> list[Path]:
@@ -37,7 +44,7 @@ def _python(folder: Path, table: Mapping[str, Any]) -> list[Path]:
 def _digester(folder: Path, simulator: Mapping[str, Any]) -> list[Path]:
     if "digester" not in simulator:
         return []
-    plant = folder / simulator["digester"]
+    plant = named_file(folder, simulator["digester"])
     return [
         part / name
         for part in (plant, plant / "train_data")

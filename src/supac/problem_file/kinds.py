@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from supac.problem_file.errors import in_toml, suggestion
+
+_FUNCTION = re.compile(r"\s*[\w-]+(\.[\w-]+)*\s*:\s*[^\W\d]\w*\s*")
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,8 @@ class Kind:
     words: str
     fits: Callable[[Any], bool]
     choices: tuple[str, ...] = ()
+    meant: Callable[[str], str] | None = None
+    """What a text that does not fit may have been meant as."""
 
     def complaint(self, value: Any) -> str:
         """What is wrong with a value; "" where nothing is."""
@@ -25,6 +30,8 @@ class Kind:
         hint = suggestion(value, self.choices) if isinstance(value, str) else ""
         if isinstance(value, str) and not self.choices and _is_number(value):
             hint = "; write it without quotes"
+        if isinstance(value, str) and self.meant is not None and self.fits(self.meant(value)):
+            hint = f"; write {in_toml(self.meant(value))}"
         return f"must be {self.words}, not {in_toml(value)}{hint}"
 
 
@@ -77,7 +84,9 @@ WORDS = Kind('a list of texts, such as ["./model", "--fast"]', _texts)
 NAMES = Kind("a text or a list of texts", lambda v: _text(v) or _texts(v))
 FUNCTION = Kind(
     'written as "module:function"',
-    lambda v: _text(v) and v.count(":") == 1 and all(part.strip() for part in v.split(":")),
+    lambda v: _text(v) and _FUNCTION.fullmatch(v) is not None,
+    # Of a path to the file: ./lib/model.py:simulate is lib.model:simulate.
+    meant=lambda v: re.sub(r"[/\\]", ".", re.sub(r"^\.[/\\]?|\.py(?=:)", "", v)),
 )
 TABLE = Kind("a table", lambda v: isinstance(v, dict))
 URL = Kind(

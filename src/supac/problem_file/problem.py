@@ -15,11 +15,12 @@ from supac.minimize import minimize
 from supac.parameters import Parameters
 from supac.problem_file.assumptions import objections
 from supac.problem_file.data import Observations
-from supac.problem_file.errors import parse
+from supac.problem_file.errors import Complaints, parse
 from supac.problem_file.fingerprints import fingerprints
 from supac.problem_file.schema import BOUNDS
 from supac.result import Result
 from supac.snapshot import Snapshot
+from supac.store import may_be_store
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,8 @@ class ProblemFile:
     """How many independent data there are, where the file says so."""
     delta: float
     budget: int
+    first: int
+    """Runs of the first batch, which no smaller budget can pay for."""
     seed: int
     store: Path
     vectorized: bool
@@ -59,6 +62,18 @@ class ProblemFile:
             **changes,
         }
         return minimize(self.risk, self.parameters, self.bound, **settings)
+
+    def check_store(self) -> None:
+        """ProblemFileError where the runs cannot be kept in the store that the file names."""
+        words, store = "", self.store
+        if not store.parent.is_dir():
+            words = f"there is no folder {store.parent}: make it first"
+        elif store.is_dir():
+            words = f"{store} is a folder: name a file in it"
+        elif not may_be_store(store):
+            words = f"{store.name} is there already, and no store: choose another name"
+        if words:
+            raise Complaints(self.path, self.text).fail(("run", "store"), words)
 
     def certify(
         self, run: Snapshot, *, n: int | None = None, bound: str | None = None, **changes: Any

@@ -10,7 +10,7 @@ from supac.problem_file.build import Builder
 from supac.problem_file.check import check
 from supac.problem_file.data import Observations, read_observations
 from supac.problem_file.errors import Complaint, Complaints, ProblemFileError, parse
-from supac.problem_file.fingerprints import checksum
+from supac.problem_file.fingerprints import checksum, named_file
 from supac.problem_file.problem import ProblemFile
 from supac.snapshot import Snapshot
 
@@ -41,7 +41,7 @@ def store_of(path: Path) -> Path:
     text, place = _text_of(path.absolute())
     run = parse(text, place).get("run", {})
     name = run.get("store") if isinstance(run, dict) else None
-    return path.parent / (name if isinstance(name, str) else f"{path.stem}.supac")
+    return named_file(path.parent, name if isinstance(name, str) else f"{path.stem}.supac")
 
 
 def title_of(run: Snapshot) -> str:
@@ -74,7 +74,7 @@ def observations_of(run: Snapshot) -> Observations | None:
         path, text, files = _remembered(run)
         table = parse(text, path)["data"]
         for folder in (run.path.absolute().parent, path.parent):
-            file = folder / table["file"]
+            file = named_file(folder, table["file"])
             if not file.is_file() or checksum([file]) != files.get("data"):
                 continue
             return read_observations(table, folder, Complaints(path, text))

@@ -237,7 +237,7 @@ RUN = Table(
             "validation",
             whole(0),
             "runs that check the posterior",
-            "a fifth of the budget, at most 60",
+            'a fifth of the budget, at most 60, and what fills no further batch; none for "paper"',
         ),
         Setting("first", whole(1), "runs of the first batch", "10 to 20"),
         Setting("batch", whole(1), "runs of each further batch", "10 or more"),

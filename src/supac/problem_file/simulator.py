@@ -16,6 +16,7 @@ from supac.arrays import FloatArray
 from supac.parameters import Parameters
 from supac.problem_file.data import Observations
 from supac.problem_file.errors import Complaints, in_toml
+from supac.problem_file.fingerprints import named_file
 from supac.problem_file.python import PythonFunction, PythonFunctionError
 from supac.problem_file.schema import OPTIONS_OF
 from supac.simulators.program import Program
@@ -164,7 +165,7 @@ def _program(
         names=parameters.names,
         inputs=table.get("inputs", "json"),
         key=answer,
-        scratch=None if scratch is None else folder / scratch,
+        scratch=None if scratch is None else named_file(folder, scratch),
         keep=table.get("keep", "none"),
     )
 
@@ -172,13 +173,14 @@ def _program(
 def _absolute(word: str, folder: Path) -> str:
     if word == "{python}":
         return sys.executable
-    return str((folder / word).absolute()) if (folder / word).is_file() else word
+    path = named_file(folder, word)
+    return str(path.absolute()) if path.is_file() else word
 
 
 def _looks_like_a_file(word: str, folder: Path) -> bool:
     """A script of a language that we know, and that is not there."""
     script = word.endswith((".py", ".sh", ".R", ".jl", ".m", ".pl"))
-    return script and not word.startswith("-") and not (folder / word).exists()
+    return script and not word.startswith("-") and not named_file(folder, word).exists()
 
 
 def _reaction(

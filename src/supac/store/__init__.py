@@ -9,10 +9,11 @@ from supac.store.file import (
     StoreMismatchError,
     StoreTooNewError,
     is_being_written,
-    remove_store,
+    may_be_store,
     versions,
 )
 from supac.store.meta import MetaStore
+from supac.store.replaced import set_aside, settle
 from supac.store.rows import Round, columns
 from supac.store.store import Store, read_config, read_runs
 
@@ -29,9 +30,11 @@ __all__ = [
     "StoreTooNewError",
     "columns",
     "is_being_written",
+    "may_be_store",
     "read_config",
     "read_contents",
     "read_runs",
-    "remove_store",
+    "set_aside",
+    "settle",
     "versions",
 ]

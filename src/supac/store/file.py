@@ -23,6 +23,7 @@ VERSION = 1
 _LOOK = 0.05  # seconds, far longer than `is_being_written` holds its lock
 APPLICATION = 0x53755041  # "SuPA", in the header of the file
 META_APPLICATION = 0x5375504D  # "SuPM", in that of a store of `meta_learn`
+_DATABASE = b"SQLite format 3\0"
 _KINDS = {APPLICATION: "of `minimize`", META_APPLICATION: "of `meta_learn`"}
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -101,17 +102,12 @@ def release(path: Path) -> None:
     os.close(_open.pop(path.resolve()))
 
 
-def remove_store(path: Path) -> None:
-    """Delete a store that nobody is writing, with the files beside it; nothing else is deleted."""
-    if path.stat().st_size:  # one that was never begun is empty
-        with reading(path):
-            pass  # NotAStoreError where it is some other file
-    claim(path)
-    try:
-        for name in (str(path), f"{path}-wal", f"{path}-shm"):
-            Path(name).unlink(missing_ok=True)
-    finally:
-        release(path)
+def may_be_store(path: Path) -> bool:
+    """Whether a file is a database, or empty, or not there."""
+    if not path.is_file():
+        return True
+    with path.open("rb") as file:
+        return file.read(len(_DATABASE)) in (b"", _DATABASE)
 
 
 def _forget() -> None:
