@@ -1,8 +1,8 @@
 """Closed-form meta-steps on the paper's meta-learning experiment.
 
 Eight dimensions, 100 training and 40 test tasks, the prior N(0, I) at first, the risk as in the
-authors' code. The closed form is given three environments, and what it is compared with one of them;
-the paper's stochastic gradient is run by `make reproduce`. Test tasks are optimised from
+authors' code. The closed form is given three environments, and what it is compared with one of
+them; the paper's stochastic gradient is run by `make reproduce`. Test tasks are optimised from
 scratch under each prior and judged by 10,000 fresh draws.
 
     make meta-learning                      # all: an hour or two
