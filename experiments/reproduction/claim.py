@@ -17,3 +17,5 @@ class Claim:
     """What must be seen for it to hold."""
     seen: str
     held: bool
+    remark: str = ""
+    """What is to be known where it is not held."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.stats import fisher_exact, mannwhitneyu
+from scipy.stats import bartlett, fisher_exact, mannwhitneyu
 
 from supac.arrays import FloatArray
 
@@ -30,6 +30,13 @@ def wider(values: FloatArray, reference: FloatArray) -> float:
     """The p-value of larger deviations from the median, of logarithms."""
     logs, others = np.log(values), np.log(reference)
     return larger(np.abs(logs - np.median(logs)), np.abs(others - np.median(others)))
+
+
+def more_variable(values: FloatArray, reference: FloatArray) -> float:
+    """The p-value of a larger variance, of normal samples."""
+    if values.var() <= reference.var():
+        return 1.0
+    return float(bartlett(values, reference).pvalue)
 
 
 def larger(values: FloatArray, reference: FloatArray) -> float:

@@ -157,10 +157,11 @@ def _finish(
     figure: Figure, panels: list[Axes], top: float = 0.7, until: int = 11_000
 ) -> Figure | None:
     """The same axes everywhere; nothing where there is nothing to see."""
-    queries = [each for each in (20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000) if each < until]
     lines = [line for axes in panels for line in axes.lines]
     if not lines:
         return None
+    until = min(until, round(1.15 * max(float(np.max(line.get_xdata())) for line in lines)))
+    queries = [each for each in (20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000) if each < until]
     bottom = 0.96 * min(float(np.min(line.get_ydata())) for line in lines)
     values = [each for each in (0.1, 0.12, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0) if bottom < each < top]
     for axes in panels:
@@ -258,7 +259,8 @@ PICTURES: dict[str, tuple[Draw, str]] = {
     ),
     "hyperparameters": (
         hyperparameters,
-        "Appendix B: SuPAC-CE with kl_max from 0.5 to 2 and alpha_max from 0.25 to 0.75.",
+        "Appendix B: SuPAC-CE with kl_max from 0.5 to 2 and alpha_max from 0.25 to 0.75, and the "
+        "medians of all of Nesterov's settings.",
     ),
     "extremes": (extremes, "Appendix B: SuPAC-CE with limits far from the usual ones."),
     "meta": (
