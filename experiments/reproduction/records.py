@@ -20,7 +20,7 @@ from calibration import (
     STEPS_A_DAY,
     Calibration,
 )  # fmt: skip
-from meta import EPOCHS, MANY_DRAWS, TEST_DRAWS, Experiment, Lesson, learner, test_plan
+from meta import EPOCHS, TEST_DRAWS, Experiment, Lesson, learner, test_plan
 from settings import TEMPERATURE, Setting
 from supac.arrays import FloatArray
 
@@ -225,9 +225,7 @@ class Results:
         own = [
             self.columns(each)
             for each in self.experiments
-            if (each.learner, each.temperature) == (learner, temperature)
-            and each.weight_draws != MANY_DRAWS
-            and self.rows(each)
+            if (each.learner, each.temperature) == (learner, temperature) and self.rows(each)
         ]
         if not own:
             return None
