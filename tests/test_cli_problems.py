@@ -196,6 +196,19 @@ def test_a_run_that_comes_to_nothing_gives_the_old_store_back(study: Path) -> No
     ]  # fmt: skip
 
 
+def test_an_interrupted_run_leaves_the_old_store_to_be_had_back(slow: Path) -> None:
+    call("run", slow / "problem.toml", "-q", "--budget", "30")
+    before = (slow / "run.supac").read_bytes()
+    process = start(slow, "run", "problem.toml", "--force", "-q")
+    until(lambda: 12 <= made(slow / "run.supac") < 30)
+    process.send_signal(signal.SIGINT)
+    _, complained = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert "to have it back: mv run.supac.replaced run.supac" in " ".join(complained.split())
+    assert (slow / "run.supac.replaced").read_bytes() == before
+    assert 12 <= made(slow / "run.supac") < 60
+
+
 def test_check_says_where_runs_cannot_be_kept(study: Path) -> None:
     problem = study / "problem.toml"
     problem.write_text(problem.read_text().replace('"run.supac"', '"data.csv"'))
@@ -239,6 +252,15 @@ def test_a_simulator_that_always_fails_says_why(slow: Path) -> None:
     words = " ".join(said.split())
     assert "More of the runs failed than max_failures allows" in words
     assert "1 numbers for A, but the data have 12 rows" in words
+    (slow / "model.py").write_text(SLOW)
+    for target in ("run.supac", "problem.toml"):
+        words = " ".join(call("resume", slow / target, "-q", code=1).output.split())
+        assert "all 10 runs in" in words
+        assert "1 numbers for A, but the data have 12 rows" in words
+        assert "not made again. When the simulator is mended, begin anew: supac run" in words
+    ended(start(slow, "run", "problem.toml", "-q"))  # there is nothing that --force could lose
+    assert not supac.read_store(slow / "run.supac").failures
+    assert not list(slow.glob("*.replaced*"))
 
 
 def test_a_store_without_runs_is_no_obstacle(slow: Path) -> None:
