@@ -230,6 +230,7 @@ def test_check_makes_one_run(study: Path) -> None:
     (study / "problem.toml").write_text(text)
     said = call("run", study / "problem.toml", "--check", code=1).output
     assert "the run failed: RuntimeError: no licence (model.py, line 2)" in said
+    assert "no mistake found" not in said
     bare = re.sub(r"\[data\].*?\[bound\].*?\[run\]", "[bound]\nn = 9\n[run]", text, flags=re.S)
     (study / "problem.toml").write_text(bare.replace("model:", "other:"))
     (study / "other.py").write_text("def simulate(x):\n    return [1.0] * 24\n")
@@ -429,7 +430,16 @@ def test_a_certificate_needs_the_number_of_data(study: Path) -> None:
     call("run", study / "problem.toml", "--force", "-q")
     said = call("certify", study / "run.supac", code=1).output
     assert "a certificate needs n, the number of independent data" in said
+    assert "such as --n 24" in said
+    assert "fresh runs" not in said
     assert "Catoni" in call("certify", study / "run.supac", "--n", "24", "--draws", "20").output
+    with_n = bare.replace("temperature = 0.01", "temperature = 0.01\nn = 24\ndelta = 0.1")
+    (study / "problem.toml").write_text(with_n)
+    said = " ".join(call("certify", study / "run.supac", code=1).output.split())
+    assert f"supac certify {study / 'run.supac'} --problem {study / 'problem.toml'}" in said
+    said = call("certify", study / "problem.toml", "--draws", "20").output
+    assert "With probability at least 0.9," in said
+    assert "--out certificate.json keeps it" in said
 
 
 def test_export_writes_every_run(study: Path) -> None:
@@ -440,6 +450,8 @@ def test_export_writes_every_run(study: Path) -> None:
     assert purposes == ["search"] * 40 + ["validation"] * 20
     assert "--force replaces it" in call("export", study / "run.supac", table, code=1).output
     call("export", study / "run.supac", table, "--force")
+    said = call("export", study / "run.supac", study / "runs.xlsx", code=1).output
+    assert "must be a .csv, a .parquet or a .json" in said
 
 
 def test_what_the_system_says_is_said_in_words(study: Path) -> None:
@@ -464,7 +476,7 @@ def test_a_report_lies_beside_its_store(study: Path, monkeypatch: pytest.MonkeyP
     (study / "elsewhere").mkdir()
     monkeypatch.chdir(study / "elsewhere")
     call("report", study / "run.supac")
-    assert (study / "report.html").exists()
+    assert (study / "run-report.html").exists()
     assert not list((study / "elsewhere").iterdir())
 
 

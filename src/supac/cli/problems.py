@@ -115,7 +115,14 @@ def resume(
     target: Annotated[
         Path, typer.Argument(help="A store, or the problem file it was made from.", metavar="STORE")
     ],
-    budget: Budget = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Runs in all, without those that validated an earlier posterior: from 60 to 80 "
+            "makes 20 that search and 20 that validate the new one.",
+        ),
+    ] = None,
     workers: Workers = None,
     as_begun: AsBegun = False,
     as_json: Json = False,
