@@ -64,8 +64,8 @@ def demo(
     ]
     if outside:
         console.print(
-            f"The true {', '.join(outside)} lie outside of the posterior's range. Where parameters "
-            "make up for one another, other values that are nearer to the prior fit about as well: "
+            f"The truth of {', '.join(outside)} lies outside of the posterior's range. Where "
+            "parameters make up for one another, other values that are nearer to the prior fit about as well: "
             "the posterior is good for predictions, but promises of no single parameter that its "
             "range holds the truth."
         )

@@ -136,7 +136,7 @@ def resume(
     with guarded():
         with user_code():
             ready, before = _earlier(target, as_begun=as_begun)
-        if before.stop_reason is StopReason.FAILURES and not has_good_run(before.path):
+        if before.stop_reason is StopReason.FAILURES and not before.rounds:  # nothing was learnt
             other = "" if before.path == ready.store else f" --store {_short(before.path)}"
             raise failed(
                 f"all {len(before.made)} runs in {_short(before.path)} failed, most often with: "
