@@ -64,10 +64,10 @@ def demo(
     ]
     if outside:
         console.print(
-            f"The truth of {', '.join(outside)} lies outside of the posterior's range. Where "
-            "parameters make up for one another, other values that are nearer to the prior fit about as well: "
-            "the posterior is good for predictions, but promises of no single parameter that its "
-            "range holds the truth."
+            f"The truth of {', '.join(outside)} lies outside of the posterior's range, which is "
+            "none to hold it: leaving the prior has its price, and parameters make up for one "
+            "another. Judge the posterior by its mean risk, beside that of the truth: it is for "
+            "predictions, not for single parameters."
         )
     for note in result.notes:
         console.print(f"note: {note}")
