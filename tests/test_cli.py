@@ -34,6 +34,9 @@ def test_demo_prints_and_writes_what_happened(tmp_path: Path) -> None:
 def test_demo_calibrates_the_digester(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--budget", "192"])
+    said = " ".join(result.output.split())
+    assert "the truth alone 0.067" in said
+    assert re.search("The truth of .*pH_LL_aa.* lies outside of the posterior's range", said)
     assert result.exit_code == 0, result.output
     assert "…" not in result.output
     assert re.search(r"k_m_ac\s+1/d\s+\d", result.output)

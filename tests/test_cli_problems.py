@@ -196,6 +196,19 @@ def test_a_run_that_comes_to_nothing_gives_the_old_store_back(study: Path) -> No
     ]  # fmt: skip
 
 
+def test_an_interrupted_run_leaves_the_old_store_to_be_had_back(slow: Path) -> None:
+    call("run", slow / "problem.toml", "-q", "--budget", "30")
+    before = (slow / "run.supac").read_bytes()
+    process = start(slow, "run", "problem.toml", "--force", "-q")
+    until(lambda: 12 <= made(slow / "run.supac") < 30)
+    process.send_signal(signal.SIGINT)
+    _, complained = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert "to have it back: mv run.supac.replaced run.supac" in " ".join(complained.split())
+    assert (slow / "run.supac.replaced").read_bytes() == before
+    assert 12 <= made(slow / "run.supac") < 60
+
+
 def test_check_says_where_runs_cannot_be_kept(study: Path) -> None:
     problem = study / "problem.toml"
     problem.write_text(problem.read_text().replace('"run.supac"', '"data.csv"'))
@@ -217,6 +230,7 @@ def test_check_makes_one_run(study: Path) -> None:
     (study / "problem.toml").write_text(text)
     said = call("run", study / "problem.toml", "--check", code=1).output
     assert "the run failed: RuntimeError: no licence (model.py, line 2)" in said
+    assert "no mistake found" not in said
     bare = re.sub(r"\[data\].*?\[bound\].*?\[run\]", "[bound]\nn = 9\n[run]", text, flags=re.S)
     (study / "problem.toml").write_text(bare.replace("model:", "other:"))
     (study / "other.py").write_text("def simulate(x):\n    return [1.0] * 24\n")
@@ -239,6 +253,15 @@ def test_a_simulator_that_always_fails_says_why(slow: Path) -> None:
     words = " ".join(said.split())
     assert "More of the runs failed than max_failures allows" in words
     assert "1 numbers for A, but the data have 12 rows" in words
+    (slow / "model.py").write_text(SLOW)
+    for target in ("run.supac", "problem.toml"):
+        words = " ".join(call("resume", slow / target, "-q", code=1).output.split())
+        assert "all 10 runs in" in words
+        assert "1 numbers for A, but the data have 12 rows" in words
+        assert "not made again. When the simulator is mended, begin anew: supac run" in words
+    ended(start(slow, "run", "problem.toml", "-q"))  # there is nothing that --force could lose
+    assert not supac.read_store(slow / "run.supac").failures
+    assert not list(slow.glob("*.replaced*"))
 
 
 def test_a_store_without_runs_is_no_obstacle(slow: Path) -> None:
@@ -407,7 +430,16 @@ def test_a_certificate_needs_the_number_of_data(study: Path) -> None:
     call("run", study / "problem.toml", "--force", "-q")
     said = call("certify", study / "run.supac", code=1).output
     assert "a certificate needs n, the number of independent data" in said
+    assert "such as --n 24" in said
+    assert "fresh runs" not in said
     assert "Catoni" in call("certify", study / "run.supac", "--n", "24", "--draws", "20").output
+    with_n = bare.replace("temperature = 0.01", "temperature = 0.01\nn = 24\ndelta = 0.1")
+    (study / "problem.toml").write_text(with_n)
+    said = " ".join(call("certify", study / "run.supac", code=1).output.split())
+    assert f"supac certify {study / 'run.supac'} --problem {study / 'problem.toml'}" in said
+    said = call("certify", study / "problem.toml", "--draws", "20").output
+    assert "With probability at least 0.9," in said
+    assert "--out certificate.json keeps it" in said
 
 
 def test_export_writes_every_run(study: Path) -> None:
@@ -418,6 +450,8 @@ def test_export_writes_every_run(study: Path) -> None:
     assert purposes == ["search"] * 40 + ["validation"] * 20
     assert "--force replaces it" in call("export", study / "run.supac", table, code=1).output
     call("export", study / "run.supac", table, "--force")
+    said = call("export", study / "run.supac", study / "runs.xlsx", code=1).output
+    assert "must be a .csv, a .parquet or a .json" in said
 
 
 def test_what_the_system_says_is_said_in_words(study: Path) -> None:
@@ -442,7 +476,7 @@ def test_a_report_lies_beside_its_store(study: Path, monkeypatch: pytest.MonkeyP
     (study / "elsewhere").mkdir()
     monkeypatch.chdir(study / "elsewhere")
     call("report", study / "run.supac")
-    assert (study / "report.html").exists()
+    assert (study / "run-report.html").exists()
     assert not list((study / "elsewhere").iterdir())
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.missed import notes_on_modes
 from supac.simulators import synthetic
 
 PLANE = supac.gaussian(np.zeros(2), 2.25 * np.eye(2))
@@ -58,16 +59,28 @@ def test_a_mixture_finds_both_modes_and_beats_every_gaussian() -> None:
 def test_a_gaussian_says_what_it_misses() -> None:
     result = search(supac.gaussian(RIGHT, 0.1 * np.eye(2)), known=_runs_at_both_modes())
     assert "out of the posterior's reach" in " ".join(result.notes)
-    spread = search(PLANE, budget=40, algorithm=supac.SuPAC(first=40), validation=0)
-    wide = " ".join(spread.notes)
-    assert "out of the posterior's reach" in wide or "several modes" in wide
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.05))
+    mean_risk = float(two_modes(PLANE.sample(1_000, 0)).mean())
+    (wide,) = notes_on_modes(problem, _made_at_both_modes(), PLANE, mean_risk)
+    assert "several modes" in wide
+
+
+def test_what_a_single_step_has_not_reached_is_no_mode() -> None:
+    few = search(PLANE, budget=40, algorithm=supac.SuPAC(first=40), validation=0)
+    notes = " ".join(few.notes)
+    assert "after a single step" in notes
+    assert "mode" not in notes
+
+
+def _made_at_both_modes() -> supac.Evaluations:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([centre + 0.2 * rng.standard_normal((5, 2)) for centre in (LEFT, RIGHT)])
+    return supac.Evaluations.none(2).append(x, two_modes(x), PLANE)
 
 
 def _runs_at_both_modes() -> supac.KnownRuns:
-    rng = np.random.default_rng(0)
-    x = np.concatenate([centre + 0.2 * rng.standard_normal((5, 2)) for centre in (LEFT, RIGHT)])
-    made = supac.Evaluations.none(2).append(x, two_modes(x), PLANE)
-    return supac.KnownRuns.of(x, made)
+    made = _made_at_both_modes()
+    return supac.KnownRuns.of(made.x, made)
 
 
 def test_a_risk_of_one_mode_has_no_such_note() -> None:

@@ -383,6 +383,8 @@ def test_every_bound_can_be_written(name: str, folder: Path) -> None:
 
 def test_a_temperature_means_catoni(folder: Path) -> None:
     assert toml(f"{HEAD}{ONE}[bound]\ntemperature = 0.1", folder).bound == supac.Catoni(0.1)
+    with pytest.raises(supac.ProblemFileError, match="add n, or remove delta"):
+        toml(f"{HEAD}{ONE}[bound]\ntemperature = 0.1\ndelta = 0.5", folder)
     both = toml(f"{HEAD}{ONE}[bound]\ntemperature = 0.1\nn = 9\ndelta = 0.5", folder)
     assert both.bound == supac.Catoni(0.1, 9, 0.5)
 
@@ -493,6 +495,7 @@ def test_commands_are_told_where_things_are(folder: Path) -> None:
     def program(words: str) -> Any:
         return toml(text.replace('[ "f:f"', words), folder).risk.function  # type: ignore[attr-defined]
 
+    (folder / "f.sh").write_text("echo")
     made = program('["{python}", "f.py", "--fast", "{input}"]')
     assert made.command == [sys.executable, str(folder / "f.py"), "--fast", "{input}"]
     assert made.names == ["k"]
@@ -500,7 +503,8 @@ def test_commands_are_told_where_things_are(folder: Path) -> None:
         ('["nothing-like-this"]', "no program of this name"),
         ('["./none"]', "there is no file ./none"),
         ('["{python}", "none.py"]', "there is no file"),
-        ('["f.py"]', 'put its interpreter first: ["{python}", "f.py"]'),
+        ('["f.py"]', 'is not executable: chmod +x f.py, or write ["{python}", "f.py"]'),
+        ('["f.sh"]', 'is not executable: chmod +x f.sh, or write ["sh", "f.sh"]'),
     ):
         with pytest.raises(supac.ProblemFileError) as raised:
             program(words)

@@ -174,6 +174,10 @@ class Info:
     """Sentences on anything out of the ordinary."""
 
 
+NO_STEP = "no step within the trust region promised a gain: the posterior stayed where it was"
+"""A note that means convergence where steps had become small, and trouble elsewhere."""
+
+
 class Algorithm(Protocol):
     """Three pure functions of a problem and a state."""
 

@@ -70,6 +70,8 @@ class Outcome:
     job: Job
     result: Result
     prior_risk: float
+    true_risk: float
+    """Of what the data were made with, which leaves their noise."""
     checked_risk: float
     checked_error: float
     checks: int
@@ -96,6 +98,7 @@ def run(job: Job, budget: int | None, seed: int, checks: int = 1_000) -> Outcome
         job=job,
         result=result,
         prior_risk=float(job.risk(job.parameters.sample(job.parameters.prior, checks, rng)).mean()),
+        true_risk=float(job.risk(job.truth[None])[0]),
         checked_risk=float(fresh.mean()),
         checked_error=float(fresh.std() / np.sqrt(checks)),
         checks=checks,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from supac.algorithm import Info, Problem, State
+from supac.algorithm import NO_STEP, Info, Problem, State
 from supac.arrays import FloatArray
 from supac.runs import Run, by_kind
+
+_SMALL = 0.1  # nats: a step below this changes little
 
 
 def notes_on_the_estimate(
@@ -38,25 +40,41 @@ def notes_on_the_estimate(
 
 
 def notes_on_the_way(queries: Sequence[int], infos: Sequence[Info]) -> tuple[str, ...]:
-    """Each different note of the iterations once, with how often and since when."""
+    """Each different note of the iterations once, with how often and since when.
+
+    That no step promised a gain is none where the steps had become small: it has converged.
+    """
     first: dict[str, int] = {}
     counts: Counter[str] = Counter()
+    converged = False
     for made, info in zip(queries, infos, strict=True):
         for note in info.notes:
+            if note == NO_STEP and converged:
+                continue
             first.setdefault(note, made)
             counts[note] += 1
+        if info.alpha > 0.0:  # a small radius makes small steps too
+            converged = info.step_kl < min(_SMALL, 0.5 * info.radius)
     return tuple(
         f"{note} ({counts[note]} of {len(infos)} iterations, first at {made} queries)"
         for note, made in first.items()
     )
 
 
-def note_on_the_budget(objective: FloatArray) -> tuple[str, ...]:
+def hardly_begun(history: Mapping[str, FloatArray]) -> bool:
+    """Whether no more than one step was made, and that not a small one: nothing is settled yet."""
+    known = np.isfinite(history["objective"])
+    return bool(known.sum() < 2 and not (history["step_kl"][known] < _SMALL).any())
+
+
+def note_on_the_budget(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
     """Whether more runs would have helped: the last two steps gained over a tenth of it all.
 
     And the last one half of that: a search that has just arrived is not falling any more.
     """
-    known = objective[np.isfinite(objective)]
+    if hardly_begun(history):
+        return ("the budget ended after a single step, before the search had settled: raise it",)
+    known = history["objective"][np.isfinite(history["objective"])]
     if len(known) < 4 or known[-3] - known[-1] < 0.1 * (known[0] - known[-1]):
         return ()
     if known[-2] - known[-1] < 0.05 * (known[0] - known[-1]):

@@ -33,6 +33,7 @@ from supac.families import Density, Distribution
 from supac.journal import Journal, StopReason
 from supac.missed import notes_on_modes
 from supac.notes import (
+    hardly_begun,
     note_on_the_budget,
     notes_on_failures,
     notes_on_the_estimate,
@@ -280,8 +281,9 @@ def make_result(
     history = journal.columns()
     notes = notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + checked.notes
     if stop is StopReason.BUDGET:
-        notes += note_on_the_budget(history["objective"])
-    notes += notes_on_modes(problem, runs, posterior, mean_risk)
+        notes += note_on_the_budget(history)
+    if not hardly_begun(history):
+        notes += notes_on_modes(problem, runs, posterior, mean_risk)
     notes += notes_on_the_way(journal.queries, journal.infos)
     left_out = problem.failure_risk is None and bool(np.isnan(state.evaluations.risk).any())
     notes += notes_on_failures(journal.failures, left_out=left_out)

@@ -6,7 +6,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from supac.algorithm import DRAW, FIT, PRIOR, PROJECT, Batch, Info, Problem, State, initial_state
+from supac.algorithm import (
+    DRAW,
+    FIT,
+    NO_STEP,
+    PRIOR,
+    PROJECT,
+    Batch,
+    Info,
+    Problem,
+    State,
+    initial_state,
+)
 from supac.arrays import FloatArray, whole
 from supac.blas import one_thread
 from supac.bounds import fixed_temperature, worth_of_a_nat
@@ -443,7 +454,7 @@ def _report(
             "smaller steps or larger batches avoid it"
         )
     if descent.alpha == 0.0:
-        notes.append(_NO_STEP)
+        notes.append(NO_STEP)
     size, k_hat = surrogate.effective_size, np.nan
     emulator = _emulator(model)
     if emulator is not None and len(runs) <= _MANY and runs.drawn.any():
@@ -468,7 +479,6 @@ def _report(
     )
 
 
-_NO_STEP = "no step within the trust region promised a gain: the posterior stayed where it was"
 _REJECTED = "a step made things worse than predicted and was taken back"
 
 

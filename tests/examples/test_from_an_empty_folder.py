@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import supac
+from supac.problem_file import starter_files
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-simulator.md"
 TRUTH = {"mu": 0.5, "K": 1.5, "Y": 0.4}  # what the page's data were made with
@@ -72,7 +73,7 @@ def test_the_page_writes_and_runs_what_it_should(walk: Walk) -> None:
         "supac export run.supac runs.csv",
         "supac export run.supac draws.csv --posterior 1000",
         "supac certify run.supac --draws 500 --out certificate.json",
-        "supac report run.supac --certificate certificate.json -o report.html",
+        "supac report run.supac --certificate certificate.json",
         "supac run program.toml",
         "supac certify program.supac --draws 100 --json > program.json",
     ]
@@ -124,9 +125,23 @@ def test_certificates_are_the_page_s(walk: Walk) -> None:
     assert "With probability at least 0.95" in walk.said[next(c for c in walk.said if "--out" in c)]
 
 
+def test_what_draws_are_worth_is_the_page_s(tmp_path: Path) -> None:
+    for name, text in starter_files("builtin").items():
+        (tmp_path / name).write_text(text)
+    problem = supac.read_problem(tmp_path / "problem.toml")
+    problem.minimize()
+    run = supac.read_store(problem.store)
+    found = re.search(r"^\| draws (.*)\n.*\n\| certified mean risk (.*)", PAGE.read_text(), re.M)
+    assert found is not None
+    draws, told = (line.replace(",", "").strip("| ").split("|") for line in found.groups())
+    assert len(draws) == len(told) == 7
+    for count, value in zip(map(int, draws), map(float, told), strict=True):
+        assert 0.0 <= value - problem.certify(run, draws=count).value < 0.002  # rounded up
+
+
 def test_the_report_is_the_page_s(walk: Walk) -> None:
-    assert "verdict: trust" in walk.said[next(c for c in walk.said if "report.html" in c)]
-    page = (walk.folder / "report.html").read_text()
+    assert "verdict: trust" in walk.said[next(c for c in walk.said if "supac report" in c)]
+    page = (walk.folder / "run-report.html").read_text()
     assert "<h1>Growth of a batch culture</h1>" in page
     assert "With probability at least 95 %" in page
     assert 'aria-labelledby="fit-1-title"' in page

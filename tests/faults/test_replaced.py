@@ -47,7 +47,9 @@ def test_the_old_one_is_deleted_when_the_new_one_has_a_good_run(tmp_path: Path) 
     assert names(tmp_path) == ["run.supac.replaced"]  # as a killed process would leave it
     assert len(read_runs(aside)) == 20
     make(store, budget=10)
-    assert not settle(store, aside)
+    assert settle(store, aside, ended=False) == aside  # interrupted: either may be wanted
+    assert names(tmp_path) == ["run.supac", "run.supac.replaced"]
+    assert settle(store, aside, ended=True) is None
     assert names(tmp_path) == ["run.supac"]
     assert len(read_runs(store)) == 10
 
@@ -66,7 +68,7 @@ def test_the_old_one_is_back_when_nothing_came_of_the_new(new: str, tmp_path: Pa
     if new == "failed":
         make(store, fails)
         assert len(read_runs(store)) == 10
-    assert settle(store, aside)
+    assert settle(store, aside, ended=new != "torn") == store
     assert store.read_bytes() == before
     assert names(tmp_path) == ["run.supac"]
 
@@ -85,7 +87,7 @@ def test_what_a_killed_process_has_left_in_its_log_is_moved_as_well(tmp_path: Pa
     assert aside is not None
     assert names(killed) == ["run.supac.replaced"]
     assert len(read_runs(aside)) == 20
-    assert settle(killed / "run.supac", aside)
+    assert settle(killed / "run.supac", aside, ended=False) == killed / "run.supac"
     assert names(killed) == ["run.supac"]
     assert len(read_runs(killed / "run.supac")) == 20
 
@@ -102,6 +104,18 @@ def test_a_store_of_no_worth_does_not_take_the_place_of_one_that_waits(tmp_path:
     assert len(read_runs(aside)) == 20
 
 
+def test_one_that_waits_is_not_replaced_by_the_next(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    make(store)
+    set_aside(store)
+    make(store, budget=10)
+    aside = set_aside(store)
+    assert aside == tmp_path / "run.supac.replaced-2"
+    assert names(tmp_path) == ["run.supac.replaced", "run.supac.replaced-2"]
+    assert len(read_runs(tmp_path / "run.supac.replaced")) == 20
+    assert len(read_runs(aside)) == 10
+
+
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     store, real = tmp_path / "run.supac", tmp_path / "disk" / "real.supac"
@@ -109,7 +123,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     store.symlink_to(real)
     aside = set_aside(store)
     assert aside == real.with_name("real.supac.replaced")
-    assert settle(store, aside)
+    assert settle(store, aside, ended=False) == real
     assert store.is_symlink()
     assert len(read_runs(store)) == 20
 

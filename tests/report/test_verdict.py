@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 
 import supac
 from supac import marginals
+from supac.algorithm import NO_STEP, Info
 from supac.arrays import FloatArray
-from supac.problem_file import Observations
+from supac.notes import notes_on_the_way
+from supac.problem_file import Observations, starter_files
 from supac.report import Account, Level, account_of, assess
 from supac.runs import Run, Status
 
@@ -196,6 +199,47 @@ def test_a_certificate_that_says_something_is_named(run: Account) -> None:
     verdict = assess(replace(run, certificate=certificate(run, 0.40001)))
     assert verdict.level is Level.TRUST
     assert any("at most 0.401" in check.answer for check in verdict.checks)
+
+
+def test_a_search_that_has_hardly_begun_is_no_reason_to_doubt_the_model(tmp_path: Path) -> None:
+    for name, text in starter_files("builtin").items():
+        (tmp_path / name).write_text(text.replace("budget = 60", "budget = 20"))
+    problem = supac.read_problem(tmp_path / "problem.toml")
+    result = problem.minimize()
+    verdict = assess(account_of(supac.read_store(problem.store)))
+    (reason,) = verdict.reasons
+    assert reason.level is Level.LOOK
+    assert reason is verdict.checks[0]
+    assert "only one step was made" in reason.answer
+    assert "`supac resume run.supac --budget 60`" in reason.answer
+    assert "resume" not in assess(account_of(result)).reasons[0].answer  # there is only a script
+    assert len(result.notes) == 1
+    assert "after a single step" in result.notes[0]
+    problem.minimize(budget=30)
+    after = assess(account_of(supac.read_store(problem.store)))
+    assert after.level is Level.TRUST
+    assert "Were there enough runs?" not in [check.question for check in after.checks]
+
+
+def steps(*kls: float, radius: float = 4.0) -> list[Info]:
+    """Iterations with steps of so many nats; none promised a gain where that is 0."""
+    return [
+        Info(0.2, 3.0, 0.5, alpha=float(kl > 0.0), step_kl=kl, radius=radius,
+             notes=() if kl > 0.0 else (NO_STEP,))
+        for kl in kls
+    ]  # fmt: skip
+
+
+def test_a_search_that_has_converged_may_find_no_step() -> None:
+    def notes(infos: list[Info]) -> tuple[str, ...]:
+        return notes_on_the_way([10 * i for i in range(len(infos))], infos)
+
+    assert not notes(steps(2.0, 0.02, 2e-3, 0.0, 0.0))
+    assert notes(steps(2.0, 0.0, 0.0)) == (f"{NO_STEP} (2 of 3 iterations, first at 10 queries)",)
+    assert notes(steps(0.0))
+    assert notes(steps(2.0, 0.02, 1.0, 0.0))
+    # A radius that was cut again and again makes steps small that have not arrived.
+    assert notes(steps(0.02, 0.0, radius=0.02))
 
 
 def test_priors_of_other_families_are_judged_too() -> None:

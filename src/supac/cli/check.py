@@ -20,7 +20,7 @@ def check_problem(ready: ProblemFile) -> None:
     """One run at the prior's median."""
     risk, parameters = ready.risk, ready.parameters
     simulator = simulator_of(risk, vectorized=ready.vectorized, parameters=parameters)
-    console.print(f"{ready.path.name}: no mistake found. A run at the prior's median …")
+    console.print(f"{ready.path.name} is read. A run at the prior's median …")
     median = parameters.from_latent(np.zeros((1, len(parameters))))[0]
     with user_code():
         answer = _answer(simulator, median, ready.execution.get("timeout"))
@@ -32,7 +32,7 @@ def check_problem(ready: ProblemFile) -> None:
         with user_code():
             value = np.asarray(risk.loss(value[None]))
     console.print(f"  risk              {float(value.ravel()[0]):.4g}")
-    console.print(f"  it took           {duration(answer.seconds)}")
+    console.print(f"  it took           {duration(answer.seconds)}\nno mistake found")
 
 
 def _answer(simulator: Simulator, x: FloatArray, timeout: float | None) -> Answer:

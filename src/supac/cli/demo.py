@@ -57,6 +57,18 @@ def demo(
     console.print(parameter_table(rows, job.truth, console.width))
     console.print()
     console.print(_summary(outcome))
+    outside = [
+        row.name
+        for row, true in zip(rows, job.truth, strict=True)
+        if not row.posterior[0] <= true <= row.posterior[2]
+    ]
+    if outside:
+        console.print(
+            f"The truth of {', '.join(outside)} lies outside of the posterior's range, which is "
+            "none to hold it: leaving the prior has its price, and parameters make up for one "
+            "another. Judge the posterior by its mean risk, beside that of the truth: it is for "
+            "predictions, not for single parameters."
+        )
     for note in result.notes:
         console.print(f"note: {note}")
     console.print(f"\n{result.stop_reason.sentence}")
@@ -75,6 +87,7 @@ def _summary(outcome: Outcome) -> Table:
         table.add_column(heading, justify="right" if heading else "left")
     result, risk = outcome.result, f"{outcome.prior_risk:.4f}"
     table.add_row("prior, fresh draws", risk, risk, "0")
+    table.add_row("the truth alone", "", f"{outcome.true_risk:.4f}", "")
     table.add_row(
         f"posterior, {result.validated} runs of the budget",
         f"{result.objective:.4f}",

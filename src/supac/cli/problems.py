@@ -31,7 +31,7 @@ from supac.problem_file import (
     starter_files,
 )
 from supac.snapshot import Snapshot, read_store
-from supac.store import set_aside, settle
+from supac.store import StoreError, has_good_run, set_aside, settle
 
 ProblemPath = Annotated[Path, typer.Argument(help="The problem file.", metavar="PROBLEM")]
 Budget = Annotated[int | None, typer.Option(min=1, help="Runs, instead of the file's number.")]
@@ -96,7 +96,7 @@ def run(
             return
         target, old = store or ready.store, None
         if target.exists():
-            if not force and (target.stat().st_size and read_store(target).runs):
+            if not force and has_good_run(target):
                 raise failed(
                     f"{_short(target)} is there already. To go on with it: supac resume "
                     f"{_short(target)}. To begin anew and lose its runs: --force"
@@ -107,8 +107,7 @@ def run(
     finally:
         if old is not None:
             with guarded():
-                if settle(target, old):
-                    warn(f"no run succeeded: {_short(target)} is the earlier one again")
+                _settle(target, old)
 
 
 @app.command(epilog="Example: `supac resume run.supac --budget 100`." + EXIT_CODES)
@@ -116,7 +115,14 @@ def resume(
     target: Annotated[
         Path, typer.Argument(help="A store, or the problem file it was made from.", metavar="STORE")
     ],
-    budget: Budget = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Runs in all, without those that validated an earlier posterior: from 60 to 80 "
+            "makes 20 that search and 20 that validate the new one.",
+        ),
+    ] = None,
     workers: Workers = None,
     as_begun: AsBegun = False,
     as_json: Json = False,
@@ -130,6 +136,13 @@ def resume(
     with guarded():
         with user_code():
             ready, before = _earlier(target, as_begun=as_begun)
+        if before.stop_reason is StopReason.FAILURES and not before.rounds:  # nothing was learnt
+            other = "" if before.path == ready.store else f" --store {_short(before.path)}"
+            raise failed(
+                f"all {len(before.made)} runs in {_short(before.path)} failed, most often with: "
+                f"{before.failures_by_kind[0][2]}\nThey are not made again. When the simulator is "
+                f"mended, begin anew: supac run {_short(ready.path)}{other}"
+            )
         wanted = budget or max(before.budget, ready.budget)
         ended = before.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
         if ended and wanted <= before.budget and not before.running:
@@ -186,6 +199,20 @@ def _go(
         raise failed(f"{result.stop_reason.sentence} Most often: {reason}")
     if result.stop_reason is StopReason.INTERRUPTED:
         raise typer.Exit(RESUMABLE)
+
+
+def _settle(store: Path, old: Path) -> None:
+    """What becomes of the store in whose place another was begun."""
+    try:
+        end = read_store(store).stop_reason
+    except (StoreError, OSError):
+        end = None
+    kept = settle(store, old, ended=end not in (None, StopReason.INTERRUPTED))
+    if kept == old:
+        place = _short(old)
+        warn(f"the earlier store is kept as {place}; to have it back: mv {place} {_short(store)}")
+    elif kept is not None:
+        warn(f"no run succeeded: {_short(store)} is the earlier one again")
 
 
 def _report(run: Snapshot, title: str, *, as_json: bool, quiet: bool) -> None:

@@ -15,7 +15,7 @@ from supac.report import account_of, assess, make_page
 from supac.snapshot import read_store
 
 
-@app.command(epilog="Example: `supac report run.supac -o report.html`. " + EXIT_CODES)
+@app.command(epilog="Example: `supac report run.supac -o page.html`. " + EXIT_CODES)
 def report(
     store: StorePath,
     out: Annotated[
@@ -23,7 +23,7 @@ def report(
         typer.Option(
             "--out",
             "-o",
-            help="The page, one file that needs no other; report.html beside the store.",
+            help="The page, one file that needs no other; run-report.html beside run.supac.",
         ),
     ] = None,
     certificate: Annotated[
@@ -39,7 +39,7 @@ def report(
     with guarded():
         path = store_of(store)
         run = read_store(path)
-        page = path.with_name("report.html") if out is None else out
+        page = path.with_name(f"{path.stem}-report.html") if out is None else out
         check_vacant(page, force=force)
         told = None
         if certificate is not None:

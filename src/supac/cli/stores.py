@@ -137,21 +137,29 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what is guaranteed of the posterior on new data, from fresh runs of the simulator."""
+    """Say what is guaranteed of the posterior on new data, from fresh runs of the simulator.
+
+    Fewer draws give a higher limit, and an interruption loses them all. With a problem file, its
+    present text counts, so that `n` may be added to it.
+    """
     if out is not None:
         check_vacant(out, force=force)
     with guarded():
         run = read_store(store_of(store))
         with user_code():
-            ready = problem_of(run, as_begun=as_begun) if problem is None else read_problem(problem)
+            named = store if problem is None and store.suffix == ".toml" else problem
+            ready = problem_of(run, as_begun=as_begun) if named is None else read_problem(named)
         for words in check_belongs(ready, run):
             warn(words)
         if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
             warn("the run has not ended: this is about its posterior so far")
+        ready.data_behind(run, n)
         given = {"delta": delta, "executor": workers}
         changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
         if not (quiet or as_json):
             inform(_ahead(run, draws, changes.get("executor", ready.execution["executor"])))
+            if out is None:
+                inform("shown only; --out certificate.json keeps it, for supac report")
         if quiet:
             changes["progress"] = False
         try:
@@ -209,6 +217,8 @@ def export(
 ) -> None:
     """Write all runs of a store as a table, in the parameters' units, or its result as JSON."""
     check_vacant(target, force=force)
+    if target.suffix not in (".csv", ".parquet", ".json"):
+        raise failed(f"the file must be a .csv, a .parquet or a .json, not {target.name}")
     if target.suffix == ".json" and posterior is not None:
         raise failed(f"draws are a table, a .csv or a .parquet, not {target.name}")
     if target.suffix != ".json" and certificate is not None:

@@ -166,6 +166,7 @@ def history_table(history: dict[str, FloatArray], most: int | None = None) -> Re
         table.add_row(f"{history['queries'][i]:.0f}", *cells)
     words = (
         "Each row is a batch: the posterior that drew it, how far (in KL) the next one went and "
-        "might have gone, and how many runs so far failed or fit nothing else."
+        "might have gone, and how many runs so far went wrong: they failed, or are far from what "
+        "all others predict."
     )
     return Group(table, Text(words, style="dim"))

@@ -182,7 +182,10 @@ class Builder:
         if "n" in table:
             options |= {"n": table["n"], "delta": float(table.get("delta", 0.05))}
         elif "delta" in table:
-            raise self._complaints.fail(("bound", "delta"), "goes with n: give both or neither")
+            raise self._complaints.fail(
+                ("bound", "delta"),
+                "is the probability that a guarantee for n data fails: add n, or remove delta",
+            )
         return kind(**options)
 
     def _options(

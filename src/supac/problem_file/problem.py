@@ -82,17 +82,8 @@ class ProblemFile:
 
         `bound` is the name of another one, as in a problem file.
         """
-        count = n or self.n
-        if count is None:
-            raise ValueError(
-                "a certificate needs n, the number of independent data: add it to [bound] in "
-                f"{self.path.name}, or give it here"
-            )
-        given = parse(self.text, self.path)["bound"].get("ceiling")
-        for _, words in objections(count, given, self.risk, self.observations):
-            raise ValueError(f"no certificate can be given: {words}")
-        if run.posterior is None:
-            raise ValueError(f"{run.path} has no posterior yet: nothing can be said of it")
+        count = self.data_behind(run, n)
+        assert run.posterior is not None
         settings: dict[str, Any] = {
             "delta": self.delta,
             "vectorized": self.vectorized,
@@ -107,6 +98,23 @@ class ProblemFile:
             ceiling = getattr(self.bound, "ceiling", 1.0)
             chosen = make(n=count, delta=settings["delta"], ceiling=ceiling, **price)
         return certify(run.posterior, self.parameters, self.risk, chosen, n=count, **settings)
+
+    def data_behind(self, run: Snapshot, n: int | None = None) -> int:
+        """The number of data that a certificate counts; ValueError where there can be none."""
+        count = n or self.n
+        if count is None:
+            most = "N" if self.observations is None else self.observations.measured
+            raise ValueError(
+                f"a certificate needs n, the number of independent data: give it, such as --n "
+                f"{most}, or add it to [bound] in {self.path.name} and name that file: supac "
+                f"certify {self.path.name}"
+            )
+        given = parse(self.text, self.path)["bound"].get("ceiling")
+        for _, words in objections(count, given, self.risk, self.observations):
+            raise ValueError(f"no certificate can be given: {words}")
+        if run.posterior is None:
+            raise ValueError(f"{run.path} has no posterior yet: nothing can be said of it")
+        return count
 
     @property
     def description(self) -> str:

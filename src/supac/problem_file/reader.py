@@ -103,10 +103,11 @@ def problem_of(run: Snapshot, *, as_begun: bool = False) -> ProblemFile:
     if as_begun:  # its paths begin where it was, as long as that folder is there
         return make_problem(text, path if path.parent.is_dir() else places[0])
     what = f"{there[0]} does not say what it said when" if there else f"{path} is gone since"
+    file = there[0] if there else path.name
     raise ValueError(
-        f"{what} {run.path} was begun, or last gone on with. Name a problem file to use that "
-        "(supac resume problem.toml, supac certify --problem problem.toml), or trust the text in "
-        "the store with --as-begun"
+        f"{what} {run.path} was begun, or last gone on with. To go by the present text of a file: "
+        f"supac resume {file}, or supac certify {run.path} --problem {file}. To trust the text in "
+        "the store: --as-begun"
     )
 
 

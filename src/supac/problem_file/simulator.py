@@ -148,11 +148,11 @@ def _program(
         given = in_toml(table["command"][0])
         raise complaints.fail(key, f"{given} cannot be started: {hint}")
     if "/" in words[0] and not os.access(words[0], os.X_OK):
-        raise complaints.fail(
-            key,
-            f"{Path(words[0]).name} is not executable: make it so, or put its interpreter first: "
-            f'["{{python}}", "{Path(words[0]).name}"]',
-        )
+        name = Path(words[0]).name
+        first = {".py": "{python}", ".sh": "sh", ".R": "Rscript", ".jl": "julia", ".pl": "perl"}
+        interpreter = first.get(Path(name).suffix)
+        hint = "" if interpreter is None else f', or write ["{interpreter}", "{name}"]'
+        raise complaints.fail(key, f"{name} is not executable: chmod +x {name}{hint}")
     beside = [word for word in table["command"][1:] if _looks_like_a_file(word, folder)]
     if beside:
         raise complaints.fail(key, f"there is no file {folder / beside[0]}")

@@ -147,7 +147,7 @@ class Account:
             each.partition(" with: ")[0]
             for each in notes_on_failures(self.failures, left_out=False)
         ]
-        falling = note_on_the_budget(self.history["objective"])
+        falling = note_on_the_budget(self.history)
         return tuple(
             note
             for note in self.notes

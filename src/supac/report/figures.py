@@ -40,7 +40,7 @@ def convergence(run: Account) -> str:
     )
     if run.validated:
         words += f" The returned posterior, checked with fresh runs, has {number(run.objective)}."
-    return panel.draw(words, "runs of the simulator", "risk", grow=1.5)
+    return panel.draw(words, "runs of the simulator", "risk")
 
 
 def marginal(row: Learnt, index: int) -> str:

@@ -87,7 +87,7 @@ def _runs(run: Account) -> str:
 def _certificate_sentence(run: Account) -> str:
     certificate = run.certificate
     if certificate is None:
-        return "No certificate has been made of this posterior; see “What is guaranteed”."
+        return "This report was given no certificate; see “What is guaranteed”."
     return (
         f"With probability at least {100.0 * (1.0 - certificate.delta):.6g} %, simulations with "
         "parameters drawn from this posterior have a mean risk of at most "
@@ -217,7 +217,7 @@ def search(run: Account) -> str:
     meaning = paragraph(
         "Step: how far, in KL, the posterior moved next. Predicted: what the model expected of the "
         "next posterior’s objective. k̂: below 0.7 the runs cover it by themselves, above it only "
-        "the model does. Wrong: runs that failed or that nothing else explains.",
+        "the model does. Wrong: runs so far that failed, or are far from what all others predict.",
         "small",
     )
     listing = table(f"One row a batch{many}", ("runs", *columns), rows, numbers=range(1, 8))

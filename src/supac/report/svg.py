@@ -113,7 +113,6 @@ class Panel:
         *,
         most: int = 5,
         y_ticks: bool = True,
-        grow: float = 1.2,
     ) -> str:
         """The picture, with what it shows in words for those who do not see it."""
         inner = self.width - self.left - self.right, self.height - self.bottom - self.top
@@ -123,7 +122,7 @@ class Panel:
         )
         drawn = f'<g clip-path="url(#{self.name}-clip)">{"".join(self.parts)}</g>'
         inside = clip + self._axes(most, y_ticks=y_ticks) + drawn + self._labels(x_label, y_label)
-        return svg(self.name, title, self.width, self.height, inside, grow)
+        return svg(self.name, title, self.width, self.height, inside)
 
     def _axes(self, most: int, *, y_ticks: bool) -> str:
         floor, end = self.height - self.bottom, self.width - self.right

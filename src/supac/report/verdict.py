@@ -11,7 +11,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.journal import StopReason
-from supac.notes import note_on_the_budget
+from supac.notes import hardly_begun, note_on_the_budget
 from supac.report.account import Account
 from supac.report.words import at_most, count_of, number, percent
 
@@ -82,6 +82,9 @@ def assess(run: Account) -> Verdict:
         _ended, _validated, _predicted, _precise, _failed, _in_range, _learnt, _enough_runs,
         _fits, _agrees_with_prior, _says_something, _other_notes,
     )  # fmt: skip
+    if hardly_begun(run.history) and run.stop_reason is not StopReason.CONVERGED:
+        # What is found on the way says nothing of the data, the model or the prior.
+        questions = (_enough_runs, _ended, _validated, _failed, _in_range)
     checks = [check for check in (ask(run) for ask in questions) if check is not None]
     return Verdict(tuple(sorted(checks, key=lambda check: -check.level)))
 
@@ -205,14 +208,27 @@ def _learnt(run: Account) -> Check | None:
     return Check(question, f"Yes: {told}.")
 
 
-def _enough_runs(run: Account) -> Check:
+def _enough_runs(run: Account) -> Check | None:
+    """Nothing where too few steps were made to tell, or where it has not come to its end."""
     question = "Were there enough runs?"
-    if run.stop_reason is not StopReason.CONVERGED and note_on_the_budget(run.history["objective"]):
-        words = "No: the objective was still falling at the end. Go on with a larger budget."
+    settled = Check(question, "The objective was not falling any more at the end.")
+    if run.stop_reason is StopReason.CONVERGED:
+        return settled
+    if hardly_begun(run.history):
+        if run.stop_reason is not StopReason.BUDGET:
+            return None
+        return Check(question, f"No: only one step was made. {_go_on(run, 3)}", Level.LOOK)
+    if note_on_the_budget(run.history):
+        words = f"No: the objective was still falling at the end. {_go_on(run, 2)}"
         return Check(question, words, Level.LOOK)
-    if np.isfinite(run.history["objective"]).sum() < 4:
-        return Check(question, "There were too few batches to tell.")
-    return Check(question, "The objective was not falling any more at the end.")
+    return settled if np.isfinite(run.history["objective"]).sum() >= 4 else None
+
+
+def _go_on(run: Account, times: int) -> str:
+    """How to have so many times the budget."""
+    if run.budget is None or not run.origin.problem_file:
+        return "Go on with a larger budget."
+    return f"Raise the budget: `supac resume {run.origin.store} --budget {times * run.budget}`."
 
 
 def _fits(run: Account) -> Check | None:

@@ -13,7 +13,7 @@ from supac.store.file import (
     versions,
 )
 from supac.store.meta import MetaStore
-from supac.store.replaced import set_aside, settle
+from supac.store.replaced import has_good_run, set_aside, settle
 from supac.store.rows import Round, columns
 from supac.store.store import Store, read_config, read_runs
 
@@ -29,6 +29,7 @@ __all__ = [
     "StoreMismatchError",
     "StoreTooNewError",
     "columns",
+    "has_good_run",
     "is_being_written",
     "may_be_store",
     "read_config",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from pathlib import Path
 
@@ -22,33 +23,41 @@ def set_aside(path: Path) -> Path | None:
         with reading(path):
             pass
     try:
-        kept = path.with_name(f"{path.name}.replaced") if _has_good_run(path) else None
+        kept = _waiting_place(path) if has_good_run(path) else None
     except StoreDamagedError:
-        kept = path.with_name(f"{path.name}.replaced")  # some of it may be saved
+        kept = _waiting_place(path)  # some of it may be saved
     _move(path, kept)
     return kept
 
 
-def settle(path: Path, aside: Path) -> bool:
-    """Delete the store that was set aside if the new one has a good run, else put it back.
+def settle(path: Path, aside: Path, *, ended: bool) -> Path | None:
+    """Where the store that was set aside is from now on; None where it is deleted.
 
-    True where it is back.
+    Without a good run in the new one it is put back; it waits on where the new one has not `ended`.
     """
     path = path.resolve()
     try:
-        replaced = path.exists() and _has_good_run(path)
+        replaced = has_good_run(path)
     except StoreError:
         replaced = False
-    if replaced:
-        _move(aside, None)
-    else:
-        _move(aside, path)
-    return not replaced
+    if replaced and not ended:
+        return aside
+    _move(aside, None if replaced else path)
+    return None if replaced else path
 
 
-def _has_good_run(path: Path) -> bool:
-    return path.stat().st_size > 0 and any(
-        run.status is Status.OK and not run.source for run in read_runs(path)
+def _waiting_place(path: Path) -> Path:
+    """Beside a store, where none waits yet."""
+    names = (f"{path.name}.replaced{'' if i == 1 else f'-{i}'}" for i in itertools.count(1))
+    return next(path.with_name(name) for name in names if not path.with_name(name).exists())
+
+
+def has_good_run(path: Path) -> bool:
+    """Whether there is a store with a run of its own that succeeded."""
+    return (
+        path.exists()
+        and path.stat().st_size > 0
+        and any(run.status is Status.OK and not run.source for run in read_runs(path))
     )
 
 
