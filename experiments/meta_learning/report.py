@@ -44,7 +44,7 @@ there are several environments, their mean and in brackets their range. Training
 over the training tasks, as their models see them; the last one also by fresh draws.
 
 Environments are drawn from our own seeds; they are not the paper's, and differ among themselves as
-the ranges show. Its stochastic gradient on one of them is in docs/reproduction.md."""
+the ranges show. Its stochastic gradient on the same ones is in docs/reproduction.md."""
 
 
 def published(temperature: float) -> tuple[np.ndarray, np.ndarray] | None:
