@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -188,7 +189,8 @@ def _draw(path: Path, records: list[Record], temperatures: list[float]) -> None:
         _panel(axes, [each for each in records if each["temperature"] == temperature], temperature)
     panels[0].set_ylabel("mean bound of new tasks")
     panels[0].legend(frameon=False, fontsize=8)
-    figure.savefig(path, metadata={"Date": None})
+    with rc_context({"svg.hashsalt": "supac"}):
+        figure.savefig(path, metadata={"Date": None})
 
 
 def _panel(axes: Axes, records: list[Record], temperature: float) -> None:
