@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -298,6 +299,28 @@ def test_pages_of_anything_can_be_written(tmp_path: Path) -> None:
         some = replace(results, settings={name: results.settings[name] for name in kept})
         text = page.write_page(tmp_path, some, settings.FULL).read_text()
         assert all(f"| {name} |" in text for name in kept)
+
+
+def test_the_page_in_the_docs_is_what_its_tables_say(tmp_path: Path) -> None:
+    """Nothing in it was written by hand, or by an earlier program."""
+    import figures  # noqa: PLC0415
+    import meta  # noqa: PLC0415
+    import page  # noqa: PLC0415
+    import records  # noqa: PLC0415
+    import settings  # noqa: PLC0415
+
+    if not figures.PUBLISHED.exists():
+        pytest.skip("the paper's tables, which the page quotes, are not here")
+    docs = EXPERIMENT.parents[1] / "docs"
+    shutil.copytree(docs / "reproduction", tmp_path / "reproduction")
+    results = records.Results(
+        records.Folder(tmp_path / "reproduction"),
+        records.PAPER_DATA,
+        {each.name: each for each in settings.settings(settings.FULL, many_draws=4)},
+        meta.experiments(quick=False, environments=(3, 1, 2)),
+    )
+    written = page.write_page(tmp_path, results, settings.FULL).read_text()
+    assert written == (docs / "reproduction.md").read_text()
 
 
 def test_rows_that_were_made_otherwise_do_not_count(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
 
 import numpy as np
@@ -79,9 +78,8 @@ def _introduction(results: Results, scale: Scale) -> list[str]:
     lines = [
         "The experiments of *Learning via Surrogate PAC-Bayes*, run by a program, which wrote "
         f"this page: {runs:,} calibrations of ADM1, a digester of 30 parameters, with "
-        f"{queries:,} queries, and {lessons} runs of meta-learning; {core:.0f} min of one core "
-        f"({platform.machine()}). The tables lie in `{results.folder.path.name}/` beside the "
-        "pictures.",
+        f"{queries:,} queries, and {lessons} runs of meta-learning; {core:.0f} min of one core. "
+        f"The tables lie in `{results.folder.path.name}/` beside the pictures.",
         "",
         f"Data: {_DATA.get(results.data, f'{results.data}, given by --data')}.",
         "",
