@@ -56,7 +56,7 @@ def _claims(lesson: dict[str, FloatArray], temperature: float) -> Iterator[Claim
     yield Claim(
         f"{says}the first 15 epochs make more than 80 % of the decrease",
         "of the training bound, from the bound of new tasks under the first prior on",
-        f"{share:.0%}",
+        f"{share:.1%}",
         bool(share > 0.8),
         "One new task decides it in the paper, too: see below.",
     )
