@@ -76,7 +76,7 @@ def main() -> None:
             ["certify", "run.supac", "--draws", "500", "--out", "certificate.json"],
             ["report", "run.supac", "--certificate", "certificate.json"],
         )
-        path = folder / "report.html"
+        path = folder / "run-report.html"
         page.look(path)
         shoot(page, "report")
         page.look(path, dark=True)

@@ -73,6 +73,7 @@ class Page:
         motion: str = "no-preference",
     ) -> None:
         """Open a file in a window of this width, in the light or the dark theme."""
+        place = path.resolve(strict=True)  # a browser shows a page of its own for a missing file
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=900, deviceScaleFactor=1, mobile=width < 600,
@@ -83,7 +84,7 @@ class Page:
         ]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
         self._events.clear()
-        self.call("Page.navigate", url=path.absolute().as_uri())
+        self.call("Page.navigate", url=place.as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
             self._events.append(self._next())
 

@@ -64,8 +64,8 @@ def demo(
     ]
     if outside:
         console.print(
-            f"The truth of {', '.join(outside)} lies outside of the posterior's range, which is "
-            "none to hold it: leaving the prior has its price, and parameters make up for one "
+            f"The truth of {' and '.join(outside)} lies outside of the posterior's range, which is "
+            "not made to hold it: leaving the prior has its price, and parameters make up for one "
             "another. Judge the posterior by its mean risk, beside that of the truth: it is for "
             "predictions, not for single parameters."
         )
