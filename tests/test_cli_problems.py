@@ -24,6 +24,7 @@ from supac.problem_file import StarterKind, starter_files
 from supac.store.file import claim, release
 
 SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
+DOCS = Path(__file__).parents[1] / "docs"
 SLOW = """
 import time
 from math import exp
@@ -204,9 +205,24 @@ def test_an_interrupted_run_leaves_the_old_store_to_be_had_back(slow: Path) -> N
     process.send_signal(signal.SIGINT)
     _, complained = process.communicate(timeout=120)
     assert process.returncode == 3
-    assert "to have it back: mv run.supac.replaced run.supac" in " ".join(complained.split())
     assert (slow / "run.supac.replaced").read_bytes() == before
     assert 12 <= made(slow / "run.supac") < 60
+    advice = " ".join(complained.split()).partition("to have it back: ")[2]
+    subprocess.run(advice, shell=True, cwd=slow, check=True)
+    assert made(slow / "run.supac") == 30
+
+
+def test_a_killed_run_leaves_the_old_store_to_be_had_back(slow: Path) -> None:
+    """With the log of the new one still there, which is not that of the old."""
+    call("run", slow / "problem.toml", "-q", "--budget", "30")
+    process = start(slow, "run", "problem.toml", "--force", "-q")
+    until(lambda: 12 <= made(slow / "run.supac") < 30)
+    process.kill()
+    process.communicate(timeout=120)
+    advice = re.search(r"To have it back: `(.*?)`", (DOCS / "command-line.md").read_text())
+    assert advice is not None
+    subprocess.run(advice[1], shell=True, cwd=slow, check=True)
+    assert made(slow / "run.supac") == 30
 
 
 def test_check_says_where_runs_cannot_be_kept(study: Path) -> None:
@@ -406,6 +422,7 @@ def test_certify_says_what_is_guaranteed(study: Path) -> None:
     assert (other["n"], other["delta"], other["bound"]) == (10, 0.2, "Catoni")
     assert "must be one of catoni" in call("certify", store, "--bound", "x", code=2).output
     assert call("certify", store, "--draws", "50", "--quiet", "--force", "-o", out).output == ""
+    assert "give --out or --json" in call("certify", store, "--quiet", code=1).output
     assert json.loads(out.read_text()) == kept
 
 

@@ -48,7 +48,7 @@ def _claims(lesson: dict[str, FloatArray], temperature: float) -> Iterator[Claim
     yield Claim(
         f"{says}new tasks end at {NEW[temperature]:g}",
         "their mean bound is above that by at most two standard errors",
-        f"{test[-1]:.4f}, standard error {error:.4f}",
+        f"{test[-1]:.4f}, standard error over tasks {error:.4f}",
         bool(test[-1] <= NEW[temperature] + 2.0 * error),
         _ENVIRONMENT,
     )

@@ -230,7 +230,8 @@ class Results:
         if not own:
             return None
         found = {name: np.mean([each[name] for each in own], axis=0) for name in own[0]}
-        found["test_error"] /= np.sqrt(len(own))
+        errors = np.array([each["test_error"] for each in own])
+        found["test_error"] = np.sqrt((errors**2).sum(axis=0)) / len(own)
         return found
 
     def columns(self, experiment: Experiment) -> dict[str, FloatArray]:

@@ -21,6 +21,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,7 @@ def _options() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--environments", nargs="+", type=int, default=[3], metavar="SEED",
-        help="of meta-learning; the first is drawn",
+        help="of meta-learning; their mean is drawn",
     )  # fmt: skip
     options = parser.parse_args()
     if options.fresh and options.report:
@@ -179,7 +180,9 @@ def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> int:
         return 0
     _announce(jobs, processes)
     began, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
-    sitting = (began, " ".join(sys.argv[1:]), processes, os.cpu_count())
+    words = pairwise(["", *sys.argv[1:]])
+    command = " ".join("FOLDER" if before == "--data" else word for before, word in words)
+    sitting = (began, command, processes, os.cpu_count())
     folder.keep_sitting(*sitting, 0, "")
     done = failures = 0
     try:

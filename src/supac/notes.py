@@ -64,7 +64,7 @@ def notes_on_the_way(queries: Sequence[int], infos: Sequence[Info]) -> tuple[str
 def hardly_begun(history: Mapping[str, FloatArray]) -> bool:
     """Whether no more than one step was made, and that not a small one: nothing is settled yet."""
     known = np.isfinite(history["objective"])
-    return bool(known.sum() < 2 and not (history["step_kl"][known] < _SMALL).any())
+    return bool(len(known) < 2 and not (history["step_kl"][known] < _SMALL).any())
 
 
 def note_on_the_budget(history: Mapping[str, FloatArray]) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def test_the_old_one_is_deleted_when_the_new_one_has_a_good_run(tmp_path: Path) 
     assert len(read_runs(store)) == 10
 
 
-@pytest.mark.parametrize("new", ["none", "empty", "torn", "failed"])
+@pytest.mark.parametrize("new", ["none", "empty", "failed"])
 def test_the_old_one_is_back_when_nothing_came_of_the_new(new: str, tmp_path: Path) -> None:
     store = tmp_path / "run.supac"
     make(store)
@@ -63,14 +63,41 @@ def test_the_old_one_is_back_when_nothing_came_of_the_new(new: str, tmp_path: Pa
     assert aside is not None
     if new == "empty":
         store.touch()
-    if new == "torn":
-        store.write_bytes(before[:5_000])
     if new == "failed":
         make(store, fails)
         assert len(read_runs(store)) == 10
-    assert settle(store, aside, ended=new != "torn") == store
+    assert settle(store, aside, ended=True) == store
     assert store.read_bytes() == before
     assert names(tmp_path) == ["run.supac"]
+
+
+def test_both_are_kept_where_the_new_one_cannot_be_read(tmp_path: Path) -> None:
+    """Some of it may be saved; so may some of a damaged one that is set aside."""
+    store = tmp_path / "run.supac"
+    make(store)
+    before = store.read_bytes()
+    aside = set_aside(store)
+    assert aside is not None
+    store.write_bytes(before[:5_000])
+    assert settle(store, aside, ended=True) == aside
+    assert store.read_bytes() == before[:5_000]
+    assert set_aside(store) == tmp_path / "run.supac.replaced-2"
+    assert aside.read_bytes() == before
+
+
+def test_the_place_of_a_store_that_another_process_writes_is_not_taken(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    make(store)
+    aside = set_aside(store)
+    assert aside is not None
+
+    def begun(x: FloatArray) -> float:
+        assert settle(store, aside, ended=True) == aside
+        return wave(x)
+
+    make(store, begun, budget=10)
+    assert len(read_runs(store)) == 10
+    assert len(read_runs(aside)) == 20
 
 
 def test_what_a_killed_process_has_left_in_its_log_is_moved_as_well(tmp_path: Path) -> None:

@@ -207,10 +207,13 @@ def _settle(store: Path, old: Path) -> None:
         end = read_store(store).stop_reason
     except (StoreError, OSError):
         end = None
-    kept = settle(store, old, ended=end not in (None, StopReason.INTERRUPTED))
+    kept = settle(store, old, ended=end in (StopReason.BUDGET, StopReason.CONVERGED))
     if kept == old:
-        place = _short(old)
-        warn(f"the earlier store is kept as {place}; to have it back: mv {place} {_short(store)}")
+        place, new = _short(old), _short(store)
+        warn(
+            f"the earlier store is kept as {place}; to have it back: rm -f {new}-wal {new}-shm; "
+            f"mv {place} {new}"
+        )
     elif kept is not None:
         warn(f"no run succeeded: {_short(store)} is the earlier one again")
 

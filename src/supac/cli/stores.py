@@ -144,10 +144,14 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
     """
     if out is not None:
         check_vacant(out, force=force)
+    elif quiet and not as_json:
+        raise failed("--quiet would show nothing of all these runs: give --out or --json too")
     with guarded():
         run = read_store(store_of(store))
         with user_code():
-            named = store if problem is None and store.suffix == ".toml" else problem
+            named = problem
+            if problem is None and store.suffix == ".toml" and not as_begun:
+                named = store
             ready = problem_of(run, as_begun=as_begun) if named is None else read_problem(named)
         for words in check_belongs(ready, run):
             warn(words)
@@ -168,12 +172,14 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
         except KeyboardInterrupt as error:
             warn("stopped: a certificate needs all of its runs")
             raise typer.Exit(INTERRUPTED) from error
-        if as_json:
-            typer.echo(certificate.to_json())
-        elif not quiet:
-            console.print(_wrapped(str(certificate)))
-        if out is not None:
-            out.write_text(certificate.to_json() + "\n", encoding="utf-8")
+        try:  # both, whichever of them fails
+            if out is not None:
+                out.write_text(certificate.to_json() + "\n", encoding="utf-8")
+        finally:
+            if as_json:
+                typer.echo(certificate.to_json())
+            elif not quiet:
+                console.print(_wrapped(str(certificate)))
 
 
 def _ahead(run: Snapshot, draws: int, executor: object) -> str:

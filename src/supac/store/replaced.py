@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from supac.runs import Status
-from supac.store.file import StoreDamagedError, StoreError, opened, reading, release
+from supac.store.file import (
+    StoreDamagedError,
+    StoreError,
+    claim,
+    connect,
+    named_errors,
+    reading,
+    release,
+)
 from supac.store.store import read_runs
 
 _BESIDE = ("-wal", "-shm", "")  # the log before the file that it belongs to
@@ -19,10 +27,10 @@ def set_aside(path: Path) -> Path | None:
     One without a good run is deleted. Whatever is no store stays where it is: NotAStoreError.
     """
     path = path.resolve()
-    if path.stat().st_size:  # one that was never begun is empty
-        with reading(path):
-            pass
     try:
+        if path.stat().st_size:  # one that was never begun is empty
+            with reading(path):
+                pass
         kept = _waiting_place(path) if has_good_run(path) else None
     except StoreDamagedError:
         kept = _waiting_place(path)  # some of it may be saved
@@ -33,16 +41,21 @@ def set_aside(path: Path) -> Path | None:
 def settle(path: Path, aside: Path, *, ended: bool) -> Path | None:
     """Where the store that was set aside is from now on; None where it is deleted.
 
-    Without a good run in the new one it is put back; it waits on where the new one has not `ended`.
+    Without a good run in the new one it is put back; it waits on where the new one has not `ended`,
+    cannot be read, or is being written by another process.
     """
     path = path.resolve()
     try:
         replaced = has_good_run(path)
+        if replaced and not ended:
+            return aside
+        claim(path)
     except StoreError:
-        replaced = False
-    if replaced and not ended:
         return aside
-    _move(aside, None if replaced else path)
+    try:
+        _move(aside, None if replaced else path)
+    finally:
+        release(path)
     return None if replaced else path
 
 
@@ -61,15 +74,22 @@ def has_good_run(path: Path) -> bool:
     )
 
 
-def _fold(db: sqlite3.Connection) -> None:
-    """The log into the file, as far as nobody is reading it."""
-    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+def _fold(path: Path) -> None:
+    """The log into the file, as far as nobody is reading it; the log of a damaged file stays."""
+    with suppress(StoreError):
+        db = connect(path)
+        try:
+            with named_errors(path):
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            db.close()
 
 
 def _move(path: Path, target: Path | None) -> None:
     """Rename a store, in the place of whatever is there, or delete it."""
-    opened(path, _fold).close()
+    claim(path)
     try:
+        _fold(path)
         for suffix in _BESIDE:
             source = Path(f"{path}{suffix}")
             if target is None:
