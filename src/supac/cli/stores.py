@@ -149,9 +149,8 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
     with guarded():
         run = read_store(store_of(store))
         with user_code():
-            named = problem
-            if problem is None and store.suffix == ".toml" and not as_begun:
-                named = store
+            by_file = store.suffix == ".toml" and not as_begun
+            named = store if problem is None and by_file else problem
             ready = problem_of(run, as_begun=as_begun) if named is None else read_problem(named)
         for words in check_belongs(ready, run):
             warn(words)
