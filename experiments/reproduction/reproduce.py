@@ -180,8 +180,8 @@ def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> int:
         return 0
     _announce(jobs, processes)
     began, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
-    words = pairwise(["", *sys.argv[1:]])
-    command = " ".join("FOLDER" if before == "--data" else word for before, word in words)
+    pairs = pairwise(["", *sys.argv[1:]])
+    command = " ".join("FOLDER" if before == "--data" else word for before, word in pairs)
     sitting = (began, command, processes, os.cpu_count())
     folder.keep_sitting(*sitting, 0, "")
     done = failures = 0
