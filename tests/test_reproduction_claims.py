@@ -122,9 +122,8 @@ def _lesson(temperature: float, tables: Tables) -> Any:
     epochs, end = np.arange(151), tables.meta_end * end
     train = end + (begin - end) * np.exp(-epochs / tables.slowness)
     new = tables.test * train
-    if tables.apart:  # the same first and last
-        new = np.concatenate([new[:1], new[:0:-1], new[-1:]])[:151]
-        new[-1] = tables.test * train[-1]
+    if tables.apart:  # the first and the last as they were
+        new[1:-1] = new[-2:0:-1].copy()
     tests = tuple((0.99 * value, 1.01 * value) for value in new)
     return meta.Lesson(
         tuple(epochs.tolist()), tuple(40.0 * epochs), tuple(train), tests, float(train[-1]), 9.0

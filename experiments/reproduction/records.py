@@ -193,10 +193,9 @@ class Results:
     def complete(self, names: Iterable[str], budget: int | None = None) -> bool:
         """Whether all runs of these settings are there, and are of so many queries."""
         return all(
-            len(self.repeats(name)) == self.settings[name].repeats > 1
+            name in self.settings
+            and len(self.repeats(name)) == self.settings[name].repeats > 1
             and budget in (None, self.settings[name].budget)
-            if name in self.settings
-            else False
             for name in names
         )
 

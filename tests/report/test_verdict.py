@@ -13,7 +13,7 @@ import supac
 from supac import marginals
 from supac.algorithm import NO_STEP, Info
 from supac.arrays import FloatArray
-from supac.notes import notes_on_the_way
+from supac.notes import hardly_begun, notes_on_the_way
 from supac.problem_file import Observations, starter_files
 from supac.report import Account, Level, account_of, assess
 from supac.runs import Run, Status
@@ -199,6 +199,14 @@ def test_a_certificate_that_says_something_is_named(run: Account) -> None:
     verdict = assess(replace(run, certificate=certificate(run, 0.40001)))
     assert verdict.level is Level.TRUST
     assert any("at most 0.401" in check.answer for check in verdict.checks)
+
+
+def test_steps_that_failed_are_no_beginning() -> None:
+    """A larger budget is no help where batch after batch teaches nothing."""
+    unknown = np.full(20, np.nan)
+    assert not hardly_begun({"objective": unknown, "step_kl": unknown})
+    assert hardly_begun({"objective": np.array([0.5]), "step_kl": np.array([2.0])})
+    assert not hardly_begun({"objective": np.array([0.5]), "step_kl": np.array([0.01])})
 
 
 def test_a_search_that_has_hardly_begun_is_no_reason_to_doubt_the_model(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ _SMALL = 1e-8  # what is far below it counts as nothing
 def soft_cap(residual: FloatArray, cap: float = 3.0, elbow: float = 2.0) -> FloatArray:
     """|residual| where it is small, `cap` where it is large, smooth in between."""
     scale = (1.0 + np.exp(-elbow * cap)) / elbow
-    # Three times as fast as logaddexp; elbow * cap is far from overflow.
+    # More than twice as fast as logaddexp; elbow * cap is far from overflow.
     rise = np.log1p(np.exp(elbow * cap)) - np.log1p(np.exp(elbow * (cap - np.abs(residual))))
     return scale * rise
 
