@@ -23,7 +23,7 @@ import numpy as np
 
 import supac
 from supac.arrays import FloatArray
-from supac.steps import FixedStep
+from supac.search.steps import FixedStep
 from supac.surrogate import Estimator, ray_minimiser, view_prior
 from supac.surrogate.least_squares import project
 from supac.surrogate.voronoi import NearestNeighbours, search_all

@@ -34,7 +34,7 @@ import numpy as np
 import supac
 from problems import DRAWS_SEED, ORACLE, PROBLEMS, Problem
 from supac.arrays import FloatArray
-from supac.composite import Composite
+from supac.problem.composite import Composite
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,11 @@ def decay(x: np.ndarray) -> np.ndarray:
     """Residuals of a first-order reaction."""
     times = np.linspace(0.0, 5.0, 10)
     return (x[0] * np.exp(-x[1] * times) - 2.0 * np.exp(-0.7 * times)) / 0.1
+
+
+def bump(x: np.ndarray, centre: float) -> float:
+    """A risk that is least at (centre, centre, centre)."""
+    return float(np.tanh(0.2 * np.sum((x - centre) ** 2)))
 
 
 def two_wells(x: np.ndarray) -> float:
@@ -94,8 +100,8 @@ def meta(seed: int, **options: Any) -> list[Distribution]:
     """Four tasks; the priors that were learnt."""
     environment = np.random.default_rng(seed).normal(0.0, 0.7, 4)
     tasks = [
-        supac.Task(lambda x, w=w: float(np.tanh(0.2 * np.sum((x - w) ** 2))), supac.Catoni(0.05))
-        for w in environment
+        supac.Task(partial(bump, centre=each), supac.Catoni(0.05), name=f"bump at {each}")
+        for each in environment
     ]
     learnt = supac.meta_learn(tasks, NORMAL, passes=2, seed=seed, progress=False, **options)
     return [*learnt.priors, *(task.posterior for task in learnt.tasks)]
@@ -187,7 +193,7 @@ def fingerprint(found: Any) -> str:
 
 def main() -> int:
     """Print a line a case; 1 where one differs."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=str(__doc__).partition(chr(10))[0])
     parser.add_argument("--out", type=Path, help="write the fingerprints to this file")
     parser.add_argument("--against", type=Path, help="compare with the fingerprints in this file")
     parser.add_argument("--only", default="", help="cases whose names contain this")

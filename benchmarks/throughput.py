@@ -30,8 +30,8 @@ import numpy as np
 
 import supac
 from supac.arrays import FloatArray
+from supac.record.store import Store, read_config
 from supac.simulators import synthetic
-from supac.store import Store, read_config
 
 RESULTS = Path(__file__).parent / "results" / "throughput.md"
 QUALITY = Path(__file__).parent / "results" / "async.md"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import supac
-from supac.bounds import binary_kl, kl_inverse
+from supac.problem.bounds import binary_kl, kl_inverse
 
 N, DELTA = 500, 0.05
 SAMPLE_BOUNDS = [

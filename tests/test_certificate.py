@@ -11,8 +11,8 @@ from scipy import stats
 
 import supac
 from supac.arrays import FloatArray
-from supac.bounds import binary_kl
-from supac.certificate import bernstein_limit, kl_limit
+from supac.guarantee.certificate import bernstein_limit, kl_limit
+from supac.problem.bounds import binary_kl
 
 N, DELTA = 400, 0.05
 RISKS = np.random.default_rng(0).beta(2.0, 8.0, 500)

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 import supac
 from supac.cli import app
 from supac.problem_file import StarterKind, starter_files
-from supac.store.file import claim, release
+from supac.record.store.file import claim, release
 
 SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
 DOCS = Path(__file__).parents[1] / "docs"

@@ -8,8 +8,8 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.evaluate import Evaluator, Outcome, simulator_of
-from supac.evaluations import Evaluations
+from supac.problem.evaluations import Evaluations
+from supac.running.evaluate import Evaluator, Outcome, simulator_of
 
 X = np.array([[0.0, 1.0], [2.0, -1.0], [3.0, 0.5], [-1.0, 2.0]])
 OUTPUTS = np.column_stack([X[:, 0], X[:, 1] - 1.0, X[:, 0] * X[:, 1]])

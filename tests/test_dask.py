@@ -16,7 +16,7 @@ import pytest
 import supac
 from servers import local_cluster
 from supac.arrays import FloatArray
-from supac.execution import executors, lookout
+from supac.running import executors, lookout
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'supac[dask]'")
 

@@ -8,11 +8,12 @@ import pytest
 import supac
 from catalogue import FAMILIES
 from supac.arrays import FloatArray
-from supac.draws import latin_hypercube
-from supac.evaluations import Evaluations
-from supac.surrogate import Context, GatedModel
-from supac.surrogate.gated import _correction
-from supac.surrogate.gaussian_process import Warp
+from supac.emulator import GatedModel
+from supac.emulator.risk import Warp
+from supac.emulator.screening import _correction
+from supac.families.draws import latin_hypercube
+from supac.problem.evaluations import Evaluations
+from supac.surrogate import Context
 from supac.surrogate.least_squares import project
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))

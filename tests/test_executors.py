@@ -18,8 +18,8 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.execution import lookout
-from supac.execution.flight import Flight
+from supac.running import lookout
+from supac.running.flight import Flight
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from numerics import assert_mean
 from supac.arrays import BoolArray, FloatArray
-from supac.surrogate.gate import (
+from supac.emulator.gate import (
     _AXIS,
     _CERTAINTY,
     _LEAK,

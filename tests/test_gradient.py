@@ -8,7 +8,7 @@ from catalogue import FAMILIES
 from numerics import assert_mean, derivative
 from quadrature import exact_projection, objective_of
 from supac.arrays import FloatArray
-from supac.gradient import score_projection
+from supac.search.gradient import score_projection
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 

@@ -6,7 +6,7 @@ from scipy.stats import genpareto
 
 import supac
 from numerics import assert_mean
-from supac.evaluations import Evaluations
+from supac.problem.evaluations import Evaluations
 from supac.surrogate.importance import pareto_shape, tempered_weights
 
 NEAR, AT = supac.gaussian([0.0, 0.0], np.eye(2)), supac.gaussian([0.5, 0.3], 0.8 * np.eye(2))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import supac
 from supac import marginals
-from supac.marginals import Marginal
+from supac.problem.marginals import Marginal
 
 MARGINALS: dict[str, tuple[Marginal, Any]] = {
     "normal": (marginals.Normal(3.0, 0.5), scipy.stats.norm(3.0, 0.5)),

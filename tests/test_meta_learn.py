@@ -16,8 +16,8 @@ import pytest
 import supac
 import supac.meta as pure
 from supac.arrays import FloatArray
+from supac.codec import from_spec, to_spec
 from supac.simulators.synthetic import Environment
-from supac.specs import from_spec, to_spec
 
 FIRST = supac.gaussian(np.zeros(2), np.eye(2))
 LEARNER = supac.MetaSuPAC(

@@ -11,13 +11,13 @@ import pytest
 
 import supac
 from supac import marginals
-from supac.composite import CappedSquare, Composite, MeanSquare, Welsch
+from supac.codec import to_spec
+from supac.problem.composite import CappedSquare, Composite, MeanSquare, Welsch
 from supac.problem_file import files_of, make_problem, problem_of, starter_files, store_of
 from supac.problem_file.errors import parse
 from supac.problem_file.locate import key_lines, line_of
 from supac.problem_file.reference import BEGIN, reference, updated
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
-from supac.specs import to_spec
 
 ROOT = Path(__file__).parents[1]
 

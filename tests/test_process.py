@@ -7,7 +7,7 @@ import supac
 from numerics import derivative
 from quadrature import nodes
 from supac.arrays import FloatArray
-from supac.surrogate.process import _ROWS, Hyperprior, Process, fit_hyperparameters, misfit
+from supac.emulator.process import _ROWS, Hyperprior, Process, fit_hyperparameters, misfit
 
 
 def hyperprior(dim: int, noise_floor: float = 3e-3) -> Hyperprior:

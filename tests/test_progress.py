@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from supac.algorithm import Info
-from supac.progress import ProgressBar, duration
-from supac.runs import Run, Status
+from supac.record.run import Run, Status
+from supac.running.progress import ProgressBar, duration
+from supac.search.algorithm import Info
 
 
 def runs(*statuses: Status) -> list[Run]:

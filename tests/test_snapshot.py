@@ -16,9 +16,9 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.cli.tables import summary
-from supac.runs import Run, by_kind
-from supac.store.file import StoreDamagedError
-from supac.summary import compare, summarise
+from supac.record.run import Run, by_kind
+from supac.record.store.file import StoreDamagedError
+from supac.record.summary import compare, summarise
 
 HOUSE = supac.Parameters(
     {

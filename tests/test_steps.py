@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogue import FAMILIES
-from supac.steps import FixedStep, Trial, TrustRegion
+from supac.search.steps import FixedStep, Trial, TrustRegion
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -11,10 +11,9 @@ from catalogue import FAMILIES
 from numerics import assert_mean
 from quadrature import exact_projection
 from supac.arrays import FloatArray
-from supac.evaluations import Evaluations
-from supac.surrogate import Context, view_prior
+from supac.problem.evaluations import Evaluations
+from supac.surrogate import Context, Corrected, project_known, view_prior
 from supac.surrogate.importance import log_mixture
-from supac.surrogate.known import Corrected, project_known
 from supac.surrogate.least_squares import project
 from supac.surrogate.voronoi import search_all, search_graph
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import supac
-from supac.algorithm import Algorithm
+from supac.search.algorithm import Algorithm
 
 BUDGET, PRELIMINARY = 9600, 1600
 TEMPERATURE = 0.002

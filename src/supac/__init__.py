@@ -3,30 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from supac import marginals, simulators
-from supac.algorithm import Algorithm, Info, Problem, State
-from supac.bounds import (
-    Bound,
-    Catoni,
-    MaurerLangfordSeeger,
-    McAllester,
-    Thiemann,
-    TolstikhinSeldin,
-)
-from supac.certificate import Certificate, CertificateError, certify_draws
-from supac.certify import certify
-from supac.composite import (
-    CappedSquare,
-    Composite,
-    MeanSquare,
-    RootMeanSquare,
-    SquareLoss,
-    Welsch,
-)
-from supac.evaluate import EvaluationError
-from supac.evaluations import Evaluations
+from supac import simulators
+from supac.calibration.certify import certify
+from supac.calibration.minimize import minimize, reoptimize, resume
+from supac.emulator import GaussianProcess, OutputEmulator
 from supac.exchange import KnownRuns, ResultFormatError, export, read_csv
-from supac.execution import ExecutionError
 from supac.families import (
     Bernoulli,
     Beta,
@@ -61,21 +42,35 @@ from supac.families import (
     split_mixture,
     student_t,
 )
-from supac.gradient import GradientDescent, Nesterov
-from supac.held_out import PriorScores, evaluate_priors
-from supac.journal import Iteration, StopReason
+from supac.guarantee.certificate import Certificate, CertificateError, certify_draws
 from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reuse, Stage
-from supac.meta_learn import MetaResult, TaskResult, meta_learn
-from supac.minimize import minimize, reoptimize, resume
-from supac.parameters import Parameters
-from supac.result import Result, read_result
-from supac.runs import Run, Status
-from supac.simulators.per_worker import PerWorker
-from supac.simulators.program import Program
-from supac.simulators.umbridge import UMBridge
-from supac.snapshot import Snapshot, read_store
-from supac.steps import FixedStep, TrustRegion
-from supac.store import (
+from supac.meta.learn import MetaResult, TaskResult, meta_learn
+from supac.meta.scores import PriorScores, evaluate_priors
+from supac.meta.task import Task
+from supac.problem import Problem, marginals
+from supac.problem.bounds import (
+    Bound,
+    Catoni,
+    MaurerLangfordSeeger,
+    McAllester,
+    Thiemann,
+    TolstikhinSeldin,
+)
+from supac.problem.composite import (
+    CappedSquare,
+    Composite,
+    MeanSquare,
+    RootMeanSquare,
+    SquareLoss,
+    Welsch,
+)
+from supac.problem.evaluations import Evaluations
+from supac.problem.parameters import Parameters
+from supac.record.history import Iteration, StopReason
+from supac.record.result import Result, read_result
+from supac.record.run import Run, Status
+from supac.record.snapshot import Snapshot, read_store
+from supac.record.store import (
     NotAStoreError,
     StoreBusyError,
     StoreDamagedError,
@@ -83,21 +78,20 @@ from supac.store import (
     StoreMismatchError,
     StoreTooNewError,
 )
-from supac.supac import SuPAC
-from supac.surrogate import (
-    GaussianProcess,
-    Importance,
-    OutputEmulator,
-    Ridge,
-    Surrogate,
-    Uniform,
-    Voronoi,
-)
-from supac.task import Task
+from supac.running import ExecutionError
+from supac.running.evaluate import EvaluationError
+from supac.search.algorithm import Algorithm, Info, State
+from supac.search.gradient import GradientDescent, Nesterov
+from supac.search.steps import FixedStep, TrustRegion
+from supac.search.supac import SuPAC
+from supac.simulators.per_worker import PerWorker
+from supac.simulators.program import Program
+from supac.simulators.umbridge import UMBridge
+from supac.surrogate import Importance, Ridge, Surrogate, Uniform, Voronoi
 
 if TYPE_CHECKING:
     from supac import plots
-    from supac.frozen import Frozen
+    from supac.problem.frozen import Frozen
     from supac.problem_file import ProblemFile, ProblemFileError, read_problem
     from supac.report import write_report
 
@@ -219,7 +213,7 @@ __all__ = [
     "write_report",
 ]
 _LATER = {
-    "Frozen": "supac.frozen",
+    "Frozen": "supac.problem.frozen",
     "ProblemFile": "supac.problem_file",
     "ProblemFileError": "supac.problem_file",
     "read_problem": "supac.problem_file",

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import supac
-from supac.store import read_config
+from supac.record.store import read_config
 from toy import BOUND, BUDGET, PRIOR, Toy, alive, children_of, gone_within, minimize, name_of, value
 
 # Processes of a shell's background do not hear Ctrl-C, and these tests may run there.

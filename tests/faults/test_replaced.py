@@ -10,7 +10,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.store import NotAStoreError, StoreBusyError, read_runs, set_aside, settle
+from supac.record.store import NotAStoreError, StoreBusyError, read_runs, set_aside, settle
 
 
 def wave(x: FloatArray) -> float:

@@ -25,7 +25,7 @@ import pytest
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
-from supac.store.file import digest as _digest
+from supac.record.store.file import digest as _digest
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 BOUND = supac.Catoni(0.05)

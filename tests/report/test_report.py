@@ -18,12 +18,12 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.cli import app
-from supac.learnt import joint_kl
+from supac.record.learnt import joint_kl
+from supac.record.store.rows import sealed, unsealed
+from supac.record.summary import summarise
 from supac.report import account_of, make_page
 from supac.report.svg import labels, span, ticks
 from supac.report.words import at_most, escape, number
-from supac.store.rows import sealed, unsealed
-from supac.summary import summarise
 
 STYLE = Path(supac.__file__).parent / "report" / "style.css"
 VOID = {"meta", "circle", "path", "rect", "polyline", "polygon", "br"}

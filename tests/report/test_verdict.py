@@ -11,12 +11,12 @@ import pytest
 
 import supac
 from supac import marginals
-from supac.algorithm import NO_STEP, Info
 from supac.arrays import FloatArray
-from supac.notes import hardly_begun, notes_on_the_way
 from supac.problem_file import Observations, starter_files
+from supac.record.diagnostics import hardly_begun, notes_on_the_way
+from supac.record.run import Run, Status
 from supac.report import Account, Level, account_of, assess
-from supac.runs import Run, Status
+from supac.search.algorithm import NO_STEP, Info
 
 BOUND = supac.MaurerLangfordSeeger(n=50, delta=0.05)
 PARAMETERS = supac.Parameters({"k": marginals.LogNormal(1.0, 0.5), "b": marginals.Normal(0.0, 1.0)})

@@ -13,8 +13,8 @@ from catalogue import FAMILIES
 from numerics import assert_mean, derivative
 from quadrature import Objective, exact_projection, expectation, objective_of, objective_on
 from supac.arrays import FloatArray
-from supac.bounds import slopes
-from supac.steps import FixedStep
+from supac.problem.bounds import slopes
+from supac.search.steps import FixedStep
 from supac.surrogate import Surrogate, ray_minimiser, view_prior
 
 BOUNDS: dict[str, supac.Bound] = {

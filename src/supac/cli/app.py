@@ -15,7 +15,7 @@ import typer
 
 import supac
 from supac.cli.console import CleanConsole, cleaned
-from supac.execution import ExecutionError
+from supac.running import ExecutionError
 
 ERROR, RESUMABLE, INTERRUPTED = 1, 3, 130
 """Exit codes; 0 is done, and 2 a wrong use of the command line."""

@@ -6,14 +6,14 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.cli.app import console, failed, user_code
-from supac.composite import Composite
-from supac.evaluate import simulator_of
-from supac.execution import Answer, Simulator, open_flight
+from supac.problem.composite import Composite
 from supac.problem_file import ProblemFile
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.simulator import Simulate
-from supac.progress import duration
-from supac.runs import Status
+from supac.record.run import Status
+from supac.running import Answer, Simulator, open_flight
+from supac.running.evaluate import simulator_of
+from supac.running.progress import duration
 
 
 def check_problem(ready: ProblemFile) -> None:

@@ -10,10 +10,10 @@ import typer
 from rich.table import Table
 
 from supac.cli.app import EXIT_CODES, app, console, failed, guarded
+from supac.cli.jobs import FILES, Outcome, digester_job, run, synthetic_job, write_outcome
 from supac.cli.tables import history_table, parameter_table
-from supac.demo import FILES, Outcome, digester_job, run, synthetic_job, write_outcome
 from supac.plots import drawing_is_possible
-from supac.summary import compare
+from supac.record.summary import compare
 
 _FIRST = 20  # runs of the first batch of either problem: no smaller budget will do
 

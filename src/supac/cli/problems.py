@@ -21,7 +21,6 @@ from supac.cli.app import (
 )
 from supac.cli.check import check_problem
 from supac.cli.tables import summary
-from supac.journal import StopReason
 from supac.problem_file import (
     ProblemFile,
     StarterKind,
@@ -30,8 +29,9 @@ from supac.problem_file import (
     read_problem,
     starter_files,
 )
-from supac.snapshot import Snapshot, read_store
-from supac.store import StoreError, has_good_run, set_aside, settle
+from supac.record.history import StopReason
+from supac.record.snapshot import Snapshot, read_store
+from supac.record.store import StoreError, has_good_run, set_aside, settle
 
 ProblemPath = Annotated[Path, typer.Argument(help="The problem file.", metavar="PROBLEM")]
 Budget = Annotated[int | None, typer.Option(min=1, help="Runs, instead of the file's number.")]

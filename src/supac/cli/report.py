@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from supac.certificate import Certificate
 from supac.cli.app import EXIT_CODES, app, check_vacant, console, guarded
 from supac.cli.stores import StorePath
+from supac.guarantee.certificate import Certificate
 from supac.problem_file import store_of
+from supac.record.snapshot import read_store
 from supac.report import account_of, assess, make_page
-from supac.snapshot import read_store
 
 
 @app.command(epilog="Example: `supac report run.supac -o page.html`. " + EXIT_CODES)

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich.live import Live
 
-from supac.certificate import Certificate
 from supac.cli.app import (
     EXIT_CODES,
     INTERRUPTED,
@@ -28,11 +27,12 @@ from supac.cli.problems import AsBegun, Quiet
 from supac.cli.tables import summary
 from supac.exchange import export as export_runs
 from supac.exchange import table_file, write_table
-from supac.journal import StopReason
+from supac.guarantee.certificate import Certificate
 from supac.problem_file import BOUNDS, check_belongs, problem_of, read_problem, store_of, title_of
-from supac.progress import duration
-from supac.snapshot import Snapshot, read_store
-from supac.store import NotAStoreError, is_being_written
+from supac.record.history import StopReason
+from supac.record.snapshot import Snapshot, read_store
+from supac.record.store import NotAStoreError, is_being_written
+from supac.running.progress import duration
 
 StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]
 _PAUSE = 1.0  # seconds between looks at a store that is being written

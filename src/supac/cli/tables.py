@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from supac.arrays import FloatArray
-from supac.journal import StopReason
-from supac.progress import duration
-from supac.snapshot import Snapshot
-from supac.summary import ParameterSummary, summarise
+from supac.record.history import StopReason
+from supac.record.snapshot import Snapshot
+from supac.record.summary import ParameterSummary, summarise
+from supac.running.progress import duration
 
 _ROWS = 8  # of the history, the latest
 _KINDS = 5  # of failures, the commonest

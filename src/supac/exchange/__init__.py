@@ -1,6 +1,5 @@
 """Runs and results to and from other tools."""
 
-from supac.exchange.calibrated import Calibrated, check_certificate
 from supac.exchange.files import export, table_file, vacant, write_table
 from supac.exchange.frames import as_pandas, as_xarray
 from supac.exchange.inference import as_arviz
@@ -9,14 +8,12 @@ from supac.exchange.record import ResultFormatError, from_record, to_record
 from supac.exchange.table import Table, table_of_draws, table_of_evaluations, table_of_runs
 
 __all__ = [
-    "Calibrated",
     "KnownRuns",
     "ResultFormatError",
     "Table",
     "as_arviz",
     "as_pandas",
     "as_xarray",
-    "check_certificate",
     "export",
     "from_record",
     "read_csv",

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from supac.codec import UnknownSpecError, from_spec
 from supac.exchange.table import Table, table_of_runs
-from supac.parameters import Parameters
-from supac.specs import UnknownSpecError, from_spec
-from supac.store import read_contents
+from supac.problem.parameters import Parameters
+from supac.record.store import read_contents
 
 
 def export(

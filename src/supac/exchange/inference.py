@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from supac.arrays import FloatArray, finite, whole
-from supac.certificate import Certificate
-from supac.exchange.calibrated import Calibrated, check_certificate
 from supac.exchange.frames import OUTPUTS, as_xarray, load_xarray
 from supac.exchange.table import table_of_draws
 from supac.families import Distribution
-from supac.parameters import Parameters
+from supac.guarantee.certificate import Certificate
+from supac.problem.parameters import Parameters
+from supac.record.calibrated import Calibrated, check_certificate
 
 if TYPE_CHECKING:
     import xarray

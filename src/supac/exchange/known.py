@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from supac.arrays import FloatArray, frozen
-from supac.evaluations import Evaluations
 from supac.exchange.table import OUTPUT, columns_of, is_output
-from supac.parameters import Parameters
-from supac.runs import Run, Status
+from supac.problem.evaluations import Evaluations
+from supac.problem.parameters import Parameters
+from supac.record.run import Run, Status
 
 
 @dataclass(frozen=True, eq=False)

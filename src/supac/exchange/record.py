@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray, frozen
-from supac.bounds import Bound
-from supac.certificate import Certificate
-from supac.evaluations import Evaluations
+from supac.codec import Spec, UnknownSpecError, from_spec, to_spec
 from supac.families import Distribution
-from supac.parameters import Parameters
-from supac.runs import Run, Status
-from supac.specs import Spec, UnknownSpecError, from_spec, to_spec
+from supac.guarantee.certificate import Certificate
+from supac.problem.bounds import Bound
+from supac.problem.evaluations import Evaluations
+from supac.problem.parameters import Parameters
+from supac.record.run import Run, Status
 
 FORMAT = "supac result"
 VERSION = 1
@@ -173,7 +173,7 @@ def _summary(
 ) -> list[dict[str, Spec]]:
     """Quantiles of every parameter before and after, in the user's units."""
     # Here, since SciPy's distributions take longer to import than all of this package.
-    from supac.frozen import Frozen  # noqa: PLC0415
+    from supac.problem.frozen import Frozen  # noqa: PLC0415
 
     after = Frozen(posterior, parameters)
     before = Frozen(prior, parameters) if isinstance(prior, Distribution) else None

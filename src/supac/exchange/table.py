@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.evaluations import Evaluations
 from supac.families import Distribution
-from supac.parameters import Parameters, names_of
-from supac.runs import Run, Status
+from supac.problem.evaluations import Evaluations
+from supac.problem.parameters import Parameters, names_of
+from supac.record.run import Run, Status
 from supac.surrogate import Importance
 
 Table = dict[str, list[Any]]

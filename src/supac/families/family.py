@@ -10,6 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, frozen, vector
+from supac.codec import register
 from supac.families.divergence import Density, Divergence, Seed, estimate_divergence
 from supac.families.whitening import ScoreWhitening, Whitening
 
@@ -208,6 +209,7 @@ class Family(ParametricFamily):
         return super().divergence(theta, prior, seed, count)
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class Distribution:
     """A member of a family: the pair (family, θ)."""

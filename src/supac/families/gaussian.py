@@ -16,6 +16,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from supac.arrays import FloatArray, covariance_matrix, finite, frozen, vector
+from supac.codec import register
 from supac.families.divergence import Density, Divergence, Seed, gaussian_cross_entropy
 from supac.families.family import Distribution, Family
 from supac.families.whitening import NormalWhitening, Whitening
@@ -88,6 +89,7 @@ class _GaussianFamily(Family):
         return Divergence(cross - entropy)
 
 
+@register(arguments=("dim", "blocks"))
 class Gaussian(_GaussianFamily):
     """Gaussians on R^dim: T = (x, x_i x_j for i ≤ j), θ = (Pμ, −P_ii/2 and −P_ij).
 
@@ -244,6 +246,7 @@ class _FullWhitening(NormalWhitening):
         return np.concatenate([linear, self._family._quadratic(hessian)])
 
 
+@register(arguments=("dim",))
 class DiagonalGaussian(_GaussianFamily):
     """Gaussians on R^dim with independent coordinates: T = (x, x²), θ = (μ/σ², −1/(2σ²))."""
 
@@ -363,6 +366,7 @@ class _KnownCovariance(_GaussianFamily):
         return self._root @ self._root.T
 
 
+@register(arguments=("covariance",))
 class FixedGaussian(_KnownCovariance):
     """Gaussians of one known covariance Σ: T = x, θ = Σ⁻¹μ."""
 
@@ -420,6 +424,7 @@ class _FixedWhitening(NormalWhitening):
         return self._root @ beta
 
 
+@register(arguments=("covariance",))
 class ScaledGaussian(_KnownCovariance):
     """Gaussians N(μ, sΣ), Σ known: with P = Σ⁻¹, T = (x, −½ xᵀPx), θ = (Pμ/s, 1/s)."""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from supac.arrays import FloatArray, covariance_matrix, vector, whole
+from supac.codec import register
 from supac.families.divergence import Density, Divergence, Seed, gaussian_cross_entropy
 from supac.families.family import Distribution, ParametricFamily
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
+@register(arguments=("dim", "rank"))
 class LowRankGaussian(ParametricFamily):
     """N(μ, D + UUᵀ), D diagonal and U (dim, rank): θ = (μ, log D_ii, U_ij for j ≤ i).
 

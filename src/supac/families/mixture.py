@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from supac.arrays import FloatArray, vector, whole
+from supac.codec import register
 from supac.families.divergence import Density, Divergence, Seed
 from supac.families.family import Distribution, Family, ParametricFamily
 
@@ -15,6 +16,7 @@ _MOST_ODDS = float(np.log(20.0))
 _PACE = 0.1  # nats by which the odds of a weight may change at a time
 
 
+@register(arguments=("base", "count"))
 class Mixture(ParametricFamily):
     """Σ_k w_k π_{θ_k}: θ = (log w_k/w_0 for k ≥ 1, θ_0, θ_1, …).
 

@@ -8,10 +8,12 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from supac.arrays import FloatArray, IntArray
+from supac.codec import register
 from supac.families.family import Distribution, Family
 from supac.families.whitening import Whitening
 
 
+@register(arguments=("factors", "groups"))
 class Product(Family):
     """The product of `factors`, factor k acting on the coordinates `groups[k]` of x.
 

@@ -6,11 +6,13 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from supac.arrays import FloatArray, covariance_matrix, positive, vector
+from supac.codec import register
 from supac.families.divergence import Density, Divergence, Seed, gaussian_cross_entropy
 from supac.families.family import Distribution, ParametricFamily
 from supac.families.gaussian import Gaussian
 
 
+@register(arguments=("dim", "freedom"))
 class StudentT(ParametricFamily):
     """Multivariate Student-t: a Gaussian's location and scale, with `freedom` degrees of freedom.
 

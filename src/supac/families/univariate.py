@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 
 from supac.arrays import FloatArray, positive
+from supac.codec import register
 from supac.families.family import Distribution, Family
 
 
@@ -71,6 +72,7 @@ class Univariate(Family):
         """The inverse of `mean_and_variance`; one-parameter families match the mean alone."""
 
 
+@register
 class Beta(Univariate):
     """Beta(a, b) on (0, 1): θ = (a, b), T = (log x, log(1 − x))."""
 
@@ -116,6 +118,7 @@ class Beta(Univariate):
         return total * np.array([mean, 1.0 - mean])
 
 
+@register
 class Gamma(Univariate):
     """Gamma(shape, rate) on (0, ∞): θ = (shape, −rate), T = (log x, x)."""
 
@@ -181,6 +184,7 @@ class _ExponentialStatistic(Univariate):
         return np.array([[theta[0] ** -2]])
 
 
+@register
 class Exponential(_ExponentialStatistic):
     """Exponential(rate) on (0, ∞): θ = −rate, T = x."""
 
@@ -204,6 +208,7 @@ class Exponential(_ExponentialStatistic):
         return np.array([-1.0 / mean])
 
 
+@register(arguments=("minimum",))
 class Pareto(_ExponentialStatistic):
     """Pareto(tail index) on (minimum, ∞), minimum known: θ = −index, T = log(x / minimum)."""
 
@@ -232,6 +237,7 @@ class Pareto(_ExponentialStatistic):
         return np.array([-mean / (mean - self.minimum)])
 
 
+@register
 class Bernoulli(Univariate):
     """Bernoulli(p) on {0, 1}: θ = logit p, T = x."""
 
@@ -269,6 +275,7 @@ class Bernoulli(Univariate):
         return self.from_mean_statistics(np.array([mean]))
 
 
+@register
 class Poisson(Univariate):
     """Poisson(rate) on {0, 1, …}: θ = log rate, T = x, h = −log x!."""
 

@@ -7,12 +7,14 @@ from typing import Protocol
 
 import numpy as np
 
-from supac.algorithm import Info, Problem
 from supac.arrays import FloatArray, positive, whole
-from supac.bounds import worth_of_a_nat
+from supac.codec import register
 from supac.meta.state import TaskState
-from supac.steps import FixedStep
-from supac.supac import SuPAC
+from supac.problem import Problem
+from supac.problem.bounds import worth_of_a_nat
+from supac.search.algorithm import Info
+from supac.search.steps import FixedStep
+from supac.search.supac import SuPAC
 from supac.surrogate import Uniform, Voronoi
 
 _NOTHING = Info(np.nan, np.nan, np.nan)
@@ -34,6 +36,7 @@ class Inner(Protocol):
         """The risks of the points that the task had asked for."""
 
 
+@register
 @dataclass(frozen=True)
 class Reuse:
     """Every run ever made is learnt from; new ones are asked for when the model is in doubt.
@@ -103,6 +106,7 @@ class Reuse:
         )
 
 
+@register
 @dataclass(frozen=True)
 class Plan:
     """So many queries at each step, whatever comes of them; 0 is a step on the runs there are.

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from supac.algorithm import State
 from supac.arrays import FloatArray, positive, whole
+from supac.codec import register
 from supac.meta.inner import Inner, Plan, Reuse
 from supac.meta.state import Environment, MetaInfo, MetaState, TaskState
 from supac.meta.step import ClosedForm, GradientStep, MetaStep, prior_of
+from supac.search.algorithm import State
 
 _ORDER, _TASK = 0, 1
 """Streams of random numbers."""
@@ -21,6 +22,7 @@ Answers = Mapping[int, tuple[FloatArray, FloatArray | None]]
 """Risks, and outputs where there are any, by task."""
 
 
+@register
 @dataclass(frozen=True)
 class Stage:
     """So many passes over the tasks in one manner.
@@ -58,6 +60,7 @@ def _takes(part: object, name: str, count: int) -> bool:
     return True
 
 
+@register
 @dataclass(frozen=True)
 class MetaSuPAC:
     """Stages, one after the other; by default one, with closed-form steps and runs reused.

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from supac.algorithm import Info, Problem, State
 from supac.arrays import FloatArray
-from supac.bounds import Bound, fixed_temperature, slopes
 from supac.families import Distribution
 from supac.meta.step import Lesson, prior_of
-from supac.surrogate import Loss
+from supac.problem import Loss, Problem
+from supac.problem.bounds import Bound, fixed_temperature, slopes
+from supac.search.algorithm import Info, State
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from supac.arrays import BoolArray, FloatArray, positive, whole
+from supac.codec import register
 from supac.families import Family
 
 _NEWTON, _ENOUGH = 50, 1e-12
@@ -196,6 +197,7 @@ def limited(prior: FloatArray, target: FloatArray, lesson: Lesson, kl_max: float
     return prior + low * (target - prior)
 
 
+@register
 @dataclass(frozen=True)
 class ClosedForm:
     """The best prior in closed form, the posteriors following it on their surrogates.
@@ -238,6 +240,7 @@ class ClosedForm:
         return new
 
 
+@register
 @dataclass(frozen=True)
 class GradientStep:
     """The paper's step: A − size·∇M of the tasks just optimised, no prior moving beyond `kl_max`.

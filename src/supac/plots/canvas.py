@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from supac.families import Distribution
-from supac.parameters import Parameters, names_of
-from supac.result import Result
-from supac.snapshot import Snapshot
+from supac.problem.parameters import Parameters, names_of
+from supac.record.result import Result
+from supac.record.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

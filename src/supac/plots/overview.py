@@ -12,7 +12,7 @@ from supac.arrays import FloatArray
 from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, file_figure
 from supac.plots.fits import fit_bands
 from supac.plots.search import draw_history
-from supac.result import Result
+from supac.record.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,6 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.learnt import Learnt, learnt, quantiles
-from supac.parameters import Parameters
 from supac.plots.canvas import (
     POSTERIOR,
     PRIOR,
@@ -21,8 +19,10 @@ from supac.plots.canvas import (
     shown_figure,
     track_of,
 )
-from supac.result import Result
-from supac.snapshot import Snapshot
+from supac.problem.parameters import Parameters
+from supac.record.learnt import Learnt, learnt, quantiles
+from supac.record.result import Result
+from supac.record.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for
-from supac.result import Result
-from supac.snapshot import Snapshot
+from supac.record.result import Result
+from supac.record.snapshot import Snapshot
 from supac.surrogate import Importance
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from supac.composite import CappedSquare, Composite, RootMeanSquare, Welsch
+from supac.problem.composite import CappedSquare, Composite, RootMeanSquare, Welsch
 from supac.problem_file.data import Observations
 from supac.problem_file.locate import Key
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from supac.composite import Composite
+from supac.codec import to_spec
+from supac.problem.composite import Composite
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.reader import files_of, says
-from supac.snapshot import Snapshot
-from supac.specs import to_spec
+from supac.record.snapshot import Snapshot
 
 _REFUSED = {"data": "the data have changed", "loss": "the file of the loss has changed"}
 _TOLD = {

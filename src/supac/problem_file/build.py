@@ -7,11 +7,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from supac.algorithm import Problem
-from supac.bounds import Bound, Catoni
-from supac.composite import Composite, Welsch
 from supac.exchange import KnownRuns
-from supac.parameters import Parameters
+from supac.problem import Problem
+from supac.problem.bounds import Bound, Catoni
+from supac.problem.composite import Composite, Welsch
+from supac.problem.parameters import Parameters
 from supac.problem_file.assumptions import objections
 from supac.problem_file.data import Observations, read_observations
 from supac.problem_file.errors import Complaints, no_file, suggestion
@@ -20,7 +20,7 @@ from supac.problem_file.known import read_known
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
 from supac.problem_file.simulator import Simulate, kind_of, load_function, make_simulator
-from supac.supac import SuPAC
+from supac.search.supac import SuPAC
 
 _DIGESTER_CEILING = 3.0  # what ADM1's loss is capped at
 

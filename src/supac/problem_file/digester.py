@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.composite import Composite
-from supac.parameters import Parameters
+from supac.problem.composite import Composite
+from supac.problem.parameters import Parameters
 from supac.problem_file.errors import Complaints, suggestion
 from supac.problem_file.fingerprints import named_file
 from supac.simulators import adm1

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from supac.composite import Composite
 from supac.exchange import KnownRuns, read_csv
-from supac.parameters import Parameters
+from supac.problem.composite import Composite
+from supac.problem.parameters import Parameters
 from supac.problem_file.data import Observations
 
 _MEANING = "(simulated − observed)/noise, as `supac export` writes them"

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from supac.bounds import Bound
-from supac.certificate import Certificate
-from supac.certify import certify
-from supac.minimize import minimize
-from supac.parameters import Parameters
+from supac.calibration.certify import certify
+from supac.calibration.minimize import minimize
+from supac.guarantee.certificate import Certificate
+from supac.problem.bounds import Bound
+from supac.problem.parameters import Parameters
 from supac.problem_file.assumptions import objections
 from supac.problem_file.data import Observations
 from supac.problem_file.errors import Complaints, parse
 from supac.problem_file.fingerprints import fingerprints
 from supac.problem_file.schema import BOUNDS
-from supac.result import Result
-from supac.snapshot import Snapshot
-from supac.store import may_be_store
+from supac.record.result import Result
+from supac.record.snapshot import Snapshot
+from supac.record.store import may_be_store
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from supac.problem_file.data import Observations, read_observations
 from supac.problem_file.errors import Complaint, Complaints, ProblemFileError, parse
 from supac.problem_file.fingerprints import checksum, named_file
 from supac.problem_file.problem import ProblemFile
-from supac.snapshot import Snapshot
+from supac.record.snapshot import Snapshot
 
 
 def read_problem(path: str | os.PathLike[str]) -> ProblemFile:

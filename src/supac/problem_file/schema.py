@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from supac import bounds, composite, marginals
+from supac.problem import bounds, composite, marginals
 from supac.problem_file.kinds import (
     ANY_TEXT,
     CORRELATED,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.parameters import Parameters
+from supac.problem.parameters import Parameters
 from supac.problem_file.data import Observations
 from supac.problem_file.errors import Complaints, in_toml
 from supac.problem_file.fingerprints import named_file

@@ -10,18 +10,18 @@ from functools import cached_property
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.bounds import Bound
-from supac.certificate import Certificate
-from supac.exchange import check_certificate
 from supac.families import Distribution
-from supac.journal import StopReason
-from supac.learnt import Learnt, learnt
-from supac.notes import note_on_the_budget, notes_on_failures
-from supac.parameters import Parameters, names_of
+from supac.guarantee.certificate import Certificate
+from supac.problem.bounds import Bound
+from supac.problem.parameters import Parameters, names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
-from supac.result import Result
-from supac.runs import Run, Status
-from supac.snapshot import Snapshot
+from supac.record.calibrated import check_certificate
+from supac.record.diagnostics import note_on_the_budget, notes_on_failures
+from supac.record.history import StopReason
+from supac.record.learnt import Learnt, learnt
+from supac.record.result import Result
+from supac.record.run import Run, Status
+from supac.record.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

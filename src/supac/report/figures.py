@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.learnt import Learnt
 from supac.problem_file import Observations
+from supac.record.learnt import Learnt
 from supac.report.account import Account
 from supac.report.svg import Panel, span, svg
 from supac.report.words import escape, number

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from supac.learnt import Learnt, correlations, joint_kl
+from supac.record.learnt import Learnt, correlations, joint_kl
 from supac.report import figures
 from supac.report.account import Account
 from supac.report.elements import Markup, figure, items, legend, paragraph, section, table

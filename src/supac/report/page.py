@@ -7,13 +7,13 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from supac.certificate import Certificate
+from supac.guarantee.certificate import Certificate
+from supac.record.result import Result
+from supac.record.snapshot import Snapshot
 from supac.report import findings, sections
 from supac.report.account import Account, account_of
 from supac.report.verdict import assess
 from supac.report.words import escape
-from supac.result import Result
-from supac.snapshot import Snapshot
 
 
 def write_report(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from supac.parameters import names_of
-from supac.progress import duration
+from supac.problem.parameters import names_of
+from supac.record.run import Run, by_kind
 from supac.report import figures
 from supac.report.account import Account
 from supac.report.elements import (
@@ -22,7 +22,7 @@ from supac.report.elements import (
 )
 from supac.report.verdict import Level, Verdict
 from supac.report.words import at_most, count_of, escape, listed, number
-from supac.runs import Run, by_kind
+from supac.running.progress import duration
 
 _MARKS = {Level.TRUST: "✓", Level.LOOK: "!", Level.DO_NOT_TRUST: "✗"}
 _MOST_ITERATIONS = 40

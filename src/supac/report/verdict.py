@@ -10,8 +10,8 @@ from enum import IntEnum
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.journal import StopReason
-from supac.notes import hardly_begun, note_on_the_budget
+from supac.record.diagnostics import hardly_begun, note_on_the_budget
+from supac.record.history import StopReason
 from supac.report.account import Account
 from supac.report.words import at_most, count_of, number, percent
 

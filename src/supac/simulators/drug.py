@@ -23,10 +23,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from supac.composite import Composite
 from supac.families import Distribution
-from supac.marginals import LogNormal
-from supac.parameters import Parameters
+from supac.problem.composite import Composite
+from supac.problem.marginals import LogNormal
+from supac.problem.parameters import Parameters
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -8,12 +8,14 @@ import numpy as np
 from scipy.special import logsumexp
 
 from supac.arrays import FloatArray
-from supac.evaluations import Evaluations
+from supac.codec import register
 from supac.families import Distribution
+from supac.problem.evaluations import Evaluations
 from supac.surrogate.least_squares import project
 from supac.surrogate.surrogate import Context, Surrogate
 
 
+@register
 @dataclass(frozen=True)
 class Importance:
     """Weights π(x)/mixture(x), the mixture being that of all distributions drawn from so far.
@@ -108,6 +110,7 @@ def log_mixture(evaluations: Evaluations) -> FloatArray:
     return total
 
 
+@register
 @dataclass(frozen=True)
 class Uniform:
     """Equal weights on the last iteration's draws, nothing reused: unbiased, and wasteful."""

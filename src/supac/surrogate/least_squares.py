@@ -10,6 +10,7 @@ from scipy.linalg.lapack import dpocon
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
+from supac.problem import Function
 from supac.surrogate.surrogate import Surrogate
 
 # Reciprocal condition number of the normal equations below which a fit counts as rank-deficient:
@@ -50,6 +51,12 @@ def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribu
         loo_error=float(np.linalg.norm(residual / spare)) if determined else np.inf,
         ridge=fit.ridge,
     )
+
+
+def project_known(function: Function, at: Distribution, rng: np.random.Generator) -> Surrogate:
+    """The projection of a free function, from many fresh draws."""
+    x = at.sample(2_000 + 50 * at.family.size, rng)
+    return project(x, np.asarray(function(x), dtype=np.float64), np.ones(len(x)), at)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,14 @@ import numpy as np
 from scipy.special import logsumexp
 
 from supac.arrays import FloatArray
-from supac.evaluations import Evaluations
+from supac.codec import register
 from supac.families import Distribution, NormalWhitening
+from supac.problem.evaluations import Evaluations
 from supac.surrogate.importance import log_mixture
 from supac.surrogate.surrogate import Context, Surrogate
 
 
+@register
 @dataclass(frozen=True)
 class Ridge:
     """Mixture importance weights, tempered until enough runs count, and two-scale ridge regression.

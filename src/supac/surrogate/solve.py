@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.bounds import Bound, fixed_temperature, slopes
 from supac.families import Family
-from supac.surrogate.known import LocalPrior
+from supac.problem.bounds import Bound, fixed_temperature, slopes
+from supac.surrogate.prior_view import LocalPrior
 from supac.surrogate.surrogate import Surrogate
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.evaluations import Evaluations
 from supac.families import Distribution, Family
+from supac.problem import Evaluations, Loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +51,6 @@ class Surrogate:
             return float(self(family.draws(theta)).mean())
         moved = family.mean_statistics(theta) - self.at.mean_statistics
         return self.mean + float(self.eta @ moved)
-
-
-Loss = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)

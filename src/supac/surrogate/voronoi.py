@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from supac.arrays import FloatArray, IntArray
-from supac.evaluations import Evaluations
+from supac.codec import register
 from supac.families import Distribution
 from supac.families.whitening import NormalWhitening
+from supac.problem.evaluations import Evaluations
 from supac.surrogate.least_squares import project
 from supac.surrogate.surrogate import Context, Surrogate
 
@@ -20,6 +21,7 @@ Float32Array = npt.NDArray[np.float32]
 _ROWS = 64  # draws at a time: enough for the matrix product, few enough for a core's cache
 
 
+@register
 @dataclass(frozen=True)
 class Voronoi:
     """Weights each evaluation by the mass that a distribution gives to its Voronoi cell.

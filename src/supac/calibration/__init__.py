@@ -1,0 +1,1 @@
+"""The loop from a problem to a result: ask, run, tell, validate."""

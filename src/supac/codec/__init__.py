@@ -1,0 +1,23 @@
+"""Values as plain JSON and back, for stores, result files and fingerprints."""
+
+from supac.codec.specs import (
+    Spec,
+    UnknownSpecError,
+    describe,
+    differences,
+    fingerprint,
+    from_spec,
+    register,
+    to_spec,
+)
+
+__all__ = [
+    "Spec",
+    "UnknownSpecError",
+    "describe",
+    "differences",
+    "fingerprint",
+    "from_spec",
+    "register",
+    "to_spec",
+]

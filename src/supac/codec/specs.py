@@ -1,0 +1,172 @@
+"""Values as plain JSON and back.
+
+Only classes that were registered can be read back: whatever a file says, nothing else is called.
+Of any other object only the name is kept, so that a changed one is noticed; it must be given again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from hashlib import sha256
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+Spec = Any
+"""What JSON can hold."""
+
+Class = TypeVar("Class", bound=type)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A registered class, and the arguments of its constructor, which are attributes as well."""
+
+    kind: type
+    arguments: tuple[str, ...]
+    later: frozenset[str]
+    """Arguments that older files do not have: left out of a spec where they are None."""
+
+
+_REGISTRY: dict[str, _Entry] = {}
+_NAMES: dict[type, str] = {}
+
+
+@overload
+def register(kind: Class) -> Class: ...
+
+
+@overload
+def register(
+    *,
+    name: str | None = None,
+    arguments: tuple[str, ...] | None = None,
+    later: tuple[str, ...] = (),
+) -> Callable[[Class], Class]: ...
+
+
+def register(
+    kind: Any = None,
+    *,
+    name: str | None = None,
+    arguments: tuple[str, ...] | None = None,
+    later: tuple[str, ...] = (),
+) -> Any:
+    """Class decorator: stores and result files may hold values of this class.
+
+    `name` is what files call it, by default its own name. `arguments` are those of its constructor,
+    by default the fields of a dataclass; each must be an attribute as well.
+    """
+
+    def add(each: type) -> type:
+        word = name or each.__name__
+        own = tuple(f.name for f in fields(each)) if is_dataclass(each) else ()
+        if word in _REGISTRY:
+            raise ValueError(f"{word} is registered already, as {_REGISTRY[word].kind}")
+        _REGISTRY[word] = _Entry(each, own if arguments is None else arguments, frozenset(later))
+        _NAMES[each] = word
+        return each
+
+    return add if kind is None else add(kind)
+
+
+class UnknownSpecError(ValueError):
+    """A value that cannot be made from its spec alone."""
+
+
+def to_spec(value: Any) -> Spec:
+    """A value as JSON; floats keep all their digits."""
+    if isinstance(value, np.generic | np.ndarray):  # first: a NumPy float is a float as well
+        return value.tolist()
+    if value is None or isinstance(value, bool | int | str | float):
+        return value
+    if isinstance(value, list | tuple | range):
+        return [to_spec(each) for each in value]
+    if isinstance(value, Mapping):
+        return {"items": [[str(key), to_spec(each)] for key, each in value.items()]}
+    name = _NAMES.get(type(value))
+    if name is None:
+        return {"other": describe(value)}
+    entry = _REGISTRY[name]
+    parts = {each: getattr(value, each) for each in entry.arguments}
+    kept = {k: part for k, part in parts.items() if part is not None or k not in entry.later}
+    return {"class": name, **{each: to_spec(part) for each, part in kept.items()}}
+
+
+def from_spec(spec: Spec) -> Any:
+    """The value of a spec; UnknownSpecError where it holds anything that is not on the list."""
+    try:
+        return _from_spec(spec)
+    except UnknownSpecError:
+        raise
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise UnknownSpecError(f"{_short(spec)}, which cannot be made: {error}") from error
+
+
+def _from_spec(spec: Spec) -> Any:
+    if isinstance(spec, list):
+        return [_from_spec(each) for each in spec]
+    if not isinstance(spec, dict):
+        return spec
+    if "items" in spec:
+        return {key: _from_spec(each) for key, each in spec["items"]}
+    entry = _REGISTRY.get(spec.get("class", ""))
+    if entry is None:
+        raise UnknownSpecError(str(spec.get("other", spec)))
+    if set(spec) - {"class"} - entry.later != set(entry.arguments) - entry.later:
+        raise UnknownSpecError(f"{spec['class']} with {sorted(set(spec) - {'class'})}")
+    values = {name: _from_spec(spec[name]) for name in entry.arguments if name in spec}
+    return entry.kind(**{name: _tuple_like(entry.kind, v) for name, v in values.items()})
+
+
+def _tuple_like(kind: type, value: Any) -> Any:
+    """JSON has no tuples: a dataclass whose field holds one wants it back, to be hashable."""
+    return tuple(value) if is_dataclass(kind) and isinstance(value, list) else value
+
+
+def describe(value: Any) -> str:
+    """A name for any object that is the same in the next process."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if callable(value) and module and name:
+        return f"{module}.{name}"
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def fingerprint(*values: Any) -> str:
+    """What only the same values have in common; "" where one is of a class that is not listed."""
+    specs = [to_spec(value) for value in values]
+    try:
+        from_spec(specs)
+    except UnknownSpecError:
+        return ""
+    return sha256(json.dumps(specs, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def differences(old: Spec, new: Spec, where: str = "") -> list[str]:
+    """What differs between two specs, a sentence each."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        if "items" in old and "items" in new:
+            mine, yours = dict(old["items"]), dict(new["items"])
+            if set(mine) == set(yours):
+                pairs_by_name = [(f"{where}[{key}]", mine[key], yours[key]) for key in mine]
+                return [line for key, a, b in pairs_by_name for line in differences(a, b, key)]
+        if old.get("class") == new.get("class") and set(old) == set(new):
+            parts = [(f"{where}.{key}" if where else key, old[key], new[key]) for key in old]
+            return [line for key, a, b in parts for line in differences(a, b, key)]
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = zip(old, new, strict=True)
+        return [
+            line for i, (a, b) in enumerate(pairs) for line in differences(a, b, f"{where}[{i}]")
+        ]
+    if old == new or repr(old) == repr(new):  # NaN is unlike itself, but has one name
+        return []
+    return [f"{where}: {_short(old)} in the store, {_short(new)} now"]
+
+
+def _short(spec: Spec) -> str:
+    text = str(spec.get("class") or spec.get("other") or spec) if isinstance(spec, dict) else None
+    text = repr(spec) if text is None else text
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,1 @@
+"""What is guaranteed on new data, and under which assumptions."""

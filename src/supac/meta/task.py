@@ -1,0 +1,76 @@
+"""One of several related problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from supac.arrays import FloatArray, frozen, vector
+from supac.problem.bounds import Bound
+from supac.problem.composite import Composite
+from supac.problem.parameters import Parameters
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A risk and the bound to minimise, of the same parameters as others.
+
+    Parameters
+    ----------
+    risk
+        As for `minimize`: x (dim,) → float, or (n, dim) → (n,) with `vectorized=True`, or a
+        `Composite`.
+    bound
+        Of this task: tasks may have different n and λ.
+    vectorized
+        Whether `risk` takes many points at a time.
+    features
+        φ, what is known of the task beforehand, for a prior θ_p = A·φ that depends on it; a
+        constant among them, such as `[1.0, size]`.
+    name
+        By which a store knows the task again; by default how the risk describes itself, which is
+        the same for all functions of one name.
+
+    """
+
+    risk: Callable[[FloatArray], Any]
+    bound: Bound
+    vectorized: bool = False
+    features: Sequence[float] | FloatArray | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.risk):
+            raise TypeError(f"risk must be a function of x, not {self.risk!r}")
+        if not isinstance(self.bound, Bound):
+            raise TypeError(
+                f"bound must be a bound such as Catoni(temperature=0.01), not {self.bound!r}"
+            )
+        if self.name is not None and not isinstance(self.name, str):
+            raise TypeError(f"name must be a text, not {self.name!r}")
+        if self.features is not None:
+            object.__setattr__(self, "features", frozen(vector(self.features, "features")))
+
+    def latent_risk(self, parameters: Parameters | None) -> Callable[[FloatArray], Any]:
+        """The risk as a function of latent points, where a prior is given as one of those."""
+        if parameters is None:
+            return self.risk
+        if isinstance(self.risk, Composite):
+            simulate = _InUnits(self.risk.simulate, parameters, self.vectorized)
+            return Composite(simulate, self.risk.loss)
+        return _InUnits(self.risk, parameters, self.vectorized)
+
+
+@dataclass(frozen=True, eq=False)
+class _InUnits:
+    """A function of points in the user's units as one of latent points."""
+
+    function: Callable[[FloatArray], Any]
+    parameters: Parameters
+    vectorized: bool
+
+    def __call__(self, x: FloatArray) -> Any:
+        if self.vectorized:
+            return self.function(self.parameters.from_latent(x))
+        return self.function(self.parameters.from_latent(x[None])[0])

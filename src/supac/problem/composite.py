@@ -1,0 +1,108 @@
+"""A risk in two parts: what the simulator says, and how wrong that is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray, positive
+from supac.codec import register
+
+
+@dataclass(frozen=True)
+class Composite:
+    """R(x) = loss(simulate(x)): far more is learnt from a run's outputs than from its risk alone.
+
+    Parameters
+    ----------
+    simulate
+        x (dim,) → outputs (m,), or (n, dim) → (n, m) where `minimize` is told `vectorized=True`.
+        Best are residuals, scaled so that all matter alike. NaN marks a failed run.
+    loss
+        Outputs (n, m) → risks (n,), fast: it is called on thousands of emulated outputs a round.
+        `MeanSquare()` and `RootMeanSquare()` of residuals are the fastest.
+
+    """
+
+    simulate: Callable[[FloatArray], Any]
+    loss: Callable[[FloatArray], Any]
+
+    def __post_init__(self) -> None:
+        for name in ("simulate", "loss"):
+            if not callable(getattr(self, name)):
+                raise TypeError(f"{name} must be a function, not {getattr(self, name)!r}")
+
+    def __call__(self, x: FloatArray) -> Any:
+        """The risk of one point or of many, as `simulate` takes them."""
+        outputs = np.asarray(self.simulate(x), dtype=np.float64)
+        return self.loss(outputs) if outputs.ndim > 1 else self.loss(outputs[None])[0]
+
+
+class SquareLoss(ABC):
+    """A loss that depends on the residuals (n, m) through their mean square alone.
+
+    Then its mean over the emulator's uncertainty costs nothing, however many outputs there are.
+    """
+
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        """(n, m) → (n,)."""
+        return self.of_mean_square(np.einsum("ij,ij->i", residuals, residuals) / residuals.shape[1])
+
+    @abstractmethod
+    def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
+        """The loss where the residuals have this mean square: (n,) → (n,)."""
+
+
+@register
+class MeanSquare(SquareLoss):
+    """The mean of the squared residuals."""
+
+    def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
+        """The identity."""
+        return mean_square
+
+
+@register
+class RootMeanSquare(SquareLoss):
+    """The root of the mean of the squared residuals."""
+
+    def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
+        """The square root."""
+        return np.sqrt(mean_square)
+
+
+@register
+@dataclass(frozen=True)
+class Welsch:
+    """The mean of 1 − exp(−½ (r/width)²) over the residuals r, each between 0 and 1.
+
+    A residual well above `width` counts as 1 whatever it is: outliers cost no more than that.
+    """
+
+    width: float = 3.0
+
+    def __post_init__(self) -> None:
+        positive(self.width, "width")
+
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        """(n, m) → (n,)."""
+        return -np.expm1(-0.5 * (residuals / self.width) ** 2).mean(axis=1)
+
+
+@register
+@dataclass(frozen=True)
+class CappedSquare:
+    """The mean of min((r/cap)², 1) over the residuals r, each between 0 and 1."""
+
+    cap: float = 3.0
+
+    def __post_init__(self) -> None:
+        positive(self.cap, "cap")
+
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        """(n, m) → (n,)."""
+        return np.minimum((residuals / self.cap) ** 2, 1.0).mean(axis=1)

@@ -1,0 +1,251 @@
+"""Priors of single parameters in the user's units, each a standard normal in disguise."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import special
+
+from supac.arrays import FloatArray, finite, positive
+from supac.codec import register
+
+_FAR = 30.0  # beyond it tails of the standard normal are only known by their logarithms
+_LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
+
+
+def _log_phi(u: FloatArray) -> FloatArray:
+    """Log-density of the standard normal."""
+    return -0.5 * u**2 - _LOG_ROOT_2PI
+
+
+def _share_to_latent(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Φ⁻¹ of low / (low + high), accurate at both ends."""
+    total = low + high
+    from_below, from_above = special.ndtri(low / total), -special.ndtri(high / total)
+    return np.where(low < high, from_below, from_above)
+
+
+def _inside(x: FloatArray, lower: float, upper: float) -> FloatArray:
+    """x, kept strictly between the bounds that rounding may have put it on."""
+    return np.clip(x, np.nextafter(lower, upper), np.nextafter(upper, lower))
+
+
+@dataclass(frozen=True)
+class Marginal(ABC):
+    """The prior of one parameter: x = x(u), increasing, with u standard normal."""
+
+    unit: str = field(default="", kw_only=True)
+
+    @abstractmethod
+    def from_latent(self, u: FloatArray) -> FloatArray:
+        """x(u), in the user's units."""
+
+    @abstractmethod
+    def to_latent(self, x: FloatArray) -> FloatArray:
+        """u(x), NaN or infinite on and outside the bounds."""
+
+    @abstractmethod
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        """Log dx/du."""
+
+    @property
+    @abstractmethod
+    def bounds(self) -> tuple[float, float]:
+        """What x can never leave."""
+
+    def log_prob(self, x: FloatArray) -> FloatArray:
+        """Log-density of the prior at x, in the user's units."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            u = self.to_latent(x)
+            inside = np.isfinite(u)
+            u = np.where(inside, u, 0.0)
+            return np.where(inside, _log_phi(u) - self.log_slope(u), -np.inf)
+
+
+@register(name="marginals.Normal")
+@dataclass(frozen=True)
+class Normal(Marginal):
+    """A normal prior."""
+
+    mean: float
+    sd: float
+
+    def __post_init__(self) -> None:
+        finite(self.mean, "mean")
+        positive(self.sd, "sd")
+
+    def from_latent(self, u: FloatArray) -> FloatArray:
+        return self.mean + self.sd * u
+
+    def to_latent(self, x: FloatArray) -> FloatArray:
+        return (x - self.mean) / self.sd
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        return np.full_like(u, np.log(self.sd))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return -np.inf, np.inf
+
+
+@register(name="marginals.LogNormal")
+@dataclass(frozen=True)
+class LogNormal(Marginal):
+    """A log-normal prior: log x is normal around log(median), with standard deviation log_sd."""
+
+    median: float
+    log_sd: float
+
+    def __post_init__(self) -> None:
+        positive(self.median, "median")
+        positive(self.log_sd, "log_sd")
+
+    def from_latent(self, u: FloatArray) -> FloatArray:
+        return self.median * np.exp(self.log_sd * u)
+
+    def to_latent(self, x: FloatArray) -> FloatArray:
+        return np.log(x / self.median) / self.log_sd
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        return np.log(self.log_sd * self.median) + self.log_sd * u
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, np.inf
+
+
+@register(name="marginals.Uniform")
+@dataclass(frozen=True)
+class Uniform(Marginal):
+    """A uniform prior between two bounds: the normal pushed through its own distribution."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        _check_interval(self.lower, self.upper)
+
+    def from_latent(self, u: FloatArray) -> FloatArray:
+        # Measured from the nearer bound, so that neither end loses digits.
+        width = self.upper - self.lower
+        rising, falling = special.ndtr(u), special.ndtr(-u)
+        x = np.where(u < 0.0, self.lower + width * rising, self.upper - width * falling)
+        return _inside(x, self.lower, self.upper)
+
+    def to_latent(self, x: FloatArray) -> FloatArray:
+        return _share_to_latent(x - self.lower, self.upper - x)
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        return np.log(self.upper - self.lower) + _log_phi(u)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.lower, self.upper
+
+
+@register(name="marginals.LogitNormal")
+@dataclass(frozen=True)
+class LogitNormal(Marginal):
+    """A prior between two bounds that is normal in the logit of the share of the way between."""
+
+    lower: float
+    upper: float
+    median: float
+    logit_sd: float
+
+    def __post_init__(self) -> None:
+        _check_interval(self.lower, self.upper)
+        positive(self.logit_sd, "logit_sd")
+        if not self.lower < self.median < self.upper:
+            raise ValueError(f"median must lie between the bounds, not at {self.median!r}")
+
+    def _logit(self, u: FloatArray) -> FloatArray:
+        centre = np.log((self.median - self.lower) / (self.upper - self.median))
+        return np.asarray(centre + self.logit_sd * u)
+
+    def from_latent(self, u: FloatArray) -> FloatArray:
+        v, width = self._logit(u), self.upper - self.lower
+        rising, falling = special.expit(v), special.expit(-v)
+        x = np.where(v < 0.0, self.lower + width * rising, self.upper - width * falling)
+        return _inside(x, self.lower, self.upper)
+
+    def to_latent(self, x: FloatArray) -> FloatArray:
+        logit = np.log(x - self.lower) - np.log(self.upper - x)
+        return np.asarray((logit - self._logit(np.zeros(()))) / self.logit_sd)
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        v = self._logit(u)
+        scale = np.log((self.upper - self.lower) * self.logit_sd)
+        return np.asarray(scale + special.log_expit(v) + special.log_expit(-v))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.lower, self.upper
+
+
+@register(name="marginals.HalfNormal")
+@dataclass(frozen=True)
+class HalfNormal(Marginal):
+    """The absolute value of a centred normal of standard deviation `scale`."""
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        positive(self.scale, "scale")
+
+    def from_latent(self, u: FloatArray) -> FloatArray:
+        # P(|Z| ≤ x/scale) = Φ(u); half of the upper or of the lower tail, whichever is accurate.
+        far = -special.ndtri(0.5 * special.ndtr(-u))
+        far = np.where(u < _FAR, far, -special.ndtri_exp(special.log_ndtr(-u) - np.log(2.0)))
+        near = np.sqrt(2.0) * special.erfinv(special.ndtr(u))
+        return self.scale * np.where(u < 0.0, near, far)
+
+    def to_latent(self, x: FloatArray) -> FloatArray:
+        z = x / self.scale
+        u = _share_to_latent(np.asarray(special.erf(z / np.sqrt(2.0))), 2.0 * special.ndtr(-z))
+        return np.where(z < _FAR, u, -special.ndtri_exp(special.log_ndtr(-z) + np.log(2.0)))
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        z = self.from_latent(u) / self.scale
+        return np.asarray(np.log(0.5 * self.scale) + _log_phi(u) - _log_phi(z))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, np.inf
+
+
+@register(name="marginals.LogUniform")
+@dataclass(frozen=True)
+class LogUniform(Marginal):
+    """A prior between two positive bounds that is uniform in log x."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        positive(self.lower, "lower")
+        _check_interval(self.lower, self.upper)
+
+    @property
+    def _log(self) -> Uniform:
+        return Uniform(float(np.log(self.lower)), float(np.log(self.upper)))
+
+    def from_latent(self, u: FloatArray) -> FloatArray:
+        return _inside(np.exp(self._log.from_latent(u)), self.lower, self.upper)
+
+    def to_latent(self, x: FloatArray) -> FloatArray:
+        return self._log.to_latent(np.log(x))
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        return self._log.log_slope(u) + self._log.from_latent(u)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.lower, self.upper
+
+
+def _check_interval(lower: float, upper: float) -> None:
+    if not finite(lower, "lower") < finite(upper, "upper"):
+        raise ValueError(f"lower must be below upper, not {lower!r} and {upper!r}")

@@ -1,0 +1,1 @@
+"""What happened: runs, rounds, the end, in memory or in one SQLite file."""

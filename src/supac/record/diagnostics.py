@@ -1,0 +1,99 @@
+"""Sentences on what should be known before a result is used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.problem import Problem
+from supac.record.run import Run, by_kind
+from supac.search.algorithm import NO_STEP, Info, State
+
+_SMALL = 0.1  # nats: a step below this changes little
+
+
+def notes_on_the_estimate(
+    problem: Problem, state: State, size: float, *, fresh: bool
+) -> tuple[str, ...]:
+    """What to know before using the mean risk, and the bound made of it."""
+    notes = []
+    unknowns = state.posterior.family.size + 1
+    if size < unknowns and not fresh and state.evaluations.ok.any():
+        notes.append(
+            f"the mean risk rests on the equivalent of {size:.1f} independent runs, fewer than the "
+            f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior"
+        )
+    risk, ceiling = state.evaluations.risk, getattr(problem.bound, "ceiling", None)
+    certifying = getattr(problem.bound, "n", None) is not None or problem.failure_risk is not None
+    if (
+        ceiling is not None
+        and certifying
+        and not (np.isnan(risk) | (risk >= 0.0) & (risk <= ceiling)).all()
+    ):
+        notes.append(
+            f"risks from {np.nanmin(risk):.3g} to {np.nanmax(risk):.3g} leave the range "
+            f"[0, {ceiling:.3g}] that the bound assumes: its value guarantees nothing"
+        )
+    return tuple(notes)
+
+
+def notes_on_the_way(queries: Sequence[int], infos: Sequence[Info]) -> tuple[str, ...]:
+    """Each different note of the iterations once, with how often and since when.
+
+    That no step promised a gain is none where the steps had become small: it has converged.
+    """
+    first: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    converged = False
+    for made, info in zip(queries, infos, strict=True):
+        for note in info.notes:
+            if note == NO_STEP and converged:
+                continue
+            first.setdefault(note, made)
+            counts[note] += 1
+        if info.alpha > 0.0:  # a small radius makes small steps too
+            converged = info.step_kl < min(_SMALL, 0.5 * info.radius)
+    return tuple(
+        f"{note} ({counts[note]} of {len(infos)} iterations, first at {made} queries)"
+        for note, made in first.items()
+    )
+
+
+def hardly_begun(history: Mapping[str, FloatArray]) -> bool:
+    """Whether no more than one step was made, and that not a small one: nothing is settled yet."""
+    known = np.isfinite(history["objective"])
+    return bool(len(known) < 2 and not (history["step_kl"][known] < _SMALL).any())
+
+
+def note_on_the_budget(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
+    """Whether more runs would have helped: the last two steps gained over a tenth of it all.
+
+    And the last one half of that: a search that has just arrived is not falling any more.
+    """
+    if hardly_begun(history):
+        return ("the budget ended after a single step, before the search had settled: raise it",)
+    known = history["objective"][np.isfinite(history["objective"])]
+    if len(known) < 4 or known[-3] - known[-1] < 0.1 * (known[0] - known[-1]):
+        return ()
+    if known[-2] - known[-1] < 0.05 * (known[0] - known[-1]):
+        return ()
+    falling = " → ".join(f"{value:.3g}" for value in known[-3:])
+    return (f"the objective was still falling when the budget ended ({falling}): raise it",)
+
+
+def notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, ...]:
+    """How many runs failed, and why most of them did."""
+    if not failures:
+        return ()
+    commonest = by_kind(failures)[0]
+    reason = commonest[0].message
+    share = "all" if len(commonest) == len(failures) else f"{len(commonest)} of them"
+    note = f"{len(failures)} runs failed, {share} with: {reason}"
+    if len(failures) == 1:
+        note = f"a run failed with: {reason}"
+    if left_out:
+        note += ". They were left out: the bound is about runs that do not fail"
+    return (note,)

@@ -1,0 +1,102 @@
+"""A store that gives its place to another, and takes it back where nothing comes of that."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+from pathlib import Path
+
+from supac.record.run import Status
+from supac.record.store.file import (
+    StoreDamagedError,
+    StoreError,
+    claim,
+    connect,
+    named_errors,
+    reading,
+    release,
+)
+from supac.record.store.store import read_runs
+
+_BESIDE = ("-wal", "-shm", "")  # the log before the file that it belongs to
+
+
+def set_aside(path: Path) -> Path | None:
+    """Free the place of a store that nobody is writing: where it now waits for `settle`.
+
+    One without a good run is deleted. Whatever is no store stays where it is: NotAStoreError.
+    """
+    path = path.resolve()
+    try:
+        if path.stat().st_size:  # one that was never begun is empty
+            with reading(path):
+                pass
+        kept = _waiting_place(path) if has_good_run(path) else None
+    except StoreDamagedError:
+        kept = _waiting_place(path)  # some of it may be saved
+    _move(path, kept)
+    return kept
+
+
+def settle(path: Path, aside: Path, *, ended: bool) -> Path | None:
+    """Where the store that was set aside is from now on; None where it is deleted.
+
+    Without a good run in the new one it is put back; it waits on where the new one has not `ended`,
+    cannot be read, or is being written by another process.
+    """
+    path = path.resolve()
+    try:
+        replaced = has_good_run(path)
+        if replaced and not ended:
+            return aside
+        claim(path)
+    except StoreError:
+        return aside
+    try:
+        _move(aside, None if replaced else path)
+    finally:
+        release(path)
+    return None if replaced else path
+
+
+def _waiting_place(path: Path) -> Path:
+    """Beside a store, where none waits yet."""
+    names = (f"{path.name}.replaced{'' if i == 1 else f'-{i}'}" for i in itertools.count(1))
+    return next(path.with_name(name) for name in names if not path.with_name(name).exists())
+
+
+def has_good_run(path: Path) -> bool:
+    """Whether there is a store with a run of its own that succeeded."""
+    return (
+        path.exists()
+        and path.stat().st_size > 0
+        and any(run.status is Status.OK and not run.source for run in read_runs(path))
+    )
+
+
+def _fold(path: Path) -> None:
+    """The log into the file, as far as nobody is reading it; the log of a damaged file stays."""
+    with suppress(StoreError):
+        db = connect(path)
+        try:
+            with named_errors(path):
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            db.close()
+
+
+def _move(path: Path, target: Path | None) -> None:
+    """Rename a store, in the place of whatever is there, or delete it."""
+    claim(path)
+    try:
+        _fold(path)
+        for suffix in _BESIDE:
+            source = Path(f"{path}{suffix}")
+            if target is None:
+                source.unlink(missing_ok=True)
+            elif source.exists():
+                source.replace(f"{target}{suffix}")
+            else:
+                Path(f"{target}{suffix}").unlink(missing_ok=True)
+    finally:
+        release(path)

@@ -1,0 +1,1 @@
+"""What to run next: algorithms as pure functions of a state."""
