@@ -70,12 +70,12 @@ def main() -> None:
         }
         for name, bound in bounds.items():
             result = supac.minimize(
-                problem.risk, problem.prior, bound, budget=problem.budget, vectorized=True,
-                on_failure="penalise", validation=0, progress=False,
+                problem.risk, problem.prior, bound, budget=problem.budget, execution=supac.Execution(vectorized=True, on_failure="penalise"),
+                validation=0, progress=False,
             )  # fmt: skip
             certificate = result.certify(
                 problem.certify or problem.risk, n=problem.n, delta=DELTA, draws=DRAWS,
-                vectorized=True, progress=False,
+                execution=supac.Execution(vectorized=True), progress=False,
             )  # fmt: skip
             tightest = certificate.bounds["MaurerLangfordSeeger"]
             rows.append(

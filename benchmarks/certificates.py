@@ -83,10 +83,23 @@ def replicate(name: str, case: str, seed: int) -> tuple[float, float, float]:
         prior = supac.gaussian(best, np.full(law.dim, 1e-4))
     bound = BOUNDS[name](n)
     result = supac.minimize(
-        risk, prior, bound, budget=BUDGET, vectorized=True, validation=0, seed=seed, progress=False
+        risk,
+        prior,
+        bound,
+        budget=BUDGET,
+        execution=supac.Execution(vectorized=True),
+        validation=0,
+        seed=seed,
+        progress=False,
     )
     certificate = result.certify(
-        risk, n=n, delta=DELTA, draws=DRAWS, vectorized=True, seed=seed, progress=False
+        risk,
+        n=n,
+        delta=DELTA,
+        draws=DRAWS,
+        execution=supac.Execution(vectorized=True),
+        seed=seed,
+        progress=False,
     )
     truth = Risk(*law.draw(TEST, np.random.default_rng([seed, 2])))
     true_risk = float(truth(result.posterior.sample(400, np.random.default_rng([seed, 3]))).mean())

@@ -230,7 +230,7 @@ def run(job: Job, every: int) -> Record:
 
     result = supac.minimize(
         risk, task.prior, problem.bound, budget=job.budget, algorithm=contender.algorithm,
-        vectorized=True, validation=0, progress=False, seed=job.seed, callback=keep,
+        execution=supac.Execution(vectorized=True), validation=0, progress=False, seed=job.seed, callback=keep,
     )  # fmt: skip
     chosen = thin([queries for queries, _ in posteriors], every)
     curve = [

@@ -85,7 +85,11 @@ def drug(seed: int) -> supac.Result:
     """Twelve rates, 126 outputs."""
     problem = simulators.drug.example()
     return search(
-        seed, problem.composite, problem.parameters, bound=supac.Catoni(0.002), vectorized=True
+        seed,
+        problem.composite,
+        problem.parameters,
+        bound=supac.Catoni(0.002),
+        execution=supac.Execution(vectorized=True),
     )
 
 
@@ -93,7 +97,13 @@ def digester(seed: int) -> supac.Result:
     """The paper's digester."""
     problem = simulators.adm1.example()
     bound = supac.Catoni(0.002, ceiling=3.0)
-    return search(seed, problem.composite, problem.parameters, bound=bound, vectorized=True)
+    return search(
+        seed,
+        problem.composite,
+        problem.parameters,
+        bound=bound,
+        execution=supac.Execution(vectorized=True),
+    )
 
 
 def meta(seed: int, **options: Any) -> list[Distribution]:
@@ -140,10 +150,14 @@ CASES: dict[str, Case] = {
         simulators.synthetic.example(seed),
         supac.gaussian(np.zeros(8), np.eye(8)),
         bound=supac.Catoni(0.1),
-        vectorized=True,
+        execution=supac.Execution(vectorized=True),
     ),
-    "scalar, failures penalised": lambda seed: search(seed, cliff, on_failure="penalise"),
-    "scalar, failures dropped": lambda seed: search(seed, cliff, on_failure="drop"),
+    "scalar, failures penalised": lambda seed: search(
+        seed, cliff, execution=supac.Execution(on_failure="penalise")
+    ),
+    "scalar, failures dropped": lambda seed: search(
+        seed, cliff, execution=supac.Execution(on_failure="drop")
+    ),
     "composite, Welsch": composite,
     "composite, mean square": lambda seed: composite(seed, supac.MeanSquare()),
     "composite, Seeger": lambda seed: composite(seed, bound=supac.MaurerLangfordSeeger(10, 0.05)),
@@ -168,7 +182,7 @@ CASES: dict[str, Case] = {
         budget=60,
     ),
     "beta": lambda seed: search(seed, lambda x: float((x[0] - 0.3) ** 2), supac.beta(1, 1)),
-    "two processes": lambda seed: search(seed, executor=2),
+    "two processes": lambda seed: search(seed, execution=2),
     "meta-learning": meta,
     "meta-learning, the paper's": lambda seed: meta(
         seed, learner=supac.MetaSuPAC.paper(0.05, tasks=4, draws=1_000)

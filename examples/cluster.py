@@ -24,8 +24,9 @@ if __name__ == "__main__":
             prior,
             bound,
             budget=80,
-            executor=cluster.scheduler_address,  # of any cluster, such as "tcp://10.0.0.1:8786"
-            mode="async",
+            execution=supac.Execution(
+                cluster.scheduler_address, mode="async"
+            ),  # of any cluster, such as "tcp://10.0.0.1:8786"
         )
     print(result)
     print(result.posterior.mean.round(2))

@@ -38,7 +38,9 @@ parameters = supac.Parameters(
 )
 bound = supac.MaurerLangfordSeeger(n=24, delta=0.05)
 risk = supac.Composite(residuals, supac.Welsch(3.0))
-result = supac.minimize(risk, parameters, bound, budget=80, on_failure="penalise")
+result = supac.minimize(
+    risk, parameters, bound, budget=80, execution=supac.Execution(on_failure="penalise")
+)
 print(result)
 print("truth    ", TRUTH)
 print("posterior", np.median(result.sample(2000, 0), axis=0).round(3))

@@ -46,9 +46,7 @@ if __name__ == "__main__":
         parameters,
         supac.Catoni(temperature=0.02),
         budget=40,
-        executor=2,
-        timeout=60.0,
-        on_failure="penalise",
+        execution=supac.Execution(2, timeout=60.0, on_failure="penalise"),
         store="fall.supac",
     )
     print(result)

@@ -161,23 +161,31 @@ def risk(x: FloatArray) -> FloatArray:
 @pytest.fixture(scope="module")
 def result() -> supac.Result:
     bound = supac.MaurerLangfordSeeger(N, DELTA)
-    return supac.minimize(risk, PRIOR, bound, budget=80, vectorized=True)
+    return supac.minimize(risk, PRIOR, bound, budget=80, execution=supac.Execution(vectorized=True))
 
 
 def test_a_result_certifies_itself_with_fresh_runs(result: supac.Result) -> None:
-    given = result.certify(risk, n=N, delta=DELTA, draws=300, vectorized=True)
+    given = result.certify(
+        risk, n=N, delta=DELTA, draws=300, execution=supac.Execution(vectorized=True)
+    )
     assert given.draws == 300
     assert given.bound == "MaurerLangfordSeeger"
     assert given.kl == pytest.approx(result.posterior.kl(PRIOR))
-    again = result.certify(risk, n=N, delta=DELTA, draws=300, vectorized=True)
+    again = result.certify(
+        risk, n=N, delta=DELTA, draws=300, execution=supac.Execution(vectorized=True)
+    )
     assert again == given
-    other = result.certify(risk, n=N, delta=DELTA, draws=300, vectorized=True, seed=1)
+    other = result.certify(
+        risk, n=N, delta=DELTA, draws=300, execution=supac.Execution(vectorized=True), seed=1
+    )
     assert other.mean_risk != given.mean_risk
     one_by_one = result.certify(
-        lambda x: float(risk(x[None])[0]), n=N, delta=DELTA, draws=300, executor=2
+        lambda x: float(risk(x[None])[0]), n=N, delta=DELTA, draws=300, execution=2
     )
     assert one_by_one.value == pytest.approx(given.value, rel=1e-12)
-    catoni = result.certify(risk, n=N, draws=300, vectorized=True, bound=supac.Catoni(0.02))
+    catoni = result.certify(
+        risk, n=N, draws=300, execution=supac.Execution(vectorized=True), bound=supac.Catoni(0.02)
+    )
     assert catoni.bound == "Catoni"
 
 
@@ -191,7 +199,9 @@ def test_units_and_failures_reach_the_certificate() -> None:
         return min(abs(float(np.log(x[0]))) * 0.3, 1.0)
 
     bound = supac.Catoni(0.05)
-    found = supac.minimize(fragile, parameters, bound, budget=60, on_failure="drop")
+    found = supac.minimize(
+        fragile, parameters, bound, budget=60, execution=supac.Execution(on_failure="drop")
+    )
     given = found.certify(fragile, n=50, draws=200)
     assert given.failed > 0  # dropped in the search, but not here
 
@@ -202,10 +212,15 @@ def test_a_prior_outside_the_family_has_no_exact_kl() -> None:
             return np.asarray(stats.t(5).logpdf(x).sum(axis=1))
 
     found = supac.minimize(
-        risk, Wide(), supac.Catoni(0.05), budget=60, start=PRIOR, vectorized=True
+        risk,
+        Wide(),
+        supac.Catoni(0.05),
+        budget=60,
+        start=PRIOR,
+        execution=supac.Execution(vectorized=True),
     )
     with pytest.raises(supac.CertificateError, match="only known from draws"):
-        found.certify(risk, n=N, vectorized=True)
+        found.certify(risk, n=N, execution=supac.Execution(vectorized=True))
 
 
 def test_the_automatic_temperature_is_nearly_the_best_one() -> None:
@@ -228,12 +243,18 @@ def test_the_automatic_temperature_needs_the_data() -> None:
 
 def test_bounds_without_a_temperature_choose_it_on_the_way(result: supac.Result) -> None:
     """The minimiser of another bound certifies lower by it than Catoni's at a poor temperature."""
-    poor = supac.minimize(risk, PRIOR, supac.Catoni(0.1), budget=80, vectorized=True)
-    options: dict[str, Any] = {"n": N, "delta": DELTA, "draws": 400, "vectorized": True}
+    poor = supac.minimize(
+        risk, PRIOR, supac.Catoni(0.1), budget=80, execution=supac.Execution(vectorized=True)
+    )
+    options: dict[str, Any] = {"n": N, "delta": DELTA, "draws": 400, "execution": supac.Execution(vectorized=True)}
     mls = supac.MaurerLangfordSeeger(N, DELTA)
     assert result.certify(risk, **options).value < poor.certify(risk, bound=mls, **options).value
     auto = supac.minimize(
-        risk, PRIOR, supac.Catoni("auto", N, DELTA), budget=80, vectorized=True
+        risk,
+        PRIOR,
+        supac.Catoni("auto", N, DELTA),
+        budget=80,
+        execution=supac.Execution(vectorized=True),
     ).certify(risk, **options)
     assert auto.value < poor.certify(risk, **options).value
 
@@ -247,7 +268,13 @@ def test_whatever_the_loss_makes_of_failures_they_count_as_the_ceiling() -> None
         return 0.1 * x
 
     composite = supac.Composite(simulate, lambda y: np.minimum(np.nansum(y**2, axis=1), 1.0))
-    found = supac.minimize(composite, PRIOR, supac.Catoni(0.05), budget=60, on_failure="penalise")
+    found = supac.minimize(
+        composite,
+        PRIOR,
+        supac.Catoni(0.05),
+        budget=60,
+        execution=supac.Execution(on_failure="penalise"),
+    )
     assert found.posterior.mean[0] < -0.5  # away from where it fails
     given = supac.certify(PRIOR, PRIOR, composite, supac.Catoni(0.05), n=N, draws=100)
     assert 30 < given.failed < 70

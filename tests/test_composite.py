@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.problem.evaluations import Evaluations
-from supac.running.evaluate import Evaluator, Outcome, simulator_of
+from supac.record.record import Record
+from supac.record.run import Run
+from supac.running.runner import Runner
 
 X = np.array([[0.0, 1.0], [2.0, -1.0], [3.0, 0.5], [-1.0, 2.0]])
 OUTPUTS = np.column_stack([X[:, 0], X[:, 1] - 1.0, X[:, 0] * X[:, 1]])
@@ -59,9 +62,22 @@ def test_it_can_be_called_like_any_risk() -> None:
         assert value == pytest.approx(risk)
 
 
+@dataclass
+class Outcome:
+    runs: list[Run]
+    risk: FloatArray
+    outputs: FloatArray | None
+
+    @property
+    def failures(self) -> list[Run]:
+        return [run for run in self.runs if not run.ok]
+
+
 def evaluate(risk: supac.Composite, x: FloatArray, *, vectorized: bool, raising: bool) -> Outcome:
-    simulator = simulator_of(risk, vectorized=vectorized)
-    return Evaluator(risk, simulator, raising=raising).batch(x)
+    policy = supac.Execution(on_failure="raise" if raising else "drop", vectorized=vectorized)
+    runner = Runner([risk], policy, Record.of_runs(risk, x.shape[1]))
+    runs = runner.run(x)
+    return Outcome(runs, *runner.functions[0].columns(runs))
 
 
 def reasons(outcome: Outcome) -> list[str]:
@@ -227,13 +243,13 @@ MISTAKES: dict[str, tuple[Any, Any, bool, str]] = {
         one,
         only_one_row,
         False,
-        r"loss must take outputs \(n, m\) and return n risks; for \(2, 3\) it returned shape \(\)",
+        r"loss must take residuals \(n, k\) and return n risks; for outputs \(2, 3\) it returned shape \(\)",
     ),
     "a loss that raises": (
         one,
         only_one_vector,
         False,
-        r"loss must take outputs \(n, m\) and return n risks; for \(2, 3\) it raised ValueError",
+        r"loss must take residuals \(n, k\) and return n risks; for outputs \(2, 3\) it raised ValueError",
     ),
     "a loss of no numbers": (one, lambda outputs: "low", False, "it returned no numbers"),
     "a loss an output": (one, np.square, False, r"it returned shape \(2, 3\)"),
@@ -271,18 +287,18 @@ FAILURES: dict[str, tuple[Any, Any, str]] = {
         raises_beyond_two,
         with_ceiling,
         r"simulate raised RuntimeError: no steady state at x = \[ 2\. -1\.\]; .*"
-        'on_failure="penalise" or on_failure="drop" to go on',
+        r'Execution\(on_failure="penalise"\) or "drop" to go on',
     ),
     "nan": (
         nan_beyond_two,
         supac.MeanSquare(),
         r"simulate returned NaN or infinity at x = \[ 2\. -1\.\]; make it finite, or pass "
-        'on_failure="penalise"',
+        r'Execution\(on_failure="penalise"\)',
     ),
     "loss": (
         one,
         lambda outputs: np.where(outputs[:, 0] >= 2.0, np.inf, 1.0),
-        r"loss returned inf at x = \[ 2\. -1\.\]; make it finite, or pass on_failure",
+        r"loss returned inf at x = \[ 2\. -1\.\]; make it finite, or pass Execution",
     ),
 }
 

@@ -66,20 +66,20 @@ def alone() -> supac.Result:
 
 
 def test_an_executor_of_dask_gives_the_same_bits(executor: Any, alone: supac.Result) -> None:
-    assert minimize(wave, executor=executor).posterior == alone.posterior
+    assert minimize(wave, execution=executor).posterior == alone.posterior
     assert (
-        minimize(lambda x: 0.5 + 0.3 * float(np.sin(x).mean()), executor=executor).posterior
+        minimize(lambda x: 0.5 + 0.3 * float(np.sin(x).mean()), execution=executor).posterior
         == alone.posterior
     )
 
 
 def test_an_address_is_enough(cluster: LocalCluster, executor: Any, alone: supac.Result) -> None:
     address = cluster.scheduler_address
-    assert minimize(wave, executor=address).posterior == alone.posterior
+    assert minimize(wave, execution=address).posterior == alone.posterior
 
 
 def test_asynchronous_runs_spend_the_budget(executor: Any) -> None:
-    result = minimize(wave, executor=executor, mode="async")
+    result = minimize(wave, execution=supac.Execution(executor, mode="async"))
     assert result.stop_reason is supac.StopReason.BUDGET
     assert len(result.evaluations) == 30
     assert result.evaluations.failed == 0
@@ -95,7 +95,7 @@ def test_what_is_expensive_is_loaded_once_a_worker(
             file.write(f"{os.getpid()}\n")
         return wave
 
-    assert minimize(supac.PerWorker(load), executor=executor).posterior == alone.posterior
+    assert minimize(supac.PerWorker(load), execution=executor).posterior == alone.posterior
     loads = ledger.read_text().split()
     assert len(loads) == len(set(loads)) <= 2
     assert str(os.getpid()) not in loads
@@ -114,7 +114,9 @@ def test_a_hanging_run_is_killed_and_its_worker_lives_on(
         return wave(x)
 
     workers = set(client.run(os.getpid).values())
-    result = minimize(hanging, executor=executor, timeout=0.5, on_failure="penalise", budget=10)
+    result = minimize(
+        hanging, execution=supac.Execution(executor, timeout=0.5, on_failure="penalise"), budget=10
+    )
     assert {run.status for run in result.failures} == {supac.Status.TIMED_OUT}
     assert len(result.failures) == (result.evaluations.x[:, 0] > 1.0).sum() > 0
     assert all(0.4 < run.seconds < 2.0 for run in result.failures)
@@ -128,13 +130,13 @@ def test_a_longer_timeout_counts_from_the_next_run_on(executor: Any) -> None:
         return wave(x)
 
     few: dict[str, Any] = {
-        "executor": executor,
-        "on_failure": "penalise",
+        "execution": supac.Execution(executor, on_failure="penalise"),
+        
         "budget": 2,
         "algorithm": supac.SuPAC(first=2, batch=2),
     }
-    assert len(minimize(slow, timeout=0.1, **few).failures) == 2
-    assert len(minimize(slow, timeout=9.0, **few).failures) == 0
+    assert len(minimize(slow, execution=supac.Execution(timeout=0.1), **few).failures) == 2
+    assert len(minimize(slow, execution=supac.Execution(timeout=9.0), **few).failures) == 0
 
 
 def segfault(x: FloatArray) -> float:
@@ -147,7 +149,9 @@ def segfault(x: FloatArray) -> float:
 def test_a_crash_in_a_child_of_a_worker_is_recorded(client: Any, executor: Any) -> None:
     workers = set(client.run(os.getpid).values())
     result = minimize(
-        segfault, executor=executor, timeout=30.0, retries=1, on_failure="penalise", budget=10
+        segfault,
+        execution=supac.Execution(executor, timeout=30.0, retries=1, on_failure="penalise"),
+        budget=10,
     )
     assert len(result.failures) == (result.evaluations.x[:, 0] > 1.2).sum() > 0
     for run in result.failures:
@@ -168,13 +172,15 @@ def test_a_run_that_is_lost_with_its_worker_is_made_again(
             os.kill(os.getpid(), signal.SIGKILL)
         return wave(x)
 
-    result = minimize(mortal, executor=executor)
+    result = minimize(mortal, execution=executor)
     assert once.exists()
     assert result.posterior == alone.posterior
 
 
 def test_a_crash_that_kills_workers_is_recorded_and_only_it(executor: Any) -> None:
-    result = minimize(segfault, executor=executor, on_failure="penalise", budget=10)
+    result = minimize(
+        segfault, execution=supac.Execution(executor, on_failure="penalise"), budget=10
+    )
     assert result.stop_reason is supac.StopReason.BUDGET
     assert len(result.failures) == (result.evaluations.x[:, 0] > 1.2).sum() > 0
     for run in result.failures:
@@ -185,8 +191,8 @@ def test_a_crash_that_kills_workers_is_recorded_and_only_it(executor: Any) -> No
 
 def test_a_client_and_its_cluster_will_do(client: Any) -> None:
     plain = minimize(wave).posterior
-    assert minimize(wave, executor=client).posterior == plain
-    assert minimize(wave, executor=client.cluster).posterior == plain
+    assert minimize(wave, execution=client).posterior == plain
+    assert minimize(wave, execution=client.cluster).posterior == plain
 
 
 def test_a_cluster_without_workers_is_waited_for_aloud(
@@ -198,7 +204,7 @@ def test_a_cluster_without_workers_is_waited_for_aloud(
         later = threading.Timer(1.5, cluster.scale, [1])
         later.start()
         with pytest.warns(RuntimeWarning, match="the executor has had no worker for") as said:
-            result = minimize(wave, executor=cluster)
+            result = minimize(wave, execution=cluster)
         later.join()
     assert result.posterior == alone.posterior
     assert len(said) == 1
@@ -229,7 +235,7 @@ def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch: pytest.Monkey
     with mute() as (client, silence):
         silence()
         with pytest.raises(supac.ExecutionError, match=r"does not say .* \(TimeoutError"):
-            minimize(wave, executor=client)
+            minimize(wave, execution=client)
 
 
 def test_a_scheduler_that_falls_silent_holds_up_nothing(
@@ -240,7 +246,7 @@ def test_a_scheduler_that_falls_silent_holds_up_nothing(
     monkeypatch.setattr(lookout, "_PATIENCE", 0.3)
     words = r"not said whether it has workers \(TimeoutError"
     with mute() as (client, silence), pytest.warns(RuntimeWarning, match=words):
-        result = minimize(now_and_then_slow, executor=client, callback=lambda _: silence())
+        result = minimize(now_and_then_slow, execution=client, callback=lambda _: silence())
     assert (result.evaluations.x[10:, 0] < -2.2).any()  # after the scheduler fell silent
     assert result.posterior == alone.posterior
 
@@ -259,11 +265,13 @@ def test_a_scheduler_that_is_gone_is_no_failure_of_the_runs(tmp_path: Path) -> N
     ):
         minimize(
             wave,
-            executor=client.get_executor(),
+            execution=supac.Execution(client.get_executor(), on_failure="penalise"),
             store=store,
-            on_failure="penalise",
             callback=close,
         )
     gone_on = supac.resume(store, wave)
-    assert gone_on.posterior == minimize(wave, on_failure="penalise").posterior
+    assert (
+        gone_on.posterior
+        == minimize(wave, execution=supac.Execution(on_failure="penalise")).posterior
+    )
     assert not gone_on.failures

@@ -82,7 +82,9 @@ def test_the_default_algorithm_serves_every_family(name: str) -> None:
     def risk(x: FloatArray) -> FloatArray:
         return 0.5 + 0.4 * np.tanh(x.sum(axis=1) - prior.mean.sum())
 
-    result = supac.minimize(risk, prior, supac.Catoni(0.2), budget=70, vectorized=True)
+    result = supac.minimize(
+        risk, prior, supac.Catoni(0.2), budget=70, execution=supac.Execution(vectorized=True)
+    )
     assert result.validated in (10, 20)  # half of them, if the first half was worse than predicted
     mean = risk(result.posterior.sample(100_000, 0)).mean()
     assert mean + 0.2 * result.kl < risk(prior.sample(100_000, 0)).mean()
@@ -219,7 +221,11 @@ def test_failed_runs_are_kept_out_of_the_emulator() -> None:
         return np.where(np.isnan(outputs[:, 0]), 3.0, (np.nan_to_num(outputs) ** 2).mean(axis=1))
 
     result = supac.minimize(
-        supac.Composite(simulate, loss), PLANE, supac.Catoni(0.05), budget=80, vectorized=True
+        supac.Composite(simulate, loss),
+        PLANE,
+        supac.Catoni(0.05),
+        budget=80,
+        execution=supac.Execution(vectorized=True),
     )
     evaluations = result.evaluations
     assert evaluations.failed == (evaluations.x[:, 0] > 1.0).sum() > 0
@@ -285,6 +291,10 @@ def test_a_quadratic_risk_is_solved_by_emulation(
 ) -> None:
     """Σ(x − ½)² + 0.1·KL has its minimum at a mean of 1/2.1, whatever the covariance may be."""
     result = supac.minimize(
-        lambda x: ((x - 0.5) ** 2).sum(axis=1), prior, supac.Catoni(0.1), budget=60, vectorized=True
+        lambda x: ((x - 0.5) ** 2).sum(axis=1),
+        prior,
+        supac.Catoni(0.1),
+        budget=60,
+        execution=supac.Execution(vectorized=True),
     )
     np.testing.assert_allclose(result.posterior.mean, mean, atol=0.01)

@@ -49,7 +49,7 @@ def result(folder: Path) -> supac.Result:
         HOUSE,
         BOUND,
         budget=60,
-        on_failure="penalise",
+        execution=supac.Execution(on_failure="penalise"),
         store=folder / "run.supac",
         seed=5,
     )
@@ -165,7 +165,12 @@ def test_a_first_batch_that_fails_was_a_search(tmp_path: Path) -> None:
         raise RuntimeError("no licence")
 
     result = supac.minimize(
-        fail, HOUSE, BOUND, budget=40, on_failure="penalise", store=tmp_path / "run.supac"
+        fail,
+        HOUSE,
+        BOUND,
+        budget=40,
+        execution=supac.Execution(on_failure="penalise"),
+        store=tmp_path / "run.supac",
     )
     assert result.stop_reason is supac.StopReason.FAILURES
     mine, theirs = result.to_pandas(), supac.read_store(tmp_path / "run.supac").to_pandas()
@@ -379,7 +384,7 @@ def test_runs_come_back_where_they_are_asked_for(result: supac.Result) -> None:
     assert strictly(result.to_json(runs=True))["runs"]["ok"] == result.evaluations.ok.tolist()
     bound = supac.Catoni(0.1, ceiling=1.0)
     risk = supac.Composite(simulate, supac.Welsch())
-    options = {"budget": 20, "bound": bound, "on_failure": "penalise"}
+    options = {"budget": 20, "bound": bound, "execution": supac.Execution(on_failure="penalise")}
     mine, yours = (supac.reoptimize(each, risk, **options) for each in (result, again))  # type: ignore[arg-type]
     assert mine.posterior == yours.posterior
 

@@ -49,14 +49,17 @@ def test_a_pool_gives_the_same_bits(
     pool: Callable[[int], Executor], timeout: float | None, alone: supac.Result
 ) -> None:
     with pool(2) as executor:
-        assert minimize(wave, executor=executor, timeout=timeout).posterior == alone.posterior
+        assert (
+            minimize(wave, execution=supac.Execution(executor, timeout=timeout)).posterior
+            == alone.posterior
+        )
 
 
 def test_a_pool_can_be_used_again(alone: supac.Result) -> None:
     with ThreadPoolExecutor(2) as executor:
-        minimize(wave, executor=executor)
+        minimize(wave, execution=executor)
         assert (
-            minimize(lambda x: 0.5 + 0.3 * float(np.sin(x).mean()), executor=executor).posterior
+            minimize(lambda x: 0.5 + 0.3 * float(np.sin(x).mean()), execution=executor).posterior
             == alone.posterior
         )
 
@@ -64,7 +67,7 @@ def test_a_pool_can_be_used_again(alone: supac.Result) -> None:
 @pytest.mark.parametrize("pool", [ThreadPoolExecutor, spawning])
 def test_asynchronous_runs_spend_the_budget(pool: Callable[[int], Executor]) -> None:
     with pool(2) as executor:
-        result = minimize(wave, executor=executor, mode="async")
+        result = minimize(wave, execution=supac.Execution(executor, mode="async"))
     assert result.stop_reason is supac.StopReason.BUDGET
     assert len(result.evaluations) == 30
 
@@ -76,10 +79,10 @@ def test_lambdas_and_closures_travel(alone: supac.Result) -> None:
         return 0.5 + height * float(np.sin(x).mean())
 
     assert (
-        minimize(lambda x: 0.5 + 0.3 * float(np.sin(x).mean()), executor=2).posterior
+        minimize(lambda x: 0.5 + 0.3 * float(np.sin(x).mean()), execution=2).posterior
         == alone.posterior
     )
-    assert minimize(closure, executor=2).posterior == alone.posterior
+    assert minimize(closure, execution=2).posterior == alone.posterior
 
 
 SCRIPT = """
@@ -126,7 +129,7 @@ def test_what_cannot_travel_is_refused_with_a_way_out() -> None:
             return wave(x)
 
     with pytest.raises(TypeError, match=r"risk cannot be sent to another process.*PerWorker\(load"):
-        minimize(locked, executor=2)
+        minimize(locked, execution=2)
 
 
 def counting(ledger: Path) -> supac.PerWorker:
@@ -152,7 +155,7 @@ def test_what_is_expensive_is_loaded_once_a_process(
     pool: Callable[[int], Any], most: int, tmp_path: Path, alone: supac.Result
 ) -> None:
     executor = pool(2)
-    result = minimize(counting(tmp_path / "ledger"), executor=executor)
+    result = minimize(counting(tmp_path / "ledger"), execution=executor)
     if isinstance(executor, Executor):
         executor.shutdown()
     assert result.posterior == alone.posterior
@@ -167,7 +170,7 @@ def test_what_cannot_be_loaded_is_a_failure_that_says_so() -> None:
     few = supac.SuPAC(first=2, batch=2)
     for executor in (1, ThreadPoolExecutor(1)):
         with pytest.raises(supac.EvaluationError, match="not be loaded: RuntimeError: no licence"):
-            minimize(supac.PerWorker(load), executor=executor, algorithm=few)
+            minimize(supac.PerWorker(load), execution=executor, algorithm=few)
 
 
 def test_a_pool_that_breaks_loses_nothing(tmp_path: Path, alone: supac.Result) -> None:
@@ -185,11 +188,11 @@ def test_a_pool_that_breaks_loses_nothing(tmp_path: Path, alone: supac.Result) -
         spawning(2) as executor,
         pytest.raises(supac.ExecutionError, match=r"no more runs \(A .*process.*pass executor=N"),
     ):
-        minimize(mortal, executor=executor, store=store)
+        minimize(mortal, execution=executor, store=store)
     deadly.unlink()
     made = len(ledger.read_text().split())
     assert made >= 3
-    assert supac.resume(store, mortal, executor=2).posterior == alone.posterior
+    assert supac.resume(store, mortal, execution=2).posterior == alone.posterior
     # A run that had ended when its neighbour died may not have reached the driver: one at most.
     assert len(ledger.read_text().split()) <= 30 + 1
 
@@ -205,9 +208,7 @@ def test_a_dead_process_with_a_living_child_of_its_own_is_noticed() -> None:
 
     result = minimize(
         parent,
-        executor=1,
-        retries=0,
-        on_failure="penalise",
+        execution=supac.Execution(1, retries=0, on_failure="penalise"),
         budget=2,
         algorithm=supac.SuPAC(first=2, batch=2),
     )
@@ -248,14 +249,14 @@ BAD_EXECUTORS: list[tuple[Any, type[Exception], str]] = [
 @pytest.mark.parametrize(("executor", "kind", "message"), BAD_EXECUTORS)
 def test_bad_executors_are_refused(executor: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        minimize(wave, executor=executor)
+        minimize(wave, execution=executor)
 
 
 def test_an_executor_that_is_shut_down_says_so() -> None:
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
     with pytest.raises(supac.ExecutionError, match="cannot schedule new futures after shutdown"):
-        minimize(wave, executor=executor)
+        minimize(wave, execution=executor)
 
 
 @pytest.mark.parametrize(
@@ -270,5 +271,5 @@ def test_an_address_where_nobody_answers_is_refused_at_once(address: str, reason
     pytest.importorskip("distributed", reason="distributed is not installed")
     start = time.monotonic()
     with pytest.raises(supac.ExecutionError, match=f"no Dask scheduler answers at .*{reason}"):
-        minimize(wave, executor=address.format(free=free_port()))
+        minimize(wave, execution=address.format(free=free_port()))
     assert time.monotonic() - start < 8.0

@@ -34,7 +34,7 @@ def true_objective(
 
 
 def search(start: supac.Distribution, **options: object) -> supac.Result:
-    settings = {"budget": 200, "vectorized": True, "progress": False, "start": start} | options
+    settings = {"budget": 200, "execution": supac.Execution(vectorized=True), "progress": False, "start": start} | options
     return supac.minimize(two_modes, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
 
 
@@ -86,7 +86,12 @@ def _runs_at_both_modes() -> supac.KnownRuns:
 def test_a_risk_of_one_mode_has_no_such_note() -> None:
     prior = supac.gaussian(np.zeros(8), np.eye(8))
     result = supac.minimize(
-        synthetic.example(1), prior, supac.Catoni(0.1), budget=150, vectorized=True, progress=False
+        synthetic.example(1),
+        prior,
+        supac.Catoni(0.1),
+        budget=150,
+        execution=supac.Execution(vectorized=True),
+        progress=False,
     )
     assert "mode" not in " ".join(result.notes)
 
@@ -123,7 +128,7 @@ def in_eight_dimensions(
         supac.Catoni(0.1),
         budget=200,
         start=make(prior),
-        vectorized=True,
+        execution=supac.Execution(vectorized=True),
         progress=False,
         validation=0,
     )
@@ -188,7 +193,7 @@ def test_every_bound_serves_every_family(bound: supac.Bound) -> None:
         bound,
         budget=100,
         start=start,
-        vectorized=True,
+        execution=supac.Execution(vectorized=True),
         progress=False,
     )
     best = bound(0.0, 0.0)
@@ -216,7 +221,7 @@ def test_any_loss_of_outputs_serves_every_family() -> None:
         supac.Catoni(0.05),
         budget=40,
         start=start,
-        vectorized=True,
+        execution=supac.Execution(vectorized=True),
         progress=False,
     )
     np.testing.assert_allclose(result.posterior.mean, 1.0, atol=0.3)
@@ -242,7 +247,9 @@ def test_a_users_own_family_is_given_again(tmp_path: Path) -> None:
 
 def test_a_mixture_is_certified_with_an_upper_limit_on_its_kl() -> None:
     result = search(supac.split_mixture(PLANE, 2))
-    certificate = result.certify(two_modes, n=200, vectorized=True, draws=500, progress=False)
+    certificate = result.certify(
+        two_modes, n=200, execution=supac.Execution(vectorized=True), draws=500, progress=False
+    )
     x = result.posterior.sample(400_000, 5)
     kl = float((result.posterior.log_prob(x) - PLANE.log_prob(x)).mean())
     assert kl < certificate.kl < kl + 0.02
@@ -266,7 +273,14 @@ def test_a_mixture_is_certified_with_an_upper_limit_on_its_kl() -> None:
 def test_what_is_only_known_roughly_is_not_certified() -> None:
     posterior = supac.Distribution(Cholesky(2), np.zeros(5))
     with pytest.raises(supac.CertificateError, match="arbitrarily large"):
-        supac.certify(posterior, PLANE, two_modes, supac.Catoni(0.05), n=200, vectorized=True)
+        supac.certify(
+            posterior,
+            PLANE,
+            two_modes,
+            supac.Catoni(0.05),
+            n=200,
+            execution=supac.Execution(vectorized=True),
+        )
 
 
 def test_kl_and_its_error_are_reported() -> None:

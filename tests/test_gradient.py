@@ -43,7 +43,14 @@ def test_score_gradients_are_unbiased() -> None:
     "bound", [supac.Catoni(0.1), supac.MaurerLangfordSeeger(n=300, delta=0.05, ceiling=3.0)]
 )
 def test_baselines_descend(algorithm: supac.Algorithm, bound: supac.Bound) -> None:
-    result = supac.minimize(bowl, PLANE, bound, budget=20_000, vectorized=True, algorithm=algorithm)
+    result = supac.minimize(
+        bowl,
+        PLANE,
+        bound,
+        budget=20_000,
+        execution=supac.Execution(vectorized=True),
+        algorithm=algorithm,
+    )
     true = objective_of(bowl, PLANE, bound)
     best = true(true.minimiser(PLANE.theta))
     assert result.history["objective"][0] > best + 0.05
@@ -70,7 +77,14 @@ def test_a_step_never_leaves_the_domain(name: str) -> None:
 
 def test_nesterov_without_momentum_is_gradient_descent() -> None:
     plain, accelerated = (
-        supac.minimize(bowl, PLANE, supac.Catoni(0.1), budget=400, vectorized=True, algorithm=a)
+        supac.minimize(
+            bowl,
+            PLANE,
+            supac.Catoni(0.1),
+            budget=400,
+            execution=supac.Execution(vectorized=True),
+            algorithm=a,
+        )
         for a in (supac.GradientDescent(0.1, 80), supac.Nesterov(0.1, 80, momentum=0.0))
     )
     assert plain.posterior == accelerated.posterior
@@ -109,7 +123,7 @@ def test_nesterov_is_nesterovs_recursion(start: supac.Distribution) -> None:
 def test_a_proxy_is_of_no_use_to_gradients() -> None:
     with pytest.raises(ValueError, match="no use for a proxy"):
         supac.minimize(
-            bowl, PLANE, supac.Catoni(0.1), budget=500, vectorized=True, proxy=bowl,
+            bowl, PLANE, supac.Catoni(0.1), budget=500, execution=supac.Execution(vectorized=True), proxy=bowl,
             algorithm=supac.GradientDescent(),
         )  # fmt: skip
 

@@ -160,12 +160,12 @@ def test_the_pure_part_is_pure() -> None:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_same_bits_on_any_number_of_processes(learnt: supac.MetaResult, workers: int) -> None:
-    assert same(learn(tasks_of(6), executor=workers), learnt)
+    assert same(learn(tasks_of(6), execution=workers), learnt)
 
 
 def test_the_same_bits_on_threads_of_ones_own(learnt: supac.MetaResult) -> None:
     with ThreadPoolExecutor(4) as pool:
-        assert same(learn(tasks_of(6), executor=pool), learnt)
+        assert same(learn(tasks_of(6), execution=pool), learnt)
 
 
 def test_the_same_bits_for_a_risk_that_takes_many_points() -> None:
@@ -239,9 +239,9 @@ def test_failures_are_recorded_and_count_as_the_ceiling(tmp_path: Path) -> None:
         learn(some)
     assert any("in task" in note for note in caught.value.__notes__)
     store = tmp_path / "meta.supac"
-    learn(some, on_failure="penalise", store=store, passes=1)
-    resumed = learn(some, on_failure="penalise", store=store)
-    unbroken = learn(some, on_failure="penalise", executor=2)
+    learn(some, execution=supac.Execution(on_failure="penalise"), store=store, passes=1)
+    resumed = learn(some, execution=supac.Execution(on_failure="penalise"), store=store)
+    unbroken = learn(some, execution=supac.Execution(2, on_failure="penalise"))
     assert same(resumed, unbroken)
     failures = [run for each in resumed.tasks for run in each.failures]
     assert failures
@@ -254,7 +254,7 @@ def test_tasks_that_always_fail_do_not_end_the_others(tmp_path: Path) -> None:
     inner = supac.Reuse(supac.SuPAC(first=10, batch=5), first=20, most=5)
     learner = supac.MetaSuPAC((supac.Stage(inner=inner, batch=1),))
     bad = supac.Task(frozen_everywhere, supac.Catoni(0.05))
-    options: dict[str, Any] = {"learner": learner, "on_failure": "drop", "passes": 2}
+    options: dict[str, Any] = {"learner": learner, "execution": supac.Execution(on_failure="drop"), "passes": 2}
     store = tmp_path / "meta.supac"
     learn([bad, *tasks_of(2)], store=store, **options | {"passes": 1})
     result = learn([bad, *tasks_of(2)], store=store, **options)
@@ -273,7 +273,7 @@ def test_a_task_whose_last_batch_fails_is_still_known() -> None:
     inner = supac.Reuse(supac.SuPAC(first=10, batch=5), first=15, most=5, effective_size=1e9)
     tasks = [supac.Task(frozen_after(10), supac.Catoni(0.05)), *tasks_of(1)]
     learner = supac.MetaSuPAC((supac.Stage(inner=inner),))
-    result = learn(tasks, passes=1, learner=learner, on_failure="drop")
+    result = learn(tasks, passes=1, learner=learner, execution=supac.Execution(on_failure="drop"))
     assert result.tasks[0].evaluations.failed == 5
     assert np.isfinite(result.tasks[0].objective)
     assert result.left_out == ()
@@ -391,7 +391,7 @@ def test_composites_in_the_users_units() -> None:
     median = parameters.from_latent(result.prior.mean[None])[0]
     assert abs(median[0] - 2.0) < 0.2
     assert 0.35 < median[1] < 0.65
-    on_processes = supac.meta_learn(tasks, parameters, executor=2, **settings)  # type: ignore[arg-type]
+    on_processes = supac.meta_learn(tasks, parameters, execution=2, **settings)  # type: ignore[arg-type]
     assert same(on_processes, result)
     new = supac.Task(supac.Composite(Residuals(0.55), supac.MeanSquare()), supac.Catoni(0.02))
     found = result.minimize(new, budget=30, progress=False)
@@ -550,9 +550,13 @@ def test_fresh_draws_that_fail_count_as_the_ceiling() -> None:
     task = supac.Task(Fails(Bowl(-0.6, 0.0)), supac.Catoni(0.05))
     with pytest.raises(supac.EvaluationError):
         supac.evaluate_priors([FIRST], [task], budget=30, draws=200)
-    options: dict[str, Any] = {"budget": 30, "draws": 500, "executor": 2}
-    penalised = supac.evaluate_priors([FIRST], [task], on_failure="penalise", **options)
-    dropped = supac.evaluate_priors([FIRST], [task], on_failure="drop", **options)
+    options: dict[str, Any] = {"budget": 30, "draws": 500, "execution": 2}
+    penalised = supac.evaluate_priors(
+        [FIRST], [task], execution=supac.Execution(on_failure="penalise"), **options
+    )
+    dropped = supac.evaluate_priors(
+        [FIRST], [task], execution=supac.Execution(on_failure="drop"), **options
+    )
     assert penalised.mean_risk[0, 0] > dropped.mean_risk[0, 0]
 
 
@@ -574,7 +578,9 @@ def test_what_fails_too_often_has_no_score() -> None:
     """A search that ends early, fresh draws that all fail; and one task that works."""
     risks: list[Any] = [frozen_everywhere, frozen_after(30), Bowl(0.5, 0.5)]
     tasks = [supac.Task(each, supac.Catoni(0.05)) for each in risks]
-    scores = supac.evaluate_priors([FIRST], tasks, budget=30, draws=50, on_failure="drop")
+    scores = supac.evaluate_priors(
+        [FIRST], tasks, budget=30, draws=50, execution=supac.Execution(on_failure="drop")
+    )
     assert np.isnan(scores.objective[0]).tolist() == [True, True, False]
     assert [note[:6] for note in scores.notes] == ["task 0", "task 1"]
 

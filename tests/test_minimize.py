@@ -24,7 +24,12 @@ def waves(x: FloatArray) -> FloatArray:
 def test_one_by_one_and_vectorised_agree_bit_for_bit() -> None:
     single = supac.minimize(wave, PLANE, supac.Catoni(0.05), budget=60, algorithm=QUICK)
     many = supac.minimize(
-        waves, PLANE, supac.Catoni(0.05), budget=60, algorithm=QUICK, vectorized=True
+        waves,
+        PLANE,
+        supac.Catoni(0.05),
+        budget=60,
+        algorithm=QUICK,
+        execution=supac.Execution(vectorized=True),
     )
     assert single.posterior == many.posterior
 
@@ -32,7 +37,13 @@ def test_one_by_one_and_vectorised_agree_bit_for_bit() -> None:
 def test_same_seed_same_bits_another_seed_another_run() -> None:
     runs = [
         supac.minimize(
-            waves, PLANE, supac.Catoni(0.05), budget=60, algorithm=QUICK, vectorized=True, seed=s
+            waves,
+            PLANE,
+            supac.Catoni(0.05),
+            budget=60,
+            algorithm=QUICK,
+            execution=supac.Execution(vectorized=True),
+            seed=s,
         )
         for s in (1, 1, 2)
     ]
@@ -43,7 +54,14 @@ def test_same_seed_same_bits_another_seed_another_run() -> None:
 
 def test_a_larger_budget_begins_the_same_way() -> None:
     short, long = (
-        supac.minimize(waves, PLANE, supac.Catoni(0.05), budget=b, algorithm=QUICK, vectorized=True)
+        supac.minimize(
+            waves,
+            PLANE,
+            supac.Catoni(0.05),
+            budget=b,
+            algorithm=QUICK,
+            execution=supac.Execution(vectorized=True),
+        )
         for b in (45, 80)
     )
     assert len(short.evaluations) == 40
@@ -53,7 +71,13 @@ def test_a_larger_budget_begins_the_same_way() -> None:
 
 def test_a_run_by_hand_is_the_same_run() -> None:
     result = supac.minimize(
-        waves, PLANE, supac.Catoni(0.05), budget=40, algorithm=QUICK, vectorized=True, seed=5
+        waves,
+        PLANE,
+        supac.Catoni(0.05),
+        budget=40,
+        algorithm=QUICK,
+        execution=supac.Execution(vectorized=True),
+        seed=5,
     )
     problem = supac.Problem.within(PLANE, supac.Catoni(0.05))
     state = QUICK.init(problem, seed=5)
@@ -65,7 +89,12 @@ def test_a_run_by_hand_is_the_same_run() -> None:
 
 def test_result_tells_what_was_found() -> None:
     result = supac.minimize(
-        waves, PLANE, supac.Catoni(0.05), budget=300, algorithm=QUICK, vectorized=True
+        waves,
+        PLANE,
+        supac.Catoni(0.05),
+        budget=300,
+        algorithm=QUICK,
+        execution=supac.Execution(vectorized=True),
     )
     assert result.kl == pytest.approx(result.posterior.kl(PLANE))
     assert result.objective == pytest.approx(result.mean_risk + 0.05 * result.kl)
@@ -88,7 +117,7 @@ def test_every_family_runs_end_to_end(name: str) -> None:
         supac.Catoni(0.2),
         budget=6 * prior.family.size + 100,
         algorithm=supac.SuPAC(supac.Voronoi(draws=2_000)),
-        vectorized=True,
+        execution=supac.Execution(vectorized=True),
     )
     assert result.objective < result.history["mean_risk"][0]
 
@@ -98,7 +127,7 @@ def test_stop_reasons() -> None:
         settings: dict[str, object] = {
             "budget": 60,
             "algorithm": QUICK,
-            "vectorized": True,
+            "execution": supac.Execution(vectorized=True),
             **options,
         }
         return supac.minimize(waves, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
@@ -135,7 +164,7 @@ def test_failures_are_raised_dropped_or_penalised() -> None:
 
     with pytest.raises(supac.EvaluationError, match=r"raised RuntimeError.*no steady state.*drop"):
         run()
-    dropped, penalised = run(on_failure="drop"), run(on_failure="penalise")
+    dropped, penalised = run(execution=supac.Execution(on_failure="drop")), run(execution=supac.Execution(on_failure="penalise"))
     assert dropped.evaluations.failed > 0
     assert "RuntimeError: no steady state" in dropped.notes[-1]
     assert dropped.mean_risk == pytest.approx(0.2)
@@ -149,7 +178,9 @@ def test_penalties_need_a_ceiling() -> None:
             return mean_risk + kl
 
     with pytest.raises(ValueError, match="has no attribute `ceiling`"):
-        supac.minimize(wave, PLANE, Free(), budget=40, on_failure="penalise")
+        supac.minimize(
+            wave, PLANE, Free(), budget=40, execution=supac.Execution(on_failure="penalise")
+        )
 
 
 @pytest.mark.parametrize(("share", "stops"), [(0.4, False), (0.6, True)])
@@ -160,7 +191,12 @@ def test_more_than_half_failing_is_too_much(share: float, stops: bool) -> None:
         return np.nan if next(calls) % 10 < 10 * share else wave(x)
 
     result = supac.minimize(
-        sometimes, PLANE, supac.Catoni(0.05), budget=60, algorithm=QUICK, on_failure="drop"
+        sometimes,
+        PLANE,
+        supac.Catoni(0.05),
+        budget=60,
+        algorithm=QUICK,
+        execution=supac.Execution(on_failure="drop"),
     )
     assert (result.stop_reason is supac.StopReason.FAILURES) is stops
 
@@ -173,8 +209,7 @@ def test_failing_is_never_rewarded() -> None:
         supac.Catoni(0.05, ceiling=1.0),
         budget=60,
         algorithm=QUICK,
-        vectorized=True,
-        on_failure="penalise",
+        execution=supac.Execution(vectorized=True, on_failure="penalise"),
     )
     assert abs(result.posterior.mean[0]) < 0.1
     assert any("leave the range [0, 1]" in note for note in result.notes)
@@ -182,14 +217,21 @@ def test_failing_is_never_rewarded() -> None:
 
 def test_objective_is_the_bound_at_the_estimate() -> None:
     bound = supac.MaurerLangfordSeeger(n=200, delta=0.05)
-    result = supac.minimize(waves, PLANE, bound, budget=60, algorithm=QUICK, vectorized=True)
+    result = supac.minimize(
+        waves, PLANE, bound, budget=60, algorithm=QUICK, execution=supac.Execution(vectorized=True)
+    )
     assert result.objective == bound(result.mean_risk, result.kl)
 
 
 def test_notes_of_the_iterations_reach_the_result() -> None:
     few = supac.SuPAC(supac.Voronoi(draws=500), first=4, batch=4)
     result = supac.minimize(
-        waves, PLANE, supac.Catoni(0.05), budget=20, algorithm=few, vectorized=True
+        waves,
+        PLANE,
+        supac.Catoni(0.05),
+        budget=20,
+        algorithm=few,
+        execution=supac.Execution(vectorized=True),
     )
     assert any(
         "do not determine the surrogate" in n and "first at 4 queries" in n for n in result.notes
@@ -203,13 +245,25 @@ def test_risks_beyond_the_ceiling_void_the_bound() -> None:
         def scaled(x: FloatArray, scale: float = scale) -> FloatArray:
             return scale * waves(x)
 
-        result = supac.minimize(scaled, PLANE, bound, budget=60, algorithm=QUICK, vectorized=True)
+        result = supac.minimize(
+            scaled,
+            PLANE,
+            bound,
+            budget=60,
+            algorithm=QUICK,
+            execution=supac.Execution(vectorized=True),
+        )
         assert any("guarantees nothing" in note for note in result.notes) is void
 
 
 def test_estimates_worth_few_runs_are_said_so() -> None:
     result = supac.minimize(
-        waves, PLANE, supac.Catoni(0.001), budget=20, algorithm=QUICK, vectorized=True
+        waves,
+        PLANE,
+        supac.Catoni(0.001),
+        budget=20,
+        algorithm=QUICK,
+        execution=supac.Execution(vectorized=True),
     )
     assert result.effective_size < 20.0
     few = result.effective_size < PLANE.family.size + 1
@@ -224,8 +278,7 @@ def test_too_many_failures_stop_the_run() -> None:
         supac.Catoni(0.05),
         budget=100,
         algorithm=QUICK,
-        vectorized=True,
-        on_failure="drop",
+        execution=supac.Execution(vectorized=True, on_failure="drop"),
     )
     assert result.stop_reason is supac.StopReason.FAILURES
     assert len(result.evaluations) == result.evaluations.failed == 20  # the first batch
@@ -387,7 +440,9 @@ def test_a_composite_risk_is_emulated_by_its_outputs() -> None:
     composite = supac.Composite(residuals, supac.RootMeanSquare())
     bound = supac.Catoni(0.02)
     one = supac.minimize(composite, PLANE, bound, budget=60, seed=3)
-    many = supac.minimize(composite, PLANE, bound, budget=60, seed=3, vectorized=True)
+    many = supac.minimize(
+        composite, PLANE, bound, budget=60, seed=3, execution=supac.Execution(vectorized=True)
+    )
     outputs = many.evaluations.outputs
     assert outputs is not None
     assert one.evaluations.outputs is not None
@@ -401,7 +456,9 @@ def test_a_composite_run_by_hand_is_the_same_run() -> None:
     loss = supac.RootMeanSquare()
     composite = supac.Composite(residuals, loss)
     bound = supac.Catoni(0.02)
-    result = supac.minimize(composite, PLANE, bound, budget=30, validation=0, vectorized=True)
+    result = supac.minimize(
+        composite, PLANE, bound, budget=30, validation=0, execution=supac.Execution(vectorized=True)
+    )
     problem = supac.Problem(PLANE, bound, PLANE, loss=loss)
     algorithm = supac.SuPAC()
     state = algorithm.init(problem, 0)
@@ -427,7 +484,7 @@ def test_a_composite_whose_runs_all_fail_for_a_while_goes_on() -> None:
         PLANE,
         supac.Catoni(0.1),
         budget=60,
-        on_failure="drop",
+        execution=supac.Execution(on_failure="drop"),
     )
     assert result.evaluations.failed == 10
     assert len(result.evaluations) == 60
@@ -435,7 +492,7 @@ def test_a_composite_whose_runs_all_fail_for_a_while_goes_on() -> None:
 
 
 def test_the_posterior_is_validated_with_fresh_runs() -> None:
-    settings = {"budget": 100, "vectorized": True, "seed": 1}
+    settings = {"budget": 100, "execution": supac.Execution(vectorized=True), "seed": 1}
     result = supac.minimize(waves, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
     assert len(result.evaluations) == 100
     assert result.validated in (10, 20)
@@ -466,7 +523,12 @@ def test_a_disappointing_validation_is_learnt_from() -> None:
         return waves(x) + (0.6 * (x[:, 0] < -0.5) if calls > 60 else 0.0)
 
     result = supac.minimize(
-        treacherous, PLANE, supac.Catoni(0.05), budget=100, validation=40, vectorized=True
+        treacherous,
+        PLANE,
+        supac.Catoni(0.05),
+        budget=100,
+        validation=40,
+        execution=supac.Execution(vectorized=True),
     )
     assert result.validated == 20
     assert any("was predicted; after learning from them" in note for note in result.notes)
@@ -479,7 +541,9 @@ def test_validation_must_fit_into_the_budget() -> None:
 
 def test_a_larger_budget_begins_the_same_way_by_default() -> None:
     short, long = (
-        supac.minimize(waves, PLANE, supac.Catoni(0.05), budget=b, vectorized=True)
+        supac.minimize(
+            waves, PLANE, supac.Catoni(0.05), budget=b, execution=supac.Execution(vectorized=True)
+        )
         for b in (50, 80)
     )
     np.testing.assert_array_equal(short.evaluations.x[:40], long.evaluations.x[:40])
@@ -496,19 +560,36 @@ def test_another_temperature_needs_a_tenth_of_the_queries(seed: int) -> None:
         x = posterior.mean + normal @ np.linalg.cholesky(posterior.covariance).T
         return float(risk(x).mean()) + 0.05 * posterior.kl(prior)
 
-    first = supac.minimize(risk, prior, supac.Catoni(0.1), budget=500, vectorized=True)
-    fresh = supac.minimize(risk, prior, supac.Catoni(0.05), budget=500, vectorized=True, seed=1)
-    again = supac.reoptimize(first, risk, bound=supac.Catoni(0.05), budget=50, vectorized=True)
+    first = supac.minimize(
+        risk, prior, supac.Catoni(0.1), budget=500, execution=supac.Execution(vectorized=True)
+    )
+    fresh = supac.minimize(
+        risk,
+        prior,
+        supac.Catoni(0.05),
+        budget=500,
+        execution=supac.Execution(vectorized=True),
+        seed=1,
+    )
+    again = supac.reoptimize(
+        first, risk, bound=supac.Catoni(0.05), budget=50, execution=supac.Execution(vectorized=True)
+    )
     assert len(again.evaluations) <= len(first.evaluations) + 50
     best = true_objective(fresh.posterior)
     assert true_objective(again.posterior) < 1.02 * best < true_objective(first.posterior)
 
 
 def test_another_prior_reuses_the_runs() -> None:
-    first = supac.minimize(waves, PLANE, supac.Catoni(0.05), budget=100, vectorized=True)
+    first = supac.minimize(
+        waves, PLANE, supac.Catoni(0.05), budget=100, execution=supac.Execution(vectorized=True)
+    )
     other = supac.gaussian([1.0, 0.0], np.eye(2))
-    again = supac.reoptimize(first, waves, prior=other, budget=30, vectorized=True)
-    fresh = supac.minimize(waves, other, supac.Catoni(0.05), budget=100, vectorized=True)
+    again = supac.reoptimize(
+        first, waves, prior=other, budget=30, execution=supac.Execution(vectorized=True)
+    )
+    fresh = supac.minimize(
+        waves, other, supac.Catoni(0.05), budget=100, execution=supac.Execution(vectorized=True)
+    )
     assert again.prior == other
     # Both estimates of the same minimum, from few fresh runs each.
     error = np.hypot(again.mean_risk_error, fresh.mean_risk_error)

@@ -16,7 +16,7 @@ from supac.arrays import FloatArray
 from supac.plots import drawing_is_possible
 from supac.plots.canvas import track_of
 from supac.plots.posterior import _ellipse
-from supac.record.learnt import quantiles
+from supac.record.parameter_change import quantiles
 
 if not drawing_is_possible():
     pytest.skip("plots are an extra", allow_module_level=True)

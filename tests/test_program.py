@@ -220,7 +220,7 @@ def test_a_whole_run_of_a_program_gives_the_bits_of_the_function(tmp_path: Path)
     program = supac.Program(python(tmp_path, WAVE), scratch=scratch, keep="all")
     bound = supac.Catoni(0.05)
     alone = supac.minimize(wave, PLANE, bound, budget=18, algorithm=QUICK)
-    many = supac.minimize(program, PLANE, bound, budget=18, algorithm=QUICK, executor=2)
+    many = supac.minimize(program, PLANE, bound, budget=18, algorithm=QUICK, execution=2)
     assert many.posterior == alone.posterior
     points = [json.loads((folder / "input.json").read_text()) for folder in scratch.iterdir()]
     assert sorted(points) == sorted(alone.evaluations.x.tolist())
@@ -243,7 +243,7 @@ json.dump({"misfit": [x - 1.0, y + 0.5, x * y]}, open("output.json", "w"))
             PLANE,
             supac.Catoni(0.1),
             budget=24,
-            executor=executor,
+            execution=executor,
         )
         for simulate, executor in ((misfit, None), (program, 2))
     )
@@ -262,9 +262,7 @@ def test_failures_of_a_program_are_recorded_and_penalised(tmp_path: Path) -> Non
         supac.Catoni(0.05),
         budget=18,
         algorithm=QUICK,
-        executor=2,
-        on_failure="penalise",
-        max_failures=1.0,
+        execution=supac.Execution(2, on_failure="penalise", max_failures=1.0),
     )
     assert len(result.failures) == (result.evaluations.x[:, 0] < 0.0).sum() > 0
     assert {run.message for run in result.failures} == {"ProgramError: exit code 7: dry"}
@@ -279,9 +277,7 @@ def test_a_program_that_hangs_is_killed_with_all_it_has_started(tmp_path: Path) 
         supac.Catoni(0.05),
         budget=4,
         algorithm=supac.SuPAC(first=4, batch=4),
-        executor=2,
-        timeout=0.3,
-        on_failure="penalise",
+        execution=supac.Execution(2, timeout=0.3, on_failure="penalise"),
     )
     assert {run.status for run in result.failures} == {supac.Status.TIMED_OUT}
     assert len(result.failures) == 4

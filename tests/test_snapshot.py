@@ -15,10 +15,11 @@ from rich.console import Console
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.calibration.minimize import Search
 from supac.cli.tables import summary
 from supac.record.run import Run, by_kind
 from supac.record.store.file import StoreDamagedError
-from supac.record.summary import compare, summarise
+from supac.record.parameter_change import parameter_changes
 
 HOUSE = supac.Parameters(
     {
@@ -37,13 +38,14 @@ def risk(x: FloatArray) -> float:
 
 def test_it_tells_what_was_returned(tmp_path: Path) -> None:
     store = tmp_path / "run.supac"
-    options = {"budget": 60, "on_failure": "penalise", "seed": 3}
-    result = supac.minimize(risk, HOUSE, BOUND, store=store, description="why", **options)  # type: ignore[arg-type]
+    options = {"budget": 60, "execution": supac.Execution(on_failure="penalise"), "seed": 3}
+    result = Search(risk, HOUSE, BOUND, store=store, description="why", **options).run()  # type: ignore[arg-type]
     run = supac.read_store(store)
     assert run.posterior == result.posterior
     assert run.stop_reason is result.stop_reason
-    for name in ("objective", "mean_risk", "mean_risk_error", "kl", "validated", "notes"):
-        assert getattr(run, name) == getattr(result, name)
+    assert run.notes == result.notes
+    for name in ("objective", "mean_risk", "mean_risk_error", "kl", "validated"):
+        assert getattr(run.estimate, name) == getattr(result, name)
     for name, column in result.history.items():
         np.testing.assert_array_equal(run.history[name], column)
     assert len(run.made) == len(run.runs) == run.budget == 60
@@ -92,7 +94,14 @@ def test_every_place_tells_the_same_kinds(tmp_path: Path) -> None:
         return float(np.tanh(x[1] ** 2))
 
     store = tmp_path / "run.supac"
-    result = supac.minimize(picky, HOUSE, BOUND, budget=40, on_failure="penalise", store=store)
+    result = supac.minimize(
+        picky,
+        HOUSE,
+        BOUND,
+        budget=40,
+        execution=supac.Execution(on_failure="penalise"),
+        store=store,
+    )
     run, count = supac.read_store(store), len(result.failures)
     assert count > 1
     assert any(f"{count} runs failed, all with: " in note for note in result.notes)
@@ -113,13 +122,16 @@ def test_the_terminal_shows_the_commonest_failures(tmp_path: Path) -> None:
         for i, word in enumerate("abcdefg")
         for _ in range(8 - i)
     ]
-    assert failed_lines(replace(run, runs=tuple(bad))) == [
+    shown = supac.Record(
+        run.settings, run.family, runs=[replace(each, id=i) for i, each in enumerate(bad)]
+    )
+    assert failed_lines(shown) == [
         "8 raised: aaa", "7 raised: bbb", "6 raised: ccc", "5 raised: ddd", "4 raised: eee",
         "5 in 2 other ways",
     ]  # fmt: skip
 
 
-def failed_lines(run: supac.Snapshot) -> list[str]:
+def failed_lines(run: supac.Record) -> list[str]:
     """What `supac show` says of failures."""
     console = Console(width=100, file=io.StringIO(), record=True)
     console.print(summary(run, "a run"))
@@ -128,7 +140,7 @@ def failed_lines(run: supac.Snapshot) -> list[str]:
 
 def test_a_learnt_prior_is_summarised_as_it_is() -> None:
     house = HOUSE.with_prior(supac.gaussian([0.5, -1.0], np.diag([0.25, 4.0])))
-    for row in compare(house, house.prior):
+    for row in parameter_changes(house.prior, house.prior, house):
         assert row.prior == row.posterior
         assert row.width == 1.0
 
@@ -141,22 +153,31 @@ def test_it_looks_on_while_the_run_is_made(tmp_path: Path) -> None:
         assert run.running
         assert run.stop_reason is None
         assert run.posterior == iteration.next_posterior
-        assert run.objective == iteration.objective
-        assert run.mean_risk == iteration.mean_risk
-        assert run.kl == iteration.kl
+        assert run.estimate.objective == iteration.objective
+        assert run.estimate.mean_risk == iteration.mean_risk
+        assert run.estimate.kl == iteration.kl
         seen.append((len(run.made), iteration.queries))
 
-    supac.minimize(risk, HOUSE, BOUND, budget=60, on_failure="penalise", store=store, callback=look)
+    supac.minimize(
+        risk,
+        HOUSE,
+        BOUND,
+        budget=60,
+        execution=supac.Execution(on_failure="penalise"),
+        store=store,
+        callback=look,
+    )
     assert seen == [(20, 20), (30, 30), (40, 40)]
 
 
 def test_a_description_outlives_a_resume_without_one(tmp_path: Path) -> None:
     store = tmp_path / "run.supac"
-    settings = {"budget": 40, "on_failure": "drop", "store": store}
-    supac.minimize(risk, HOUSE, BOUND, description="mine", **settings)  # type: ignore[arg-type]
+    settings = {"budget": 40, "execution": supac.Execution(on_failure="drop"), "store": store}
+    Search(risk, HOUSE, BOUND, description="mine", **settings).run()  # type: ignore[arg-type]
     supac.resume(store, risk, budget=50)
     assert supac.read_store(store).description == "mine"
-    supac.resume(store, risk, budget=60, description="yours")
+    with pytest.warns(DeprecationWarning, match="description"):
+        supac.resume(store, risk, budget=60, description="yours")
     assert supac.read_store(store).description == "yours"
 
 
@@ -166,7 +187,15 @@ def test_runs_of_elsewhere_do_not_count(tmp_path: Path) -> None:
         np.array([[1.0, 0.5]]),
         supac.Evaluations.none(2).append(np.zeros((1, 2)), np.array([0.2]), HOUSE.prior),
     )
-    supac.minimize(risk, HOUSE, BOUND, budget=30, on_failure="drop", store=store, known=known)
+    supac.minimize(
+        risk,
+        HOUSE,
+        BOUND,
+        budget=30,
+        execution=supac.Execution(on_failure="drop"),
+        store=store,
+        known=known,
+    )
     run = supac.read_store(store)
     assert (len(run.runs), len(run.made)) == (31, 30)
     assert run.history["queries"][0] == 0.0
@@ -187,7 +216,7 @@ def test_of_what_it_does_not_know_it_has_the_name(tmp_path: Path) -> None:
     assert run.bound is None
     assert run.settings["bound"] == "Mine(ceiling=1.0)"
     assert run.parameters is None
-    assert summarise(run) == []
+    assert run.parameter_changes == []
     assert run.sample(3, 0).shape == (3, 1)
     assert run.to_dict()["bound"] == "Mine(ceiling=1.0)"
 
@@ -195,9 +224,8 @@ def test_of_what_it_does_not_know_it_has_the_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["end", "description"])
 def test_what_was_changed_is_noticed(key: str, tmp_path: Path) -> None:
     store = tmp_path / "run.supac"
-    supac.minimize(
-        risk, HOUSE, BOUND, budget=30, on_failure="drop", store=store, description="words"
-    )
+    drop = supac.Execution(on_failure="drop")
+    Search(risk, HOUSE, BOUND, 30, execution=drop, store=store, description="words").run()
     with sqlite3.connect(store) as db:
         db.execute("UPDATE meta SET value = value || ' ' WHERE key = ?", (key,))
     db.close()
@@ -209,17 +237,17 @@ def test_quantiles_are_exact() -> None:
     rng = np.random.default_rng(0)
     posterior = supac.gaussian([0.4, -0.3], [[0.3, 0.1], [0.1, 0.2]])
     draws = HOUSE.sample(posterior, 200_000, rng)
-    for row, column in zip(compare(HOUSE, posterior), draws.T, strict=True):
+    for row, column in zip(parameter_changes(HOUSE.prior, posterior, HOUSE), draws.T, strict=True):
         # A share of 5 % of 200,000 draws has a standard error of 0.05 %.
         for quantile, share in zip(row.posterior, (0.05, 0.5, 0.95), strict=True):
             assert abs((column < quantile).mean() - share) < 5e-3
-    assert compare(HOUSE, HOUSE.prior)[0].width == pytest.approx(1.0)
+    assert parameter_changes(HOUSE.prior, HOUSE.prior, HOUSE)[0].width == pytest.approx(1.0)
 
 
 def test_quantiles_are_right_where_the_posterior_is_no_gaussian() -> None:
     parts = [supac.gaussian([-1.5, 0.0], [0.05, 0.05]), supac.gaussian([1.5, 0.5], [0.05, 0.05])]
     posterior = supac.mixture(parts, [0.7, 0.3])
-    rows = compare(HOUSE, posterior)
+    rows = parameter_changes(HOUSE.prior, posterior, HOUSE)
     assert [(row.name, row.unit) for row in rows] == [("rate", "1/h"), ("share", "")]
     shares = np.array([0.05, 0.5, 0.95])
     for row in rows:

@@ -65,7 +65,7 @@ def test_a_quadratic_risk_is_solved_exactly_by_blocks() -> None:
         supac.gaussian(np.zeros(4), np.eye(4), blocks=blocks),
         supac.Catoni(0.2),
         budget=1_000,
-        vectorized=True,
+        execution=supac.Execution(vectorized=True),
         algorithm=supac.SuPAC(supac.Uniform(), supac.FixedStep(1.0, 1.0), batch=40),
     )
     precision = np.eye(4) + hessian / 0.2
@@ -99,7 +99,7 @@ def test_the_papers_algorithm_finds_the_gaussian_optimum(seed: int) -> None:
         supac.gaussian(np.zeros(8), np.eye(8)),
         supac.Catoni(0.1),
         budget=500,
-        vectorized=True,
+        execution=supac.Execution(vectorized=True),
         algorithm=supac.SuPAC.paper(first=100, batch=40, alpha_max=0.7, kl_max=0.5),
         seed=seed,
     )
@@ -199,7 +199,7 @@ def test_a_proxy_saves_queries() -> None:
             supac.gaussian(np.zeros(8), np.eye(8)),
             supac.Catoni(0.1),
             budget=60,
-            vectorized=True,
+            execution=supac.Execution(vectorized=True),
             proxy=given,
             algorithm=supac.SuPAC(supac.Voronoi(draws=5_000), first=40, batch=20, inner=3),
         )
@@ -218,7 +218,7 @@ def test_a_prior_outside_the_family_is_reached_from_within() -> None:
         supac.Catoni(temperature),
         start=start,
         budget=2_000,
-        vectorized=True,
+        execution=supac.Execution(vectorized=True),
         algorithm=supac.SuPAC(supac.Uniform(), supac.FixedStep(0.3, 1.0), batch=100),
     )
     precision = np.linalg.inv(prior.covariance) + hessian / temperature
@@ -243,7 +243,7 @@ def test_other_families_are_optimised_as_well(prior: supac.Distribution) -> None
         prior,
         supac.Catoni(0.1),
         budget=2_000,
-        vectorized=True,
+        execution=supac.Execution(vectorized=True),
         algorithm=supac.SuPAC(supac.Importance(), supac.FixedStep(1.0, 1.0), first=100, batch=50),
     )
     assert result.stop_reason is supac.StopReason.CONVERGED
@@ -272,7 +272,7 @@ def test_a_prior_that_looks_like_no_member_still_pulls(bound: supac.Bound) -> No
         bound,
         start=start,
         budget=400,
-        vectorized=True,
+        execution=supac.Execution(vectorized=True),
         algorithm=supac.SuPAC(supac.Voronoi(draws=2_000), batch=20),
     )
     assert result.stop_reason is supac.StopReason.BUDGET
@@ -290,7 +290,13 @@ def test_the_default_needs_few_queries_on_a_smooth_risk() -> None:
     risk = synthetic.example(0)
     prior = supac.gaussian(np.zeros(8), np.eye(8))
     result = supac.minimize(
-        risk, prior, supac.Catoni(0.1), budget=100, validation=0, vectorized=True, seed=4
+        risk,
+        prior,
+        supac.Catoni(0.1),
+        budget=100,
+        validation=0,
+        execution=supac.Execution(vectorized=True),
+        seed=4,
     )
     best = true_objective(risk, best_gaussian(risk, 0.1), 0.1)
     assert true_objective(risk, result.posterior, 0.1) < 1.02 * best
@@ -327,7 +333,12 @@ def test_many_evaluations_are_regressed_on() -> None:
         state, _ = algorithm.tell(problem, state, x, wave(x))
     fresh = supac.SuPAC(supac.Uniform(), supac.FixedStep(0.5, 1.0), first=20_000, batch=20_000)
     best = supac.minimize(
-        wave, PLANE, supac.Catoni(0.05), budget=400_000, vectorized=True, algorithm=fresh
+        wave,
+        PLANE,
+        supac.Catoni(0.05),
+        budget=400_000,
+        execution=supac.Execution(vectorized=True),
+        algorithm=fresh,
     ).posterior
     x = np.random.default_rng(7).standard_normal((100_000, 2))
     objectives = [
@@ -362,7 +373,7 @@ def test_the_same_bits_with_any_number_of_threads() -> None:
                     supac.gaussian(np.zeros(8), np.eye(8)),
                     supac.Catoni(0.1),
                     budget=60,
-                    vectorized=True,
+                    execution=supac.Execution(vectorized=True),
                 )
             )
     assert found[0].posterior == found[1].posterior

@@ -41,7 +41,7 @@ def test_a_risk_behind_a_server_gives_the_bits_of_the_function(
     server: str, executor: int | None
 ) -> None:
     model = supac.UMBridge(server, "wave")
-    assert minimize(model, executor=executor).posterior == minimize(wave).posterior
+    assert minimize(model, execution=executor).posterior == minimize(wave).posterior
 
 
 def test_all_outputs_of_a_model_are_those_of_a_composite(server: str) -> None:
@@ -61,7 +61,7 @@ def test_a_model_is_told_its_config(server: str) -> None:
 def test_a_model_travels_without_its_connection(server: str) -> None:
     model = supac.UMBridge(server, "wave")
     here = model([0.3, 0.4])
-    result = minimize(model, executor=1)
+    result = minimize(model, execution=1)
     assert len(result.evaluations) == 30
     assert model([0.3, 0.4]) == here
 
@@ -90,7 +90,7 @@ def test_failures_of_the_server_are_recorded_and_penalised(
     server: str, executor: int | None
 ) -> None:
     model = supac.UMBridge(server, "dry")
-    result = minimize(model, executor=executor, on_failure="penalise")
+    result = minimize(model, execution=supac.Execution(executor, on_failure="penalise"))
     assert len(result.failures) == (result.evaluations.x[:, 0] > 0.5).sum() > 0
     assert all(run.status is supac.Status.RAISED for run in result.failures)
     assert all("UMBridgeError: the server failed" in run.message for run in result.failures)
@@ -102,7 +102,10 @@ def test_without_the_server_or_the_model_no_run_can_be_made(
 ) -> None:
     for url, message in ((dead_server(), "no UM-Bridge server answers"), (server, "has no model")):
         with pytest.raises(supac.EvaluationError, match=f"UMBridgeError: .*{message}"):
-            minimize(supac.UMBridge(url, "waves"), executor=executor, on_failure="penalise")
+            minimize(
+                supac.UMBridge(url, "waves"),
+                execution=supac.Execution(executor, on_failure="penalise"),
+            )
 
 
 def test_a_server_that_dies_is_a_failure_of_the_runs_after_it() -> None:
@@ -114,7 +117,11 @@ def test_a_server_that_dies_is_a_failure_of_the_runs_after_it() -> None:
             process.kill()
             process.wait()
 
-        result = minimize(supac.UMBridge(url, "wave"), on_failure="penalise", callback=stop)
+        result = minimize(
+            supac.UMBridge(url, "wave"),
+            execution=supac.Execution(on_failure="penalise"),
+            callback=stop,
+        )
     assert calls[0] == 10
     assert len(result.failures) == len(result.evaluations) - 10 > 0
     assert all("UMBridgeError: the server failed" in run.message for run in result.failures)

@@ -63,7 +63,7 @@ def main() -> None:
         tasks[:LEARNT_ON],
         problem.parameters,
         passes=4,
-        on_failure="penalise",
+        execution=supac.Execution(on_failure="penalise"),
         callback=lambda info: print(info, flush=True),
     )
     print(result, f"{time.perf_counter() - start:.0f} s")

@@ -98,7 +98,7 @@ def calibrate(setting: Setting, repeat: int, data: Path | None) -> Calibration:
     result = supac.minimize(
         supac.Composite(watch, composite.loss) if setting.composite else watch,
         prior, supac.Catoni(TEMPERATURE), budget=setting.budget, algorithm=setting.algorithm,
-        vectorized=True, validation=0, progress=False, seed=repeat, callback=keep,
+        execution=supac.Execution(vectorized=True), validation=0, progress=False, seed=repeat, callback=keep,
     )  # fmt: skip
     if result.stop_reason not in (supac.StopReason.BUDGET, supac.StopReason.USER):
         raise RuntimeError(f"{setting.name}, repeat {repeat}: {result.stop_reason.sentence}")

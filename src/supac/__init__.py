@@ -1,11 +1,14 @@
 """Calibrate expensive simulators with PAC-Bayes guarantees."""
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from supac import simulators
 from supac.calibration.certify import certify
+from supac.calibration.loop import Iteration
 from supac.calibration.minimize import minimize, reoptimize, resume
+from supac.calibration.predict import Prediction, predict
 from supac.emulator import GaussianProcess, OutputEmulator
 from supac.exchange import KnownRuns, ResultFormatError, export, read_csv
 from supac.families import (
@@ -65,11 +68,12 @@ from supac.problem.composite import (
     Welsch,
 )
 from supac.problem.evaluations import Evaluations
+from supac.problem.observations import Observations
 from supac.problem.parameters import Parameters
-from supac.record.history import Iteration, StopReason
+from supac.record.ending import StopReason
+from supac.record.record import Record, read_store
 from supac.record.result import Result, read_result
 from supac.record.run import Run, Status
-from supac.record.snapshot import Snapshot, read_store
 from supac.record.store import (
     NotAStoreError,
     StoreBusyError,
@@ -79,7 +83,8 @@ from supac.record.store import (
     StoreTooNewError,
 )
 from supac.running import ExecutionError
-from supac.running.evaluate import EvaluationError
+from supac.running.execution import Execution
+from supac.running.runner import EvaluationError
 from supac.search.algorithm import Algorithm, Info, State
 from supac.search.gradient import GradientDescent, Nesterov
 from supac.search.steps import FixedStep, TrustRegion
@@ -113,6 +118,7 @@ __all__ = [
     "Divergence",
     "EvaluationError",
     "Evaluations",
+    "Execution",
     "ExecutionError",
     "Exponential",
     "Family",
@@ -146,11 +152,14 @@ __all__ = [
     "Plan",
     "Poisson",
     "PriorScores",
+    "Observations",
+    "Prediction",
     "Problem",
     "ProblemFile",
     "ProblemFileError",
     "Product",
     "Program",
+    "Record",
     "Result",
     "ResultFormatError",
     "Reuse",
@@ -158,7 +167,6 @@ __all__ = [
     "RootMeanSquare",
     "Run",
     "ScaledGaussian",
-    "Snapshot",
     "SquareLoss",
     "Stage",
     "State",
@@ -199,6 +207,7 @@ __all__ = [
     "pareto",
     "plots",
     "poisson",
+    "predict",
     "product",
     "read_csv",
     "read_problem",
@@ -221,10 +230,17 @@ _LATER = {
 }
 
 
+_RENAMED = {"Snapshot": "Record"}
+
+
 def __getattr__(name: str) -> Any:
     """What only few need, problem files and pictures for instance, when it is asked for."""
     if name == "plots":
         return import_module("supac.plots")
+    if name in _RENAMED:
+        new = _RENAMED[name]
+        warnings.warn(f"supac.{name} is now supac.{new}", DeprecationWarning, stacklevel=2)
+        return globals()[new]
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'supac' has no attribute {name!r}")

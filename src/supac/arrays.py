@@ -13,6 +13,16 @@ BoolArray = npt.NDArray[np.bool_]
 Frozen = TypeVar("Frozen", FloatArray, IntArray, BoolArray)
 
 
+def as_floats(raw: Any) -> FloatArray | None:
+    """Convert an answer of user code to an array; None where it is not made of real numbers."""
+    if raw is None or isinstance(raw, str | bytes | dict | set) or np.iscomplexobj(raw):
+        return None
+    try:
+        return np.array(raw, dtype=np.float64)
+    except Exception:  # whatever a foreign array type may raise
+        return None
+
+
 def finite(value: Any, name: str) -> FloatArray:
     """`value` as a float64 array without NaN or infinity."""
     given = np.asarray(value)

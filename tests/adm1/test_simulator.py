@@ -335,7 +335,7 @@ class TestExample:
             problem.parameters,
             supac.Catoni(0.002, ceiling=3.0),
             budget=224,
-            vectorized=True,
+            execution=supac.Execution(vectorized=True),
             algorithm=supac.SuPAC.paper(draws=4_000),
         )
         fresh = problem.risk(result.sample(100, 0)).mean()
@@ -514,7 +514,7 @@ def test_a_digester_is_calibrated_in_a_hundred_runs() -> None:
         problem.parameters,
         supac.Catoni(temperature=0.002, ceiling=3.0),
         budget=100,
-        vectorized=True,
+        execution=supac.Execution(vectorized=True),
     )
     at_truth = float(problem.risk(TRUTH)[0])
     fresh = problem.risk(result.sample(300, 1))

@@ -25,10 +25,11 @@ import sys
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from typing import Any, Literal
+import supac
 from toy import Toy, minimize
 ledger, store, seconds, workers = sys.argv[1:]
 toy = Toy(Path(ledger), float(seconds))
-print(minimize(toy, store=store, executor=int(workers) or None), flush=True)
+print(minimize(toy, store=store, execution=int(workers) or None), flush=True)
 """
 TESTS = Path(__file__).parents[1]
 
@@ -106,7 +107,7 @@ def test_a_killed_run_in_one_process(tmp_path: Path, unbroken: supac.Result) -> 
     wait_for(toy, 33, driver)
     driver.kill()
     driver.communicate()
-    result = supac.resume(tmp_path / "run.supac", toy, executor=2)
+    result = supac.resume(tmp_path / "run.supac", toy, execution=2)
     assert same(result, unbroken)
     assert sum(map(len, toy.executions().values())) <= BUDGET + 1
 
@@ -115,7 +116,7 @@ def test_a_killed_run_in_one_process(tmp_path: Path, unbroken: supac.Result) -> 
 def test_the_same_bits_whatever_the_number_of_workers(
     executor: int, tmp_path: Path, unbroken: supac.Result
 ) -> None:
-    assert same(minimize(Toy(tmp_path / "ledger"), executor=executor), unbroken)
+    assert same(minimize(Toy(tmp_path / "ledger"), execution=executor), unbroken)
 
 
 def test_the_same_bits_whatever_the_order_of_completion(
@@ -126,7 +127,7 @@ def test_the_same_bits_whatever_the_order_of_completion(
             time.sleep(0.05 * (abs(float(x[0])) % 1.0))
             return super().__call__(x)
 
-    assert same(minimize(Shuffled(tmp_path / "ledger"), executor=4), unbroken)
+    assert same(minimize(Shuffled(tmp_path / "ledger"), execution=4), unbroken)
 
 
 @pytest.mark.parametrize("fault", ["segfault once", "exit once", "kill once"])
@@ -135,7 +136,7 @@ def test_a_worker_that_dies_is_replaced_and_its_run_made_again(
 ) -> None:
     points = unbroken.evaluations.x[[4, 27, 60]]
     toy = Toy(tmp_path / "ledger", faults={name_of(x): fault for x in points})
-    assert same(minimize(toy, executor=2, store=tmp_path / "run.supac"), unbroken)
+    assert same(minimize(toy, execution=2, store=tmp_path / "run.supac"), unbroken)
     assert [len(toy.executions()[name_of(x)]) for x in points] == [2, 2, 2]
     supac.export(tmp_path / "run.supac", tmp_path / "runs.csv")
     known = (tmp_path / "runs.csv").read_text()
@@ -161,7 +162,9 @@ def test_a_failure_is_recorded_with_its_reason_and_ends_nothing(
     toy = Toy(tmp_path / "ledger", faults={name_of(bad): fault})
     start = time.monotonic()
     result = minimize(
-        toy, executor=2, timeout=1.0, on_failure="penalise", store=tmp_path / "run.supac"
+        toy,
+        execution=supac.Execution(2, timeout=1.0, on_failure="penalise"),
+        store=tmp_path / "run.supac",
     )
     (failure,) = result.failures
     assert failure.status is status
@@ -175,13 +178,17 @@ def test_a_failure_is_recorded_with_its_reason_and_ends_nothing(
         assert 1.0 <= failure.seconds < 3.0  # killed within two seconds of the timeout
         assert time.monotonic() - start < 60.0
     assert any(message in note for note in result.notes)
-    again = minimize(toy, store=tmp_path / "run.supac", on_failure="penalise")
+    again = minimize(
+        toy, store=tmp_path / "run.supac", execution=supac.Execution(on_failure="penalise")
+    )
     assert same(again, result)
     assert again.failures[0].message == failure.message
 
 
 def test_a_timeout_needs_no_executor(tmp_path: Path, unbroken: supac.Result) -> None:
-    assert same(minimize(Toy(tmp_path / "ledger"), timeout=30.0), unbroken)
+    assert same(
+        minimize(Toy(tmp_path / "ledger"), execution=supac.Execution(timeout=30.0)), unbroken
+    )
 
 
 def test_a_failure_may_be_an_error(tmp_path: Path, unbroken: supac.Result) -> None:
@@ -190,10 +197,10 @@ def test_a_failure_may_be_an_error(tmp_path: Path, unbroken: supac.Result) -> No
     with pytest.raises(
         supac.EvaluationError, match=r"a run took longer than 0\.5 s and was killed at x = "
     ):
-        minimize(toy, executor=2, timeout=0.5, store=tmp_path / "run.supac")
+        minimize(toy, execution=supac.Execution(2, timeout=0.5), store=tmp_path / "run.supac")
     toy.faults.clear()
     # The simulator was mended: what had ended before is not made again.
-    assert same(minimize(toy, executor=2, store=tmp_path / "run.supac"), unbroken)
+    assert same(minimize(toy, execution=2, store=tmp_path / "run.supac"), unbroken)
     assert sum(map(len, toy.executions().values())) <= BUDGET + 3
 
 
@@ -210,7 +217,7 @@ class Fickle(Toy):
 
 @pytest.mark.parametrize("policy", ["penalise", "drop"])
 def test_a_tenth_of_the_runs_failing_is_no_reason_to_stop(policy: str, tmp_path: Path) -> None:
-    result = minimize(Fickle(tmp_path / "ledger"), executor=2, on_failure=policy)
+    result = minimize(Fickle(tmp_path / "ledger"), execution=supac.Execution(2, on_failure=policy))
     assert result.stop_reason is supac.StopReason.BUDGET
     assert 2 <= len(result.failures) <= 16
     assert result.on_failure == policy
@@ -221,7 +228,7 @@ def test_a_tenth_of_the_runs_failing_is_no_reason_to_stop(policy: str, tmp_path:
 def test_all_runs_failing_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
     toy = Fickle(tmp_path / "ledger")
     toy.share = 1.0
-    result = minimize(toy, executor=2, on_failure="penalise")
+    result = minimize(toy, execution=supac.Execution(2, on_failure="penalise"))
     assert result.stop_reason is supac.StopReason.FAILURES
     assert "look at the simulator" in result.stop_reason.sentence
     assert len(result.failures) == len(result.evaluations) < BUDGET
@@ -231,9 +238,12 @@ def test_all_runs_failing_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
 def test_the_share_of_failures_that_stops_is_the_users(tmp_path: Path) -> None:
     toy = Fickle(tmp_path / "ledger")
     toy.share = 0.3
-    strict = minimize(toy, on_failure="penalise", max_failures=0.1)
+    strict = minimize(toy, execution=supac.Execution(on_failure="penalise", max_failures=0.1))
     assert strict.stop_reason is supac.StopReason.FAILURES
-    assert minimize(toy, on_failure="penalise").stop_reason is supac.StopReason.BUDGET
+    assert (
+        minimize(toy, execution=supac.Execution(on_failure="penalise")).stop_reason
+        is supac.StopReason.BUDGET
+    )
 
 
 def interrupt(folder: Path, workers: int, times: int) -> tuple[str, int]:
@@ -272,7 +282,7 @@ def test_ctrl_c_twice_stops_at_once(tmp_path: Path, unbroken: supac.Result) -> N
 
 
 def test_asynchronous_runs_go_on_after_a_kill(tmp_path: Path) -> None:
-    code = DRIVER.replace("executor=int(workers) or None", 'executor=2, mode="async"')
+    code = DRIVER.replace("execution=int(workers) or None", 'execution=supac.Execution(2, mode="async")')
     toy, store = Toy(tmp_path / "ledger"), tmp_path / "run.supac"
     for enough in (15, 40):
         driver = subprocess.Popen(
@@ -284,7 +294,7 @@ def test_asynchronous_runs_go_on_after_a_kill(tmp_path: Path) -> None:
         wait_for(toy, enough, driver)
         driver.kill()
         driver.communicate()
-    result = supac.resume(store, toy, executor=2)
+    result = supac.resume(store, toy, execution=2)
     assert len(result.evaluations) == BUDGET
     made = toy.executions()
     assert all(name_of(x) in made for x in result.evaluations.x)
@@ -292,7 +302,7 @@ def test_asynchronous_runs_go_on_after_a_kill(tmp_path: Path) -> None:
     assert sum(map(len, made.values())) <= BUDGET + 2 * 18  # in flight and waiting at each kill
     # A finished run is what it was, however often it is asked for.
     for _ in range(2):
-        again = supac.resume(store, toy, executor=2)
+        again = supac.resume(store, toy, execution=2)
         assert same(again, result)
     assert toy.executions() == made
 
@@ -306,8 +316,8 @@ def test_what_fails_first_does_not_end_an_asynchronous_run() -> None:
 
     with ThreadPoolExecutor(20) as threads:
         result = supac.minimize(
-            uneven, PRIOR, BOUND, budget=100, executor=threads, mode="async", progress=False,
-            on_failure="penalise",
+            uneven, PRIOR, BOUND, budget=100, execution=supac.Execution(threads, mode="async", on_failure="penalise"), progress=False,
+            
         )  # fmt: skip
     assert result.stop_reason is supac.StopReason.BUDGET
     assert len(result.evaluations) == 100
@@ -316,7 +326,7 @@ def test_what_fails_first_does_not_end_an_asynchronous_run() -> None:
 def test_a_callback_stops_an_asynchronous_run_for_good() -> None:
     with ThreadPoolExecutor(2) as threads:
         result = supac.minimize(
-            value, PRIOR, BOUND, budget=BUDGET, executor=threads, mode="async", progress=False,
+            value, PRIOR, BOUND, budget=BUDGET, execution=supac.Execution(threads, mode="async"), progress=False,
             callback=lambda event: event.queries >= 30,
         )  # fmt: skip
     assert result.stop_reason is supac.StopReason.USER
@@ -357,10 +367,10 @@ def test_the_first_good_run_says_how_many_outputs_there_are() -> None:
         return np.nan if x[0] > 1.0 else outputs(x)[: 3 if slow else 2]
 
     risk = supac.Composite(odd, supac.MeanSquare())
-    options: dict[str, Any] = {"budget": 20, "on_failure": "drop", "progress": False}
+    options: dict[str, Any] = {"budget": 20, "execution": supac.Execution(on_failure="drop"), "progress": False}
     one = supac.minimize(risk, PRIOR, BOUND, **options)
     with ThreadPoolExecutor(8) as threads:
-        many = supac.minimize(risk, PRIOR, BOUND, executor=threads, **options)
+        many = supac.minimize(risk, PRIOR, BOUND, execution=threads, **options)
     assert same(one, many)
     assert 0 < len(one.failures) < 20
 
@@ -397,11 +407,11 @@ def test_a_loss_that_was_mended_is_computed_again_once_and_for_all(tmp_path: Pat
 
 def test_a_refused_resume_changes_nothing(tmp_path: Path, unbroken: supac.Result) -> None:
     toy, store = Toy(tmp_path / "ledger"), tmp_path / "run.supac"
-    minimize(toy, store=store, max_failures=0.7, timeout=30.0)
+    minimize(toy, store=store, execution=supac.Execution(max_failures=0.7, timeout=30.0))
     with pytest.raises(ValueError, match="raise it"):
         supac.resume(store, toy, budget=20)
-    with pytest.raises(TypeError, match="executor must be"):
-        supac.resume(store, toy, executor=object())
+    with pytest.raises(TypeError, match="workers must be"):
+        supac.resume(store, toy, execution=object())
     assert same(supac.resume(store, toy), unbroken)
     assert read_config(store)["max_failures"] == 0.7  # and resume has kept it
     assert read_config(store)["timeout"] == 30.0
@@ -441,7 +451,7 @@ def test_a_thousand_known_runs_and_more_will_do(tmp_path: Path) -> None:
 
 def test_children_end_with_the_run(tmp_path: Path) -> None:
     toy = Toy(tmp_path / "ledger")
-    minimize(toy, executor=3)
+    minimize(toy, execution=3)
     assert not any(alive(p) for each in toy.executions().values() for p in each)
 
 
@@ -460,7 +470,7 @@ def test_asynchronous_is_as_good() -> None:
         with ThreadPoolExecutor(4) as threads:
             result = supac.minimize(
                 uneven if mode == "async" else value, PRIOR, BOUND, budget=BUDGET,
-                executor=threads, mode=mode, seed=seed, progress=False,
+                execution=supac.Execution(threads, mode=mode), seed=seed, progress=False,
             )  # fmt: skip
         root = np.linalg.cholesky(result.posterior.covariance)
         points = result.posterior.mean + normal @ root.T
@@ -495,7 +505,7 @@ def test_a_mended_loss_in_asynchronous_mode(tmp_path: Path) -> None:
         with ThreadPoolExecutor(2) as threads:
             settings: dict[str, Any] = {
                 "budget": 40, "progress": False, "store": tmp_path / "run.supac",
-                "executor": threads, "mode": "async",
+                "execution": supac.Execution(threads, mode="async"), 
             }  # fmt: skip
             if not mended:
                 with pytest.raises(supac.EvaluationError, match="not yet"):
@@ -511,6 +521,7 @@ def test_a_mended_loss_in_asynchronous_mode(tmp_path: Path) -> None:
 LEFT_OVER = """
 import os, sys, time
 from concurrent.futures import ThreadPoolExecutor
+import supac
 from toy import minimize
 calls = []
 def first_fails(x):
@@ -520,8 +531,8 @@ def first_fails(x):
         os._exit(9)
     raise FloatingPointError("did not converge")
 minimize(
-    first_fails, executor=ThreadPoolExecutor(1), store=sys.argv[1], on_failure="penalise",
-    mode="async",
+    first_fails, store=sys.argv[1],
+    execution=supac.Execution(ThreadPoolExecutor(1), mode="async", on_failure="penalise"),
 )
 """
 
@@ -530,7 +541,7 @@ def test_a_failure_that_was_left_over_does_not_end_what_goes_on(tmp_path: Path) 
     store = tmp_path / "run.supac"
     driver = subprocess.run([sys.executable, "-c", LEFT_OVER, str(store)], cwd=TESTS, check=False)
     assert driver.returncode == 9
-    result = supac.resume(store, Toy(tmp_path / "ledger"), executor=2)
+    result = supac.resume(store, Toy(tmp_path / "ledger"), execution=2)
     assert result.stop_reason is supac.StopReason.BUDGET
     assert len(result.evaluations) == BUDGET
     assert [run.message[:18] for run in result.failures] == ["FloatingPointError"]
@@ -557,7 +568,7 @@ def test_known_runs_that_all_failed_are_known_to_have_failed(tmp_path: Path) -> 
     table.write_text("a,b,c,output_0,output_1,output_2\n0,0,0,,,\n1,0,0,,,\n")
     known = supac.read_csv(table, ["a", "b", "c"])
     risk = supac.Composite(outputs, supac.MeanSquare())
-    options: dict[str, Any] = {"on_failure": "drop", "progress": False, "known": known}
+    options: dict[str, Any] = {"execution": supac.Execution(on_failure="drop"), "progress": False, "known": known}
     whole = supac.minimize(risk, PRIOR, BOUND, budget=40, **options)
     store = tmp_path / "run.supac"
     supac.minimize(
@@ -579,7 +590,7 @@ def test_a_wrong_number_of_outputs_does_not_damage_the_store(tmp_path: Path) -> 
         return (y**2).mean(axis=1) if y.shape[1] == 3 else np.full(len(y), np.nan)
 
     risk, store = supac.Composite(odd, loss), tmp_path / "run.supac"
-    options: dict[str, Any] = {"on_failure": "drop", "progress": False, "store": store}
+    options: dict[str, Any] = {"execution": supac.Execution(on_failure="drop"), "progress": False, "store": store}
     stop = supac.minimize(
         risk, PRIOR, BOUND, budget=60, callback=lambda e: e.queries >= 20, **options
     )
@@ -594,7 +605,12 @@ def test_another_study_keeps_its_policy_and_its_names() -> None:
     marginals = {"k": supac.marginals.LogNormal(2.0, 0.5), "s": supac.marginals.Uniform(0.0, 1.0)}
     parameters = supac.Parameters(marginals)
     first = supac.minimize(
-        fragile, parameters, supac.Catoni(0.05), budget=60, on_failure="penalise", progress=False
+        fragile,
+        parameters,
+        supac.Catoni(0.05),
+        budget=60,
+        execution=supac.Execution(on_failure="penalise"),
+        progress=False,
     )
     again = supac.reoptimize(first, fragile, bound=supac.Catoni(0.02), budget=30, progress=False)
     assert again.on_failure == "penalise"

@@ -23,7 +23,7 @@ sys.path.insert(0, "faults")
 from pathlib import Path
 from test_meta_killed import learn
 ledger, store, workers = sys.argv[1:]
-print(learn(Path(ledger), store=store, executor=int(workers) or None), flush=True)
+print(learn(Path(ledger), store=store, execution=int(workers) or None), flush=True)
 """
 LEARNER = supac.MetaSuPAC(
     (supac.Stage(inner=supac.Reuse(supac.SuPAC(first=10, batch=5), first=20, most=10)),)

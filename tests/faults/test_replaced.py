@@ -30,7 +30,7 @@ def make(store: Path, risk: object = wave, budget: int = 20, **options: object) 
         budget=budget,
         algorithm=algorithm,
         store=store,
-        on_failure="penalise",
+        execution=supac.Execution(on_failure="penalise"),
         **options,  # type: ignore[arg-type]
     )
 

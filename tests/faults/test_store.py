@@ -408,10 +408,10 @@ def test_after_a_failure_that_was_an_error_another_policy_may_go_on(tmp_path: Pa
     path = tmp_path / "run.supac"
     with pytest.raises(supac.EvaluationError, match="on_failure"):
         run(risk=fragile, store=path)
-    result = run(risk=fragile, store=path, on_failure="penalise")
-    assert_same(result, run(risk=fragile, on_failure="penalise"))
+    result = run(risk=fragile, store=path, execution=supac.Execution(on_failure="penalise"))
+    assert_same(result, run(risk=fragile, execution=supac.Execution(on_failure="penalise")))
     with pytest.raises(supac.StoreMismatchError, match="on_failure: 'penalise' in the store"):
-        run(risk=fragile, store=path, on_failure="drop")
+        run(risk=fragile, store=path, execution=supac.Execution(on_failure="drop"))
 
 
 # Made by somebody who means harm.
@@ -688,7 +688,7 @@ def test_tables_hold_every_value_exactly(composite: bool, tmp_path: Path) -> Non
     parquet = pytest.importorskip("pyarrow.parquet")
     path, table = tmp_path / "run.supac", tmp_path / "table.csv"
     risk = supac.Composite(twofold, supac.MeanSquare()) if composite else fragile
-    result = run(risk=risk, prior=HOUSE, store=path, on_failure="drop")
+    result = run(risk=risk, prior=HOUSE, store=path, execution=supac.Execution(on_failure="drop"))
     assert supac.export(path, table) == supac.export(path, table.with_suffix(".parquet")) == 60
     known = supac.read_csv(table, HOUSE)
     np.testing.assert_array_equal(known.x, result.x)

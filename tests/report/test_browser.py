@@ -59,7 +59,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with much on it: long names, failures, a certificate."""
     parameters = supac.Parameters({n: marginals.Normal(0.0, 1.0, unit="kg/m³/d") for n in NAMES})
     bound = supac.MaurerLangfordSeeger(n=100, delta=0.05)
-    result = supac.minimize(risk, parameters, bound, budget=80, on_failure="penalise")
+    result = supac.minimize(
+        risk, parameters, bound, budget=80, execution=supac.Execution(on_failure="penalise")
+    )
     assert result.failures
     certificate = result.certify(risk, n=100, draws=50)
     path = tmp_path_factory.mktemp("report") / "report.html"

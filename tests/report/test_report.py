@@ -18,9 +18,8 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.cli import app
-from supac.record.learnt import joint_kl
-from supac.record.store.rows import sealed, unsealed
-from supac.record.summary import summarise
+from supac.record.parameter_change import joint_kl
+from supac.record.store.store import sealed, unsealed
 from supac.report import account_of, make_page
 from supac.report.svg import labels, span, ticks
 from supac.report.words import at_most, escape, number
@@ -86,7 +85,7 @@ def test_every_part_is_there(study: Path) -> None:
     page = make_page(account_of(run, certificate=certificate_of(study)))
     outline = Outline(page)
     assert [each.get("id") for each in outline.named("section")] == SECTIONS
-    for row in summarise(run):
+    for row in run.parameter_changes:
         assert f"{row.width:.2f}" in outline.text
         assert number(row.posterior[1]) in outline.text
     assert f"{number(run.mean_risk)} ± " in outline.text
@@ -194,7 +193,11 @@ def test_names_units_and_messages_cannot_change_the_page() -> None:
         }
     )
     result = supac.minimize(
-        broken, parameters, supac.Catoni(0.05), budget=60, on_failure="penalise"
+        broken,
+        parameters,
+        supac.Catoni(0.05),
+        budget=60,
+        execution=supac.Execution(on_failure="penalise"),
     )
     assert result.failures
     page = make_page(account_of(result, title=EVIL))
@@ -270,7 +273,7 @@ def test_fresh_runs_are_known_though_some_failed(tmp_path: Path, on_failure: str
     prior = supac.gaussian(np.zeros(2), np.eye(2))
     model = supac.Composite(simulate, supac.Welsch())
     bound = supac.MaurerLangfordSeeger(n=20, delta=0.05)
-    options = {"budget": 60, "store": store, "seed": 1, "on_failure": on_failure}
+    options = {"budget": 60, "store": store, "seed": 1, "execution": supac.Execution(on_failure=on_failure)}
     result = supac.minimize(model, prior, bound, **options)  # type: ignore[arg-type]
     run = supac.read_store(store)
     by_id = {each.id: each for each in run.runs}

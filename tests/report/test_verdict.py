@@ -179,7 +179,9 @@ def test_where_every_run_failed_nothing_else_is_asked() -> None:
     def fails(x: FloatArray) -> float:
         raise RuntimeError(f"no steady state at {x[0]}")
 
-    result = supac.minimize(fails, PARAMETERS, BOUND, budget=60, on_failure="penalise")
+    result = supac.minimize(
+        fails, PARAMETERS, BOUND, budget=60, execution=supac.Execution(on_failure="penalise")
+    )
     verdict = assess(account_of(result))
     assert verdict.level is Level.DO_NOT_TRUST
     questions = [check.question for check in verdict.checks]

@@ -1,88 +1,103 @@
-"""Fresh runs of a posterior, and the certificate that they give."""
+"""Make fresh runs of a posterior, and certify it with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor
-from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from supac.arrays import FloatArray, whole
+from supac.calibration.fresh import Path, run_fresh
+from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.codec import fingerprint
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate, CertificateError, certify_draws
-from supac.problem.bounds import Bound
-from supac.problem.parameters import Parameters
-from supac.running import open_flight
-from supac.running.evaluate import Evaluator, simulator_of
-from supac.running.interrupt import Interrupt, Interrupted
-from supac.running.progress import ProgressBar
+from supac.problem import Bound, Parameters
+from supac.running.execution import Execution
 
 _STREAM = 0xCE27  # of random numbers that no search uses
 _KL_DRAWS = 100_000
 
 
-def certify(  # noqa: PLR0913 - where and how the runs are made, as in `minimize`
+def certify(
     posterior: Distribution,
     prior: Distribution | Parameters,
     risk: Callable[[FloatArray], Any],
     bound: Bound,
     *,
-    n: int,
-    delta: float = 0.05,
+    n: int | None = None,
+    delta: float | None = None,
     draws: int = 1_000,
-    vectorized: bool = False,
-    executor: Executor | int | str | None = None,
-    timeout: float | None = None,
-    retries: int = 2,
-    progress: bool | None = None,
+    ceiling: float | None = None,
+    temperatures_tried: float = 1,
+    execution: Execution | Any = None,
+    store: Path | None = None,
     seed: int = 0,
-    **options: Any,
+    progress: bool | None = None,
+    **old: Unpack[OldKeywords],
 ) -> Certificate:
-    """Run `draws` fresh draws of the posterior, and say what they guarantee.
+    """Run `draws` fresh draws of the posterior, and certify it.
 
-    `n` is the number of independent data behind each risk; a failed run counts as the ceiling. The
-    other options are those of `certify_draws`.
+    Parameters
+    ----------
+    posterior, prior, risk, bound
+        As in `minimize`; a failed run counts as the ceiling.
+    n
+        Number of independent data behind each risk; by default the bound's.
+    delta
+        Probability that the certificate fails; by default the bound's, or else 0.05.
+    draws
+        Number of fresh runs: fewer certify a higher risk.
+    ceiling, temperatures_tried
+        As in `certify_draws`.
+    execution
+        Where and how runs are made: an `Execution`, or just its workers.
+    store
+        A file in which every run is kept as it ends, such as the store of the search: an
+        interrupted certificate goes on from it.
+    seed
+        Of the draws.
+    progress
+        Show a progress bar; by default if the standard error is a terminal.
+
     """
-    parameters = prior if isinstance(prior, Parameters) else None
+    where, rest = with_old(execution, old, "monte_carlo", "prior_is_independent")
+    n = getattr(bound, "n", None) if n is None else n
+    if n is None:
+        raise ValueError(f"n, the number of independent data, is needed: {bound!r} has none")
+    known = getattr(bound, "delta", None)
+    delta = delta if delta is not None else 0.05 if known is None else float(known)
     latent = prior.prior if isinstance(prior, Parameters) else prior
+    kl = _divergence(posterior, latent, seed)
+    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
+    x = posterior.sample(whole(draws, "draws", least=1), rng)
+    runs = run_fresh(
+        x, risk, replace(where, on_failure="drop", mode="batch"), "certificate",
+        parameters=prior if isinstance(prior, Parameters) else None, store=store,
+        progress=progress,
+    )  # fmt: skip
+    risks = np.array([run.risk if run.ok else np.nan for run in runs])
+    certificate = certify_draws(
+        risks, kl, bound, n=n, delta=delta, ceiling=ceiling,
+        temperatures_tried=temperatures_tried,  # type: ignore[arg-type]
+        **rest,
+    )  # fmt: skip
+    return replace(certificate, fingerprint=fingerprint(posterior, latent))
+
+
+def _divergence(posterior: Distribution, prior: Distribution, seed: int) -> Any:
+    """KL(posterior, prior), exact or with an upper limit; CertificateError where it has none."""
     # Not the draws with which the search has compared posteriors, for which it may have a liking.
-    draws_of_kl = [whole(seed, "seed", least=0), _STREAM, 1]
-    kl = posterior.divergence(latent, draws_of_kl)
+    draws = [whole(seed, "seed", least=0), _STREAM, 1]
+    kl = posterior.divergence(prior, draws)
     if 0.0 < kl.spread < np.inf:
-        kl = posterior.divergence(latent, draws_of_kl, _KL_DRAWS)
+        kl = posterior.divergence(prior, draws, _KL_DRAWS)
     if not np.isfinite(kl.spread):
         raise CertificateError(
             f"KL from a member of {posterior.family} to this prior is only known from draws that "
             "may be arbitrarily large: no certificate can rest on it. For Gaussians, mixtures of "
             "them and Student-t with more than two degrees of freedom any Gaussian prior will do"
         )
-    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
-    x = posterior.sample(whole(draws, "draws", least=1), rng)
-    simulator = simulator_of(risk, vectorized=vectorized, parameters=parameters)
-    with ExitStack() as stack:
-        interrupt = stack.enter_context(Interrupt())
-        flight = open_flight(executor, simulator, timeout, whole(retries, "retries", least=0))
-        if flight is not None:
-            stack.callback(flight.close)
-        bar = stack.enter_context(ProgressBar(draws, progress))
-        evaluator = Evaluator(
-            risk,
-            simulator,
-            parameters=parameters,
-            raising=False,
-            flight=flight,
-            interrupt=interrupt,
-            watch=bar.watch,
-        )
-        try:
-            outcome = evaluator.batch(x)
-        except Interrupted as error:
-            raise KeyboardInterrupt from error
-    failed = [outcome.ids.index(run.id) for run in outcome.failures]
-    outcome.risk[failed] = np.nan  # whatever the loss makes of them: they count as the ceiling
-    certificate = certify_draws(outcome.risk, kl, bound, n=n, delta=delta, **options)
-    return replace(certificate, fingerprint=fingerprint(posterior, latent))
+    return kl

@@ -1,11 +1,11 @@
-"""From the last state of a search to its result."""
+"""From the last state of a search to its ending."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from supac.calibration.validation import Checked
-from supac.problem import Parameters, Problem
+from supac.calibration.validation import Validated
+from supac.problem import Problem
 from supac.record.diagnostics import (
     hardly_begun,
     note_on_the_budget,
@@ -13,29 +13,26 @@ from supac.record.diagnostics import (
     notes_on_the_estimate,
     notes_on_the_way,
 )
-from supac.record.history import Journal, StopReason
+from supac.record.ending import Ending, StopReason
 from supac.record.multimodality import notes_on_modes
-from supac.record.result import Result
+from supac.record.record import Record
 from supac.search.algorithm import PRIOR
 from supac.surrogate import Importance
 
 _RECENT = 20_000  # runs that the estimate of the mean risk rests on, where no fresh ones do
 
 
-def make_result(
+def make_ending(
     problem: Problem,
-    checked: Checked,
-    journal: Journal,
-    known: int,
+    validated: Validated,
+    record: Record,
     stop: StopReason,
-    parameters: Parameters | None,
-    on_failure: str,
-) -> Result:
-    """The posterior with what is known of it."""
-    state, fresh = checked.state, checked.runs
+    failure_loss: float,
+) -> Ending:
+    """Estimate the objective of the posterior to return, and say what should be known of it."""
+    state, fresh = validated.state, validated.fresh
     posterior = state.posterior if fresh is None else fresh.posterior
     divergence = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1])
-    kl = divergence.value
     runs = state.evaluations.usable(problem.failure_risk)
     mean_risk = error = size = np.nan
     if fresh is not None:
@@ -43,34 +40,29 @@ def make_result(
     elif runs.drawn.any():
         recent = runs.select(runs.drawn).latest(_RECENT)
         mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
-    history = journal.columns()
-    notes = notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + checked.notes
+    history = record.history
+    notes = notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + validated.notes
     if stop is StopReason.BUDGET:
         notes += note_on_the_budget(history)
     if not hardly_begun(history):
         notes += notes_on_modes(problem, runs, posterior, mean_risk)
-    notes += notes_on_the_way(journal.queries, journal.infos)
+    queries = history["queries"].astype(int).tolist()
+    notes += notes_on_the_way(queries, [each.info for each in record.rounds])
     left_out = problem.failure_risk is None and bool(np.isnan(state.evaluations.risk).any())
-    notes += notes_on_failures(journal.failures, left_out=left_out)
-    return Result(
+    told = record.told_ids(validated.batches)
+    failures = [run for run in record.failures if run.id in told or not told]
+    notes += notes_on_failures(failures, left_out=left_out)
+    return Ending(
         posterior=posterior,
-        start=problem.start,
-        objective=problem.bound(mean_risk, kl),
+        stop_reason=stop,
+        objective=problem.bound(mean_risk, divergence.value),
         mean_risk=mean_risk,
         mean_risk_error=error,
         effective_size=size,
         validated=0 if fresh is None else len(fresh.risk),
-        kl=kl,
+        kl=divergence.value,
         kl_error=divergence.error,
-        stop_reason=stop,
-        evaluations=state.evaluations,
-        history=history,
         notes=notes,
-        parameters=parameters,
-        failures=tuple(journal.failures),
-        on_failure=on_failure,
-        seconds=journal.seconds,
-        known=known,
-        prior=problem.prior,
-        bound=problem.bound,
+        validation=validated.batches,
+        failure_loss=failure_loss,
     )

@@ -1,25 +1,29 @@
-"""Ask, evaluate, tell, until there is a reason to stop: batch by batch, or as results come."""
+"""Ask, run, tell, until there is a reason to stop: batch by batch, or as results come."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.calibration.pipeline import Pipeline
 from supac.exchange import KnownRuns
+from supac.families import Distribution
 from supac.problem import Problem
-from supac.record.history import Iteration, Journal, StopReason
-from supac.record.run import Purpose, Status
-from supac.record.store import Round, Store
-from supac.running.evaluate import Evaluator, Outcome
+from supac.record.ending import StopReason
+from supac.record.record import Record
+from supac.record.round import Round
+from supac.record.run import Run
+from supac.record.store.rows import state_from_spec, state_to_spec
+from supac.running.execution import Execution
 from supac.running.interrupt import Interrupt, Interrupted
-from supac.running.pipeline import Pipeline
 from supac.running.progress import ProgressBar
-from supac.search.algorithm import Algorithm, Batch, State
+from supac.running.runner import Runner
+from supac.search.algorithm import Algorithm, Batch, Info, State
 from supac.search.supac import SuPAC
 
 _ENOUGH_TO_TELL = 30  # runs from which a share of failures means something
@@ -27,98 +31,105 @@ _HANDOVER = 0.03  # seconds that a result takes to become the next run
 _MOST_AHEAD = 8  # runs that wait for each worker while the driver thinks
 
 
+@dataclass(frozen=True)
+class Iteration:
+    """Argument of a callback after each round."""
+
+    queries: int
+    posterior: Distribution
+    """The posterior that drew the batch, which `objective` is about."""
+    objective: float
+    info: Info
+    next_posterior: Distribution
+    """The posterior after the step, before any run has been made there."""
+
+    @property
+    def mean_risk(self) -> float:
+        """Mean risk of `posterior`, as far as its runs tell."""
+        return self.info.mean_risk
+
+    @property
+    def kl(self) -> float:
+        """KL(posterior, prior)."""
+        return self.info.kl
+
+
 @dataclass(eq=False)
 class Loop:
-    """One run of an algorithm, on its way."""
+    """One search on its way."""
 
     problem: Problem
     algorithm: Algorithm
-    evaluator: Evaluator
+    runner: Runner
+    record: Record
     state: State
     budget: int
-    """Queries, without those that are kept for validation."""
+    """Number of runs, without those that are reserved for validation."""
     tolerance: float
-    max_failures: float
-    store: Store | None
+    execution: Execution
     interrupt: Interrupt
     bar: ProgressBar
     callback: Callable[[Iteration], object] | None = None
-    workers: int = 0
-    """How many there are in asynchronous mode."""
     imported: int = 0
-    """Evaluations that were made elsewhere, and do not count."""
-    journal: Journal = field(default_factory=Journal)
+    """Number of evaluations that were made elsewhere, and do not count."""
+    seconds: float = 0.0
+    """Time that the simulator took."""
 
     @property
     def queries(self) -> int:
-        """How many runs have been learnt from."""
+        """Number of runs that were learnt from."""
         return len(self.state.evaluations) - self.imported
 
-    def remember(self) -> None:
-        """Go on where the store ends."""
-        if self.store is not None and self.store.rounds:
-            self._remember(self.store)
+    @property
+    def infos(self) -> list[Info]:
+        """Diagnostics of all rounds."""
+        return [each.info for each in self.record.rounds]
+
+    def restore(self) -> None:
+        """Go on where the record ends."""
+        record = self.record
+        if record.rounds and record.state is not None:
+            told = record.told(self.runner.functions[0].columns)
+            self.state = state_from_spec(record.state, self.state, told)
+            ids = {run for each in record.rounds for run in each.ids}
+            made = [run for run in record.light_runs if run.id in ids]
+            self.imported = sum(bool(run.source) for run in made)
+            self.seconds = sum(run.seconds for run in made if not run.source)
 
     def adopt(self, known: KnownRuns | None) -> None:
         """Learn from runs that were made elsewhere."""
-        adopted = self.evaluator.adopt(known)
+        adopted = self.runner.adopt(known)
         if adopted:
             x = np.array([run.x for run in adopted])
             nowhere = np.zeros(len(x), dtype=bool)
             self.imported += len(x)
             self.state = replace(self.state, batch=Batch(x, self.state.posterior, nowhere))
-            outcome = self.evaluator.outcome(adopted)
-            self.journal.failures += outcome.failures
-            self._learn(x, outcome)
-
-    def _remember(self, store: Store) -> None:
-        self.state = store.state(self.state, self.evaluator.judge.failure_loss)
-        told = [[store.runs[run] for run in each.ids] for each in store.rounds]
-        self.imported = sum(bool(run.source) for runs in told for run in runs)
-        made = np.cumsum([sum(not run.source for run in runs) for runs in told])
-        self.journal = Journal(
-            [each.info for each in store.rounds],
-            made.tolist(),
-            [run for runs in told for run in runs if run.status is not Status.OK],
-            sum(run.seconds for runs in told for run in runs if not run.source),
-        )
-        store.runs.clear()
+            self._learn(x, adopted)
 
     def batches(self) -> StopReason:
-        """Every batch as a whole: the same bits wherever and in whatever order runs are made."""
-        stop = self._reason(asked=False) if self.journal.infos else None
+        """Tell every batch as a whole: the same bits wherever and in whatever order runs end."""
+        stop = self._reason(asked=False) if self.record.rounds else None
         while stop is None:
             if self.interrupt.requested:
                 return StopReason.INTERRUPTED
             x = self.algorithm.ask(self.problem, self.state)
             try:
-                outcome = self.evaluate(x)
+                runs = self._timed(self.runner.run(x))
             except Interrupted:
                 return StopReason.INTERRUPTED
-            stop = self._tell(x, outcome)
+            stop = self._tell(x, runs)
         return stop
 
-    def evaluate(self, x: FloatArray, purpose: Purpose = "search") -> Outcome:
-        """Runs, and a line of each failure in the journal."""
-        return self._noted(self.evaluator.batch(x, purpose))
-
-    def validate(self, x: FloatArray) -> Outcome:
-        """Runs that are not made to search."""
-        return self.evaluate(x, "validation")
-
-    def _noted(self, outcome: Outcome) -> Outcome:
-        self.journal.failures += outcome.failures
-        self.journal.seconds += float(outcome.seconds.sum())
-        return outcome
+    def _timed(self, runs: list[Run]) -> list[Run]:
+        self.seconds += sum(run.seconds for run in runs)
+        return runs
 
     def asynchronous(self) -> StopReason:
-        """Results are told as they come, and new points asked for before workers run idle."""
-        flight = self.evaluator.flight
-        assert flight is not None
-        stop = self._reason(asked=False) if self.journal.infos else None
+        """Tell results as they come, and ask for new points before workers run idle."""
+        stop = self._reason(asked=False) if self.record.rounds else None
         if stop is not None:
             return stop
-        pipeline = Pipeline(self.evaluator, flight, self._next_batch())
+        pipeline = Pipeline(self.runner, self._next_batch())
         made, thinking = self.queries + pipeline.under_way, 0.0
         asked_for = -1 if pipeline.idle else self.state.iteration
         while stop is None or not pipeline.empty:
@@ -135,13 +146,13 @@ class Loop:
                 stop = StopReason.INTERRUPTED
             if stop not in (None, StopReason.BUDGET):
                 pipeline.cut()
-            pipeline.launch(self._wanted(flight.capacity, thinking))
-            pipeline.land()
+            pipeline.submit(self._wanted(thinking))
+            pipeline.collect()
         last = self._tell_ended(pipeline) if pipeline.ended else None
         return last if last is not None and stop is StopReason.BUDGET else stop
 
     def _worth_telling(self, pipeline: Pipeline, asked_for: int) -> bool:
-        """Whether there is something to learn from, or to begin with.
+        """Return True if there is something to learn from, or to begin with.
 
         The first lesson takes three quarters of the first batch: what ends first is often what
         fails, and little is learnt from few runs.
@@ -155,48 +166,44 @@ class Loop:
     def _next_batch(self) -> Batch:
         return self.state.planned(self.algorithm.ask(self.problem, self.state))
 
-    def _wanted(self, capacity: int, thinking: float) -> int:
-        """Runs in flight: enough for the workers to have work while the driver thinks."""
-        usual = max(self.journal.seconds / max(self.queries, 1), 1e-3)
+    def _wanted(self, thinking: float) -> int:
+        """Number of runs under way that keeps the workers busy while the driver thinks."""
+        capacity = self.runner.pool.capacity
+        usual = max(self.seconds / max(self.queries, 1), 1e-3)
         ahead = math.ceil(capacity * (thinking + _HANDOVER) / usual)
         return capacity + min(ahead, _MOST_AHEAD * capacity)
 
     def _tell_ended(self, pipeline: Pipeline) -> StopReason | None:
         runs, batch = pipeline.take(self.state)
         self.state = replace(self.state, batch=batch)
-        return self._tell(batch.x, self._noted(self.evaluator.outcome(runs)))
+        return self._tell(batch.x, self._timed(self.runner.settle(runs)))
 
-    def _tell(self, x: FloatArray, outcome: Outcome) -> StopReason | None:
-        """Learn from runs, record and show what was learnt; a reason to stop, if there is one."""
-        if not self.state.evaluations.ok.any() and len(outcome.failures) == len(x):
-            told = self.state.told(x, outcome.risk, outcome.outputs)
+    def _tell(self, x: FloatArray, runs: Sequence[Run]) -> StopReason | None:
+        """Learn from runs, record and show what was learnt; return a reason to stop, if any."""
+        if not self.state.evaluations.ok.any() and not any(run.ok for run in runs):
+            told = self.state.told(x, *self.runner.functions[0].columns(runs))
             self.state = replace(self.state, evaluations=told, batch=None)
             return StopReason.FAILURES
-        return self._learn(x, outcome)
+        return self._learn(x, runs)
 
-    def _learn(self, x: FloatArray, outcome: Outcome) -> StopReason | None:
-        before = self.state
+    def _learn(self, x: FloatArray, runs: Sequence[Run]) -> StopReason | None:
+        before, (risk, outputs) = self.state, self.runner.functions[0].columns(runs)
         planned = before.planned(x)
-        self.state, info = self._algorithm().tell(
-            self.problem, before, x, outcome.risk, outcome.outputs
-        )
-        if self.store is not None:
-            self.store.keep_round(
-                Round(outcome.ids, planned.drawn, planned.proposal, info), self.state
-            )
-        queries = self.queries
-        self.journal.infos.append(info)
-        self.journal.queries.append(queries)
-        self.bar.update(queries, info)
+        self.state, info = self._algorithm().tell(self.problem, before, x, risk, outputs)
+        told = Round(tuple(run.id for run in runs), planned.drawn, planned.proposal, info)
+        self.record.add_rounds([told], lambda: state_to_spec(self.state))
+        self.bar.update(self.queries, info)
         asked = False
         if self.callback is not None:
-            event = Iteration(queries, before.posterior, info.objective, info, self.state.posterior)
+            posteriors = before.posterior, self.state.posterior
+            event = Iteration(self.queries, posteriors[0], info.objective, info, posteriors[1])
             asked = bool(self.callback(event))
         return self._reason(asked=asked)
 
     def _algorithm(self) -> Algorithm:
         """With many workers in asynchronous mode, one whose batches keep them busy."""
-        algorithm, workers = self.algorithm, self.workers
+        algorithm = self.algorithm
+        workers = self.runner.pool.capacity if self.execution.mode == "async" else 0
         if not isinstance(algorithm, SuPAC) or algorithm.batch is not None or workers <= 10:
             return algorithm
         return replace(algorithm, batch=max(10, workers // 4, len(self.state.evaluations) // 20))
@@ -204,11 +211,11 @@ class Loop:
     def _reason(self, *, asked: bool) -> StopReason | None:
         if asked:
             return StopReason.USER
-        evaluations, info = self.state.evaluations, self.journal.infos[-1]
+        evaluations, info = self.state.evaluations, self.record.rounds[-1].info
         made = self.queries
         last = made + len(self.algorithm.ask(self.problem, self.state)) > self.budget
         enough = made >= _ENOUGH_TO_TELL or last
-        if enough and evaluations.failed > self.max_failures * len(evaluations):
+        if enough and evaluations.failed > self.execution.max_failures * len(evaluations):
             return StopReason.FAILURES
         if info.alpha > 0.0 and info.step_kl < self.tolerance:
             return StopReason.CONVERGED

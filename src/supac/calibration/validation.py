@@ -1,32 +1,27 @@
-"""A last look before a posterior is returned: fresh runs of it, and perhaps a second try."""
+"""Validate the final posterior with fresh runs; where they disappoint, learn from them once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.problem import Problem
-from supac.problem.evaluations import Evaluations
-from supac.running.evaluate import Outcome
+from supac.problem import Evaluations, Problem
+from supac.record.ending import ValidationBatch
+from supac.running.runner import Runner
 from supac.search.algorithm import PRIOR, VALIDATE, Algorithm, Batch, State
-
-Evaluate = Callable[[FloatArray], Outcome]
 
 
 @dataclass(frozen=True, eq=False)
-class FreshRuns:
-    """Independent runs of a posterior that were not used to find it."""
+class FreshRisks:
+    """Risks of independent runs of a posterior that were not used to find it."""
 
     posterior: Distribution
     kl: float
     risk: FloatArray
-    """Of failed ones what they count as, where they count."""
-    ids: tuple[int, ...]
-    """Of all of them, failed ones included."""
+    """Failed runs as what they count as, where they count."""
 
     @property
     def mean_risk(self) -> float:
@@ -35,17 +30,22 @@ class FreshRuns:
 
     @property
     def error(self) -> float:
-        """Its standard error; unknown from fewer than two runs."""
+        """Standard error of the mean; NaN for fewer than two runs."""
         n = len(self.risk)
         return float(self.risk.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
 
+    def objective(self, problem: Problem) -> float:
+        """Bound on the mean risk; infinite where no run is left."""
+        return problem.bound(self.mean_risk, self.kl) if len(self.risk) else np.inf
+
 
 @dataclass(frozen=True, eq=False)
-class Checked:
-    """The last state, and the fresh runs of the posterior to return, if any were made."""
+class Validated:
+    """The last state, and the fresh risks of the posterior to return, if there are any."""
 
     state: State
-    runs: FreshRuns | None = None
+    fresh: FreshRisks | None = None
+    batches: tuple[ValidationBatch, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -53,59 +53,66 @@ def validate(
     problem: Problem,
     algorithm: Algorithm,
     state: State,
-    run: Evaluate,
+    runner: Runner,
     reserve: int,
     predicted: float,
-) -> Checked:
-    """Half of `reserve` fresh runs; where they disappoint, learn from them and try again.
+) -> Validated:
+    """Make half of `reserve` fresh runs; where they disappoint, learn from them and try again.
 
     Otherwise the other half makes the estimate more precise.
     """
-
-    def objective(runs: FreshRuns) -> float:
-        return problem.bound(runs.mean_risk, runs.kl) if len(runs.risk) else np.inf
-
     half = (reserve + 1) // 2
-    first, outcome, x = _fresh(problem, state, run, half)
-    asked = replace(state, batch=Batch.plain(x, state.posterior))
-    error = 0.0 if np.isnan(first.error) else first.error
-    passed = len(first.risk) and problem.bound(first.mean_risk - 2.0 * error, first.kl) <= predicted
+    first = _Batch.run(problem, state, runner, half)
+    fresh, error = first.fresh, np.nan_to_num(first.fresh.error)
+    passed = len(fresh.risk) and problem.bound(fresh.mean_risk - 2.0 * error, fresh.kl) <= predicted
     if passed or np.isnan(predicted):
-        known = _remember(asked, x, outcome)
-        second, outcome, x = _fresh(problem, known, run, reserve - half)
-        both = replace(
-            first, risk=np.concatenate([first.risk, second.risk]), ids=first.ids + second.ids
-        )
-        return Checked(_remember(known, x, outcome), both)
-    learnt, _ = algorithm.tell(problem, asked, x, outcome.risk, outcome.outputs)
-    second, outcome, x = _fresh(problem, learnt, run, reserve - half)
-    if not len(first.risk) + len(second.risk):
+        known = first.remembered(state)
+        second = _Batch.run(problem, known, runner, reserve - half)
+        both = replace(fresh, risk=np.concatenate([fresh.risk, second.fresh.risk]))
+        return Validated(second.remembered(known), both, (first.batch, second.batch))
+    asked = replace(state, batch=Batch.plain(first.x, state.posterior))
+    learnt, _ = algorithm.tell(problem, asked, first.x, first.risk, first.outputs)
+    second = _Batch.run(problem, learnt, runner, reserve - half)
+    batches, last = (first.batch, second.batch), second.remembered(learnt)
+    if not len(fresh.risk) + len(second.fresh.risk):
         words = "all fresh runs of the last posterior failed: it could not be checked"
-        return Checked(_remember(learnt, x, outcome), None, (words,))
+        return Validated(last, None, batches, (words,))
+    values = [each.objective(problem) for each in (fresh, second.fresh)]
     note = (
-        f"fresh runs of the last posterior gave an objective of {objective(first):.4g} where "
-        f"{predicted:.4g} was predicted; after learning from them, {objective(second):.4g}. The "
+        f"fresh runs of the last posterior gave an objective of {values[0]:.4g} where "
+        f"{predicted:.4g} was predicted; after learning from them, {values[1]:.4g}. The "
         "better of the two posteriors is returned"
     )
-    return Checked(_remember(learnt, x, outcome), min((first, second), key=objective), (note,))
+    better = fresh if values[0] <= values[1] else second.fresh
+    return Validated(last, better, batches, (note,))
 
 
-def _fresh(
-    problem: Problem, state: State, run: Evaluate, n: int
-) -> tuple[FreshRuns, Outcome, FloatArray]:
-    """N runs of the state's posterior."""
-    posterior, x = state.posterior, state.draw(n, VALIDATE)
-    outcome = run(x)
-    new = Evaluations.none(posterior.dim).append(x, outcome.risk, posterior)
-    # A failed run counts as no less than the worst of all runs, not only of these.
-    before = state.evaluations.risk
-    worst = float(before[np.isfinite(before)].max(initial=-np.inf))
-    failure_risk = None if problem.failure_risk is None else max(problem.failure_risk, worst)
-    kl = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1]).value
-    return FreshRuns(posterior, kl, new.usable(failure_risk).risk, outcome.ids), outcome, x
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """Fresh runs of the posterior of a state."""
 
+    x: FloatArray
+    risk: FloatArray
+    outputs: FloatArray | None
+    fresh: FreshRisks
+    batch: ValidationBatch
 
-def _remember(state: State, x: FloatArray, outcome: Outcome) -> State:
-    """The state that knows runs of its own posterior without having learnt from them."""
-    known = replace(state, batch=Batch.plain(x, state.posterior))
-    return replace(known, evaluations=known.told(x, outcome.risk, outcome.outputs), batch=None)
+    @classmethod
+    def run(cls, problem: Problem, state: State, runner: Runner, n: int) -> _Batch:
+        posterior, x = state.posterior, state.draw(n, VALIDATE)
+        runs = runner.run(x, "validation")
+        risk, outputs = runner.functions[0].columns(runs)
+        new = Evaluations.none(posterior.dim).append(x, risk, posterior)
+        # A failed run counts as no less than the worst of all runs, not only of these.
+        before = state.evaluations.risk
+        worst = float(before[np.isfinite(before)].max(initial=-np.inf))
+        failure_risk = None if problem.failure_risk is None else max(problem.failure_risk, worst)
+        kl = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1]).value
+        fresh = FreshRisks(posterior, kl, new.usable(failure_risk).risk)
+        batch = ValidationBatch(tuple(run.id for run in runs), posterior)
+        return cls(x, risk, outputs, fresh, batch)
+
+    def remembered(self, state: State) -> State:
+        """Return the state that knows these runs without having learnt from them."""
+        known = replace(state, batch=Batch.plain(self.x, state.posterior))
+        return replace(known, evaluations=known.told(self.x, self.risk, self.outputs), batch=None)

@@ -4,52 +4,39 @@ from __future__ import annotations
 
 import numpy as np
 
-from supac.arrays import FloatArray
+from supac.calibration.fresh import run_fresh
 from supac.cli.app import console, failed, user_code
-from supac.problem.composite import Composite
+from supac.problem import Composite
 from supac.problem_file import ProblemFile
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.simulator import Simulate
-from supac.record.run import Status
-from supac.running import Answer, Simulator, open_flight
-from supac.running.evaluate import simulator_of
+from supac.record.run import Run, Status
+from supac.running.execution import Execution
 from supac.running.progress import duration
 
 
 def check_problem(ready: ProblemFile) -> None:
-    """One run at the prior's median."""
-    risk, parameters = ready.risk, ready.parameters
-    simulator = simulator_of(risk, vectorized=ready.vectorized, parameters=parameters)
+    """Make one run at the prior's median, and keep nothing."""
+    risk, where = ready.risk, ready.execution
     console.print(f"{ready.path.name} is read. A run at the prior's median …")
-    median = parameters.from_latent(np.zeros((1, len(parameters))))[0]
+    alone = Execution(
+        timeout=where.timeout, retries=0, on_failure="drop", vectorized=where.vectorized
+    )
     with user_code():
-        answer = _answer(simulator, median, ready.execution.get("timeout"))
-    if answer.status is not Status.OK or answer.values is None:
-        raise failed(f"the run failed: {answer.without_error().message}{_hint(ready, answer)}")
-    value = answer.values
-    if isinstance(risk, Composite):
-        console.print(f"  outputs compared  {value.size}")
-        with user_code():
-            value = np.asarray(risk.loss(value[None]))
-    console.print(f"  risk              {float(value.ravel()[0]):.4g}")
-    console.print(f"  it took           {duration(answer.seconds)}\nno mistake found")
+        (run,) = run_fresh(
+            np.zeros((1, len(ready.parameters))), risk, alone, "check",
+            parameters=ready.parameters, progress=False,
+        )  # fmt: skip
+    if not run.ok:
+        raise failed(f"the run failed: {run.message}{_hint(ready, run)}")
+    if isinstance(risk, Composite) and run.outputs is not None:
+        compared = risk.residuals(run.outputs[None]).shape[1]
+        console.print(f"  outputs compared  {compared}")
+    console.print(f"  risk              {run.risk:.4g}")
+    console.print(f"  it took           {duration(run.seconds)}\nno mistake found")
 
 
-def _answer(simulator: Simulator, x: FloatArray, timeout: float | None) -> Answer:
-    """Of this process, or of a child that is killed where it takes too long."""
-    flight = open_flight(None, simulator, timeout, 0)
-    if flight is None:
-        return simulator.answer(x)
-    try:
-        flight.launch(0, x)
-        while True:
-            for _, answer in flight.land(1.0):
-                return answer
-    finally:
-        flight.close()
-
-
-def _hint(ready: ProblemFile, answer: Answer) -> str:
+def _hint(ready: ProblemFile, run: Run) -> str:
     """What may be meant, where the file calls the simulator in another way than it is written."""
     risk = ready.risk
     simulate = risk.simulate if isinstance(risk, Composite) else risk
@@ -57,11 +44,11 @@ def _hint(ready: ProblemFile, answer: Answer) -> str:
         return ""
     function, names = simulate.function, ready.parameters.names
     called_by_array = isinstance(function, PythonFunction) and not simulate.names
-    if called_by_array and answer.message.startswith("TypeError") and len(names) > 1:
+    if called_by_array and run.message.startswith("TypeError") and len(names) > 1:
         assert isinstance(function, PythonFunction)
         if not function.missing_arguments(names):
             return '. It takes every parameter by its name: add arguments = "names" to [simulator]'
-    if answer.status is Status.INVALID and not isinstance(risk, Composite):
+    if run.status is Status.INVALID and not isinstance(risk, Composite):
         return (
             ". Without [data] and [loss] it must return the risk itself: to have its outputs "
             "compared with what was measured, add [data]"

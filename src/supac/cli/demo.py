@@ -13,7 +13,6 @@ from supac.cli.app import EXIT_CODES, app, console, failed, guarded
 from supac.cli.jobs import FILES, Outcome, digester_job, run, synthetic_job, write_outcome
 from supac.cli.tables import history_table, parameter_table
 from supac.plots import drawing_is_possible
-from supac.record.summary import compare
 
 _FIRST = 20  # runs of the first batch of either problem: no smaller budget will do
 
@@ -53,7 +52,7 @@ def demo(
     result = outcome.result
     console.print(history_table(result.history))
     console.print()
-    rows = compare(job.parameters, result.posterior)
+    rows = result.record.parameter_changes
     console.print(parameter_table(rows, job.truth, console.width))
     console.print()
     console.print(_summary(outcome))

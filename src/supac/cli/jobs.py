@@ -14,6 +14,7 @@ from supac.problem.bounds import Catoni
 from supac.problem.marginals import Normal
 from supac.problem.parameters import Parameters
 from supac.record.result import Result
+from supac.running.execution import Execution
 from supac.simulators import adm1, synthetic
 from supac.simulators.adm1.generate import true_parameters
 
@@ -89,7 +90,7 @@ def run(job: Job, budget: int | None, seed: int, checks: int = 1_000) -> Outcome
         job.parameters,
         job.bound,
         budget=budget or job.budget,
-        vectorized=True,
+        execution=Execution(vectorized=True),
         seed=seed,
     )
     rng = np.random.default_rng([seed, 1])

@@ -29,8 +29,8 @@ from supac.problem_file import (
     read_problem,
     starter_files,
 )
-from supac.record.history import StopReason
-from supac.record.snapshot import Snapshot, read_store
+from supac.record.ending import StopReason
+from supac.record.record import Record, read_store
 from supac.record.store import StoreError, has_good_run, set_aside, settle
 
 ProblemPath = Annotated[Path, typer.Argument(help="The problem file.", metavar="PROBLEM")]
@@ -137,9 +137,9 @@ def resume(
         with user_code():
             ready, before = _earlier(target, as_begun=as_begun)
         if before.stop_reason is StopReason.FAILURES and not before.rounds:  # nothing was learnt
-            other = "" if before.path == ready.store else f" --store {_short(before.path)}"
+            other = "" if before.file == ready.store else f" --store {_short(before.file)}"
             raise failed(
-                f"all {len(before.made)} runs in {_short(before.path)} failed, most often with: "
+                f"all {len(before.made)} runs in {_short(before.file)} failed, most often with: "
                 f"{before.failures_by_kind[0][2]}\nThey are not made again. When the simulator is "
                 f"mended, begin anew: supac run {_short(ready.path)}{other}"
             )
@@ -150,10 +150,10 @@ def resume(
             warn("nothing is left to do; a larger --budget goes on")
             return
         changes = _changes(ready, wanted, workers)
-    _go(ready, before.path, changes, as_json=as_json, quiet=quiet)
+    _go(ready, before.file, changes, as_json=as_json, quiet=quiet)
 
 
-def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Snapshot]:
+def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Record]:
     """The problem and the store to go on with, if they still belong together."""
     if target.suffix == ".toml":
         ready = read_problem(target)
@@ -176,7 +176,7 @@ def _changes(ready: ProblemFile, budget: int | None, workers: int | None) -> dic
             f"--budget {budget} is less than the first batch of {ready.first} runs: raise it, or "
             f"set first = {budget} in [run] of {ready.path.name}"
         )
-    given = {"budget": budget, "executor": workers}
+    given = {"budget": budget, "execution": workers}
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -218,11 +218,11 @@ def _settle(store: Path, old: Path) -> None:
         warn(f"no run succeeded: {_short(store)} is the earlier one again")
 
 
-def _report(run: Snapshot, title: str, *, as_json: bool, quiet: bool) -> None:
+def _report(run: Record, title: str, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(run.to_dict())
     elif not quiet:
-        console.print(summary(run, f"{title} ({_short(run.path)})", console.width))
+        console.print(summary(run, f"{title} ({_short(run.file)})", console.width))
 
 
 def _short(path: Path) -> Path:

@@ -11,7 +11,7 @@ from supac.cli.app import EXIT_CODES, app, check_vacant, console, guarded
 from supac.cli.stores import StorePath
 from supac.guarantee.certificate import Certificate
 from supac.problem_file import store_of
-from supac.record.snapshot import read_store
+from supac.record.record import read_store
 from supac.report import account_of, assess, make_page
 
 

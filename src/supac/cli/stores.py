@@ -26,11 +26,11 @@ from supac.cli.app import (
 from supac.cli.problems import AsBegun, Quiet
 from supac.cli.tables import summary
 from supac.exchange import export as export_runs
-from supac.exchange import table_file, write_table
+from supac.exchange import table_file, table_of, write_table
 from supac.guarantee.certificate import Certificate
 from supac.problem_file import BOUNDS, check_belongs, problem_of, read_problem, store_of, title_of
-from supac.record.history import StopReason
-from supac.record.snapshot import Snapshot, read_store
+from supac.record.ending import StopReason
+from supac.record.record import Record, read_store
 from supac.record.store import NotAStoreError, is_being_written
 from supac.running.progress import duration
 
@@ -56,12 +56,12 @@ def show(
             console.print(summary(run, _title(run), console.width))
 
 
-def _title(run: Snapshot) -> str:
+def _title(run: Record) -> str:
     name = title_of(run)
     return f"{name} ({run.path})" if name else str(run.path)
 
 
-def _followed(path: Path, *, quiet: bool) -> Snapshot:
+def _followed(path: Path, *, quiet: bool) -> Record:
     """Look again and again until nobody is at work on it any more."""
     shown = console.is_terminal and not quiet
     if not path.absolute().parent.is_dir():
@@ -86,7 +86,7 @@ def _followed(path: Path, *, quiet: bool) -> Snapshot:
         return read_store(path)
 
 
-def _look(path: Path) -> Snapshot | None:
+def _look(path: Path) -> Record | None:
     """What a store holds; None while somebody is only just making it, so that it is not yet one."""
     making = is_being_written(path)
     try:
@@ -139,7 +139,8 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
 ) -> None:
     """Say what is guaranteed of the posterior on new data, from fresh runs of the simulator.
 
-    Fewer draws give a higher limit, and an interruption loses them all. With a problem file, its
+    Fewer draws give a higher limit. Runs are kept in the store: after an interruption, the same
+    command goes on. With a problem file, its
     present text counts, so that `n` may be added to it.
     """
     if out is not None:
@@ -157,19 +158,21 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
         if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
             warn("the run has not ended: this is about its posterior so far")
         ready.data_behind(run, n)
-        given = {"delta": delta, "executor": workers}
+        given = {"delta": delta, "execution": workers}
         changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
         if not (quiet or as_json):
-            inform(_ahead(run, draws, changes.get("executor", ready.execution["executor"])))
+            inform(_ahead(run, draws, ready.with_workers(workers).workers))
             if out is None:
                 inform("shown only; --out certificate.json keeps it, for supac report")
         if quiet:
             changes["progress"] = False
+        if not run.running:  # its runs are kept as they end
+            changes["store"] = run.file
         try:
             with user_code():
                 certificate = ready.certify(run, n=n, bound=bound, draws=draws, **changes)
         except KeyboardInterrupt as error:
-            warn("stopped: a certificate needs all of its runs")
+            warn(f"stopped: its runs are kept in {run.file}; the same command goes on")
             raise typer.Exit(INTERRUPTED) from error
         try:  # both, whichever of them fails
             if out is not None:
@@ -181,7 +184,7 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
                 console.print(_wrapped(str(certificate)))
 
 
-def _ahead(run: Snapshot, draws: int, executor: object) -> str:
+def _ahead(run: Record, draws: int, executor: object) -> str:
     """How much there is to do, by how long the runs of the search took."""
     if not run.seconds > 0.0:
         return f"{draws} fresh runs"
@@ -236,12 +239,14 @@ def export(
             words = f"{export_runs(store_of(store), target, force=force)} runs"
         else:
             run = read_store(store_of(store))
-            write_table(table_file(target, force=force), run.table(posterior=posterior, seed=seed))
+            write_table(
+                table_file(target, force=force), table_of(run, posterior=posterior, seed=seed)
+            )
             words = f"{posterior} draws"
     console.print(f"wrote {words} to {target}", soft_wrap=True)
 
 
-def _write_result(run: Snapshot, target: Path, certificate: Path | None, *, force: bool) -> None:
+def _write_result(run: Record, target: Path, certificate: Path | None, *, force: bool) -> None:
     told = None
     if certificate is not None:
         told = Certificate.from_json(certificate.read_text(encoding="utf-8"))

@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from supac.arrays import FloatArray
-from supac.record.history import StopReason
-from supac.record.snapshot import Snapshot
-from supac.record.summary import ParameterSummary, summarise
+from supac.record.ending import StopReason
+from supac.record.parameter_change import ParameterChange
+from supac.record.record import Record
 from supac.running.progress import duration
 
 _ROWS = 8  # of the history, the latest
@@ -28,10 +28,10 @@ HISTORY = {
 """Headings of the history and its columns."""
 
 
-def summary(run: Snapshot, title: str, width: int = 80) -> RenderableType:
+def summary(run: Record, title: str, width: int = 80) -> RenderableType:
     """A run on one screen of this width."""
     parts: list[RenderableType] = [Text(title, style="bold"), _facts(run), Text()]
-    rows = summarise(run)
+    rows = run.parameter_changes
     if rows:
         parts += [parameter_table(rows, width=width), Text()]
     if len(run.history["queries"]):
@@ -40,7 +40,7 @@ def summary(run: Snapshot, title: str, width: int = 80) -> RenderableType:
     return Group(*parts)
 
 
-def _facts(run: Snapshot) -> Table:
+def _facts(run: Record) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column()
@@ -52,10 +52,10 @@ def _facts(run: Snapshot) -> Table:
     if len(kinds) > _KINDS:
         rest = sum(count for _, count, _ in kinds[_KINDS:])
         table.add_row(Text("failed", style="red"), f"{rest} in {len(kinds) - _KINDS} other ways")
-    if np.isfinite(run.objective):
+    if np.isfinite(run.estimate.objective):
         table.add_row("objective", Text(_objective(run), style="bold"))
         table.add_row("mean risk", _mean_risk(run))
-        table.add_row("KL to prior", f"{run.kl:.3g} nats")
+        table.add_row("KL to prior", f"{run.estimate.kl:.3g} nats")
     table.add_row("bound", Text(str(run.settings["bound"])))
     if run.seconds > 0.0:
         each = duration(run.seconds / max(len(run.made), 1))
@@ -63,21 +63,21 @@ def _facts(run: Snapshot) -> Table:
     return table
 
 
-def _counts(run: Snapshot) -> str:
+def _counts(run: Record) -> str:
     """How many runs there are, and what for."""
     # A larger budget has its posterior validated anew: what it had before is left over.
     left_over = max(len(run.made) - run.budget, 0)
     validating = sum(each.purpose == "validation" for each in run.made) - left_over
-    imported = len(run.runs) - len(run.made)
+    imported = run.known
     words = f"{len(run.made) - left_over} of {run.budget}"
     words += f", {validating} of them to validate" if validating > 0 else ""
     words += f", and {left_over} that validated an earlier posterior" if left_over else ""
     return words + (f", and {imported} made elsewhere" if imported else "")
 
 
-def state(run: Snapshot) -> Text:
+def state(run: Record) -> Text:
     """Whether it is under way, done, or to be gone on with."""
-    again = f"`supac resume {run.path.name}` goes on"
+    again = f"`supac resume {run.path and run.path.name}` goes on"
     if run.running:
         return Text("running", style="green")
     if run.stop_reason is None:
@@ -89,20 +89,22 @@ def state(run: Snapshot) -> Text:
     return Text(f"done. {run.stop_reason.sentence}", style="green")
 
 
-def _objective(run: Snapshot) -> str:
+def _objective(run: Record) -> str:
+    objective = run.estimate.objective
     if run.stop_reason is not None:
-        return f"{run.objective:.4g}"
-    return f"{run.objective:.4g} after the last batch, {run.best:.4g} at best"
+        return f"{objective:.4g}"
+    return f"{objective:.4g} after the last batch, {run.best:.4g} at best"
 
 
-def _mean_risk(run: Snapshot) -> str:
-    error = f" ± {run.mean_risk_error:.1g}" if np.isfinite(run.mean_risk_error) else ""
-    fresh = f", from {run.validated} fresh runs" if run.validated else ", estimated on the way"
-    return f"{run.mean_risk:.4g}{error}{fresh}"
+def _mean_risk(run: Record) -> str:
+    about = run.estimate
+    error = f" ± {about.mean_risk_error:.1g}" if np.isfinite(about.mean_risk_error) else ""
+    fresh = f", from {about.validated} fresh runs" if about.validated else ", estimated on the way"
+    return f"{about.mean_risk:.4g}{error}{fresh}"
 
 
 def parameter_table(
-    rows: Sequence[ParameterSummary], truth: FloatArray | None = None, width: int = 80
+    rows: Sequence[ParameterChange], truth: FloatArray | None = None, width: int = 80
 ) -> RenderableType:
     """Median and middle 90 % of each parameter, before and after, in its unit.
 
@@ -130,7 +132,7 @@ def parameter_table(
 
 
 def _cells(
-    rows: Sequence[ParameterSummary], truth: FloatArray | None, digits: int
+    rows: Sequence[ParameterChange], truth: FloatArray | None, digits: int
 ) -> list[list[str]]:
     return [
         [

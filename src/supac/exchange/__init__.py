@@ -4,8 +4,8 @@ from supac.exchange.files import export, table_file, vacant, write_table
 from supac.exchange.frames import as_pandas, as_xarray
 from supac.exchange.inference import as_arviz
 from supac.exchange.known import KnownRuns, read_csv
-from supac.exchange.record import ResultFormatError, from_record, to_record
-from supac.exchange.table import Table, table_of_draws, table_of_evaluations, table_of_runs
+from supac.exchange.result_json import ResultFormatError, from_json, to_json
+from supac.exchange.table import Table, rows_of, table_of
 
 __all__ = [
     "KnownRuns",
@@ -15,13 +15,12 @@ __all__ = [
     "as_pandas",
     "as_xarray",
     "export",
-    "from_record",
+    "from_json",
     "read_csv",
+    "rows_of",
     "table_file",
-    "table_of_draws",
-    "table_of_evaluations",
-    "table_of_runs",
-    "to_record",
+    "table_of",
+    "to_json",
     "vacant",
     "write_table",
 ]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from supac.codec import UnknownSpecError, from_spec
-from supac.exchange.table import Table, table_of_runs
-from supac.problem.parameters import Parameters
-from supac.record.store import read_contents
+from supac.exchange.table import Table, rows_of, table_of
+from supac.record.record import read_store
 
 
 def export(
@@ -20,17 +20,12 @@ def export(
 
     Parameters are in the user's units; a file that is there already is kept, unless `force`.
     """
-    target = table_file(path, force=force)
-    contents = read_contents(store)
-    try:
-        prior = from_spec(contents.config["prior"])
-    except UnknownSpecError:
-        prior = None
-    parameters = prior if isinstance(prior, Parameters) else None
-    write_table(
-        target, table_of_runs(contents.runs, [ids for ids, _ in contents.rounds], parameters)
-    )
-    return len(contents.runs)
+    target, record = table_file(path, force=force), read_store(store)
+    if target.suffix == ".parquet":
+        write_table(target, table_of(record))
+    else:
+        _write_csv(target, rows_of(record))
+    return len(record.light_runs)
 
 
 def table_file(path: str | os.PathLike[str], *, force: bool) -> Path:
@@ -52,17 +47,18 @@ def write_table(target: Path, table: Table) -> None:
     """One row a run, or a draw; an empty cell where a value is not known."""
     if target.suffix == ".parquet":
         _write_parquet(target, table)
-        return
+    else:
+        _write_csv(target, chain([list(table)], zip(*table.values(), strict=True)))
+
+
+def _write_csv(target: Path, rows: Iterable[Iterable[Any]]) -> None:
+    """Write rows one after the other; a float with all its digits, an unknown value as nothing."""
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(table)
-        writer.writerows(
-            [_cell(value) for value in row] for row in zip(*table.values(), strict=True)
-        )
-
-
-def _cell(value: Any) -> Any:
-    return "" if value is None else repr(value) if isinstance(value, float) else value
+        for row in rows:
+            writer.writerow(
+                ["" if v is None else repr(v) if isinstance(v, float) else v for v in row]
+            )
 
 
 def _write_parquet(path: Path, table: Table) -> None:

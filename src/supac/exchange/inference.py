@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from supac.arrays import FloatArray, finite, whole
+from supac.arrays import finite, whole
 from supac.exchange.frames import OUTPUTS, as_xarray, load_xarray
 from supac.exchange.table import table_of_draws
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
 from supac.problem.parameters import Parameters
-from supac.record.calibrated import Calibrated, check_certificate
+from supac.record.calibrated import check_certificate
+from supac.record.record import Record
 
 if TYPE_CHECKING:
     import xarray
@@ -28,31 +29,33 @@ _FACTS = ("objective", "mean_risk", "mean_risk_error", "kl", "validated")
 
 
 def as_arviz(
-    run: Calibrated,
+    record: Record,
     *,
     draws: int,
     seed: int,
     certificate: Certificate | None = None,
-    outputs: FloatArray | None = None,
     observed: Any = None,
 ) -> Any:
-    """Draws of posterior and prior, and outputs, as groups; what is known of them as attributes."""
+    """Return draws of posterior and prior, and fresh outputs, as groups, with attributes."""
     arviz = _arviz()
     count, number = whole(draws, "draws", least=1), whole(seed, "seed", least=0)
-    if run.posterior is None:
+    posterior, parameters = record.posterior, record.parameters
+    if posterior is None:
         raise ValueError("there is no posterior yet")
-    check_certificate(run, certificate)
-    groups = {"posterior": _chain(_draws(run.posterior, run.parameters, count, number))}
-    if isinstance(run.prior, Distribution):
+    check_certificate(posterior, record.prior, record.estimate, certificate)
+    groups = {"posterior": _chain(_draws(posterior, parameters, count, number))}
+    if isinstance(record.prior, Distribution):
         # Another stream of random numbers than the posterior's, or they would move together.
         rng = np.random.default_rng([number, 1])
-        groups["prior"] = _chain(_draws(run.prior, run.parameters, count, rng))
+        groups["prior"] = _chain(_draws(record.prior, parameters, count, rng))
+    ended = record.ending if record.counts is None else None
+    outputs = None if ended is None else record.outputs(ended.fresh)
     if outputs is not None:
         data = load_xarray().Dataset({OUTPUTS: (("draw", "output"), outputs)})
         groups["posterior_predictive"] = _chain(data)
     if observed is not None:
         groups["observed_data"] = _observed(observed, None if outputs is None else outputs.shape[1])
-    facts = _attributes(run, certificate)
+    facts = _attributes(record, certificate)
     if int(arviz.__version__.split(".")[0]) < 1:
         return arviz.InferenceData(attrs=facts, **groups)
     tree = load_xarray().DataTree.from_dict(groups)
@@ -86,15 +89,15 @@ def _observed(observed: Any, width: int | None) -> xarray.Dataset:
     return dataset
 
 
-def _attributes(run: Calibrated, certificate: Certificate | None) -> dict[str, Any]:
+def _attributes(record: Record, certificate: Certificate | None) -> dict[str, Any]:
     """Numbers and texts alone, which every file format can keep."""
     facts: dict[str, Any] = {
         "inference_library": "supac",
         "inference_library_version": version("supac"),
-        **{name: getattr(run, name) for name in _FACTS},
-        "stop_reason": "" if run.stop_reason is None else str(run.stop_reason),
-        "bound": str(run.bound),
-        "notes": "\n".join(run.notes),
+        **{name: getattr(record.estimate, name) for name in _FACTS},
+        "stop_reason": "" if record.stop_reason is None else str(record.stop_reason),
+        "bound": str(record.bound),
+        "notes": "\n".join(record.notes),
     }
     if certificate is not None:
         facts["certificate"] = certificate.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from supac.arrays import FloatArray, frozen
 from supac.exchange.table import OUTPUT, columns_of, is_output
 from supac.problem.evaluations import Evaluations
 from supac.problem.parameters import Parameters
+from supac.record.record import Record
 from supac.record.run import Run, Status
 
 
@@ -35,17 +36,37 @@ class KnownRuns:
 
     @classmethod
     def of(cls, x: FloatArray, evaluations: Evaluations, source: str = "earlier runs") -> KnownRuns:
-        """Evaluations of another search, with their points in the user's units."""
-        n, ok = len(x), evaluations.ok
+        """Take over evaluations of another search, with their points in the user's units."""
+        ok = evaluations.ok
         return cls(
             x,
             np.where(ok, evaluations.risk, np.nan),
             evaluations.outputs,
-            np.zeros(n),
+            np.zeros(len(x)),
             tuple(Status.OK if each else Status.INVALID for each in ok),
-            ("failed before",) * n,
-            (source,) * n,
+            ("failed before",) * len(x),
+            (source,) * len(x),
         )
+
+    @classmethod
+    def of_record(cls, record: Record, source: str = "earlier runs") -> KnownRuns:
+        """Take over the runs that a search learnt from or validated with, and their outputs."""
+        evaluations, told = record.evaluations, {run.id: run for run in record.iterate()}
+        ids = [i for each in record.rounds for i in each.ids]
+        ids += [i for each in record.ending.validation for i in each.ids] if record.ending else []
+        runs = [told[i] for i in ids]
+        if len(runs) != len(evaluations):  # nothing was learnt from a first batch that failed
+            runs = [run for run in told.values() if run.purpose == "search"]
+        x = np.array([run.x for run in runs]).reshape(len(runs), -1)
+        known = cls.of(x if record.parameters is None else record.parameters.from_latent(x),
+                       evaluations, source)  # fmt: skip
+        width = max((len(run.outputs) for run in runs if run.outputs is not None), default=0)
+        if not width:
+            return known
+        outputs = np.array(
+            [np.full(width, np.nan) if run.outputs is None else run.outputs for run in runs]
+        )
+        return replace(known, outputs=outputs)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -60,10 +81,6 @@ class KnownRuns:
             except ValueError as error:
                 raise ValueError(f"known run {row + 1} of {self.sources[row]}: {error}") from error
         return parameters.to_latent(self.x)
-
-    def failure(self, row: int) -> Status:
-        """How a run failed, as far as is known."""
-        return Status.INVALID if self.statuses[row] is Status.OK else self.statuses[row]
 
     def check_risks(self, runs: Sequence[Run]) -> None:
         """ValueError where risks were given as well that contradict the loss of the outputs."""

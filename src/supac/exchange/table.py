@@ -6,7 +6,8 @@ The one place where such a table is made, whoever it is for: a file, pandas, xar
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,120 +16,91 @@ from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.problem.evaluations import Evaluations
 from supac.problem.parameters import Parameters, names_of
-from supac.record.run import Run, Status
+from supac.record.record import Record
+from supac.record.run import Run
 from supac.surrogate import Importance
 
 Table = dict[str, list[Any]]
 """Columns of one length; None where a value is not known."""
 
 OUTPUT = "output_"
-_BOOKKEEPING = (
-    "risk", "status", "seconds", "attempts", "message", "source", "purpose", "id", "iteration",
-    "drawn", "weight",
-)  # fmt: skip
+_TOLD = ("status", "iteration", "seconds", "attempts", "message", "source", "purpose")
+_BOOKKEEPING = ("risk", "id", "drawn", "weight", *_TOLD)
 
 
-def table_of_runs(
-    runs: Sequence[Run], rounds: Sequence[Sequence[int]], parameters: Parameters | None
-) -> Table:
-    """The runs of a store; `rounds` are the ids that each iteration learnt from."""
-    iteration = {each: i for i, ids in enumerate(rounds) for each in ids}
-    dim = len(runs[0].x) if runs else 0
-    x = np.array([run.x for run in runs]).reshape(len(runs), dim)
+def table_of(record: Record, *, posterior: int | None = None, seed: int = 0) -> Table:
+    """Return one row a run, or `posterior` draws instead, as columns."""
+    if posterior is not None:
+        return table_of_draws(record.sample(posterior, seed), record.parameters)
+    if record.counts is not None:
+        raise ValueError("its runs were left out of the file: write it with runs=True")
+    rows = list(rows_of(record))
+    header = next(header_rows := iter(rows))
+    columns = zip(*header_rows, strict=True) if len(rows) > 1 else ([] for _ in header)
+    table = {name: list(column) for name, column in zip(header, columns, strict=True)}
+    drawn, weight = _drawn_and_weight(record)
     told: Table = {
-        "status": [run.status.value for run in runs],
-        "iteration": [iteration.get(run.id) for run in runs],
-        "seconds": [run.seconds for run in runs],
-        "attempts": [run.attempts for run in runs],
-        "message": [run.message for run in runs],
-        "source": [run.source for run in runs],
-        "purpose": [run.purpose for run in runs],
+        "drawn": [drawn.get(run) for run in table["id"]],
+        "weight": [weight.get(run) for run in table["id"]],
     }
-    ids: Table = {"id": [run.id for run in runs]}
-    outputs = [run.outputs for run in runs]
-    return ids | _table(x, parameters, [run.risk for run in runs], told, outputs)
+    outputs = {name: table.pop(name) for name in list(table) if is_output(name)}
+    return table | told | outputs
 
 
-def table_of_evaluations(
-    evaluations: Evaluations,
-    learnt: int,
-    failures: Sequence[Run],
-    posterior: Distribution,
-    parameters: Parameters | None,
-) -> Table:
-    """The runs of a result, of which the first `learnt` iterations are in its history."""
-    failed = {run.x.tobytes(): run for run in failures}
-    good = evaluations.ok.tolist()
-    runs = [
-        None if ok else failed.get(x.tobytes()) for x, ok in zip(evaluations.x, good, strict=True)
-    ]
-    ends = [_end_of(run, ok=ok) for run, ok in zip(runs, good, strict=True)]
-    searched = [i if i < learnt else None for i in evaluations.iteration.tolist()]
-    told = {
-        "status": [status.value for status, _ in ends],
-        "iteration": searched,
-        "drawn": evaluations.drawn.tolist(),
-        "weight": _known(_weights(evaluations, posterior)),
-        "message": [message for _, message in ends],
-        # Nothing is learnt from a first batch that fails: no iteration, but a search it was.
-        "purpose": [
-            run.purpose if run is not None else "validation" if i is None else "search"
-            for run, i in zip(runs, searched, strict=True)
-        ],
-    }
-    rows = evaluations.outputs
-    outputs = [
-        None if rows is None or not ok else rows[row] for row, ok in enumerate(evaluations.ok)
-    ]
-    risk = np.where(evaluations.ok, evaluations.risk, np.nan).tolist()
-    return _table(evaluations.x, parameters, risk, told, outputs)
+def rows_of(record: Record) -> Iterator[list[Any]]:
+    """Yield the header, then one row a run; from a file, one run is in memory at a time."""
+    parameters, light = record.parameters, record.light_runs
+    iteration = {run: i for i, each in enumerate(record.rounds) for run in each.ids}
+    dim = len(light[0].x) if light else 0
+    width, points = 0, np.array([run.x for run in light]).reshape(len(light), dim)
+    if parameters is not None and len(light):
+        points = parameters.from_latent(points)
+    runs = record.iterate()
+    first: list[Run] = []
+    for run in runs:  # a failed run has no outputs: look for the first one that has
+        first.append(run)
+        if run.outputs is not None:
+            width = len(run.outputs)
+            break
+    names = columns_of(names_of(parameters, dim))
+    yield ["id", *names, "risk", *_TOLD, *(f"{OUTPUT}{i}" for i in range(width))]
+    for run, x in zip(chain(first, runs), points, strict=True):
+        cells = [None] * width if run.outputs is None else run.outputs.tolist()
+        yield [
+            run.id, *x.tolist(), None if np.isnan(run.risk) else float(run.risk),
+            run.status.value, iteration.get(run.id), run.seconds, run.attempts, run.message,
+            run.source, run.purpose, *(cells + [None] * width)[:width],
+        ]  # fmt: skip
 
 
 def table_of_draws(draws: FloatArray, parameters: Parameters | None) -> Table:
-    """Points in the user's units, (n, dim), one column a parameter."""
+    """Return points in the user's units, (n, dim), one column a parameter."""
     names = names_of(parameters, draws.shape[1])
     return {name: draws[:, i].tolist() for i, name in enumerate(names)}
 
 
-def _end_of(run: Run | None, *, ok: bool) -> tuple[Status, str]:
-    """How a run ended, and why."""
-    if run is None:
-        return (Status.OK if ok else Status.INVALID), ""
-    return run.status, run.message
+def _drawn_and_weight(record: Record) -> tuple[dict[int, bool], dict[int, float]]:
+    """By id: True for random draws, and the weight of a run in a mean over the posterior."""
+    batches = [(each.ids, each.drawn.tolist()) for each in record.rounds]
+    if record.ending is not None:
+        batches += [(each.ids, [True] * len(each.ids)) for each in record.ending.validation]
+    ids = [run for run_ids, _ in batches for run in run_ids]
+    drawn = dict(zip(ids, (each for _, row in batches for each in row), strict=True))
+    posterior, evaluations = record.posterior, record.evaluations
+    if posterior is None or len(evaluations) != len(ids):
+        return drawn, {}
+    weights = _weights(evaluations, posterior)
+    return drawn, {run: float(w) for run, w in zip(ids, weights, strict=True) if not np.isnan(w)}
 
 
 def _weights(evaluations: Evaluations, posterior: Distribution) -> FloatArray:
-    """What each run counts for in a mean over the posterior; NaN where it cannot."""
+    """Importance weight of each run in a mean over the posterior; NaN where it has none."""
     weights = np.full(len(evaluations), np.nan)
     counted = evaluations.drawn & evaluations.ok
     if counted.any():
         fitted = Importance().fit(evaluations.select(counted), posterior)
         weights[counted] = fitted.weights(posterior)
     return weights
-
-
-def _table(
-    x: FloatArray,
-    parameters: Parameters | None,
-    risk: Sequence[float],
-    told: Mapping[str, list[Any]],
-    outputs: Sequence[FloatArray | None],
-) -> Table:
-    """From latent points, with what is told of each run between its risk and its outputs."""
-    points = x if parameters is None or not len(x) else parameters.from_latent(x)
-    names = columns_of(names_of(parameters, x.shape[1]))
-    width = max((len(row) for row in outputs if row is not None), default=0)
-    cells = [[None] * width if row is None else row.tolist() for row in outputs]
-    return {
-        **{name: points[:, i].tolist() if len(x) else [] for i, name in enumerate(names)},
-        "risk": _known(risk),
-        **told,
-        **{f"{OUTPUT}{i}": [row[i] for row in cells] for i in range(width)},
-    }
-
-
-def _known(values: Sequence[float] | FloatArray) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def columns_of(names: Sequence[str]) -> list[str]:

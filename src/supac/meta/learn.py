@@ -1,34 +1,36 @@
-"""The public loop of meta-learning: visit tasks, evaluate what they ask for, move the prior."""
+"""The public loop of meta-learning: visit tasks, run what they ask for, move the prior."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any, Unpack
 
 import numpy as np
 
 from supac.arrays import FloatArray, vector, whole
-from supac.codec import Spec, describe, to_spec
+from supac.calibration.minimize import Search
+from supac.calibration.old_keywords import OldKeywords, with_old
+from supac.codec import describe, to_spec
 from supac.families import Distribution, Family
-from supac.meta import Environment, MetaInfo, MetaState, MetaSuPAC, TaskState, prior_of
+from supac.meta.learner import MetaSuPAC
 from supac.meta.progress import PassBar
-from supac.meta.scores import solve
-from supac.meta.store import MetaStore
+from supac.meta.state import Environment, MetaInfo, MetaState, TaskState
+from supac.meta.state_json import meta_state_from_spec, meta_state_to_spec
+from supac.meta.step import prior_of
 from supac.meta.task import Task
-from supac.problem.composite import Composite
-from supac.problem.evaluations import Evaluations
-from supac.problem.parameters import Parameters
-from supac.record.history import StopReason
+from supac.problem import Composite, Evaluations, Parameters
+from supac.record.ending import StopReason
+from supac.record.record import Record
 from supac.record.result import Result
-from supac.record.run import Run, Status
-from supac.record.store import Round
-from supac.running.fleet import Fleet, Place
+from supac.record.round import Round
+from supac.record.run import Run
+from supac.running.execution import Execution
 from supac.running.interrupt import Interrupt, Interrupted
-from supac.search.algorithm import Batch
+from supac.running.runner import Runner
+from supac.search.algorithm import Algorithm, Batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +89,27 @@ class MetaResult:
         """The prior of a task, by its features where it has any."""
         return self.prior if task.features is None else self.prior_for(task.features)
 
-    def minimize(self, task: Task, *, budget: int, **options: Any) -> Result:
-        """A new task from the prior that was learnt; the options are those of `minimize`."""
-        return solve(
-            task, self.prior_of(task), budget=budget, parameters=self.parameters, **options
-        )
+    def minimize(
+        self,
+        task: Task,
+        *,
+        budget: int,
+        algorithm: Algorithm | None = None,
+        execution: Execution | Any = None,
+        store: str | os.PathLike[str] | None = None,
+        validation: int | None = None,
+        seed: int = 0,
+        progress: bool | None = None,
+        **old: Unpack[OldKeywords],
+    ) -> Result:
+        """Minimise the bound of a new task from the prior that was learnt; as in `minimize`."""
+        where, rest = with_old(execution, old, "tolerance", "description")
+        prior = self.prior_of(task)
+        return Search(
+            task.risk, prior if self.parameters is None else self.parameters.with_prior(prior),
+            task.bound, budget, algorithm, execution=task.execution(where), store=store,
+            validation=validation, seed=seed, progress=progress, **rest,
+        ).run()  # fmt: skip
 
     @property
     def pass_priors(self) -> tuple[Distribution, ...]:
@@ -126,20 +144,18 @@ class MetaResult:
         ) + (f"; nothing was learnt of tasks {lost}: their runs fail" if lost else "")
 
 
-def meta_learn(  # noqa: PLR0913 - one argument a thing that a user decides, all but two by keyword
+def meta_learn(
     tasks: Sequence[Task],
     prior: Distribution | Parameters,
     *,
     passes: int = 6,
     learner: MetaSuPAC | None = None,
-    executor: Executor | int | str | None = None,
-    timeout: float | None = None,
-    retries: int = 2,
-    on_failure: Literal["raise", "penalise", "drop"] = "raise",
+    execution: Execution | Any = None,
     store: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
     seed: int = 0,
     callback: Callable[[MetaInfo], object] | None = None,
+    **old: Unpack[OldKeywords],
 ) -> MetaResult:
     """Learn the prior under which the mean of the tasks' minimal bounds is least.
 
@@ -150,11 +166,11 @@ def meta_learn(  # noqa: PLR0913 - one argument a thing that a user decides, all
     prior
         Where to begin, and the scales on which parameters vary: a distribution, or `Parameters`.
     passes
-        How often each task is visited. A larger number goes on with the same beginning.
+        Number of visits of each task. A larger number goes on with the same beginning.
     learner
         By default `MetaSuPAC()`; `MetaSuPAC.paper(temperature, tasks=len(tasks))` is the paper's
         stochastic gradient.
-    executor, timeout, retries, on_failure
+    execution
         As for `minimize`; the runs of all tasks share the workers.
     store
         A file in which every run is kept as it ends. Where it holds the beginning of this very
@@ -163,47 +179,44 @@ def meta_learn(  # noqa: PLR0913 - one argument a thing that a user decides, all
     progress
         Show a progress bar; by default if the standard error is a terminal.
     seed
-        Same seed, same result, whatever the executor.
+        Same seed, same result, whatever the workers.
     callback
         Called with a `MetaInfo` after each meta-step; returning anything true stops.
 
     """
+    where, _ = with_old(execution, old)
     learner = MetaSuPAC() if learner is None else learner
     if not isinstance(learner, MetaSuPAC):
         raise TypeError(f"learner must be one such as MetaSuPAC(), not {learner!r}")
     whole(passes, "passes", least=1)
-    place = Place(executor, timeout, whole(retries, "retries", least=0))
-    environment = environment_of(tasks, prior, on_failure)
+    environment = environment_of(tasks, prior, where)
+    settings = _settings(tasks, prior, learner, environment, where)
+    settings |= {"seed": seed, "passes": passes}
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
-        kept = None
-        if store is not None:
-            config = _config(tasks, prior, learner, environment, place)
-            config |= {"on_failure": on_failure, "seed": seed, "passes": passes}
-            kept = stack.enter_context(MetaStore(store, config, environment.prior, len(tasks)))
+        record = stack.enter_context(_record(store, settings, environment))
         bar = stack.enter_context(PassBar(passes, progress))
-        fleet = Fleet(
-            [(each.risk, each.vectorized) for each in tasks],
-            place,
+        runner = Runner(
+            [record.risk_as_stored(each.risk) for each in tasks],
+            where,
+            record,
             parameters=prior if isinstance(prior, Parameters) else None,
-            raising=on_failure == "raise",
             ceilings=environment.failure_risks,
-            shelves=None if kept is None else kept.shelves,
+            vectorized=[each.vectorized for each in tasks],
             interrupt=interrupt,
             watch=bar.watch,
         )
-        stack.callback(fleet.close)
-        loop = _Loop(environment, learner, fleet, learner.init(environment, seed))
-        if kept is not None:
-            loop.remember(kept)
-        stop = loop.run(passes, kept, bar, callback)
+        stack.callback(runner.close)
+        loop = _Loop(environment, learner, runner, record, learner.init(environment, seed))
+        loop.restore()
+        stop = loop.run(passes, bar, callback)
     return loop.result(stop, prior if isinstance(prior, Parameters) else None)
 
 
 def environment_of(
-    tasks: Sequence[Task], prior: Distribution | Parameters, on_failure: str
+    tasks: Sequence[Task], prior: Distribution | Parameters, execution: Execution
 ) -> Environment:
-    """What the pure part has to know of the tasks; an error where they do not fit together."""
+    """Return what the pure part has to know of the tasks; raise where they do not fit together."""
     if not tasks or not all(isinstance(each, Task) for each in tasks):
         raise TypeError(f"tasks must be one Task or more, not {tasks!r:.80}")
     first = prior.prior if isinstance(prior, Parameters) else prior
@@ -217,46 +230,49 @@ def environment_of(
             f"prior must be a member of an exponential family, such as gaussian(mean, covariance), "
             f"not of {first.family}: only there is the best prior of several tasks known"
         )
-    if on_failure not in ("raise", "penalise", "drop"):
-        raise ValueError(f'on_failure must be "raise", "penalise" or "drop", not {on_failure!r}')
     given = [each.features for each in tasks]
     widths = {None if each is None else len(each) for each in given}
     if len(widths) > 1:
         raise ValueError(f"all tasks must have as many features, or none, not {widths}")
-    ceilings = [getattr(each.bound, "ceiling", None) for each in tasks]
-    if on_failure == "penalise" and None in ceilings:
-        raise ValueError(
-            'on_failure="penalise" counts a failed run as the ceiling of the risk, but '
-            f"{tasks[ceilings.index(None)].bound!r} has no attribute `ceiling`; give it one"
-        )
     return Environment.of(
         first,
         tuple(each.bound for each in tasks),
         features=None if widths == {None} else np.array(given, dtype=np.float64),
         losses=tuple(t.risk.loss if isinstance(t.risk, Composite) else None for t in tasks),
-        failure_risks=tuple(c if on_failure == "penalise" else None for c in ceilings),
+        failure_risks=tuple(execution.failure_risk(each.bound) for each in tasks),
     )
 
 
-def _config(
+def _settings(
     tasks: Sequence[Task],
     prior: Distribution | Parameters,
     learner: MetaSuPAC,
     environment: Environment,
-    place: Place,
-) -> dict[str, Spec]:
-    settings = {
+    execution: Execution,
+) -> dict[str, Any]:
+    return {
         "prior": prior,
         "tasks": [describe(each.risk) if each.name is None else each.name for each in tasks],
         "bounds": [each.bound for each in tasks],
         "learner": learner,
         "features": environment.features,
         "losses": list(environment.losses),
+        "data": [t.risk.data if isinstance(t.risk, Composite) else None for t in tasks],
         "vectorized": [each.vectorized for each in tasks],
-        "timeout": place.timeout,
-        "retries": place.retries,
+        "timeout": execution.timeout,
+        "retries": execution.retries,
+        "on_failure": execution.on_failure,
     }
-    return {name: to_spec(value) for name, value in settings.items()}
+
+
+def _record(
+    store: str | os.PathLike[str] | None, settings: dict[str, Any], environment: Environment
+) -> Record:
+    family = environment.prior.family
+    if store is None:
+        return Record(settings, family)
+    config = {"kind": "meta_learn", **{name: to_spec(value) for name, value in settings.items()}}
+    return Record.in_file(store, settings, config, family)
 
 
 @dataclass(eq=False)
@@ -265,58 +281,53 @@ class _Loop:
 
     environment: Environment
     learner: MetaSuPAC
-    fleet: Fleet
+    runner: Runner
+    record: Record
     state: MetaState
-    failures: dict[int, list[Run]] = field(default_factory=dict)
 
-    def remember(self, store: MetaStore) -> None:
-        """Go on where the store ends."""
-        self.state = store.state(self.state, self.fleet.failure_losses)
-        for shelf in store.shelves:
-            told = [shelf.runs[run] for each in shelf.rounds for run in each.ids]
-            self.failures[shelf.task] = [run for run in told if run.status is not Status.OK]
+    def restore(self) -> None:
+        """Go on where the record ends."""
+        if self.record.state is not None:
+            told = [
+                self.record.told(function.columns, task)
+                for task, function in enumerate(self.runner.functions)
+            ]
+            self.state = meta_state_from_spec(
+                self.record.state, self.state.seed, self.environment.prior, told
+            )
 
     def run(
-        self,
-        passes: int,
-        store: MetaStore | None,
-        bar: PassBar,
-        callback: Callable[[MetaInfo], object] | None,
+        self, passes: int, bar: PassBar, callback: Callable[[MetaInfo], object] | None
     ) -> StopReason:
         """Visit after visit."""
         while self.state.passes < passes:
             try:
-                told = self._visit()
+                self._visit()
             except Interrupted:
                 return StopReason.INTERRUPTED
-            if store is not None:
-                store.keep_visit(told, self.state)
             info = self.state.history[-1]
             bar.update(info)
             if callback is not None and callback(info):
                 return StopReason.USER
         return StopReason.BUDGET
 
-    def _visit(self) -> list[tuple[int, Round]]:
-        """One visit with its meta-step; where it is interrupted, the state is that before it."""
-        learner, environment = self.learner, self.environment
-        told: list[tuple[int, Round]] = []
-        failures: list[tuple[int, Run]] = []
-        state = learner.begin(environment, self.state, look=self.fleet.look)
+    def _visit(self) -> None:
+        """Make one visit with its meta-step; an interrupted one leaves the state as it was."""
+        learner, environment, runner = self.learner, self.environment, self.runner
+        rounds: list[Round] = []
+        state = learner.begin(environment, self.state, look=runner.look)
         while asked := learner.ask(state):
             batches = {i: _planned(state.tasks[i], x) for i, x in asked.items()}
-            outcomes = self.fleet.batch(asked)
-            for i, outcome in outcomes.items():
-                self.fleet.look()
-                state = learner.tell(environment, state, {i: (outcome.risk, outcome.outputs)})
+            for i, runs in runner.run_tasks(asked).items():
+                runner.look()
+                answers = {i: runner.functions[i].columns(runs)}
+                state = learner.tell(environment, state, answers)
                 batch, task = batches[i], state.tasks[i]
                 assert task is not None
-                told.append((i, Round(outcome.ids, batch.drawn, batch.proposal, task.info)))
-                failures += [(i, run) for run in outcome.failures]
+                ids = tuple(run.id for run in runs)
+                rounds.append(Round(ids, batch.drawn, batch.proposal, task.info, i))
         self.state = learner.finish(environment, state)
-        for i, run in failures:
-            self.failures.setdefault(i, []).append(run)
-        return told
+        self.record.add_rounds(rounds, lambda: meta_state_to_spec(self.state))
 
     def result(self, stop: StopReason, parameters: Parameters | None) -> MetaResult:
         """What was learnt."""
@@ -329,12 +340,15 @@ class _Loop:
             first=first,
             history={n: np.array([getattr(each, n) for each in state.history]) for n in names},
             tasks=tuple(
-                _task_result(each, first, self.failures.get(i, []))
-                for i, each in enumerate(state.tasks)
+                _task_result(each, first, self._failures(i)) for i, each in enumerate(state.tasks)
             ),
             stop_reason=stop,
             parameters=parameters,
         )
+
+    def _failures(self, task: int) -> list[Run]:
+        told = {run for each in self.record.rounds if each.task == task for run in each.ids}
+        return [run for run in self.record.failures if run.task == task and run.id in told]
 
 
 def _planned(task: TaskState | None, x: FloatArray) -> Batch:

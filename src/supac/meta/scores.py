@@ -1,25 +1,26 @@
-"""How good is a prior? Tasks that it was not learnt on, each from scratch."""
+"""Scores of priors: tasks that they were not learnt on, each optimised from scratch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Unpack
 
 import numpy as np
 
 from supac.arrays import FloatArray, whole
-from supac.calibration.minimize import minimize
+from supac.calibration.fresh import run_fresh
+from supac.calibration.minimize import Search
+from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.families import Distribution
 from supac.meta.progress import SearchBar
 from supac.meta.task import Task
-from supac.problem.parameters import Parameters
-from supac.record.history import StopReason
-from supac.record.result import Result
-from supac.running.fleet import Fleet, Place
-from supac.running.interrupt import Interrupt, Interrupted
+from supac.problem import Parameters
+from supac.record.ending import StopReason
+from supac.record.risk_function import RiskFunction
+from supac.running.execution import Execution
+from supac.running.interrupt import Interrupt
 from supac.search.algorithm import Algorithm
 
 
@@ -45,26 +46,7 @@ class PriorScores:
         return np.quantile(self.objective, levels, axis=1)
 
 
-def solve(
-    task: Task,
-    prior: Distribution,
-    *,
-    budget: int,
-    parameters: Parameters | None = None,
-    **options: Any,
-) -> Result:
-    """Minimise a task's bound from a latent prior; the options are those of `minimize`."""
-    return minimize(
-        task.risk,
-        prior if parameters is None else parameters.with_prior(prior),
-        task.bound,
-        budget=budget,
-        vectorized=task.vectorized,
-        **options,
-    )
-
-
-def evaluate_priors(  # noqa: PLR0913 - one argument a thing that a user decides, all but two by keyword
+def evaluate_priors(
     priors: Sequence[Distribution | Callable[[Task], Distribution]],
     tasks: Sequence[Task],
     *,
@@ -72,13 +54,10 @@ def evaluate_priors(  # noqa: PLR0913 - one argument a thing that a user decides
     draws: int = 10_000,
     parameters: Parameters | None = None,
     algorithm: Algorithm | None = None,
-    executor: Executor | int | str | None = None,
-    timeout: float | None = None,
-    retries: int = 2,
-    on_failure: Literal["raise", "penalise", "drop"] = "raise",
-    max_failures: float = 0.5,
+    execution: Execution | Any = None,
     seed: int = 0,
     progress: bool | None = None,
+    **old: Unpack[OldKeywords],
 ) -> PriorScores:
     """Optimise each task from scratch under each prior, and judge the posterior by fresh draws.
 
@@ -92,13 +71,13 @@ def evaluate_priors(  # noqa: PLR0913 - one argument a thing that a user decides
     tasks
         That the priors have not been learnt on.
     budget
-        Queries of each search.
+        Runs of each search.
     draws
         Fresh runs of each posterior from which its mean risk is computed; none of them is learnt
         from. 0 trusts the search's own estimate, which spends a part of the budget on it.
     parameters
         Those that the priors were learnt with, where risks are functions of the user's units.
-    algorithm, executor, timeout, retries, on_failure, max_failures
+    algorithm, execution
         As for `minimize`.
     seed
         Task i is searched with seed + i, under every prior.
@@ -108,21 +87,17 @@ def evaluate_priors(  # noqa: PLR0913 - one argument a thing that a user decides
     """
     _check(priors, tasks)
     whole(draws, "draws", least=0)
-    options = {
-        "algorithm": algorithm, "executor": executor, "timeout": timeout, "retries": retries,
-        "on_failure": on_failure, "max_failures": max_failures,
-        "validation": 0 if draws else None,
-    }  # fmt: skip
-    place = Place(executor, timeout, whole(retries, "retries", least=0))
+    where, _ = with_old(execution, old)
     rows: list[tuple[float, float, float, int]] = []
     notes: list[str] = []
     with Interrupt() as interrupt, SearchBar(len(priors) * len(tasks), progress) as bar:
         for (k, prior), (i, task) in product(enumerate(priors), enumerate(tasks)):
             own = prior if isinstance(prior, Distribution) else prior(task)
-            result = solve(
-                task, own, budget=budget, parameters=parameters, seed=seed + i, progress=False,
-                **options,
-            )  # fmt: skip
+            result = Search(
+                task.risk, own if parameters is None else parameters.with_prior(own), task.bound,
+                budget, algorithm, execution=task.execution(where), seed=seed + i, progress=False,
+                validation=0 if draws else None,
+            ).run()  # fmt: skip
             if interrupt.requested:
                 raise KeyboardInterrupt
             mean_risk = result.mean_risk
@@ -130,8 +105,7 @@ def evaluate_priors(  # noqa: PLR0913 - one argument a thing that a user decides
                 mean_risk = np.nan
             elif draws:
                 x = result.posterior.sample(draws, np.random.default_rng([seed + i, draws]))
-                judge = _Judge(task.latent_risk(parameters), task, place, on_failure, interrupt)
-                mean_risk = judge.mean_risk(x)
+                mean_risk = fresh_mean_risk(task, x, parameters, where)
             if np.isnan(mean_risk):
                 notes.append(f"task {i} has no score under prior {k}: too many of its runs fail")
             bound = np.nan if np.isnan(mean_risk) else task.bound(mean_risk, result.kl)
@@ -142,6 +116,24 @@ def evaluate_priors(  # noqa: PLR0913 - one argument a thing that a user decides
     return PriorScores(objective, means, kl, queries, tuple(notes))
 
 
+def fresh_mean_risk(
+    task: Task, x: FloatArray, parameters: Parameters | None, execution: Execution
+) -> float:
+    """Mean risk of fresh runs at latent points x; NaN where all have failed and are left out."""
+    ceiling = execution.failure_risk(task.bound)
+    where = replace(task.execution(execution), mode="batch")
+    runs = run_fresh(
+        x, task.risk, where, "validation", parameters=parameters, progress=False, ceiling=ceiling
+    )
+    function = RiskFunction(task.risk, ceiling=ceiling)
+    function.reject_other_widths(runs)
+    risk, _ = function.columns(runs)
+    if ceiling is not None:
+        risk = np.where(np.isnan(risk), np.nanmax(risk, initial=ceiling), risk)
+    good = risk[~np.isnan(risk)]
+    return float(good.mean()) if len(good) else np.nan
+
+
 def _check(priors: Sequence[Any], tasks: Sequence[Any]) -> None:
     if not len(priors) or not all(isinstance(p, Distribution) or callable(p) for p in priors):
         raise TypeError(
@@ -150,36 +142,3 @@ def _check(priors: Sequence[Any], tasks: Sequence[Any]) -> None:
         )
     if not tasks or not all(isinstance(each, Task) for each in tasks):
         raise TypeError(f"tasks must be one Task or more, not {tasks!r:.80}")
-
-
-@dataclass(frozen=True, eq=False)
-class _Judge:
-    """Fresh runs of one task."""
-
-    risk: Callable[[FloatArray], Any]
-    """Of latent points."""
-    task: Task
-    place: Place
-    policy: str
-    interrupt: Interrupt
-
-    def mean_risk(self, x: FloatArray) -> float:
-        """Failed runs as `on_failure` wants it; NaN where all have failed and are left out."""
-        ceiling = getattr(self.task.bound, "ceiling", None) if self.policy == "penalise" else None
-        fleet = Fleet(
-            [(self.risk, self.task.vectorized)],
-            self.place,
-            raising=self.policy == "raise",
-            ceilings=[ceiling],
-            interrupt=self.interrupt,
-        )
-        try:
-            risk = fleet.batch({0: x})[0].risk
-        except Interrupted as error:
-            raise KeyboardInterrupt from error
-        finally:
-            fleet.close()
-        if ceiling is not None:
-            risk = np.where(np.isnan(risk), np.nanmax(risk, initial=ceiling), risk)
-        good = risk[~np.isnan(risk)]
-        return float(good.mean()) if len(good) else np.nan

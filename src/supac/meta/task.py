@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from supac.arrays import FloatArray, frozen, vector
 from supac.problem.bounds import Bound
-from supac.problem.composite import Composite
-from supac.problem.parameters import Parameters
+from supac.running.execution import Execution
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,25 +51,6 @@ class Task:
         if self.features is not None:
             object.__setattr__(self, "features", frozen(vector(self.features, "features")))
 
-    def latent_risk(self, parameters: Parameters | None) -> Callable[[FloatArray], Any]:
-        """The risk as a function of latent points, where a prior is given as one of those."""
-        if parameters is None:
-            return self.risk
-        if isinstance(self.risk, Composite):
-            simulate = _InUnits(self.risk.simulate, parameters, self.vectorized)
-            return Composite(simulate, self.risk.loss)
-        return _InUnits(self.risk, parameters, self.vectorized)
-
-
-@dataclass(frozen=True, eq=False)
-class _InUnits:
-    """A function of points in the user's units as one of latent points."""
-
-    function: Callable[[FloatArray], Any]
-    parameters: Parameters
-    vectorized: bool
-
-    def __call__(self, x: FloatArray) -> Any:
-        if self.vectorized:
-            return self.function(self.parameters.from_latent(x))
-        return self.function(self.parameters.from_latent(x[None])[0])
+    def execution(self, given: Execution) -> Execution:
+        """Return the execution of this task's runs."""
+        return replace(given, vectorized=self.vectorized)

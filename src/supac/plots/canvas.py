@@ -11,8 +11,7 @@ import numpy as np
 
 from supac.families import Distribution
 from supac.problem.parameters import Parameters, names_of
-from supac.record.result import Result
-from supac.record.snapshot import Snapshot
+from supac.record.calibrated import Calibrated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,24 +104,22 @@ class Track:
         return [self.index(name) for name in names]
 
 
-def track_of(run: Result | Snapshot) -> Track:
-    """The posteriors that a run went through; ValueError where it has none yet."""
-    if run.posterior is None:
+def track_of(run: Calibrated) -> Track:
+    """Return the posteriors that a search went through; ValueError where it has none yet."""
+    record = run.own_record
+    if record.posterior is None:
         raise ValueError("there is no posterior to draw yet")
-    if isinstance(run, Snapshot):
-        proposals = run.proposals
-        counts = [len(ids) for ids in run.rounds[: len(proposals)]]
-    else:
-        proposals = run.evaluations.proposals
-        counts = np.bincount(run.evaluations.iteration, minlength=len(proposals)).tolist()
-    before = np.cumsum([0, *counts]).tolist()
+    batches = [(len(each.ids), each.proposal) for each in record.rounds if each.proposal]
+    if record.ending is not None:
+        batches += [(len(each.ids), each.posterior) for each in record.ending.validation]
+    before = np.cumsum([0, *(count for count, _ in batches)]).tolist()
     # Batches in a row may come from one posterior, and the last ones from the returned one.
     steps = [
-        (made, proposal)
-        for i, (made, proposal) in enumerate(zip(before, proposals, strict=False))
-        if i == 0 or proposal != proposals[i - 1]
+        (before[i], proposal)
+        for i, (_, proposal) in enumerate(batches)
+        if i == 0 or proposal != batches[i - 1][1]
     ]
-    if not steps or steps[-1][1] != run.posterior:
-        steps.append((before[-1], run.posterior))
+    if not steps or steps[-1][1] != record.posterior:
+        steps.append((before[-1], record.posterior))
     queries, posteriors = zip(*steps, strict=True)
-    return Track(tuple(queries), tuple(posteriors), run.parameters)
+    return Track(tuple(queries), tuple(posteriors), record.parameters)

@@ -20,9 +20,8 @@ from supac.plots.canvas import (
     track_of,
 )
 from supac.problem.parameters import Parameters
-from supac.record.learnt import Learnt, learnt, quantiles
-from supac.record.result import Result
-from supac.record.snapshot import Snapshot
+from supac.record.calibrated import Calibrated
+from supac.record.parameter_change import ParameterChange, parameter_changes, quantiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,13 +31,13 @@ _MASS = (0.5, 0.9)  # inside the curves of two parameters
 
 
 def marginals(
-    run: Result | Snapshot,
+    run: Calibrated,
     *,
     parameters: Sequence[str | int] | None = None,
     truth: FloatArray | None = None,
 ) -> list[Axes]:
     """Densities of each parameter before and after, in the user's units; one picture each."""
-    track, rows = track_of(run), _learnt(run)
+    track, rows = track_of(run), _changes(run)
     chosen = track.indices(parameters, len(rows))
     panels = grid_of(len(chosen), 4, 2.6, 2.0)
     for axes, i in zip(panels, chosen, strict=True):
@@ -51,7 +50,7 @@ def marginals(
 
 
 def corner(
-    run: Result | Snapshot,
+    run: Calibrated,
     *,
     parameters: Sequence[str | int] | None = None,
     truth: FloatArray | None = None,
@@ -60,7 +59,7 @@ def corner(
 
     At most twelve parameters unless they are named. The lower triangle of axes, row by row.
     """
-    track, rows = track_of(run), _learnt(run)
+    track, rows = track_of(run), _changes(run)
     chosen = track.indices(parameters, _MOST)
     prior = _prior(run)
     size = len(chosen)
@@ -91,7 +90,7 @@ def corner(
 
 
 def trace(
-    run: Result | Snapshot,
+    run: Calibrated,
     *,
     parameters: Sequence[str | int] | None = None,
     truth: FloatArray | None = None,
@@ -119,7 +118,7 @@ def trace(
 
 
 def trace_2d(
-    run: Result | Snapshot,
+    run: Calibrated,
     x: str | int = 0,
     y: str | int = 1,
     *,
@@ -163,18 +162,18 @@ def _explain(axes: Axes) -> None:
     axes.figure.legend(handles, words, loc="outside lower center", ncols=3, frameon=False)
 
 
-def _learnt(run: Result | Snapshot) -> list[Learnt]:
-    return learnt(_prior(run), track_of(run).posteriors[-1], run.parameters)
+def _changes(run: Calibrated) -> list[ParameterChange]:
+    parameters = run.own_record.parameters
+    return parameter_changes(_prior(run), track_of(run).posteriors[-1], parameters)
 
 
-def _prior(run: Result | Snapshot) -> Distribution:
+def _prior(run: Calibrated) -> Distribution:
     """The prior, or where the search began if that is of no family we know."""
-    if isinstance(run.prior, Distribution):
-        return run.prior
-    return track_of(run).posteriors[0]
+    prior = run.own_record.prior
+    return prior if isinstance(prior, Distribution) else track_of(run).posteriors[0]
 
 
-def _draw_marginal(axes: Axes, row: Learnt) -> None:
+def _draw_marginal(axes: Axes, row: ParameterChange) -> None:
     """Two densities; a posterior that is far narrower than the prior would hide it."""
     for (x, density), colour, label in (
         (row.before, PRIOR, "prior"),

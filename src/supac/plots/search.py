@@ -8,26 +8,27 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for
+from supac.record.calibrated import Calibrated
 from supac.record.result import Result
-from supac.record.snapshot import Snapshot
 from supac.surrogate import Importance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def convergence(run: Result | Snapshot, *, axes: Axes | None = None) -> Axes:
+def convergence(run: Calibrated, *, axes: Axes | None = None) -> Axes:
     """Objective and mean risk of the posterior behind each batch, against queries.
 
     The ring is the returned posterior, where fresh runs have validated it, with two standard
     errors of its mean risk.
     """
-    plain = draw_history(axes_for(axes), run.history)
-    if run.validated:
-        end = max(float(run.history["queries"][-1]), _made(run))
-        error = 2.0 * run.mean_risk_error
+    record = run.own_record
+    plain, about = draw_history(axes_for(axes), record.history), record.estimate
+    if about.validated:
+        end = max(float(record.history["queries"][-1]), float(record.queries))
+        error = 2.0 * about.mean_risk_error
         plain.errorbar(
-            [end], [run.objective], yerr=[error], fmt="o", ms=9, mfc="white", mec=POSTERIOR,
+            [end], [about.objective], yerr=[error], fmt="o", ms=9, mfc="white", mec=POSTERIOR,
             ecolor=POSTERIOR, mew=2, label="returned, from fresh runs",
         )  # fmt: skip
         plain.legend(frameon=False)
@@ -54,18 +55,15 @@ def draw_history(axes: Axes, history: dict[str, FloatArray]) -> Axes:
     return axes
 
 
-def _made(run: Result | Snapshot) -> float:
-    return float(len(run.made) if isinstance(run, Snapshot) else len(run.evaluations) - run.known)
-
-
-def predictions(run: Result | Snapshot, *, axes: Axes | None = None) -> Axes:
+def predictions(run: Calibrated, *, axes: Axes | None = None) -> Axes:
     """What the model expected of each step's objective, against what the next batch gave.
 
     On the line it was right; above it the batch was worse than predicted.
     """
-    plain = axes_for(axes, 4.6, 4.4)
-    predicted = run.history["predicted"][:-1]
-    realised, queries = run.history["objective"][1:], run.history["queries"][1:]
+    plain, record = axes_for(axes, 4.6, 4.4), run.own_record
+    history, about = record.history, record.estimate
+    predicted = history["predicted"][:-1]
+    realised, queries = history["objective"][1:], history["queries"][1:]
     known = np.isfinite(predicted) & np.isfinite(realised)
     if not known.any():
         raise ValueError("no step was predicted: there is nothing to compare")
@@ -77,12 +75,12 @@ def predictions(run: Result | Snapshot, *, axes: Axes | None = None) -> Axes:
         predicted[known], realised[known], c=queries[known], cmap="viridis_r", s=36
     )
     plain.figure.colorbar(dots, ax=plain, label="risk queries")
-    if run.validated and np.isfinite(run.history["predicted"][-1]):
-        last = float(run.history["predicted"][-1])
-        plain.plot([last], [run.objective], "o", ms=10, mfc="none", mec=TRUTH, mew=2,
+    if about.validated and np.isfinite(history["predicted"][-1]):
+        last = float(history["predicted"][-1])
+        plain.plot([last], [about.objective], "o", ms=10, mfc="none", mec=TRUTH, mew=2,
                    label="returned, from fresh runs")  # fmt: skip
         plain.legend(frameon=False)
-        ends = [min(*ends, last, run.objective), max(*ends, last, run.objective)]
+        ends = [min(*ends, last, about.objective), max(*ends, last, about.objective)]
     plain.set(xlabel="predicted objective", ylabel="realised objective", xlim=ends, ylim=ends)
     plain.set_title("Predicted against realised")
     plain.set_aspect("equal")

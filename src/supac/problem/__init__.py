@@ -17,6 +17,7 @@ from supac.problem.composite import (
     Welsch,
 )
 from supac.problem.evaluations import Evaluations
+from supac.problem.observations import Data, Observations
 from supac.problem.parameters import Parameters
 from supac.problem.problem import Function, Loss, Problem
 
@@ -25,12 +26,14 @@ __all__ = [
     "CappedSquare",
     "Catoni",
     "Composite",
+    "Data",
     "Evaluations",
     "Function",
     "Loss",
     "MaurerLangfordSeeger",
     "McAllester",
     "MeanSquare",
+    "Observations",
     "Parameters",
     "Problem",
     "RootMeanSquare",

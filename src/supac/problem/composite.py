@@ -11,6 +11,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, positive
 from supac.codec import register
+from supac.problem.observations import Data
 
 
 @dataclass(frozen=True)
@@ -20,26 +21,64 @@ class Composite:
     Parameters
     ----------
     simulate
-        x (dim,) → outputs (m,), or (n, dim) → (n, m) where `minimize` is told `vectorized=True`.
-        Best are residuals, scaled so that all matter alike. NaN marks a failed run.
+        x (dim,) → outputs (m,), or (n, dim) → (n, m) with `Execution(vectorized=True)`. NaN marks
+        a failed run.
     loss
-        Outputs (n, m) → risks (n,), fast: it is called on thousands of emulated outputs a round.
-        `MeanSquare()` and `RootMeanSquare()` of residuals are the fastest.
+        Residuals (n, k) → risks (n,), fast: it is called on thousands of emulated outputs a round.
+        `MeanSquare()` and `RootMeanSquare()` are the fastest.
+    data
+        Measurements, such as `Observations`: its `residuals(outputs)` are what the loss takes.
+        Without it, the outputs themselves are; best are then residuals, scaled so that all matter
+        alike. Stores keep the outputs, so that their runs serve when data are added.
 
     """
 
     simulate: Callable[[FloatArray], Any]
     loss: Callable[[FloatArray], Any]
+    data: Data | None = None
 
     def __post_init__(self) -> None:
         for name in ("simulate", "loss"):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name} must be a function, not {getattr(self, name)!r}")
+        if self.data is not None and not callable(getattr(self.data, "residuals", None)):
+            raise TypeError(f"data must have a method residuals(outputs), not be {self.data!r}")
+
+    def residuals(self, outputs: FloatArray) -> FloatArray:
+        """Return what the loss takes: the outputs themselves where there are no data."""
+        if self.data is None:
+            return outputs
+        # In rows: sums over a row have the same bits however many rows there are.
+        return np.ascontiguousarray(self.data.residuals(outputs))
 
     def __call__(self, x: FloatArray) -> Any:
-        """The risk of one point or of many, as `simulate` takes them."""
+        """Return the risk of one point or of many, as `simulate` takes them."""
         outputs = np.asarray(self.simulate(x), dtype=np.float64)
-        return self.loss(outputs) if outputs.ndim > 1 else self.loss(outputs[None])[0]
+        if outputs.ndim > 1:
+            return self.loss(self.residuals(outputs))
+        return self.loss(self.residuals(outputs[None]))[0]
+
+    def in_residuals(self) -> Composite:
+        """Return the same risk with residuals as outputs, as stores of version 0.1 hold them."""
+        return self if self.data is None else Composite(_Residuals(self), self.loss)
+
+
+@dataclass(frozen=True)
+class _Residuals:
+    """Simulate, then compare with the data."""
+
+    composite: Composite
+
+    def set_up(self) -> None:
+        """Load the simulator, where it has something to load."""
+        load = getattr(self.composite.simulate, "set_up", None)
+        if load is not None:
+            load()
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Return the residuals of one point or of many."""
+        outputs = np.asarray(self.composite.simulate(x), dtype=np.float64)
+        return self.composite.residuals(outputs)
 
 
 class SquareLoss(ABC):

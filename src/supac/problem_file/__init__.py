@@ -1,7 +1,7 @@
 """Problems written down in a file: read, checked, and ready for `minimize`."""
 
+from supac.problem.observations import Observations
 from supac.problem_file.belonging import check_belongs
-from supac.problem_file.data import Observations
 from supac.problem_file.errors import Complaint, ProblemFileError
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.reader import (

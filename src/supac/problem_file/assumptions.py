@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from supac.problem.composite import CappedSquare, Composite, RootMeanSquare, Welsch
-from supac.problem_file.data import Observations
+from supac.problem.observations import Observations
 from supac.problem_file.locate import Key
 
 

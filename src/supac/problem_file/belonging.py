@@ -8,7 +8,7 @@ from supac.codec import to_spec
 from supac.problem.composite import Composite
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.reader import files_of, says
-from supac.record.snapshot import Snapshot
+from supac.record.record import Record
 
 _REFUSED = {"data": "the data have changed", "loss": "the file of the loss has changed"}
 _TOLD = {
@@ -18,7 +18,7 @@ _TOLD = {
 }
 
 
-def check_belongs(ready: ProblemFile, run: Snapshot) -> list[str]:
+def check_belongs(ready: ProblemFile, run: Record) -> list[str]:
     """Refuse another prior, loss or data than those of the store's runs; what else should be known.
 
     A store that no problem file began has no checksums of files: its prior and loss are compared.
@@ -28,7 +28,7 @@ def check_belongs(ready: ProblemFile, run: Snapshot) -> list[str]:
         if not _is(run.settings.get(name), value):
             what = "[parameters] or [posterior]" if name == "prior" else "[loss]"
             raise ValueError(
-                f"{ready.path.name} is not the problem of {run.path.name}: {what} gives another "
+                f"{ready.path.name} is not the problem of {run.file.name}: {what} gives another "
                 f"{name} than the one that its posterior was learnt with"
             )
     try:
@@ -38,12 +38,12 @@ def check_belongs(ready: ProblemFile, run: Snapshot) -> list[str]:
     for purpose, words in _REFUSED.items():
         if then.get(purpose) != now.get(purpose):
             raise ValueError(
-                f"{words} since {run.path.name} was begun: give back what there was, or begin anew "
+                f"{words} since {run.file.name} was begun: give back what there was, or begin anew "
                 "with another store"
             )
     changed = [purpose for purpose in _TOLD if then.get(purpose) != now.get(purpose)]
-    told = [_TOLD[purpose].format(store=run.path.name) for purpose in changed]
-    beside = run.path.absolute().parent / ready.path.name
+    told = [_TOLD[purpose].format(store=run.file.name) for purpose in changed]
+    beside = run.file.absolute().parent / ready.path.name
     if beside.is_file() and not says(beside, ready.text):
         source = "the text in the store" if beside == ready.path else ready.path
         told.append(f"{beside} says something else: this goes by {source}")

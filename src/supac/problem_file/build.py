@@ -11,15 +11,17 @@ from supac.exchange import KnownRuns
 from supac.problem import Problem
 from supac.problem.bounds import Bound, Catoni
 from supac.problem.composite import Composite, Welsch
+from supac.problem.observations import Observations
 from supac.problem.parameters import Parameters
 from supac.problem_file.assumptions import objections
-from supac.problem_file.data import Observations, read_observations
+from supac.problem_file.data import read_observations
 from supac.problem_file.errors import Complaints, no_file, suggestion
 from supac.problem_file.fingerprints import named_file
 from supac.problem_file.known import read_known
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
 from supac.problem_file.simulator import Simulate, kind_of, load_function, make_simulator
+from supac.running.execution import Execution
 from supac.search.supac import SuPAC
 
 _DIGESTER_CEILING = 3.0  # what ADM1's loss is capped at
@@ -79,8 +81,7 @@ class Builder:
             first=first,
             seed=run.get("seed", 0),
             store=named_file(self._folder, run.get("store", f"{self._path.stem}.supac")),
-            vectorized=vectorized,
-            execution=self._execution(),
+            execution=self._execution(vectorized=vectorized),
             options=options,
             observations=observations,
         )
@@ -137,7 +138,8 @@ class Builder:
     def _risk(self, simulate: Simulate) -> Callable[..., Any]:
         """The risk: of residuals by a loss, or the simulator's own answer."""
         if "loss" not in self._document:
-            return simulate if simulate.observations is None else Composite(simulate, Welsch())
+            seen = simulate.observations
+            return simulate if seen is None else Composite(simulate, Welsch(), seen)
         table = self._table("loss")
         if "python" in table:
             for other in set(table) - {"python"}:
@@ -145,7 +147,7 @@ class Builder:
             self._complaints.raise_any()
             key = ("loss", "python")
             loss = load_function(table["python"], self._folder, key, self._complaints)
-            return Composite(simulate, loss)
+            return Composite(simulate, loss, simulate.observations)
         kind = LOSSES[table.get("kind", "welsch")]
         wanted = [f.name for f in fields(kind)] if hasattr(kind, "__dataclass_fields__") else []
         options = {name: value for name, value in table.items() if name != "kind"}
@@ -154,7 +156,7 @@ class Builder:
                 ("loss", other), f'does not go with kind = "{table.get("kind", "welsch")}"'
             )
         self._complaints.raise_any()
-        return Composite(simulate, kind(**options))
+        return Composite(simulate, kind(**options), simulate.observations)
 
     def _bound(
         self, risk: Callable[..., Any], observations: Observations | None, *, digester: bool
@@ -191,7 +193,7 @@ class Builder:
     def _options(
         self, risk: Callable[..., Any], parameters: Parameters, bound: Bound, run: Mapping[str, Any]
     ) -> tuple[dict[str, Any], int]:
-        """Of `minimize` alone, and how many runs the first batch has."""
+        """Algorithm, validation and tolerance, and the number of runs of the first batch."""
         sizes = {name: run[name] for name in ("first", "batch") if name in run}
         paper = run.get("algorithm") == "paper"
         algorithm = SuPAC.paper(**sizes) if paper else SuPAC(**sizes)
@@ -208,12 +210,7 @@ class Builder:
             raise self._complaints.fail(
                 ("run", "validation"), f"leaves too little for the first batch of {first} runs"
             )
-        table = self._table("execution")
-        options: dict[str, Any] = {
-            "algorithm": algorithm,
-            "on_failure": table.get("on_failure", "penalise"),
-        }
-        options |= {name: table[name] for name in ("mode", "max_failures") if name in table}
+        options: dict[str, Any] = {"algorithm": algorithm}
         options |= {name: run[name] for name in ("validation", "tolerance") if name in run}
         return options, first
 
@@ -235,8 +232,8 @@ class Builder:
         except ValueError as error:
             raise self._complaints.fail(("run", "known"), str(error)) from error
 
-    def _execution(self) -> dict[str, Any]:
-        """Of `minimize` and `certify`."""
+    def _execution(self, *, vectorized: bool) -> Execution:
+        """Where and how runs are made."""
         table = self._table("execution")
         if "workers" in table and "dask" in table:
             raise self._complaints.fail(("execution", "dask"), "goes without workers: keep one")
@@ -244,6 +241,10 @@ class Builder:
             raise self._complaints.fail(
                 ("execution", "mode"), '"async" needs workers, such as workers = 4, or dask'
             )
-        options: dict[str, Any] = {"executor": table.get("workers", table.get("dask"))}
-        options |= {name: table[name] for name in ("timeout", "retries") if name in table}
-        return options
+        names = ("mode", "timeout", "retries", "max_failures")
+        return Execution(
+            workers=table.get("workers", table.get("dask")),
+            on_failure=table.get("on_failure", "penalise"),
+            vectorized=vectorized,
+            **{name: table[name] for name in names if name in table},
+        )

@@ -1,103 +1,18 @@
-"""What was measured, and how far a simulation is from it."""
+"""Read the table of measurements that a problem file names."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.problem.observations import Observations
 from supac.problem_file.errors import Complaints, no_file, suggestion
 from supac.problem_file.fingerprints import named_file
-
-
-@dataclass(frozen=True, eq=False)
-class Observations:
-    """Columns of a table, one after the other; NaN where nothing was measured.
-
-    A simulation gives a number for each, in the same order; its residuals are the (scaled) misfits
-    of those that were measured.
-    """
-
-    columns: tuple[str, ...]
-    values: FloatArray
-    """(rows · columns,)."""
-    noise: FloatArray
-    """(rows · columns,)."""
-    logarithmic: bool = False
-    times: FloatArray | None = None
-    """(rows,)."""
-
-    @property
-    def rows(self) -> int:
-        """Of the table."""
-        return len(self.values) // len(self.columns)
-
-    @property
-    def measured(self) -> int:
-        """How many numbers were measured."""
-        return int(np.isfinite(self.values).sum())
-
-    def flat(self, outputs: Any) -> FloatArray:
-        """One simulation as a vector, from {column: values}, (rows, columns) or a vector."""
-        if isinstance(outputs, Mapping):
-            missing = [name for name in self.columns if name not in outputs]
-            if missing:
-                raise ValueError(
-                    f"the simulator returned {', '.join(map(str, outputs)) or 'nothing'}, but not "
-                    f"{', '.join(missing)}, which the data have"
-                )
-            parts = [np.atleast_1d(np.asarray(outputs[name], float)) for name in self.columns]
-            for name, part in zip(self.columns, parts, strict=True):
-                if part.shape != (self.rows,):
-                    raise ValueError(
-                        f"the simulator returned {part.size} numbers for {name}, but the data have "
-                        f"{self.rows} rows"
-                    )
-            return np.concatenate(parts)
-        values = np.asarray(outputs, dtype=np.float64)
-        if values.ndim == 2 and values.shape == (self.rows, len(self.columns)):
-            values = values.T.ravel()
-        if values.shape != self.values.shape:
-            raise ValueError(self._unfit(values))
-        return values
-
-    def _unfit(self, outputs: FloatArray) -> str:
-        return (
-            f"the simulator returned {_shape(outputs)}, but the data are {self.rows} rows of "
-            f"{', '.join(self.columns)}: return {len(self.values)} numbers, column after column"
-        )
-
-    def residuals(self, outputs: FloatArray) -> FloatArray:
-        """(…, rows · columns) → (…, measured)."""
-        if outputs.shape[-1:] != self.values.shape:
-            raise ValueError(self._unfit(outputs))
-        seen = np.isfinite(self.values)
-        simulated, observed = outputs[..., seen], self.values[seen]
-        if not self.logarithmic:
-            return (simulated - observed) / self.noise[seen]
-        if (simulated <= 0.0).any():
-            raise ValueError('compare = "log" needs positive outputs, but the simulator has others')
-        return np.log(simulated / observed) / self.noise[seen]
-
-    def simulated(self, residuals: FloatArray) -> FloatArray:
-        """The outputs that have these residuals, NaN where nothing was measured."""
-        seen = np.isfinite(self.values)
-        outputs = np.full((*residuals.shape[:-1], len(self.values)), np.nan)
-        shift = self.noise[seen] * residuals
-        measured = self.values[seen]
-        outputs[..., seen] = measured * np.exp(shift) if self.logarithmic else measured + shift
-        return outputs
-
-
-def _shape(values: FloatArray) -> str:
-    if values.ndim == 0:
-        return "one number"
-    return f"{len(values)} numbers" if values.ndim == 1 else f"an array of shape {values.shape}"
 
 
 def read_observations(

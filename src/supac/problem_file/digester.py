@@ -25,11 +25,11 @@ class SomeParameters:
     names: tuple[str, ...]
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """Residuals: (n, some) → (n, observed)."""
+        """Outputs: (n, some) → (n, 9·days)."""
         every = self.problem.parameters
         full = np.repeat(every.from_latent(np.zeros((1, len(every)))), len(x), axis=0)
         full[:, [every.names.index(name) for name in self.names]] = x
-        return self.problem.residuals(full)
+        return self.problem.simulate(full)
 
 
 def load_digester(table: Mapping[str, Any], folder: Path, complaints: Complaints) -> adm1.Problem:
@@ -60,4 +60,4 @@ def digester_risk(
             complaints.add(("parameters", name), f"is no parameter of adm1{hint}")
     complaints.raise_any()
     few = SomeParameters(problem, parameters.names)
-    return Composite(few, problem.composite.loss), parameters
+    return Composite(few, problem.composite.loss, problem.data), parameters

@@ -10,8 +10,8 @@ import numpy as np
 
 from supac.exchange import KnownRuns, read_csv
 from supac.problem.composite import Composite
+from supac.problem.observations import Observations
 from supac.problem.parameters import Parameters
-from supac.problem_file.data import Observations
 
 _MEANING = "(simulated − observed)/noise, as `supac export` writes them"
 

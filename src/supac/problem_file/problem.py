@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from supac.calibration.certify import certify
-from supac.calibration.minimize import minimize
+from supac.calibration.loop import Iteration
+from supac.calibration.minimize import Search
 from supac.guarantee.certificate import Certificate
 from supac.problem.bounds import Bound
+from supac.problem.observations import Observations
 from supac.problem.parameters import Parameters
 from supac.problem_file.assumptions import objections
-from supac.problem_file.data import Observations
 from supac.problem_file.errors import Complaints, parse
 from supac.problem_file.fingerprints import fingerprints
 from supac.problem_file.schema import BOUNDS
+from supac.record.record import Record
 from supac.record.result import Result
-from supac.record.snapshot import Snapshot
 from supac.record.store import may_be_store
+from supac.running.execution import Execution
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,26 +45,37 @@ class ProblemFile:
     """Runs of the first batch, which no smaller budget can pay for."""
     seed: int
     store: Path
-    vectorized: bool
-    execution: Mapping[str, Any] = field(default_factory=dict)
-    """Where and how runs are made: options that `minimize` and `certify` share."""
+    execution: Execution = Execution()
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Those of `minimize` alone."""
+    """Algorithm, known runs, validation and tolerance, as in `Search`."""
     observations: Observations | None = None
 
-    def minimize(self, **changes: Any) -> Result:
-        """Run the problem; any option of `minimize` may be changed."""
-        settings: dict[str, Any] = {
-            "budget": self.budget,
-            "seed": self.seed,
-            "store": self.store,
-            "vectorized": self.vectorized,
-            "description": self.description,
-            **self.execution,
-            **self.options,
-            **changes,
-        }
-        return minimize(self.risk, self.parameters, self.bound, **settings)
+    def minimize(
+        self,
+        *,
+        budget: int | None = None,
+        execution: Execution | Any = None,
+        store: str | os.PathLike[str] | None = None,
+        seed: int | None = None,
+        progress: bool | None = None,
+        callback: Callable[[Iteration], object] | None = None,
+    ) -> Result:
+        """Run the problem; what is given here replaces what the file says.
+
+        `execution` may be other workers, such as 8; as an `Execution` it replaces all of the file's.
+        """
+        return Search(
+            self.risk, self.parameters, self.bound, budget or self.budget,
+            execution=self.with_workers(execution), store=store or self.store,
+            seed=self.seed if seed is None else seed, progress=progress, callback=callback,
+            description=self.description, **self.options,
+        ).run()  # fmt: skip
+
+    def with_workers(self, given: Execution | Any) -> Execution:
+        """Return the file's execution with other workers, or another execution as it is."""
+        if given is None or isinstance(given, Execution):
+            return given or self.execution
+        return replace(self.execution, workers=given)
 
     def check_store(self) -> None:
         """ProblemFileError where the runs cannot be kept in the store that the file names."""
@@ -76,30 +90,37 @@ class ProblemFile:
             raise Complaints(self.path, self.text).fail(("run", "store"), words)
 
     def certify(
-        self, run: Snapshot, *, n: int | None = None, bound: str | None = None, **changes: Any
+        self,
+        run: Record,
+        *,
+        n: int | None = None,
+        delta: float | None = None,
+        draws: int = 1_000,
+        bound: str | None = None,
+        execution: Execution | Any = None,
+        store: str | os.PathLike[str] | None = None,
+        seed: int | None = None,
+        progress: bool | None = None,
     ) -> Certificate:
-        """What is guaranteed of a run's posterior, from fresh runs; options as in `certify`.
+        """Certify the posterior of a search with fresh runs; arguments as in `certify`.
 
         `bound` is the name of another one, as in a problem file.
         """
         count = self.data_behind(run, n)
         assert run.posterior is not None
-        settings: dict[str, Any] = {
-            "delta": self.delta,
-            "vectorized": self.vectorized,
-            "seed": self.seed,
-            **self.execution,
-            **changes,
-        }
-        chosen = self.bound
+        chosen, share = self.bound, self.delta if delta is None else delta
         if bound is not None:
             make: Callable[..., Bound] = BOUNDS[bound]
             price = {"temperature": "auto"} if bound == "catoni" else {}
             ceiling = getattr(self.bound, "ceiling", 1.0)
-            chosen = make(n=count, delta=settings["delta"], ceiling=ceiling, **price)
-        return certify(run.posterior, self.parameters, self.risk, chosen, n=count, **settings)
+            chosen = make(n=count, delta=share, ceiling=ceiling, **price)
+        return certify(
+            run.posterior, self.parameters, self.risk, chosen, n=count, delta=share, draws=draws,
+            execution=self.with_workers(execution), store=store, progress=progress,
+            seed=self.seed if seed is None else seed,
+        )  # fmt: skip
 
-    def data_behind(self, run: Snapshot, n: int | None = None) -> int:
+    def data_behind(self, run: Record, n: int | None = None) -> int:
         """The number of data that a certificate counts; ValueError where there can be none."""
         count = n or self.n
         if count is None:

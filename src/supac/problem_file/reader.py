@@ -6,13 +6,14 @@ import json
 import os
 from pathlib import Path
 
+from supac.problem.observations import Observations
 from supac.problem_file.build import Builder
 from supac.problem_file.check import check
-from supac.problem_file.data import Observations, read_observations
+from supac.problem_file.data import read_observations
 from supac.problem_file.errors import Complaint, Complaints, ProblemFileError, parse
 from supac.problem_file.fingerprints import checksum, named_file
 from supac.problem_file.problem import ProblemFile
-from supac.record.snapshot import Snapshot
+from supac.record.record import Record
 
 
 def read_problem(path: str | os.PathLike[str]) -> ProblemFile:
@@ -44,7 +45,7 @@ def store_of(path: Path) -> Path:
     return named_file(path.parent, name if isinstance(name, str) else f"{path.stem}.supac")
 
 
-def title_of(run: Snapshot) -> str:
+def title_of(run: Record) -> str:
     """What the problem file of a store calls it; "" where there is none."""
     try:
         path, text, _ = _remembered(run)
@@ -53,7 +54,7 @@ def title_of(run: Snapshot) -> str:
         return ""
 
 
-def source_of(run: Snapshot) -> tuple[str, str, dict[str, str]]:
+def source_of(run: Record) -> tuple[str, str, dict[str, str]]:
     """The problem file of a store: its name, its text, and checksums of the files behind it.
 
     All empty where there is none.
@@ -65,7 +66,7 @@ def source_of(run: Snapshot) -> tuple[str, str, dict[str, str]]:
     return path.name, text, files
 
 
-def observations_of(run: Snapshot) -> Observations | None:
+def observations_of(run: Record) -> Observations | None:
     """The data that a store's runs were compared with; nothing of the user's is run.
 
     None where there are no data, or where they are gone or have changed.
@@ -73,7 +74,7 @@ def observations_of(run: Snapshot) -> Observations | None:
     try:
         path, text, files = _remembered(run)
         table = parse(text, path)["data"]
-        for folder in (run.path.absolute().parent, path.parent):
+        for folder in (run.file.absolute().parent, path.parent):
             file = named_file(folder, table["file"])
             if not file.is_file() or checksum([file]) != files.get("data"):
                 continue
@@ -83,19 +84,19 @@ def observations_of(run: Snapshot) -> Observations | None:
     return None
 
 
-def files_of(run: Snapshot) -> dict[str, str]:
+def files_of(run: Record) -> dict[str, str]:
     """The checksums of the files behind a store's problem when it was begun."""
     return _remembered(run)[2]
 
 
-def problem_of(run: Snapshot, *, as_begun: bool = False) -> ProblemFile:
+def problem_of(run: Record, *, as_begun: bool = False) -> ProblemFile:
     """The problem file that a store was made from: beside the store, or else where it was.
 
     It must still say the same, so that a store that someone sent runs nothing by itself;
     `as_begun` trusts the text in the store.
     """
     path, text, _ = _remembered(run)
-    places = [run.path.absolute().parent / path.name, path]
+    places = [run.file.absolute().parent / path.name, path]
     there = [each for each in places if each.is_file()]
     same = [each for each in there if says(each, text)]
     if same:
@@ -119,7 +120,7 @@ def says(path: Path, text: str) -> bool:
         return False
 
 
-def _remembered(run: Snapshot) -> tuple[Path, str, dict[str, str]]:
+def _remembered(run: Record) -> tuple[Path, str, dict[str, str]]:
     """The problem file's path and text, and the checksums of the files behind it."""
     try:
         known = json.loads(run.description)

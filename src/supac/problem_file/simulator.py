@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.problem.observations import Observations
 from supac.problem.parameters import Parameters
-from supac.problem_file.data import Observations
 from supac.problem_file.errors import Complaints, in_toml
 from supac.problem_file.fingerprints import named_file
 from supac.problem_file.python import PythonFunction, PythonFunctionError
@@ -32,7 +32,7 @@ class Simulate:
     names: tuple[str, ...] = ()
     """Of the arguments; none where it takes an array."""
     observations: Observations | None = None
-    """What the answer is compared with: then the residuals are returned."""
+    """Data that say how the columns of an answer are put together."""
     vectorized: bool = False
 
     def set_up(self) -> None:
@@ -42,14 +42,12 @@ class Simulate:
             load()
 
     def __call__(self, x: FloatArray) -> Any:
-        """The residuals, or the answer itself where there are no data."""
+        """Return the outputs as a vector, or the answer itself where there are no data."""
         named = dict(zip(self.names, np.asarray(x).tolist(), strict=True)) if self.names else None
         answer = self.function(x) if named is None else self.function(**named)
-        if self.observations is None:
+        if self.observations is None or self.vectorized:
             return answer
-        if self.vectorized:
-            return self.observations.residuals(np.asarray(answer, dtype=np.float64))
-        return self.observations.residuals(self.observations.flat(answer))
+        return self.observations.flat(answer)
 
 
 def kind_of(table: Mapping[str, Any], complaints: Complaints) -> str:

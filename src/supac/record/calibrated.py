@@ -1,67 +1,108 @@
-"""What a result and a store's snapshot both tell, and which certificates are about it."""
+"""What a record and a result have in common: draws of the posterior, tables, plots' data."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from supac.arrays import FloatArray
 from supac.codec import fingerprint
 from supac.families import Density, Distribution, Divergence
 from supac.guarantee.certificate import Certificate
-from supac.problem.parameters import Parameters
+from supac.record.ending import Estimate
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+    from supac.problem.frozen import Frozen
+    from supac.record.record import Record
 
 _ERRORS = 6.0  # standard errors by which estimates of one KL may differ
 
 
-class Calibrated(Protocol):
-    """What a result and a store's snapshot both tell."""
+class Calibrated(ABC):
+    """A search with a posterior, ended or not."""
 
     @property
-    def posterior(self) -> Distribution | None:
-        """Latent where there are parameters."""
+    @abstractmethod
+    def own_record(self) -> Record:
+        """The record behind it."""
+
+    def _known_posterior(self) -> Distribution:
+        posterior = self.own_record.posterior
+        if posterior is None:
+            raise ValueError(f"{self.own_record.path or 'this search'} has no posterior yet")
+        return posterior
+
+    def sample(self, n: int, rng: np.random.Generator | int = 0) -> FloatArray:
+        """Draw from the posterior, in the user's units where there are `Parameters`: (n, dim)."""
+        parameters, posterior = self.own_record.parameters, self._known_posterior()
+        if parameters is None:
+            return posterior.sample(n, rng)
+        return parameters.sample(posterior, n, rng)
 
     @property
-    def prior(self) -> Density | None:
-        """Latent where there are parameters."""
+    def frozen(self) -> Frozen:
+        """The posterior in the user's units, with the methods of SciPy's frozen distributions."""
+        from supac.problem.frozen import Frozen  # noqa: PLC0415 - SciPy's take long to import
 
-    @property
-    def parameters(self) -> Parameters | None:
-        """None where they have no names."""
+        return Frozen(self._known_posterior(), self.own_record.parameters)
 
-    @property
-    def kl(self) -> float:
-        """KL(posterior, prior); on the way, that of the posterior before."""
+    def to_pandas(self, *, posterior: int | None = None, seed: int = 0) -> pandas.DataFrame:
+        """Return one row a run, or `posterior=1000` draws instead; in the user's units."""
+        from supac.exchange import as_pandas, table_of  # noqa: PLC0415
 
-    @property
-    def kl_error(self) -> float:
-        """Its standard error."""
+        return as_pandas(table_of(self.own_record, posterior=posterior, seed=seed))
 
-    @property
-    def stop_reason(self) -> str | None:
-        """None on the way."""
+    def to_xarray(self, *, posterior: int | None = None, seed: int = 0) -> xarray.Dataset:
+        """Return runs along `run`, or draws along `draw`, with units and outputs as a variable."""
+        from supac.exchange import as_xarray, table_of  # noqa: PLC0415
 
-    @property
-    def bound(self) -> object:
-        """What is minimised."""
+        table = table_of(self.own_record, posterior=posterior, seed=seed)
+        dimension = "run" if posterior is None else "draw"
+        return as_xarray(table, self.own_record.parameters, dimension)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What should be known."""
+    def to_arviz(
+        self,
+        *,
+        draws: int = 1_000,
+        seed: int = 0,
+        observed: Any = None,
+        certificate: Certificate | None = None,
+    ) -> Any:
+        """Return draws for ArviZ: an `InferenceData`, from ArviZ 1.0 on a `DataTree`.
+
+        Groups `posterior` and `prior` in the user's units; where outputs are known,
+        `posterior_predictive` with those of the runs that were drawn from the posterior itself, and
+        `observed_data` if `observed`, (m,), says what they are to be compared with.
+        """
+        from supac.exchange import as_arviz  # noqa: PLC0415
+
+        return as_arviz(
+            self.own_record, draws=draws, seed=seed, certificate=certificate, observed=observed
+        )
 
 
-def check_certificate(run: Calibrated, certificate: Certificate | None) -> None:
-    """ValueError where a certificate is about another posterior, or about another prior.
+def check_certificate(
+    posterior: Distribution | None,
+    prior: Density | None,
+    estimate: Estimate,
+    certificate: Certificate | None,
+) -> None:
+    """Raise ValueError where a certificate is about another posterior, or about another prior.
 
-    Its fingerprint tells, and where it or the run has none, KL.
+    Compare fingerprints, and KL where one of them has none.
     """
     if certificate is None:
         return
-    if run.posterior is None or run.prior is None:
-        kl = Divergence(run.kl, float(np.nan_to_num(run.kl_error)))
+    if posterior is None or prior is None:
+        kl = Divergence(estimate.kl, float(np.nan_to_num(estimate.kl_error)))
     else:
-        kl = run.posterior.divergence(run.prior)
-        mine = fingerprint(run.posterior, run.prior)
+        kl = posterior.divergence(prior)
+        mine = fingerprint(posterior, prior)
         if mine and certificate.fingerprint not in ("", mine):
             raise ValueError(
                 "the certificate is about another posterior, or about another prior (its "

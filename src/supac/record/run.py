@@ -10,7 +10,7 @@ from typing import Literal
 
 from supac.arrays import FloatArray
 
-Purpose = Literal["search", "validation"]
+Purpose = Literal["search", "validation", "certificate", "prediction", "check"]
 
 _FOLDER = re.compile(r" \(in [^)]*\)")
 _NUMBER = re.compile(  # which is no part of a name, as in k1
@@ -31,33 +31,40 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run: where, how it ended, and what came of it."""
+    """One run of the simulator: its point, its status, and its risk or outputs."""
 
     id: int
-    """Its place in the order in which runs were asked for."""
+    """Position in the order in which the runs of its task were asked for."""
     x: FloatArray
     """(dim,), latent where there are `Parameters`."""
     status: Status
     risk: float
     """NaN for a failed run."""
     outputs: FloatArray | None = None
-    """(m,) where the risk is a `Composite`; None for a failed run."""
+    """(m,), as the simulator returned them, where the risk is a `Composite`; None if it failed."""
     seconds: float = 0.0
     message: str = ""
-    """Why it failed."""
+    """Reason of a failure."""
     attempts: int = 1
-    """How often it was started."""
+    """Number of times it was started."""
     source: str = ""
-    """Where it was made, if not here."""
+    """Name of the table that the run was imported from; empty for runs made here."""
     purpose: Purpose = "search"
-    """What it was made for: runs that validate are never learnt from as if they had searched."""
+    """Runs that validate, certify or predict are never learnt from as if they had searched."""
+    task: int = 0
+    """Index of the task in meta-learning."""
+
+    @property
+    def ok(self) -> bool:
+        """True if the run succeeded."""
+        return self.status is Status.OK
 
 
 def by_kind(failures: Sequence[Run]) -> list[list[Run]]:
-    """Failed runs, those that failed alike together: the commonest kind first.
+    """Group failed runs by kind, the most common kind first.
 
-    Alike are those of one status whose messages begin alike but for their numbers: a message may
-    name a point, a time or a folder of its own.
+    A kind is a status and the beginning of the message without its numbers, since a message may
+    name a point, a time or a folder.
     """
     kinds: dict[tuple[Status, str], list[Run]] = {}
     for run in failures:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -15,13 +15,12 @@ from supac.guarantee.certificate import Certificate
 from supac.problem.bounds import Bound
 from supac.problem.parameters import Parameters, names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
-from supac.record.calibrated import check_certificate
+from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.diagnostics import note_on_the_budget, notes_on_failures
-from supac.record.history import StopReason
-from supac.record.learnt import Learnt, learnt
-from supac.record.result import Result
-from supac.record.run import Run, Status
-from supac.record.snapshot import Snapshot
+from supac.record.ending import Estimate, StopReason
+from supac.record.parameter_change import ParameterChange, parameter_changes
+from supac.record.record import Record
+from supac.record.run import Run
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,9 @@ class Misfit:
     """How many data are more than three noises off, at the median of the runs."""
 
 
-@dataclass(frozen=True, eq=False)
-class Account:
-    """A run as a report tells it."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Account(Estimate):
+    """A search as a report tells it."""
 
     title: str
     parameters: Parameters | None
@@ -66,17 +65,12 @@ class Account:
     bound: Bound | None
     stop_reason: StopReason | None
     running: bool
-    objective: float
-    mean_risk: float
-    mean_risk_error: float
-    kl: float
-    validated: int
     made: int
     known: int
     budget: int | None
     seconds: float
     risks: FloatArray
-    """Of all runs that did not fail."""
+    """Risks of all runs that did not fail."""
     failures: tuple[Run, ...]
     on_failure: str
     notes: tuple[str, ...]
@@ -100,19 +94,18 @@ class Account:
         return ("",) * len(self.names) if self.parameters is None else self.parameters.units
 
     @property
-    def learnt(self) -> list[Learnt]:
-        """Every parameter before and after."""
-        return learnt(self.prior, self.posterior, self.parameters)
+    def learnt(self) -> list[ParameterChange]:
+        """Change of every parameter."""
+        return parameter_changes(self.prior, self.posterior, self.parameters)
 
     @cached_property
     def misfits(self) -> tuple[Misfit, ...]:
         """By observed column; none where there are no data, or no fresh runs to compare."""
-        # Outputs that are no residuals of these data cannot be compared with them.
         seen, fresh = self.observations, self.fresh
-        if seen is None or fresh is None or fresh.shape[1] != seen.measured:
+        if seen is None or fresh is None or fresh.shape[1] != len(seen.values):
             return ()
         residuals = np.full((len(fresh), len(seen.values)), np.nan)
-        residuals[:, np.isfinite(seen.values)] = fresh
+        residuals[:, np.isfinite(seen.values)] = seen.residuals(fresh)
         parts = residuals.reshape(len(fresh), len(seen.columns), seen.rows)
         return tuple(
             _misfit(name, parts[:, i][:, np.isfinite(parts[0, i])])
@@ -156,101 +149,77 @@ class Account:
 
 
 def account_of(
-    run: Snapshot | Result, *, title: str = "", certificate: Certificate | None = None
+    run: Calibrated, *, title: str = "", certificate: Certificate | None = None
 ) -> Account:
-    """What a report tells of a run; ValueError where the certificate is about another one."""
-    check_certificate(run, certificate)
-    if isinstance(run, Snapshot):
-        return _of_store(run, title, certificate)
-    return _of_result(run, title, certificate)
-
-
-def _of_store(run: Snapshot, title: str, certificate: Certificate | None) -> Account:
-    made, by_id = run.made, {each.id: each for each in run.runs}
-    batches = ([by_id[i] for i in ids if i in by_id] for ids in run.rounds)
-    own = ([each for each in batch if not each.source] for batch in batches)
-    file, text, sums = source_of(run)
+    """Return what a report tells of a search; ValueError for a certificate of another one."""
+    record = run.own_record
+    prior = record.prior if isinstance(record.prior, Distribution) else None
+    check_certificate(record.posterior, prior, record.estimate, certificate)
+    seen, own = record.settings.get("data"), {run.id for run in record.made}
+    seen = seen if isinstance(seen, Observations) else _observations_of(record)
+    batches = ([i for i in each.ids if i in own] for each in record.rounds)
+    first = next(filter(None, batches), [])
+    fresh = () if record.ending is None else record.ending.fresh
+    about = record.estimate
     return Account(
-        title=title or title_of(run) or run.path.stem,
-        parameters=run.parameters,
-        prior=run.prior,
-        posterior=run.posterior,
-        history=run.history,
-        bound=run.bound,
-        stop_reason=run.stop_reason,
-        running=run.running,
-        objective=run.objective,
-        mean_risk=run.mean_risk,
-        mean_risk_error=run.mean_risk_error,
-        kl=run.kl,
-        validated=run.validated,
-        made=len(made),
-        known=len(run.runs) - len(made),
-        budget=run.budget,
-        seconds=run.seconds,
-        risks=np.array([each.risk for each in run.runs if each.status is Status.OK]),
-        failures=run.failures,
-        on_failure=str(run.settings["on_failure"]),
-        notes=run.notes,
-        first=_outputs(next(filter(None, own), [])),
-        fresh=_outputs([by_id[i] for i in run.fresh if i in by_id]),
-        observations=observations_of(run),
+        **{each.name: getattr(about, each.name) for each in fields(Estimate)},
+        title=title or _title(record),
+        parameters=record.parameters,
+        prior=prior,
+        posterior=record.posterior,
+        history=record.history,
+        bound=record.bound,
+        stop_reason=record.stop_reason,
+        running=record.running,
+        made=record.queries,
+        known=record.known,
+        budget=record.settings.get("budget"),
+        seconds=record.seconds,
+        risks=np.array([each.risk for each in record.light_runs if each.ok]),
+        failures=record.failures,
+        on_failure=str(record.settings["on_failure"]),
+        notes=record.notes,
+        first=_outputs(record, first, seen),
+        fresh=_outputs(record, fresh, seen),
+        observations=seen,
         certificate=certificate,
-        origin=Origin(
-            store=run.path.name,
-            problem_file=file,
-            text=text,
-            checksums=tuple(sums.items()),
-            seed=int(run.settings["seed"]),
-            algorithm=str(run.settings["algorithm"]),
-            created=run.created,
-            made_with=run.made_with,
-        ),
+        origin=_origin(record),
     )
 
 
-def _of_result(run: Result, title: str, certificate: Certificate | None) -> Account:
-    told = run.evaluations
-    latent = run.prior if isinstance(run.prior, Distribution) else None
-    every = [
-        Run(i, x, Status.OK if ok else Status.INVALID, float(risk), None if y is None else y)
-        for i, (x, ok, risk, y) in enumerate(
-            zip(
-                told.x,
-                told.ok,
-                told.risk,
-                [None] * len(told) if told.outputs is None else told.outputs,
-                strict=True,
-            )
-        )
-    ]
-    begun = told.iteration[run.known] if len(told) > run.known else 0
-    first = [each for each, i in zip(every, told.iteration, strict=True) if i == begun]
-    return Account(
-        title=title or "A calibration",
-        parameters=run.parameters,
-        prior=latent,
-        posterior=run.posterior,
-        history=run.history,
-        bound=run.bound,
-        stop_reason=run.stop_reason,
-        running=False,
-        objective=run.objective,
-        mean_risk=run.mean_risk,
-        mean_risk_error=run.mean_risk_error,
-        kl=run.kl,
-        validated=run.validated,
-        made=len(told) - run.known,
-        known=run.known,
-        budget=None,
-        seconds=run.seconds,
-        risks=told.risk[told.ok],
-        failures=run.failures,
-        on_failure=run.on_failure,
-        notes=run.notes,
-        first=_outputs(first),
-        fresh=run.fresh_outputs,
-        certificate=certificate,
+def _title(record: Record) -> str:
+    if record.path is None:
+        return "A calibration"
+    return title_of(record) or record.path.stem
+
+
+def _observations_of(record: Record) -> Observations | None:
+    """Data of a file of version 0.1, which kept only residuals: read from where they were."""
+    return None if record.path is None else observations_of(record)
+
+
+def _outputs(record: Record, ids: Iterable[int], seen: Observations | None) -> FloatArray | None:
+    """Outputs of successful runs, (n, m); of residuals, the outputs that have them."""
+    ids = list(ids)
+    found = record.outputs(ids) if ids and record.counts is None else None
+    if found is not None and seen is not None and record.settings.get("data") == "residuals":
+        return seen.outputs(found) if found.shape[1] == seen.measured else None
+    return found
+
+
+def _origin(record: Record) -> Origin:
+    if record.path is None:
+        return Origin()
+    file, text, sums = source_of(record)
+    return Origin(
+        store=record.path.name,
+        problem_file=file,
+        text=text,
+        checksums=tuple(sums.items()),
+        seed=int(record.settings["seed"]),
+        algorithm=str(record.settings["algorithm"]),
+        created=record.created,
+        made_with=record.made_with,
     )
 
 
@@ -263,8 +232,3 @@ def _misfit(column: str, residuals: FloatArray) -> Misfit:
         float(np.median(residuals.mean(axis=1))),
         int((np.abs(np.median(residuals, axis=0)) > 3.0).sum()),
     )
-
-
-def _outputs(runs: Sequence[Run]) -> FloatArray | None:
-    known = [run.outputs for run in runs if run.outputs is not None and run.status is Status.OK]
-    return np.array(known) if known else None

@@ -8,7 +8,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.problem_file import Observations
-from supac.record.learnt import Learnt
+from supac.record.parameter_change import ParameterChange
 from supac.report.account import Account
 from supac.report.svg import Panel, span, svg
 from supac.report.words import escape, number
@@ -43,7 +43,7 @@ def convergence(run: Account) -> str:
     return panel.draw(words, "runs of the simulator", "risk")
 
 
-def marginal(row: Learnt, index: int) -> str:
+def marginal(row: ParameterChange, index: int) -> str:
     """Densities of one parameter before and after, each as high as the picture."""
     (x, before), (z, after) = row.before, row.after
     low, high = span(_middle(x, before), _middle(z, after), room=0.02)
@@ -128,9 +128,15 @@ def fit(observations: Observations, run: Account, column: int) -> str:
     low, high = data - noise, data + noise
     if observations.logarithmic:
         low, high = data * np.exp(-noise), data * np.exp(noise)
-    draws = {
-        kind: None if outputs is None else observations.simulated(outputs)[:, part][:, order]
+    usable = {
+        kind: outputs
+        if outputs is not None and outputs.shape[1] == len(observations.values)
+        else None
         for kind, outputs in (("prior", run.first), ("posterior", run.fresh))
+    }
+    draws = {
+        kind: None if outputs is None else outputs[:, part][:, order]
+        for kind, outputs in usable.items()
     }
     panel = Panel(f"fit-{column}", span(x, room=0.03), _view(low, high, draws))
     for kind, lines in draws.items():

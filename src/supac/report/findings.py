@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from supac.record.learnt import Learnt, correlations, joint_kl
+from supac.record.parameter_change import ParameterChange, correlations, joint_kl
 from supac.report import figures
 from supac.report.account import Account
 from supac.report.elements import Markup, figure, items, legend, paragraph, section, table
@@ -56,7 +56,7 @@ def what_was_learnt(run: Account) -> str:
     )
 
 
-def _bar(row: Learnt) -> Markup:
+def _bar(row: ParameterChange) -> Markup:
     share = min(max(row.width, 0.0), 1.0)
     return Markup(
         '<span class="bar" aria-hidden="true">'
@@ -64,11 +64,11 @@ def _bar(row: Learnt) -> Markup:
     )
 
 
-def _unit(row: Learnt) -> str:
+def _unit(row: ParameterChange) -> str:
     return f' <span class="small">{escape(row.unit)}</span>' if row.unit else ""
 
 
-def _informed(rows: list[Learnt], run: Account) -> str:
+def _informed(rows: list[ParameterChange], run: Account) -> str:
     """What the data said something about, and what not."""
     groups = {
         words: [row.name for row in rows if row.words == words]

@@ -8,8 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from supac.guarantee.certificate import Certificate
-from supac.record.result import Result
-from supac.record.snapshot import Snapshot
+from supac.record.calibrated import Calibrated
 from supac.report import findings, sections
 from supac.report.account import Account, account_of
 from supac.report.verdict import assess
@@ -17,7 +16,7 @@ from supac.report.words import escape
 
 
 def write_report(
-    run: Snapshot | Result,
+    run: Calibrated,
     path: str | os.PathLike[str],
     *,
     title: str = "",

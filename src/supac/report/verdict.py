@@ -11,7 +11,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.record.diagnostics import hardly_begun, note_on_the_budget
-from supac.record.history import StopReason
+from supac.record.ending import StopReason
 from supac.report.account import Account
 from supac.report.words import at_most, count_of, number, percent
 

@@ -1,6 +1,5 @@
-"""Runs on disk."""
+"""The SQLite file behind a record."""
 
-from supac.record.store.contents import Contents, read_contents
 from supac.record.store.file import (
     NotAStoreError,
     StoreBusyError,
@@ -13,26 +12,31 @@ from supac.record.store.file import (
     versions,
 )
 from supac.record.store.replaced import has_good_run, set_aside, settle
-from supac.record.store.rows import Round, columns
-from supac.record.store.store import Store, read_config, read_runs
+from supac.record.store.schema import reading
+from supac.record.store.store import (
+    Contents,
+    Store,
+    contents_of,
+    outputs_of,
+    read_config,
+)
 
 __all__ = [
     "Contents",
     "NotAStoreError",
-    "Round",
     "Store",
     "StoreBusyError",
     "StoreDamagedError",
     "StoreError",
     "StoreMismatchError",
     "StoreTooNewError",
-    "columns",
+    "contents_of",
     "has_good_run",
     "is_being_written",
     "may_be_store",
+    "outputs_of",
     "read_config",
-    "read_contents",
-    "read_runs",
+    "reading",
     "set_aside",
     "settle",
     "versions",

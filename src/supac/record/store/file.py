@@ -19,24 +19,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-VERSION = 1
 _LOOK = 0.05  # seconds, far longer than `is_being_written` holds its lock
-APPLICATION = 0x53755041  # "SuPA", in the header of the file
-META_APPLICATION = 0x5375504D  # "SuPM", in that of a store of `meta_learn`
 _DATABASE = b"SQLite format 3\0"
-_KINDS = {APPLICATION: "of `minimize`", META_APPLICATION: "of `meta_learn`"}
-SCHEMA = (
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    """CREATE TABLE runs (
-        id INTEGER PRIMARY KEY, x BLOB NOT NULL, status TEXT NOT NULL, risk REAL, outputs BLOB,
-        seconds REAL NOT NULL, message TEXT NOT NULL, attempts INTEGER NOT NULL,
-        source TEXT NOT NULL, purpose TEXT NOT NULL, checksum BLOB NOT NULL)""",
-    """CREATE TABLE rounds (
-        iteration INTEGER PRIMARY KEY, ids BLOB NOT NULL, drawn BLOB NOT NULL,
-        proposal TEXT NOT NULL, info TEXT NOT NULL, checksum BLOB NOT NULL)""",
-    """CREATE TABLE state (
-        iteration INTEGER PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)""",
-)
 
 
 class StoreError(RuntimeError):
@@ -165,11 +149,14 @@ def owner() -> dict[str, Any]:
 
 def _owner_of(path: Path) -> str:
     try:
-        with reading(path) as db:
+        db = connect(path, read_only=True)
+        try:
             row = db.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()
+        finally:
+            db.close()
         owner = json.loads(row[0])
         return f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
-    except (StoreError, OSError, TypeError, ValueError, KeyError):
+    except (sqlite3.Error, StoreError, OSError, TypeError, ValueError, KeyError):
         return "another process"
 
 
@@ -245,11 +232,13 @@ def opened(path: Path, check: Callable[[sqlite3.Connection], None]) -> sqlite3.C
     return db
 
 
-def create(db: sqlite3.Connection, application: int, schema: Sequence[str], config: str) -> None:
+def create(
+    db: sqlite3.Connection, application: int, schema: Sequence[str], config: str, version: int
+) -> None:
     """All or nothing: a process killed meanwhile leaves an empty file."""
     db.execute("BEGIN IMMEDIATE")
     db.execute(f"PRAGMA application_id = {application}")
-    db.execute(f"PRAGMA user_version = {VERSION}")
+    db.execute(f"PRAGMA user_version = {version}")
     for table in schema:
         db.execute(table)
     write_config(db, config)
@@ -272,49 +261,6 @@ def write_meta(db: sqlite3.Connection, key: str, value: str) -> None:
 def versions() -> str:
     """Of what the bits of a result depend on."""
     return f"supac {version('supac')}, NumPy {np.__version__}, SciPy {scipy.__version__}"
-
-
-def check_header(
-    db: sqlite3.Connection,
-    path: Path,
-    application: int = APPLICATION,
-    schema: Sequence[str] = SCHEMA,
-) -> None:
-    """Whether it is a store of ours, of a format that we know, and whole."""
-    kind = db.execute("PRAGMA application_id").fetchone()[0]
-    if kind != application and kind in _KINDS:
-        raise NotAStoreError(
-            f"{path} is a store {_KINDS[kind]}, not one {_KINDS[application]}: open it with that"
-        )
-    if kind != application:
-        raise NotAStoreError(f"{path} is a database, but not a store of supac")
-    found = db.execute("PRAGMA user_version").fetchone()[0]
-    if found > VERSION:
-        raise StoreTooNewError(
-            f"{path} has format {found}, but this version of supac reads up to {VERSION}: "
-            "use a newer one"
-        )
-    # Exactly our tables: no view or trigger that would do something else in their place.
-    tables = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    if found < VERSION or sorted(tables) != sorted((table,) for table in schema):
-        raise damaged(path, "its tables are not those of one")
-    trouble = db.execute("PRAGMA quick_check").fetchone()[0]
-    if trouble != "ok":
-        raise damaged(path, trouble)
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads, also while another process writes."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no store {path}")
-    db = connect(path, read_only=True)
-    try:
-        with named_errors(path):
-            check_header(db, path)
-            yield db
-    finally:
-        db.close()
 
 
 def digest(*parts: Any) -> bytes:

@@ -13,10 +13,9 @@ from supac.record.store.file import (
     claim,
     connect,
     named_errors,
-    reading,
     release,
 )
-from supac.record.store.store import read_runs
+from supac.record.store.schema import reading
 
 _BESIDE = ("-wal", "-shm", "")  # the log before the file that it belongs to
 
@@ -67,11 +66,11 @@ def _waiting_place(path: Path) -> Path:
 
 def has_good_run(path: Path) -> bool:
     """Whether there is a store with a run of its own that succeeded."""
-    return (
-        path.exists()
-        and path.stat().st_size > 0
-        and any(run.status is Status.OK and not run.source for run in read_runs(path))
-    )
+    if not path.exists() or not path.stat().st_size:
+        return False
+    query = "SELECT 1 FROM runs WHERE status = ? AND source = '' LIMIT 1"
+    with reading(path) as db:
+        return db.execute(query, (Status.OK.value,)).fetchone() is not None
 
 
 def _fold(path: Path) -> None:

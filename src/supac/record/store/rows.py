@@ -1,167 +1,87 @@
-"""What a store holds, row by row: runs, rounds, the state and the configuration."""
+"""Runs, rounds, endings and states as rows and JSON, and back."""
 
 from __future__ import annotations
 
 import base64
 import json
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
-from types import UnionType
+from dataclasses import fields
 from typing import Any, get_args
 
 import numpy as np
 
-from supac.arrays import BoolArray, FloatArray, frozen, points, vector
+from supac.arrays import FloatArray, frozen, points, vector
 from supac.codec import Spec, from_spec, to_spec
 from supac.families import Distribution, ParametricFamily
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
+from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
+from supac.record.round import Round
 from supac.record.run import Purpose, Run, Status
-from supac.record.store.file import damaged, digest, sound
 from supac.search.algorithm import Batch, Info, State
 
-# What a configuration holds; whatever else a file says is not passed on to anything.
-_SETTINGS: dict[str, type | UnionType] = {
-    "prior": dict, "bound": dict, "algorithm": dict, "start": dict | None, "loss": dict | None,
-    "on_failure": str, "mode": str, "validation": int | None, "tolerance": float | int,
-    "seed": int, "budget": int, "proxy": str | None, "vectorized": bool,
-    "timeout": float | int | None, "retries": int, "max_failures": float | int,
-}  # fmt: skip
-FREE = ("budget", "vectorized", "timeout", "retries", "max_failures")
-"""Settings that may change from one process to the next."""
-_COLUMNS = "id, x, status, risk, outputs, seconds, message, attempts, source, purpose, checksum"
-
-
-@dataclass(frozen=True, eq=False)
-class Round:
-    """One `tell`: which runs were told, where they came from, and what was learnt."""
-
-    ids: tuple[int, ...]
-    drawn: BoolArray
-    proposal: Distribution
-    info: Info
-
-
-def read_config_of(db: sqlite3.Connection, path: Path) -> dict[str, Spec]:
-    """The configuration."""
-    meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
-    text = meta.get("config", "")
-    if meta.get("checksum") != digest(text).hex():
-        raise damaged(path, "its configuration")
-    with sound(path, "its configuration"):
-        config = json.loads(text)
-        if set(config) != set(_SETTINGS):
-            raise ValueError(f"its settings are {', '.join(map(str, config))}")
-        for name, kind in _SETTINGS.items():
-            if not isinstance(config[name], kind):
-                raise TypeError(f"{name} is {config[name]!r:.60}")
-        return config
-
-
-def sealed(text: str) -> str:
-    """A text that shows whether it was changed: `unsealed` gives it back."""
-    return f"{digest(text).hex()} {text}"
-
-
-def unsealed(words: str, path: Path, what: str) -> str:
-    """The text; an error where it was changed."""
-    checksum, _, text = words.partition(" ")
-    if checksum != digest(text).hex():
-        raise damaged(path, what)
-    return text
+RUN_COLUMNS = "task, id, x, status, risk, seconds, message, attempts, source, purpose"
 
 
 def run_to_row(run: Run) -> tuple[Any, ...]:
-    """A run as columns."""
-    outputs = None if run.outputs is None else run.outputs.astype("<f8").tobytes()
-    risk = None if np.isnan(run.risk) else float(run.risk) + 0.0  # SQLite knows no −0
+    """Return the columns of a run without its outputs."""
+    risk = None if np.isnan(run.risk) else float(run.risk) + 0.0  # SQLite has no −0
     return (
-        int(run.id), run.x.astype("<f8").tobytes(), str(run.status.value), risk, outputs,
-        float(run.seconds), _text(run.message), int(run.attempts), _text(run.source),
-        run.purpose,
+        int(run.task), int(run.id), array_to_bytes(run.x), str(run.status.value), risk,
+        float(run.seconds), _text(run.message), int(run.attempts), _text(run.source), run.purpose,
     )  # fmt: skip
 
 
 def _text(words: str) -> str:
-    """As UTF-8 can hold it: a message may quote bytes of a file's name that are none."""
+    """Escape what UTF-8 cannot hold: a message may quote the bytes of a file's name."""
     return words.encode(errors="backslashreplace").decode()
 
 
-def read_runs_of(db: sqlite3.Connection, path: Path) -> Iterator[Run]:
-    """All runs, in the order of their ids."""
-    for *row, checksum in db.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY id"):
-        if checksum != digest(*row):
-            raise damaged(path, f"run {row[0]}")
-        with sound(path, f"run {row[0]}"):
-            run = run_from_row(*row)
-        yield run
-
-
 def run_from_row(
-    number: int, x: bytes, status: str, risk: float | None, outputs: bytes | None, *rest: Any
+    task: int, number: int, x: bytes, status: str, risk: float | None, *rest: Any
 ) -> Run:
-    """The columns of `run_to_row` as a run again."""
+    """Invert `run_to_row`."""
     seconds, message, attempts, source, purpose = rest
     if purpose not in get_args(Purpose):
         raise ValueError(f"it was made for {purpose!r}")
     return Run(
-        number,
-        frozen(np.frombuffer(x, dtype="<f8")),
-        Status(status),
-        np.nan if risk is None else float(risk),
-        None if outputs is None else frozen(np.frombuffer(outputs, dtype="<f8")),
-        float(seconds), str(message), int(attempts), str(source), purpose,
+        number, array_from_bytes(x), Status(status), np.nan if risk is None else float(risk), None,
+        float(seconds), str(message), int(attempts), str(source), purpose, int(task),
     )  # fmt: skip
 
 
-def read_rounds(db: sqlite3.Connection, path: Path, family: ParametricFamily) -> Iterator[Round]:
-    """All rounds, in their order."""
-    for row in _round_rows(db, path):
-        with sound(path, f"round {row[0]}"):
-            told = round_from_row(family, *row[1:])
-        yield told
+def array_to_bytes(array: FloatArray) -> bytes:
+    """Little-endian doubles."""
+    return array.astype("<f8").tobytes()
 
 
-def read_infos(db: sqlite3.Connection, path: Path) -> Iterator[tuple[tuple[int, ...], Info]]:
-    """What each round was told and learnt, without the family that its proposal is of."""
-    for number, ids, *_, info in _round_rows(db, path):
-        with sound(path, f"round {number}"):
-            told = tuple(np.frombuffer(ids, dtype="<i8").tolist())
-            learnt = info_from_spec(json.loads(info))
-        yield told, learnt
-
-
-def _round_rows(db: sqlite3.Connection, path: Path) -> Iterator[list[Any]]:
-    query = "SELECT iteration, ids, drawn, proposal, info, checksum FROM rounds ORDER BY iteration"
-    for *row, checksum in db.execute(query):
-        if checksum != digest(*row):
-            raise damaged(path, f"round {row[0]}")
-        yield row
+def array_from_bytes(data: bytes) -> FloatArray:
+    """Invert `array_to_bytes`."""
+    return frozen(np.frombuffer(data, dtype="<f8"))
 
 
 def round_to_row(number: int, told: Round, family: ParametricFamily) -> tuple[Any, ...]:
-    """A round as columns."""
+    """Return the columns of a round."""
     return (
+        int(told.task),
         number,
         np.array(told.ids, dtype="<i8").tobytes(),
         np.asarray(told.drawn, dtype="?").tobytes(),
-        json.dumps(member_to_spec(told.proposal, family)),
+        json.dumps(None if told.proposal is None else member_to_spec(told.proposal, family)),
         json.dumps(info_to_spec(told.info)),
     )
 
 
 def round_from_row(
-    family: ParametricFamily, ids: bytes, drawn: bytes, proposal: str, info: str
+    family: ParametricFamily | None, task: int, ids: bytes, drawn: bytes, proposal: str, info: str
 ) -> Round:
-    """The columns of `round_to_row` after its number as a round again."""
+    """Invert `round_to_row`; without the family, the proposal is not known."""
     if len(ids) != 8 * len(drawn):
         raise ValueError(f"{len(ids)} bytes of ids for {len(drawn)} runs")
     return Round(
         tuple(np.frombuffer(ids, dtype="<i8").tolist()),
         np.frombuffer(drawn, dtype="?"),
-        member_from_spec(json.loads(proposal), family),
+        None if family is None else member_from_spec(json.loads(proposal), family),
         info_from_spec(json.loads(info)),
+        task,
     )
 
 
@@ -188,6 +108,47 @@ def info_from_spec(spec: Spec) -> Info:
     """The same again."""
     numbers = {name: float(value) for name, value in spec.items() if name != "notes"}
     return Info(**numbers, notes=tuple(str(note) for note in spec["notes"]))
+
+
+_ESTIMATE = tuple(each.name for each in fields(Estimate))
+
+
+def ending_to_spec(end: Ending, family: ParametricFamily) -> Spec:
+    """Return an ending as JSON."""
+    return {
+        **{name: getattr(end, name) for name in _ESTIMATE},
+        "stopped": end.stop_reason.value,
+        "notes": list(end.notes),
+        "posterior": member_to_spec(end.posterior, family),
+        "validation": [
+            {"ids": list(each.ids), "posterior": member_to_spec(each.posterior, family)}
+            for each in end.validation
+        ],
+        "failure_loss": end.failure_loss,
+    }
+
+
+def ending_from_spec(spec: Spec, family: ParametricFamily) -> Ending:
+    """Invert `ending_to_spec`; version 0.1 has only the ids of the returned posterior's runs."""
+    posterior = member_from_spec(spec["posterior"], family)
+    batches = spec.get("validation")
+    if batches is None:
+        batches = [{"ids": spec.get("fresh", ()), "posterior": spec["posterior"]}]
+    validation = tuple(
+        ValidationBatch(tuple(map(int, each["ids"])), member_from_spec(each["posterior"], family))
+        for each in batches
+        if each["ids"]
+    )
+    numbers = {name: float(spec.get(name, np.nan)) for name in _ESTIMATE if name != "validated"}
+    return Ending(
+        posterior=posterior,
+        stop_reason=StopReason(spec["stopped"]),
+        notes=tuple(map(str, spec["notes"])),
+        validation=validation,
+        failure_loss=float(spec.get("failure_loss", np.nan)),
+        validated=int(spec["validated"]),
+        **numbers,
+    )
 
 
 def state_to_spec(state: State) -> Spec:
@@ -226,19 +187,6 @@ def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State
     )
 
 
-def read_posterior(
-    db: sqlite3.Connection, path: Path, family: ParametricFamily
-) -> Distribution | None:
-    """That of the state after the last round; None before the first."""
-    row = db.execute("SELECT value, checksum FROM state").fetchone()
-    if row is None:
-        return None
-    if row[1] != digest(row[0]):
-        raise damaged(path, "its state")
-    with sound(path, "its state"):
-        return Distribution(family, unpack(json.loads(row[0])["theta"]))
-
-
 def pack(array: FloatArray) -> Spec:
     """An array as JSON, bit for bit."""
     data = np.ascontiguousarray(array, dtype="<f8")
@@ -249,42 +197,3 @@ def unpack(spec: Spec) -> FloatArray:
     """The same again."""
     data, shape = spec
     return np.frombuffer(base64.b64decode(data), dtype="<f8").reshape(shape)
-
-
-def width_of(rounds: Sequence[Round], runs: Mapping[int, Run]) -> int | None:
-    """How many outputs the first good run has, those that were learnt from first."""
-    told = [run for each in rounds for run in each.ids]
-    ids = [*told, *sorted(set(runs) - set(told))]
-    good = [runs[run] for run in ids if run in runs]
-    return next(
-        (len(r.outputs) for r in good if r.outputs is not None and r.status is Status.OK), None
-    )
-
-
-def retold(
-    rounds: Sequence[Round],
-    runs: Mapping[int, Run],
-    before: Evaluations,
-    width: int | None,
-    failure_loss: float,
-) -> Evaluations:
-    """All that rounds have told, in their order."""
-    told = before
-    for each in rounds:
-        mine = [runs[run] for run in each.ids]
-        risk, outputs = columns(mine, width, failure_loss)
-        x = points([run.x for run in mine], "x", before.x.shape[1])
-        told = told.append(x, risk, each.proposal, outputs, each.drawn)
-    return told
-
-
-def columns(
-    runs: Sequence[Run], width: int | None, failure_loss: float
-) -> tuple[FloatArray, FloatArray | None]:
-    """Risks (n,) and outputs (n, m) of runs."""
-    risk = np.array([run.risk if run.status is Status.OK else failure_loss for run in runs])
-    if width is None:
-        return risk, None
-    nothing = np.full(width, np.nan)
-    good = [run.outputs if run.status is Status.OK else None for run in runs]
-    return risk, np.array([nothing if outputs is None else outputs for outputs in good])

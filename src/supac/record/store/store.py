@@ -1,9 +1,9 @@
-"""A run on disk: one SQLite file, written by one process, from which the run can go on.
+"""The SQLite file behind a record: one writer, any number of readers.
 
-Every finished run of the simulator is on the disk before anything else happens with it. After each
-round the algorithm's state follows, so that a resume begins where the last round ended. Arrays are
-kept as their bytes and everything else as JSON; what was damaged is noticed by its checksum, and
-nothing that a file says is ever executed.
+Every finished run is on the disk before anything else happens with it. After each round the state
+of the algorithm follows in the same transaction, so that a resume begins where the last round
+ended. Arrays are kept as their bytes and everything else as JSON; damage is noticed by checksums,
+and nothing that a file says is ever executed.
 """
 
 from __future__ import annotations
@@ -11,170 +11,311 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any
 
+from supac.arrays import FloatArray
 from supac.codec import Spec, differences
-from supac.families import Distribution, ParametricFamily
+from supac.families import ParametricFamily
+from supac.record.ending import Ending
+from supac.record.round import Round
 from supac.record.run import Run
 from supac.record.store.file import (
-    APPLICATION,
-    SCHEMA,
     StoreMismatchError,
-    check_header,
     create,
     damaged,
     digest,
     named_errors,
     opened,
     owner,
-    reading,
     release,
     sound,
     write_config,
     write_meta,
 )
 from supac.record.store.rows import (
-    FREE,
-    Round,
-    member_to_spec,
-    read_config_of,
-    read_rounds,
-    read_runs_of,
-    retold,
+    RUN_COLUMNS,
+    array_from_bytes,
+    array_to_bytes,
+    ending_from_spec,
+    ending_to_spec,
+    round_from_row,
     round_to_row,
+    run_from_row,
     run_to_row,
-    sealed,
-    state_from_spec,
-    state_to_spec,
-    width_of,
 )
-from supac.search.algorithm import State
+from supac.record.store.schema import (
+    APPLICATION,
+    RESIDUALS,
+    SCHEMA,
+    VERSION,
+    checked,
+    format_of,
+    insert,
+    reading,
+    upgrade,
+)
+
+# Settings by kind of search, and those that may change from one process to the next.
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "minimize": {
+        "prior": dict, "bound": dict, "algorithm": dict, "start": dict | None, "loss": dict | None,
+        "data": dict | None, "on_failure": str, "mode": str, "validation": int | None,
+        "tolerance": float | int, "seed": int, "budget": int, "proxy": str | None,
+        "vectorized": bool, "timeout": float | int | None, "retries": int,
+        "max_failures": float | int,
+    },
+    "runs": {"dim": int, "loss": dict | None, "data": dict | None},
+    "meta_learn": {
+        "prior": dict, "tasks": list, "bounds": list, "learner": dict, "features": list,
+        "losses": list, "data": list | dict | None, "vectorized": list, "timeout": float | int | None,
+        "retries": int, "on_failure": str, "seed": int, "passes": int,
+    },
+}  # fmt: skip
+_FREE = {"budget", "vectorized", "timeout", "retries", "max_failures", "passes"}
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """A store at one moment; its runs are without their outputs."""
+
+    config: dict[str, Spec]
+    runs: tuple[Run, ...]
+    widths: dict[tuple[int, int], int]
+    """Number of outputs by task and id, of the runs that have any."""
+    rounds: tuple[Round, ...]
+    ending: Ending | None
+    state: Spec | None
+    """State of the algorithm after the last round."""
+    description: str = ""
+    created: str = ""
+    made_with: str = ""
 
 
 class Store:
     """The one writer of a file.
 
-    `family` is that of the posterior; the file only names it where a proposal is of another.
+    `family_of` tells the posterior's family from the settings; the file only names a family where
+    a distribution is of another. Settings of kind "runs" append to the file of any search.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], config: Mapping[str, Spec], family: ParametricFamily
+        self,
+        path: str | os.PathLike[str],
+        config: Mapping[str, Spec],
+        family_of: Callable[[dict[str, Spec]], ParametricFamily | None],
     ) -> None:
         # Absolute: a simulator may change the folder that it is called in.
-        self.path, self._family, self._config = Path(path).absolute(), family, dict(config)
+        self.path, self._family_of, self._config = Path(path).absolute(), family_of, dict(config)
         opened(self.path, self._open)
 
     def _open(self, db: sqlite3.Connection) -> None:
-        self._db, config = db, self._config
-        new = not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        self._db = db
+        new = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not new:
-            check_header(self._db, self.path)  # before anything is changed in what may not be ours
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
+            old = format_of(db, self.path) < VERSION
+            trouble = db.execute("PRAGMA quick_check").fetchone()[0]
+            if trouble != "ok":
+                raise damaged(self.path, trouble)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
         if new:
-            create(self._db, APPLICATION, SCHEMA, json.dumps(config))
-        kept = read_config_of(self._db, self.path)
-        # A larger budget goes on, and so does another policy where no failure was let through.
-        free = [*FREE, *(["on_failure"] if kept["on_failure"] == "raise" else [])]
-        changed = differences(kept | {name: config[name] for name in free}, config)
+            create(db, APPLICATION, SCHEMA, json.dumps(self._config), VERSION)
+        elif old:
+            upgrade(db, self.path)
+        self.contents = contents_of(db, self.path, self._family_of)
+        """What the file held when it was opened."""
+        self._check_settings(self.contents.config)
+        self._count = {0: 0}
+        for each in self.contents.rounds:
+            self._count[each.task] = self._count.get(each.task, 0) + 1
+        write_meta(db, "owner", json.dumps(owner()))
+        db.commit()
+
+    def _check_settings(self, kept: dict[str, Spec]) -> None:
+        """Refuse other settings; a larger budget is allowed, or no more errors at failures."""
+        now, free = self._config, set(_FREE)
+        if now["kind"] == "runs":
+            now = {"kind": kept["kind"], "loss": now["loss"], "data": now["data"]}
+            kept = {name: kept.get(name) for name in now}
+        if kept.get("on_failure") == "raise":
+            free.add("on_failure")
+        if kept["data"] == RESIDUALS:
+            free.add("data")
+        if kept["kind"] != now["kind"]:
+            raise StoreMismatchError(
+                f"{self.path} is a store of `{kept['kind']}`, not of `{now['kind']}`"
+            )
+        changed = differences({**kept, **{name: now.get(name) for name in free & set(now)}}, now)
         if changed:
             raise StoreMismatchError(
-                f"{self.path} holds another run: {'; '.join(changed)}. Give the run its old "
+                f"{self.path} holds another search: {'; '.join(changed)}. Give it its old "
                 "settings, or another file"
             )
-        self.runs = {run.id: run for run in read_runs_of(self._db, self.path)}
-        """What was in the file when it was opened."""
-        for run in self.runs.values():
-            if len(run.x) != self._family.dim or (run.outputs is not None and not config["loss"]):
-                raise damaged(self.path, f"run {run.id}")
-        self.rounds = list(read_rounds(self._db, self.path, self._family))
-        write_meta(self._db, "owner", json.dumps(owner()))
-        self._db.commit()
-        version = self._db.execute("SELECT value FROM meta WHERE key = 'made with'").fetchone()
-        self.made_with = "" if version is None else str(version[0])
-        """The versions of the libraries that began the run."""
+
+    @property
+    def holds_residuals(self) -> bool:
+        """True for a file of version 0.1, whose outputs are what the loss takes."""
+        return bool(self.contents.runs) and self.contents.config["data"] == RESIDUALS
 
     def confirm(self, description: str | None = None) -> None:
-        """The settings are accepted: from now on they are the file's."""
+        """Accept the settings: from now on they are the file's, and the search goes on."""
+        data = (self.contents.config if self.contents.runs else self._config)["data"]
         with named_errors(self.path):
-            write_config(self._db, json.dumps(self._config))
+            write_config(self._db, json.dumps({**self._config, "data": data}))
             self._db.execute("DELETE FROM meta WHERE key = 'end'")
             if description is not None:
                 write_meta(self._db, "description", sealed(description))
             self._db.commit()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Fold everything into the one file, and let others in."""
+        """Fold everything into the one file, and release the lock."""
         try:
             with named_errors(self.path):
                 self._db.close()
         finally:
             release(self.path)
 
-    def keep(self, runs: Iterable[Run]) -> None:
-        """Runs that have ended, on the disk when this returns; what was there is replaced."""
-        rows = [run_to_row(run) for run in runs]
+    def add_runs(self, runs: Iterable[Run]) -> None:
+        """Write runs; they are on the disk when this returns. Earlier versions are replaced."""
         with named_errors(self.path):
-            self._db.executemany(
-                f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * 11)})",
-                [(*row, digest(*row)) for row in rows],
-            )
-            self._db.commit()
-
-    def keep_round(self, told: Round, state: State) -> None:
-        """What was told last, and the state after it."""
-        row = round_to_row(len(self.rounds), told, self._family)
-        value = json.dumps(state_to_spec(state))
-        with named_errors(self.path):
-            self._db.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?)", (*row, digest(*row)))
-            self._db.execute("DELETE FROM state")
-            self._db.execute("INSERT INTO state VALUES (?, ?, ?)", (row[0], value, digest(value)))
-            self._db.commit()
-        self.rounds.append(told)
-
-    def keep_end(self, end: Mapping[str, Spec], posterior: Distribution) -> None:
-        """How the run ended and what it returned, for those who look."""
-        words = json.dumps({**end, "posterior": member_to_spec(posterior, self._family)})
-        with named_errors(self.path):
-            write_meta(self._db, "end", sealed(words))
+            for run in runs:
+                width = None if run.outputs is None else len(run.outputs)
+                insert(self._db, "runs", (*run_to_row(run), width))
+                if run.outputs is None:
+                    key = (run.task, run.id)
+                    self._db.execute("DELETE FROM outputs WHERE task = ? AND id = ?", key)
+                else:
+                    numbers = array_to_bytes(run.outputs)
+                    insert(self._db, "outputs", (run.task, run.id, numbers))
             self._db.commit()
 
     @property
-    def width(self) -> int | None:
-        """How many outputs the first good run has, those that were learnt from first."""
-        return width_of(self.rounds, self.runs)
+    def _own_family(self) -> ParametricFamily:
+        family = self._family_of(self._config)
+        if family is None:
+            raise TypeError("only a search has rounds and an ending")
+        return family
 
-    def state(self, start: State, failure_loss: float) -> State:
-        """Where the last round ended; `start` where there was none.
-
-        `failure_loss` is what the loss makes of a failed run.
-        """
-        if not self.rounds:
-            return start
+    def add_rounds(self, rounds: Sequence[Round], state: Spec) -> None:
+        """Write rounds and the state after them, all or nothing."""
         with named_errors(self.path):
-            row = self._db.execute("SELECT iteration, value, checksum FROM state").fetchone()
-        if row is None or row[0] != len(self.rounds) - 1 or row[2] != digest(row[1]):
-            raise damaged(self.path, "its state")
-        with sound(self.path, "its state"):
-            told = retold(self.rounds, self.runs, start.evaluations, self.width, failure_loss)
-            return state_from_spec(json.loads(row[1]), start, told)
+            for each in rounds:
+                number = self._count.get(each.task, 0)
+                insert(self._db, "rounds", round_to_row(number, each, self._own_family))
+                self._count[each.task] = number + 1
+            insert(self._db, "state", (0, json.dumps(state)))
+            self._db.commit()
+
+    def finish(self, ending: Ending) -> None:
+        """Write the end of the search."""
+        with named_errors(self.path):
+            write_meta(
+                self._db, "end", sealed(json.dumps(ending_to_spec(ending, self._own_family)))
+            )
+            self._db.commit()
+
+
+def contents_of(
+    db: sqlite3.Connection,
+    path: Path,
+    family_of: Callable[[dict[str, Spec]], ParametricFamily | None],
+) -> Contents:
+    """Read a store without its outputs; `family_of` tells the posterior's from the settings."""
+    meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
+    config = config_of(meta, path)
+    family = family_of(config)
+    runs, widths, rounds, ending, state = [], {}, [], None, None
+    for *row, width in checked(
+        db, path, f"SELECT {RUN_COLUMNS}, outputs, checksum FROM runs ORDER BY task, id", "run"
+    ):
+        with sound(path, f"run {row[1]}"):
+            runs.append(run_from_row(*row))
+            if width is not None:
+                widths[runs[-1].task, runs[-1].id] = int(width)
+    query = "SELECT * FROM rounds ORDER BY task, iteration"
+    for task, number, *row in checked(db, path, query, "round"):
+        with sound(path, f"round {number}"):
+            rounds.append(round_from_row(family, task, *row))
+    for _, value in checked(db, path, "SELECT * FROM state", "its state"):
+        with sound(path, "its state"):
+            state = json.loads(value)
+    if "end" in meta and family is not None:
+        with sound(path, "its end"):
+            ending = ending_from_spec(json.loads(unsealed(meta["end"], path, "its end")), family)
+    _check_rows(path, runs, rounds, family)
+    description = meta.get("description")
+    return Contents(
+        config,
+        tuple(runs),
+        widths,
+        tuple(rounds),
+        ending,
+        state,
+        "" if description is None else unsealed(description, path, "its description"),
+        str(meta.get("created", "")),
+        str(meta.get("made with", "")),
+    )
+
+
+def _check_rows(
+    path: Path, runs: Sequence[Run], rounds: Sequence[Round], family: ParametricFamily | None
+) -> None:
+    """Raise where rounds name runs that are not there, or runs are of another dimension."""
+    there = {(run.task, run.id) for run in runs}
+    for each in rounds:
+        for number in each.ids:
+            if (each.task, number) not in there:
+                raise damaged(path, f"run {number} is missing")
+    for run in runs:
+        if family is not None and len(run.x) != family.dim:
+            raise damaged(path, f"run {run.id}")
+
+
+def config_of(meta: Mapping[str, str], path: Path) -> dict[str, Spec]:
+    """Return the settings of a search; whatever else a file says is not passed on to anything."""
+    text = meta.get("config", "")
+    if meta.get("checksum") != digest(text).hex():
+        raise damaged(path, "its configuration")
+    with sound(path, "its configuration"):
+        config = json.loads(text)
+        wanted = _SETTINGS[config["kind"]]
+        if set(config) != {"kind", *wanted}:
+            raise ValueError(f"its settings are {', '.join(map(str, config))}")
+        for name, kind in wanted.items():
+            if not isinstance(config[name], kind):
+                raise TypeError(f"{name} is {config[name]!r:.60}")
+        return dict(config)
+
+
+def outputs_of(db: sqlite3.Connection, path: Path, run: Run, width: int) -> FloatArray:
+    """Read the outputs of a run, of which there are `width`."""
+    query = f"SELECT * FROM outputs WHERE task = {int(run.task)} AND id = {int(run.id)}"
+    for _, _, numbers in checked(db, path, query, "outputs of run"):
+        with sound(path, f"outputs of run {run.id}"):
+            found = array_from_bytes(numbers)
+        if len(found) == width:
+            return found
+    raise damaged(path, f"outputs of run {run.id}")
+
+
+def sealed(text: str) -> str:
+    """Return a text with its checksum in front of it."""
+    return f"{digest(text).hex()} {text}"
+
+
+def unsealed(words: str, path: Path, what: str) -> str:
+    """Return the text without its checksum; raise where it was changed."""
+    checksum, _, text = words.partition(" ")
+    if checksum != digest(text).hex():
+        raise damaged(path, what)
+    return text
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Spec]:
-    """The configuration of a run, also while it is being written."""
+    """Read the settings of a search, also while it is being written."""
     with reading(Path(path)) as db:
-        return read_config_of(db, Path(path))
-
-
-def read_runs(path: str | os.PathLike[str]) -> list[Run]:
-    """All runs in the order of their ids, also while it is being written."""
-    with reading(Path(path)) as db:
-        return list(read_runs_of(db, Path(path)))
+        meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
+        return config_of(meta, Path(path))

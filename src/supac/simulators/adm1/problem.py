@@ -90,20 +90,12 @@ class Problem:
         Root mean square of softly capped log-residuals over what was observed, at most 3; 3 for a
         run with a prediction missing, observed or not. Negative predictions count as zero.
         """
-        if outputs.ndim != 2 or outputs.shape[1] != self._log_observed.size:
+        if outputs.ndim != 2 or outputs.shape[1] != self.data.log_observed.size:
             raise ValueError(
-                f"outputs must have a row of {self._log_observed.size} numbers a run, as "
+                f"outputs must have a row of {self.data.log_observed.size} numbers a run, as "
                 f"`simulate` gives them, not shape {outputs.shape}"
             )
-        return Loss()(self._residuals(outputs))
-
-    def _residuals(self, outputs: FloatArray) -> FloatArray:
-        """Softly capped log-residuals of what was observed; a row of NaN for a failed run."""
-        seen = ~np.isnan(self._log_observed).ravel()
-        failed = ~np.isfinite(outputs).all(axis=1, keepdims=True)
-        predicted = np.log(np.maximum(np.where(failed, 0.0, outputs)[:, seen], 0.0) + _SMALL)
-        residual = predicted - self._log_observed.ravel()[seen]
-        return np.where(failed, np.nan, np.sign(residual) * soft_cap(residual))
+        return Loss()(self.data.residuals(outputs))
 
     def risk(self, x: FloatArray) -> FloatArray:
         """(n, 30) → (n,), between 0 and 3."""
@@ -111,19 +103,38 @@ class Problem:
 
     def residuals(self, x: FloatArray) -> FloatArray:
         """Signed and softly capped log-residuals: (n, 30) → (n, observed), NaN if failed."""
-        return self._residuals(self.simulate(x))
+        return self.data.residuals(self.simulate(x))
 
     @property
     def composite(self) -> Composite:
-        """The same risk in two parts, for `minimize(problem.composite, …, vectorized=True)`."""
-        return Composite(self.residuals, Loss())
+        """The same risk as outputs, data and loss, for `minimize(problem.composite, …)`."""
+        return Composite(self.simulate, Loss(), self.data)
 
     @cached_property
-    def _log_observed(self) -> FloatArray:
+    def data(self) -> LogObservations:
+        """Measurements of the digester."""
         observed = self.digester.observed
         if np.isnan(observed).all():
             raise DigesterError("no observation lies within the days that the feed covers")
-        return np.log(observed + _SMALL)
+        return LogObservations(np.log(observed + _SMALL).ravel())
+
+
+@dataclass(frozen=True, eq=False)
+class LogObservations:
+    """Logarithms of what was measured, NaN where nothing was: (9·days,)."""
+
+    log_observed: FloatArray
+
+    def __repr__(self) -> str:
+        return f"LogObservations({int(np.isfinite(self.log_observed).sum())} numbers)"
+
+    def residuals(self, outputs: FloatArray) -> FloatArray:
+        """Softly capped log-residuals of what was observed; a row of NaN for a failed run."""
+        seen = ~np.isnan(self.log_observed)
+        failed = ~np.isfinite(outputs).all(axis=1, keepdims=True)
+        predicted = np.log(np.maximum(np.where(failed, 0.0, outputs)[:, seen], 0.0) + _SMALL)
+        residual = predicted - self.log_observed[seen]
+        return np.where(failed, np.nan, np.sign(residual) * soft_cap(residual))
 
 
 class Loss(RootMeanSquare):

@@ -1,9 +1,10 @@
-"""What the data said of each parameter, and what they did not."""
+"""Change of each parameter from prior to posterior, in the user's units."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -19,8 +20,8 @@ _SHARES = np.array([0.05, 0.5, 0.95])
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
-    """One parameter before and after."""
+class ParameterChange:
+    """One parameter under the prior and under the posterior."""
 
     name: str
     unit: str
@@ -28,7 +29,9 @@ class Learnt:
     """5 %, median and 95 %, in the user's unit."""
     posterior: Ends
     width: float
-    """Posterior over prior standard deviation, latent where there are `Parameters`."""
+    """Posterior over prior standard deviation, latent where there are `Parameters`: 1 where
+    nothing was learnt. In the user's unit a log-normal parameter would seem better known for being
+    smaller."""
     shift: float
     """How far the mean moved, in prior standard deviations; NaN where that means little."""
     kl: float
@@ -37,9 +40,20 @@ class Learnt:
     """x and density of the prior."""
     after: tuple[FloatArray, FloatArray]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return name, unit, quantiles and width as what JSON can hold."""
+        ends = ("p05", "median", "p95")
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "prior": dict(zip(ends, self.prior, strict=True)),
+            "posterior": dict(zip(ends, self.posterior, strict=True)),
+            "width": self.width,
+        }
+
     @property
     def words(self) -> str:
-        """How much was learnt, in a word or two."""
+        """Amount that was learnt, in a word or two."""
         if self.width < 0.33:
             return "pinned down"
         if self.width < 0.8:
@@ -47,10 +61,10 @@ class Learnt:
         return "moved only" if abs(self.shift) > 0.5 else "hardly informed"
 
 
-def learnt(
+def parameter_changes(
     prior: Distribution | None, posterior: Distribution | None, parameters: Parameters | None
-) -> list[Learnt]:
-    """Every parameter before and after; none where the posterior or the prior is not known."""
+) -> list[ParameterChange]:
+    """Compare prior and posterior of every parameter; empty where one of them is not known."""
     if prior is None or posterior is None:
         return []
     ends = list(zip(_ends(prior, parameters), _ends(posterior, parameters), strict=True))
@@ -84,7 +98,7 @@ def correlations(distribution: Distribution) -> FloatArray:
     return distribution.covariance / np.outer(deviations, deviations)
 
 
-def joint_kl(rows: list[Learnt], total: float) -> float:
+def joint_kl(rows: list[ParameterChange], total: float) -> float:
     """What of KL is in correlations, where the prior has none: the rest, never below 0."""
     return max(total - math.fsum(row.kl for row in rows), 0.0)
 
@@ -95,7 +109,7 @@ def _normal(
     known: Parameters | None,
     i: int,
     ends: tuple[Ends, Ends],
-) -> Learnt:
+) -> ParameterChange:
     """Exact: a parameter is an increasing function of one coordinate of a Gaussian."""
     before = (float(prior.mean[i]), math.sqrt(prior.covariance[i, i]))
     after = (float(posterior.mean[i]), math.sqrt(posterior.covariance[i, i]))
@@ -107,7 +121,7 @@ def _normal(
         161,
     )
     fine = np.linspace(after[0] - 3.5 * after[1], after[0] + 3.5 * after[1], 121)
-    return Learnt(
+    return ParameterChange(
         name=names_of(known, prior.dim)[i],
         unit=marginal.unit,
         prior=ends[0],
@@ -139,10 +153,10 @@ def _drawn(
     known: Parameters | None,
     i: int,
     ends: tuple[Ends, Ends],
-) -> Learnt:
+) -> ParameterChange:
     marginal = _marginal(known, i)
     x = [marginal.from_latent(each) for each in (before, after)]
-    return Learnt(
+    return ParameterChange(
         name=f"x{i}" if known is None else known.names[i],
         unit=marginal.unit,
         prior=ends[0],

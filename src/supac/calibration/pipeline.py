@@ -1,4 +1,4 @@
-"""What is under way in asynchronous mode: points that wait, runs in flight and runs that ended."""
+"""Asynchronous mode: points that wait, runs under way, and runs that have ended."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from collections import Counter, deque
 import numpy as np
 
 from supac.record.run import Run
-from supac.running import Flight
-from supac.running.evaluate import Evaluator
+from supac.running.runner import Runner
 from supac.search.algorithm import Batch, State
 
 
 class Pipeline:
     """Runs of several batches at a time, each with the batch and the row that it comes from."""
 
-    def __init__(self, evaluator: Evaluator, flight: Flight, next_batch: Batch):
-        self._evaluator, self._flight = evaluator, flight
+    def __init__(self, runner: Runner, next_batch: Batch):
+        self._runner = runner
         self._waiting: deque[tuple[Batch, int]] = deque()
         self._plans: dict[int, tuple[Batch, int]] = {}
         # What an earlier process left untold, and what it left undone of the batch it was making.
-        self.ended = [evaluator.again(run) for run in evaluator.ledger.take_searches()]
+        self.ended = runner.take_untold()
         rows = {point.tobytes(): row for row, point in enumerate(next_batch.x)}
         for run in self.ended:
             row = rows.pop(run.x.tobytes(), None)
@@ -31,39 +30,39 @@ class Pipeline:
 
     @property
     def idle(self) -> bool:
-        """Whether all points have been launched."""
+        """True if all points have been submitted."""
         return not self._waiting
 
     @property
     def under_way(self) -> int:
-        """Runs that have ended, fly or wait."""
-        return len(self.ended) + len(self._flight) + len(self._waiting)
+        """Number of runs that have ended, are under way or wait."""
+        return len(self.ended) + len(self._runner.pool) + len(self._waiting)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is under way any more."""
-        return self.idle and not len(self._flight)
+        """True if nothing is under way any more."""
+        return self.idle and not len(self._runner.pool)
 
     def add(self, batch: Batch, most: int) -> int:
-        """Queue at most so many points of a batch: how many."""
+        """Queue at most `most` points of a batch; return their number."""
         count = max(min(len(batch.x), most), 0)
         self._waiting.extend((batch, row) for row in range(count))
         return count
 
-    def launch(self, most: int) -> None:
-        """Start runs until so many are in flight."""
-        while self._waiting and len(self._flight) < most:
+    def submit(self, most: int) -> None:
+        """Start runs until `most` are under way."""
+        while self._waiting and len(self._runner.pool) < most:
             batch, row = self._waiting.popleft()
-            self._plans[self._evaluator.launch(batch.x[row])] = batch, row
+            self._plans[self._runner.submit(batch.x[row])] = batch, row
 
-    def land(self) -> None:
-        """Collect what has ended."""
-        self.ended += self._evaluator.land()
+    def collect(self) -> None:
+        """Collect the runs that have ended."""
+        self.ended += self._runner.collect()
 
     def cut(self) -> None:
-        """Forget what has not begun."""
+        """Forget the points that have not begun."""
         self._waiting.clear()
-        self._flight.recall()
+        self._runner.cancel()
 
     def take(self, state: State) -> tuple[list[Run], Batch]:
         """The runs that have ended, as a batch: those of the most common origin as its draws.

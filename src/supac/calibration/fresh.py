@@ -1,0 +1,49 @@
+"""Runs at given points that no search learns from: for certificates and predictions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from supac.arrays import FloatArray
+from supac.problem import Parameters
+from supac.record.record import Record
+from supac.record.run import Purpose, Run
+from supac.running.execution import Execution
+from supac.running.interrupt import Interrupt, Interrupted
+from supac.running.progress import ProgressBar
+from supac.running.runner import Runner
+
+Path = str | os.PathLike[str]
+
+
+def run_fresh(
+    x: FloatArray,
+    risk: Callable[[FloatArray], Any],
+    execution: Execution,
+    purpose: Purpose,
+    *,
+    parameters: Parameters | None = None,
+    store: Path | None = None,
+    progress: bool | None = None,
+    ceiling: float | None = None,
+) -> list[Run]:
+    """Make runs at latent points x (n, dim), or find them in `store`, which keeps each as it ends.
+
+    A first Ctrl-C lets the runs under way end and raises KeyboardInterrupt.
+    """
+    with ExitStack() as stack:
+        interrupt = stack.enter_context(Interrupt())
+        record = stack.enter_context(Record.of_runs(risk, x.shape[1], store))
+        bar = stack.enter_context(ProgressBar(len(x), progress))
+        runner = Runner(
+            [record.risk_as_stored(risk)], execution, record, parameters=parameters,
+            ceilings=[ceiling], interrupt=interrupt, watch=bar.watch,
+        )  # fmt: skip
+        stack.callback(runner.close)
+        try:
+            return runner.run(x, purpose)
+        except Interrupted as error:
+            raise KeyboardInterrupt from error

@@ -1,0 +1,58 @@
+"""Keywords of version 0.1, which go on working for one release with a warning."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, TypedDict
+
+from supac.running.execution import Execution
+
+_EXECUTION = {
+    "executor": "workers", "mode": "mode", "timeout": "timeout", "retries": "retries",
+    "on_failure": "on_failure", "max_failures": "max_failures", "vectorized": "vectorized",
+}  # fmt: skip
+_ELSEWHERE = {
+    "tolerance": "tolerance of the algorithm, such as SuPAC(tolerance=…)",
+    "description": "the text of a problem file, which `supac run` keeps",
+    "monte_carlo": "an option of certify_draws",
+    "prior_is_independent": "an option of certify_draws",
+}
+
+
+class OldKeywords(TypedDict, total=False):
+    """Arguments of `minimize` and others that are part of `Execution` now, or of the algorithm."""
+
+    executor: Any
+    mode: Any
+    timeout: float | None
+    retries: int
+    on_failure: Any
+    max_failures: float
+    vectorized: bool
+    tolerance: float
+    description: str | None
+    monte_carlo: float
+    prior_is_independent: bool
+
+
+def with_old(
+    execution: Any, old: OldKeywords, *others: str, stacklevel: int = 3
+) -> tuple[Execution, dict[str, Any]]:
+    """Return the execution with old keywords in it, and those of `others` that were given."""
+    given: dict[str, Any] = dict(old)
+    changes, rest = {}, {}
+    for name, value in given.items():
+        if name in _EXECUTION:
+            new = f"execution=Execution({_EXECUTION[name]}=…)"
+            changes[_EXECUTION[name]] = value
+        elif name in others:
+            new, rest[name] = _ELSEWHERE[name], value
+        else:
+            raise TypeError(f"there is no argument {name!r}")
+        warnings.warn(
+            f"{name}= is now {new}, and will be gone in the next release",
+            DeprecationWarning,
+            stacklevel=stacklevel,
+        )
+    return replace(Execution.of(execution), **changes), rest

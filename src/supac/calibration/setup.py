@@ -1,0 +1,145 @@
+"""Check the arguments of a search, and make the problem and the reserve of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from supac.arrays import FloatArray, whole
+from supac.emulator import GaussianProcess, OutputEmulator
+from supac.exchange import KnownRuns
+from supac.families import Density, Distribution, Family
+from supac.problem import Bound, Function, Loss, Parameters, Problem
+from supac.running.execution import Execution
+from supac.search.algorithm import Algorithm
+from supac.search.supac import SuPAC
+from supac.surrogate import Voronoi
+
+
+def make_problem(
+    prior: Density | Parameters,
+    bound: Bound,
+    start: Distribution | None,
+    proxy: Function | None,
+    execution: Execution,
+    loss: Loss | None,
+) -> Problem:
+    """Return the problem to solve; errors name the argument that is wrong."""
+    if not isinstance(bound, Bound):
+        raise TypeError(f"bound must be a bound such as Catoni(temperature=0.01), not {bound!r}")
+    failure_risk = execution.failure_risk(bound)
+    density: Density = prior.prior if isinstance(prior, Parameters) else prior
+    if start is None:
+        if not isinstance(density, Distribution):
+            raise TypeError(
+                f"prior must be a Distribution, such as gaussian(mean, covariance), or Parameters, "
+                f"not {density!r}; any other with a log_prob needs start=, the first posterior"
+            )
+        start = density
+    if not isinstance(start, Distribution):
+        raise TypeError(f"start must be a Distribution, the first posterior, not {start!r}")
+    if isinstance(density, Distribution) and density.dim != start.dim:
+        raise ValueError(f"start has {start.dim} coordinates, but the prior has {density.dim}")
+    if not isinstance(start.family, Family):
+        _check_score(start)
+    x = start.sample(3, 0)
+    _check_function(density.log_prob, x, "prior.log_prob")
+    if proxy is not None:
+        if isinstance(prior, Parameters):
+            proxy = _in_units(proxy, prior)
+        _check_function(proxy, x, "proxy")
+    return Problem(density, bound, start, proxy, failure_risk, loss)
+
+
+def _check_score(start: Distribution) -> None:
+    """The score against differences of the log-density, in one direction: who wrote it may err."""
+    family, theta, rng = start.family, start.theta, np.random.default_rng(0)
+    x, direction = start.sample(20, rng), rng.standard_normal(family.size)
+    score = np.asarray(family.score(theta, x))
+    if score.shape != (len(x), family.size):
+        raise ValueError(
+            f"score of {family} must have one row a point and one column an entry of theta, "
+            f"({len(x)}, {family.size}), not {score.shape}"
+        )
+    # In units of each entry's own effect: θ may have any scale.
+    scale = np.sqrt((score**2).mean(axis=0))
+    h = 1e-4 * direction / np.where(scale > 0.0, scale, np.inf)
+    while not (family.contains(theta + h) and family.contains(theta - h)):
+        h = 0.5 * h
+    change = 0.5 * (family.log_prob(theta + h, x) - family.log_prob(theta - h, x))
+    slope = change / max(float(np.linalg.norm(scale * h)), 1e-300)
+    gap = float(np.abs(score @ h - change).max()) / max(float(np.linalg.norm(scale * h)), 1e-300)
+    if not gap <= 0.01 * (1.0 + float(np.abs(slope).max())):
+        raise ValueError(
+            f"score of {family} is not the derivative of its log_prob in theta: along a random "
+            f"direction they differ by {gap:.3g} where the derivative is {np.abs(slope).max():.3g}"
+        )
+
+
+def _in_units(function: Function, parameters: Parameters) -> Function:
+    """A function of the user's units as one of latent points."""
+    return lambda u: function(parameters.from_latent(u))
+
+
+def _check_function(function: Function, x: FloatArray, name: str) -> None:
+    """One call, to meet a wrong shape where it can be named."""
+    try:
+        values = np.asarray(function(x), dtype=np.float64)
+        problem = "" if values.shape == (len(x),) else f"returned an array of shape {values.shape}"
+    except Exception as error:
+        problem = f"raised {type(error).__name__}: {error}"
+    if problem:
+        raise ValueError(
+            f"{name} must take an array of points, shape (n, {x.shape[1]}), and return n numbers; "
+            f"it {problem} for n = {len(x)}"
+        )
+
+
+def check_known(known: KnownRuns | None, algorithm: Algorithm, dim: int) -> None:
+    """Refuse known runs that do not fit, or that the algorithm cannot use."""
+    if known is None:
+        return
+    if not isinstance(known, KnownRuns):
+        raise TypeError(f"known must be runs such as read_csv(path, names) gives, not {known!r}")
+    if known.x.shape[1] != dim:
+        raise ValueError(f"known has points of {known.x.shape[1]} coordinates, not {dim}")
+    estimators = (type(None), GaussianProcess, OutputEmulator, Voronoi)
+    if not isinstance(algorithm, SuPAC) or not isinstance(algorithm.estimator, estimators):
+        raise ValueError(
+            f"known runs are of no use to {algorithm!r}, which weighs runs by how they were drawn; "
+            "use SuPAC() or SuPAC.paper()"
+        )
+
+
+def wide_enough(algorithm: Algorithm, workers: int, budget: int) -> Algorithm:
+    """With many workers, a first batch that keeps all of them busy.
+
+    Only in asynchronous mode, where results depend on the workers anyway.
+    """
+    if not isinstance(algorithm, SuPAC) or workers <= 10:
+        return algorithm
+    return replace(algorithm, first=algorithm.first or min(max(20, workers), budget))
+
+
+def reserve_for_validation(
+    validation: int | None, algorithm: Algorithm, budget: int, first: int
+) -> int:
+    """Return the number of runs of the budget to keep for the end."""
+    if validation is None:
+        asks = getattr(algorithm, "validation", None)
+        reserve = min(asks(budget), budget - first) if asks is not None else 0
+        return reserve if reserve > 1 else 0
+    if whole(validation, "validation", least=0) + first > budget:
+        raise ValueError(
+            f"validation = {validation} leaves too little of the budget of {budget} for the first "
+            f"batch of {first} queries"
+        )
+    return validation
+
+
+def checked_algorithm(algorithm: Algorithm) -> Algorithm:
+    """Refuse what is no algorithm."""
+    if isinstance(algorithm, type) or not hasattr(algorithm, "tell"):
+        raise TypeError(f"algorithm must be one such as SuPAC(), not {algorithm!r}")
+    return algorithm

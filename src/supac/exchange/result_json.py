@@ -1,0 +1,312 @@
+"""A result as JSON: all that is needed to use it elsewhere, and to read it back.
+
+    {"format": "supac result", "version": 2, …, "posterior": …, "history": {…}, …}
+
+Distributions, parameters and bounds are spelled as in stores; a number that is not known is null,
+an infinite one "inf" or "-inf". A reader without `supac` finds what it needs under "summary".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray, frozen
+from supac.codec import Spec, UnknownSpecError, from_spec, to_spec
+from supac.families import Distribution
+from supac.guarantee.certificate import Certificate
+from supac.problem import Parameters
+from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
+from supac.record.record import Counts, Record
+from supac.record.result import Result
+from supac.record.round import Round
+from supac.record.run import Run, Status
+from supac.search.algorithm import Info
+
+FORMAT = "supac result"
+VERSION = 2
+_ENDS = {"p05": 0.05, "median": 0.5, "p95": 0.95}
+_ESTIMATE = [each.name for each in fields(Estimate)]
+_RUN = [each.name for each in fields(Run)]
+_SETTINGS = ("on_failure", "prior", "bound", "loss", "data")
+
+
+class ResultFormatError(ValueError):
+    """A text that holds no result, or one that this version cannot read."""
+
+
+def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> str:
+    """Return a result as JSON, with or without its runs."""
+    record = result.record
+    told: dict[str, Spec] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "stop_reason": str(result.stop_reason),
+        **{name: getattr(result, name) for name in _ESTIMATE},
+        **{name: getattr(result, name) for name in ("known", "queries", "failed", "seconds")},
+        "failure_loss": result.failure_loss,
+        "notes": list(result.notes),
+        "summary": _summary(result.posterior, result.prior, result.parameters),
+        "posterior": _spelled(result.posterior, "posterior"),
+        "start": _spelled(result.start, "start"),
+        "parameters": _named(result.parameters),
+        **{name: to_spec(record.settings.get(name)) for name in _SETTINGS},
+        "prior": to_spec(result.prior),
+        "history": {
+            name: each.astype(np.float64).tolist() for name, each in record.history.items()
+        },
+        "certificate": None if certificate is None else json.loads(certificate.to_json()),
+        "rounds": None,
+        "validation": None,
+        "runs": None,
+    }
+    if runs:
+        told["rounds"] = [
+            {"ids": each.ids, "drawn": each.drawn.tolist(), "proposal": _member(each.proposal)}
+            for each in record.rounds
+        ]
+        told["validation"] = [
+            {"ids": each.ids, "posterior": _member(each.posterior)} for each in result.validation
+        ]
+        every = record.runs
+        told["runs"] = {name: [to_spec(getattr(run, name)) for run in every] for name in _RUN}
+    # A line a key: short, and still easy to look at and to compare.
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(_strict(value), ensure_ascii=False, allow_nan=False)}"
+        for name, value in told.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _member(member: Distribution | None) -> Spec:
+    return None if member is None else _spelled(member, "posterior")
+
+
+def from_json(text: str) -> tuple[Record, Certificate | None]:
+    """Return the record behind a result, and its certificate; ResultFormatError without one."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ResultFormatError(f"this is no JSON: {error}") from error
+    if not isinstance(told, dict) or told.get("format") != FORMAT:
+        raise ResultFormatError('this is no result: it has no "format": "supac result"')
+    _check_version(told.get("version"))
+    try:
+        return _record(_upgraded(told) if told["version"] == 1 else told)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ResultFormatError(f"this result is damaged: {error!r}") from error
+
+
+def _check_version(version: object) -> None:
+    if version is None:
+        raise ResultFormatError("this result is damaged: it has no version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ResultFormatError(
+            f"this result is damaged: its version must be a number from 1 on, not {version!r}"
+        )
+    if version > VERSION:
+        raise ResultFormatError(
+            f"the result has version {version} of its format, and this supac reads none after "
+            f"{VERSION}: use a newer supac"
+        )
+
+
+def _record(told: dict[str, Any]) -> tuple[Record, Certificate | None]:
+    posterior, start = from_spec(told["posterior"]), from_spec(told["start"])
+    if not (isinstance(posterior, Distribution) and isinstance(start, Distribution)):
+        raise TypeError("posterior and start must be distributions")
+    parameters = from_spec(told["parameters"])
+    if isinstance(parameters, Parameters) and len(parameters) != posterior.dim:
+        raise ValueError(f"{len(parameters)} parameters, but {posterior.dim} coordinates")
+    settings = {name: _of_ours(told[name]) for name in _SETTINGS}
+    settings |= {"start": start, "prior": parameters or settings["prior"], "budget": None}
+    history = {name: _from_numbers(column) for name, column in told["history"].items()}
+    runs = _runs(told["runs"], posterior.dim)
+    rounds = _rounds(told, history)
+    validation = tuple(
+        ValidationBatch(tuple(each["ids"]), from_spec(each["posterior"]))
+        for each in told["validation"] or ()
+    )
+    there = {run.id for run in runs}
+    named = {run for each in rounds for run in each.ids}
+    named |= {run for each in validation for run in each.ids}
+    if told["runs"] is not None and not named <= there:
+        raise ValueError(f"its rounds name runs that are not there: {sorted(named - there)[:3]}")
+    numbers = {n: _from_number(told[n]) for n in (*_ESTIMATE, "failure_loss") if n != "validated"}
+    ending = Ending(
+        posterior=posterior,
+        stop_reason=StopReason(told["stop_reason"]),
+        notes=tuple(map(str, told["notes"])),
+        validation=validation,
+        validated=int(told["validated"]),
+        **numbers,
+    )
+    counts = None
+    if told["runs"] is None:
+        queries, failed, known = (int(told[name]) for name in ("queries", "failed", "known"))
+        counts = Counts(queries, failed, known, _from_number(told["seconds"]))
+    certificate = told["certificate"]
+    return (
+        Record(settings, posterior.family, runs=runs, rounds=rounds, ending=ending, counts=counts),
+        None if certificate is None else Certificate.from_json(json.dumps(certificate)),
+    )
+
+
+def _rounds(told: dict[str, Any], history: dict[str, FloatArray]) -> list[Round]:
+    """Rounds with their diagnostics; without runs, their ids only count them."""
+    queries = history.pop("queries").astype(int).tolist()
+    infos = [
+        Info(notes=(), **{name: float(column[i]) for name, column in history.items()})
+        for i in range(len(queries))
+    ]
+    if told["rounds"] is None:
+        ids = [tuple(range(a, b)) for a, b in zip([0, *queries], queries, strict=False)]
+        return [
+            Round(mine, np.ones(len(mine), dtype=bool), None, info)
+            for mine, info in zip(ids, infos, strict=True)
+        ]
+    return [
+        Round(
+            tuple(each["ids"]),
+            np.array(each["drawn"], dtype=bool),
+            from_spec(each["proposal"]),
+            info,
+        )
+        for each, info in zip(told["rounds"], infos, strict=True)
+    ]
+
+
+def _runs(told: dict[str, Any] | None, dim: int) -> list[Run]:
+    if told is None:
+        return []
+    if {len(column) for column in told.values()} != {len(told["id"])} or set(told) != set(_RUN):
+        raise ValueError("the columns of its runs differ in length")
+    runs = []
+    for values in zip(*(told[name] for name in _RUN), strict=True):
+        run = dict(zip(_RUN, values, strict=True))
+        outputs = run["outputs"]
+        run |= {
+            "x": _from_numbers(run["x"]),
+            "status": Status(run["status"]),
+            "risk": _from_number(run["risk"]),
+            "seconds": _from_number(run["seconds"]),
+            "outputs": None if outputs is None else _from_numbers(outputs),
+        }
+        if len(run["x"]) != dim:
+            raise ValueError(f"run {run['id']} has {len(run['x'])} coordinates")
+        runs.append(Run(**run))
+    return runs
+
+
+def _upgraded(told: dict[str, Any]) -> dict[str, Any]:
+    """Return a result of version 1 as one of version 2: its runs were kept as evaluations."""
+    columns = told["runs"]
+    new = told | {"loss": None, "data": None, "failure_loss": None, "rounds": None}
+    new["validation"] = None
+    if columns is None:
+        return new
+    ids = list(range(len(columns["risk"])))
+    failed = {tuple(run["x"]): run for run in columns["failures"]}
+    rows = []
+    for i in ids:
+        outputs = None if columns["outputs"] is None else columns["outputs"][i]
+        plain = Run(i, np.empty(0), Status.OK if columns["ok"][i] else Status.INVALID, np.nan)
+        row = {name: to_spec(getattr(plain, name)) for name in _RUN}
+        row |= {"x": columns["x"][i], "risk": columns["risk"][i] if columns["ok"][i] else None}
+        row["outputs"] = outputs if columns["ok"][i] else None
+        rows.append(row | failed.get(tuple(columns["x"][i]), {}) | {"id": i})
+    batches = [
+        {
+            "ids": [i for i in ids if columns["iteration"][i] == k],
+            "drawn": [columns["drawn"][i] for i in ids if columns["iteration"][i] == k],
+            "proposal": proposal,
+            "posterior": proposal,
+        }
+        for k, proposal in enumerate(columns["proposals"])
+    ]
+    learnt = len(told["history"]["queries"])
+    new |= {"rounds": batches[:learnt], "validation": batches[learnt:]}
+    new["loss"] = None if columns["outputs"] is None else {"other": "a loss"}
+    new["runs"] = {name: [row[name] for row in rows] for name in _RUN}
+    return new
+
+
+def _spelled(member: Distribution, name: str) -> Spec:
+    """The spec of a distribution that can be read back."""
+    spec = to_spec(member)
+    try:
+        from_spec(spec)
+    except UnknownSpecError as error:
+        raise ValueError(
+            f"the {name} is of a family of your own, {error}, which no file can name: keep its "
+            f"theta, result.{name}.theta, instead"
+        ) from error
+    return spec
+
+
+def _named(parameters: Parameters | None) -> Spec:
+    """The spec of parameters that can be read back: without them, draws would be latent."""
+    spec = to_spec(parameters)
+    try:
+        from_spec(spec)
+    except UnknownSpecError as error:
+        raise ValueError(
+            f"a parameter's prior, or that of all, is of a class of your own, {error}, which no "
+            "file can name: keep draws in your units instead, result.sample(n, seed), or "
+            "result.posterior.theta for a script that has the class"
+        ) from error
+    return spec
+
+
+def _of_ours(spec: Spec) -> Any:
+    """Return the value of a spec, or its name where the class is not known."""
+    try:
+        return from_spec(spec)
+    except UnknownSpecError as error:
+        return str(error)
+
+
+def _summary(
+    posterior: Distribution, prior: object, parameters: Parameters | None
+) -> list[dict[str, Spec]]:
+    """Quantiles of every parameter before and after, in the user's units."""
+    # Here, since SciPy's distributions take longer to import than all of this package.
+    from supac.problem.frozen import Frozen  # noqa: PLC0415
+
+    after = Frozen(posterior, parameters)
+    before = Frozen(prior, parameters) if isinstance(prior, Distribution) else None
+    units = [""] * posterior.dim if parameters is None else parameters.units
+    rows = []
+    for i, (name, unit) in enumerate(zip(after.names, units, strict=True)):
+        row: dict[str, Spec] = {"name": name, "unit": unit}
+        for word, each in (("prior", before), ("posterior", after)):
+            try:
+                law = None if each is None else each.marginal(i)
+            except TypeError:  # of a mixture of whole numbers, say
+                law = None
+            row[word] = law and {key: float(law.ppf(share)) for key, share in _ENDS.items()}
+        rows.append(row)
+    return rows
+
+
+def _from_number(told: Spec) -> float:
+    return np.nan if told is None else float(told)
+
+
+def _from_numbers(told: Sequence[Spec]) -> FloatArray:
+    return frozen(np.array([_from_number(each) for each in told], dtype=np.float64))
+
+
+def _strict(spec: Spec) -> Spec:
+    """The same with every float as JSON can hold it."""
+    if isinstance(spec, float) and not np.isfinite(spec):
+        return None if np.isnan(spec) else str(spec)
+    if isinstance(spec, list):
+        return [_strict(each) for each in spec]
+    if isinstance(spec, dict):
+        return {key: _strict(each) for key, each in spec.items()}
+    return spec

@@ -1,0 +1,111 @@
+"""Measurements, and the residuals of simulated outputs from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from supac.arrays import FloatArray, frozen
+from supac.codec import register
+
+
+class Data(Protocol):
+    """Measurements that simulated outputs are compared with."""
+
+    def residuals(self, outputs: FloatArray) -> FloatArray:
+        """Return what the loss is computed from: (n, m) → (n, k)."""
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Measured columns, one after the other; NaN where nothing was measured.
+
+    A simulation returns a number for each, in the same order; its residuals are the misfits of
+    those that were measured, divided by the noise.
+    """
+
+    columns: tuple[str, ...]
+    values: FloatArray
+    """(rows · columns,)."""
+    noise: FloatArray
+    """(rows · columns,)."""
+    logarithmic: bool = False
+    times: FloatArray | None = None
+    """(rows,)."""
+
+    def __post_init__(self) -> None:
+        for name in ("values", "noise", "times"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, frozen(np.array(given, dtype=np.float64)))
+
+    @property
+    def rows(self) -> int:
+        """Of the table."""
+        return len(self.values) // len(self.columns)
+
+    @property
+    def measured(self) -> int:
+        """How many numbers were measured."""
+        return int(np.isfinite(self.values).sum())
+
+    def flat(self, outputs: Any) -> FloatArray:
+        """One simulation as a vector, from {column: values}, (rows, columns) or a vector."""
+        if isinstance(outputs, Mapping):
+            missing = [name for name in self.columns if name not in outputs]
+            if missing:
+                raise ValueError(
+                    f"the simulator returned {', '.join(map(str, outputs)) or 'nothing'}, but not "
+                    f"{', '.join(missing)}, which the data have"
+                )
+            parts = [np.atleast_1d(np.asarray(outputs[name], float)) for name in self.columns]
+            for name, part in zip(self.columns, parts, strict=True):
+                if part.shape != (self.rows,):
+                    raise ValueError(
+                        f"the simulator returned {part.size} numbers for {name}, but the data have "
+                        f"{self.rows} rows"
+                    )
+            return np.concatenate(parts)
+        values = np.asarray(outputs, dtype=np.float64)
+        if values.ndim == 2 and values.shape == (self.rows, len(self.columns)):
+            values = values.T.ravel()
+        if values.shape != self.values.shape:
+            raise ValueError(self._unfit(values))
+        return values
+
+    def _unfit(self, outputs: FloatArray) -> str:
+        return (
+            f"the simulator returned {_shape(outputs)}, but the data are {self.rows} rows of "
+            f"{', '.join(self.columns)}: return {len(self.values)} numbers, column after column"
+        )
+
+    def residuals(self, outputs: FloatArray) -> FloatArray:
+        """(…, rows · columns) → (…, measured)."""
+        if outputs.shape[-1:] != self.values.shape:
+            raise ValueError(self._unfit(outputs))
+        seen = np.isfinite(self.values)
+        simulated, observed = outputs[..., seen], self.values[seen]
+        if not self.logarithmic:
+            return (simulated - observed) / self.noise[seen]
+        if (simulated <= 0.0).any():
+            raise ValueError('compare = "log" needs positive outputs, but the simulator has others')
+        return np.log(simulated / observed) / self.noise[seen]
+
+    def outputs(self, residuals: FloatArray) -> FloatArray:
+        """Invert `residuals`; NaN where nothing was measured."""
+        seen = np.isfinite(self.values)
+        simulated = np.full((*residuals.shape[:-1], len(self.values)), np.nan)
+        shift = self.noise[seen] * residuals
+        measured = self.values[seen]
+        simulated[..., seen] = measured * np.exp(shift) if self.logarithmic else measured + shift
+        return simulated
+
+
+def _shape(values: FloatArray) -> str:
+    if values.ndim == 0:
+        return "one number"
+    return f"{len(values)} numbers" if values.ndim == 1 else f"an array of shape {values.shape}"

@@ -1,0 +1,82 @@
+"""The end of a search: why it stopped, the posterior it returned, and what is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from supac.families import Distribution
+
+
+class StopReason(StrEnum):
+    """Reason why a search ended."""
+
+    BUDGET = "budget"
+    CONVERGED = "converged"
+    USER = "user"
+    FAILURES = "too many failures"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def sentence(self) -> str:
+        """Explanation for the user, with advice."""
+        return {
+            "budget": "The budget is spent, or too little is left for another batch.",
+            "converged": "Successive posteriors differ by less than the tolerance.",
+            "user": "The callback asked to stop.",
+            "too many failures": "More of the runs failed than max_failures allows: look at the "
+            "simulator, or narrow the prior to where it works.",
+            "interrupted": "Ctrl-C: what had been learnt until then is returned.",
+        }[self.value]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Estimate:
+    """Objective of a posterior, and the two numbers that it is made of.
+
+    `mean_risk` is the mean of `validated` fresh runs. Where there are none it is estimated from the
+    runs already made, reweighted for the posterior; that was fitted to the same runs, so the
+    estimate is optimistic, strongly so where `effective_size` is small.
+    """
+
+    objective: float = np.nan
+    mean_risk: float = np.nan
+    mean_risk_error: float = np.nan
+    """Standard error of `mean_risk`."""
+    effective_size: float = np.nan
+    """Number of independent runs that the estimate of `mean_risk` is worth."""
+    validated: int = 0
+    """Number of fresh runs of the posterior itself that `mean_risk` rests on."""
+    kl: float = np.nan
+    kl_error: float = np.nan
+    """Standard error of `kl`; 0 where it is exact."""
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationBatch:
+    """Fresh runs of one posterior."""
+
+    ids: tuple[int, ...]
+    posterior: Distribution
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ending(Estimate):
+    """Estimate of the returned posterior, and why and how the search ended."""
+
+    posterior: Distribution
+    stop_reason: StopReason
+    notes: tuple[str, ...] = ()
+    """Sentences on anything that should be known before the result is used."""
+    validation: tuple[ValidationBatch, ...] = ()
+    """Fresh runs in the order in which they were made; of two posteriors where one was given up."""
+    failure_loss: float = np.nan
+    """Loss of a failed run, where the loss has a value for it."""
+
+    @property
+    def fresh(self) -> tuple[int, ...]:
+        """Ids of the validation runs of the returned posterior, failed ones included."""
+        own = (each for each in self.validation if each.posterior == self.posterior)
+        return tuple(run for each in own for run in each.ids)

@@ -1,0 +1,114 @@
+"""Ids of the runs of one task, and the runs of an earlier process that were not learnt from."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from supac.arrays import FloatArray, frozen
+from supac.problem import Parameters
+from supac.record.record import Record
+from supac.record.run import Purpose, Run, Status
+
+
+class ImportedRuns(Protocol):
+    """Runs that were made elsewhere, column by column."""
+
+    @property
+    def risk(self) -> FloatArray: ...  # noqa: D102
+
+    @property
+    def outputs(self) -> FloatArray | None: ...  # noqa: D102
+
+    @property
+    def seconds(self) -> FloatArray: ...  # noqa: D102
+
+    @property
+    def messages(self) -> Sequence[str]: ...  # noqa: D102
+
+    @property
+    def sources(self) -> Sequence[str]: ...  # noqa: D102
+
+    @property
+    def statuses(self) -> Sequence[Status]: ...  # noqa: D102
+
+    def latent(self, parameters: Parameters | None) -> FloatArray: ...  # noqa: D102
+
+
+class RunIndex:
+    """Assign ids, and find runs that an earlier process has made by their points.
+
+    Of several runs at one point the first made is the first found.
+    """
+
+    def __init__(self, record: Record, task: int = 0):
+        told = {run for each in record.rounds if each.task == task for run in each.ids}
+        mine = [run for run in record.light_runs if run.task == task]
+        self.task = task
+        self.any_ok = any(run.ok for run in mine)
+        ids = {run.id for run in mine if run.id not in told}
+        untold = [run for run in record.iterate(ids) if run.task == task] if ids else []
+        self._untold: dict[tuple[Purpose, bytes], deque[Run]] = {}
+        for run in untold:
+            if not run.source:
+                self._untold.setdefault((run.purpose, run.x.tobytes()), deque()).append(run)
+        self._adopted = [run for run in untold if run.source]
+        self._imported = {(run.source, run.x.tobytes()) for run in mine if run.source}
+        self._used = {run.id for run in mine}
+        self._highest = max(self._used, default=-1)
+        self._next = len(told)
+
+    def find(self, x: FloatArray, purpose: Purpose) -> Run | None:
+        """Take a run at this point that was made for this purpose, but not learnt from."""
+        runs = self._untold.get((purpose, x.tobytes()))
+        return runs.popleft() if runs else None
+
+    def take_searches(self) -> list[Run]:
+        """Take all such runs of the search."""
+        mine = [key for key in self._untold if key[0] == "search"]
+        runs = [run for key in mine for run in self._untold.pop(key)]
+        return sorted(runs, key=lambda run: run.id)
+
+    def reserve(self, ahead: int = 0) -> int:
+        """Reserve the id of the run `ahead` places after the next one."""
+        number = self._next + ahead
+        if number in self._used:  # by a run of the same file under another budget
+            number = self._highest + 1
+        self._used.add(number)
+        self._highest = max(self._highest, number)
+        return number
+
+    def advance(self, count: int) -> None:
+        """Count runs that were asked for."""
+        self._next += count
+
+    def adopt(self, known: ImportedRuns | None, parameters: Parameters | None) -> list[Run]:
+        """Return imported runs that were not learnt from: earlier ones, then new ones."""
+        before, self._adopted = self._adopted, []
+        if known is None:
+            return before
+        runs = []
+        for row, point in enumerate(known.latent(parameters)):
+            if (known.sources[row], point.tobytes()) in self._imported:
+                continue
+            outputs = None if known.outputs is None else known.outputs[row]
+            values = known.risk[row] if outputs is None else outputs
+            good = known.statuses[row] is Status.OK and bool(np.isfinite(values).all())
+            failure = known.statuses[row]
+            run = Run(
+                self.reserve(),
+                frozen(np.array(point)),
+                Status.OK if good else Status.INVALID if failure is Status.OK else failure,
+                float(known.risk[row]) if good and outputs is None else np.nan,
+                seconds=float(known.seconds[row]),
+                message="" if good else known.messages[row] or "no value",
+                source=known.sources[row],
+                task=self.task,
+            )
+            runs.append(run if outputs is None or not good else replace(run, outputs=outputs))
+            self.advance(1)
+        return before + runs

@@ -1,0 +1,500 @@
+"""The record of a search: settings, runs, rounds and an ending, in memory or in one file."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.codec import Spec, UnknownSpecError, from_spec, to_spec
+from supac.families import Distribution, ParametricFamily
+from supac.problem import Bound, Composite, Evaluations, Parameters
+from supac.record.calibrated import Calibrated
+from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
+from supac.record.parameter_change import ParameterChange, parameter_changes
+from supac.record.risk_function import residuals_of
+from supac.record.round import Round, history_of
+from supac.record.run import Run, Status, by_kind
+from supac.record.store import Store, contents_of, is_being_written, outputs_of, reading
+from supac.record.store.rows import unpack
+
+if TYPE_CHECKING:
+    from supac.record.result import Result
+
+Columns = Callable[[Sequence[Run]], tuple[FloatArray, FloatArray | None]]
+"""Risks (n,) and residuals (n, k) of runs."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Numbers of runs that were left out of a file."""
+
+    queries: int
+    failed: int
+    known: int
+    seconds: float
+
+
+class Record(Calibrated):
+    """Settings, runs, rounds and an ending (or none yet) of one search.
+
+    In memory, or in a file: then every run is on the disk when `add` returns, and outputs are read
+    from there when they are asked for. `read_store` gives the record in a file.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        family: ParametricFamily | None,
+        *,
+        runs: Iterable[Run] = (),
+        rounds: Iterable[Round] = (),
+        ending: Ending | None = None,
+        path: Path | None = None,
+        counts: Counts | None = None,
+    ):
+        self.settings = dict(settings)
+        """Arguments of `minimize`; of functions and classes of the user's own only the names."""
+        self.family, self.path, self.counts = family, path, counts
+        self.rounds, self.ending = list(rounds), ending
+        self.description, self.created, self.made_with = "", "", ""
+        self.running = False
+        """True while a process is at work on the file."""
+        self.state: Spec | None = None
+        """State of the algorithm after the last round, as JSON; None without a file."""
+        self._runs = {(run.task, run.id): run for run in runs}
+        self._widths: dict[tuple[int, int], int] = {}  # of outputs that are only in the file
+        self._store: Store | None = None
+
+    @classmethod
+    def in_file(
+        cls,
+        path: str | os.PathLike[str],
+        settings: Mapping[str, Any],
+        config: Mapping[str, Spec],
+        family: ParametricFamily,
+    ) -> Self:
+        """Open a file for writing, and go on where it ends; `config` are the settings as JSON."""
+        store = Store(path, config, lambda _: family)
+        found = store.contents
+        record = cls(
+            settings, family, runs=found.runs, rounds=found.rounds, path=store.path,
+            ending=found.ending,
+        )  # fmt: skip
+        record.state, record._store, record._widths = found.state, store, found.widths
+        record.made_with, record.created = found.made_with, found.created
+        return record
+
+    @classmethod
+    def of_runs(cls, risk: object, dim: int, path: str | os.PathLike[str] | None = None) -> Self:
+        """Make a record of runs that belong to no search, or append them to the file of one.
+
+        The file of a search must have the loss and the data of `risk`.
+        """
+        composite = risk if isinstance(risk, Composite) else None
+        settings = {
+            "loss": None if composite is None else composite.loss,
+            "data": None if composite is None else composite.data,
+        }
+        if path is None:
+            return cls(settings, None)
+        config = {"kind": "runs", "dim": dim, **{k: to_spec(v) for k, v in settings.items()}}
+        store = Store(path, config, lambda kept: _family(_settings(kept)))
+        record = cls(settings, None, runs=store.contents.runs, rounds=store.contents.rounds)
+        record.path, record._store, record._widths = store.path, store, store.contents.widths
+        return record
+
+    def risk_as_stored(self, risk: Any) -> Any:
+        """Return the risk; with residuals as outputs where a file of version 0.1 has those."""
+        residuals = self._store is not None and self._store.holds_residuals
+        return risk.in_residuals() if isinstance(risk, Composite) and residuals else risk
+
+    @property
+    def own_record(self) -> Record:
+        """The record itself."""
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def __repr__(self) -> str:
+        state = "running" if self.running else "not ended"
+        state = state if self.stop_reason is None else f"ended: {self.stop_reason.value}"
+        about = self.estimate
+        return (
+            f"Record({str(self.path)!r}, {self.queries} of {self.settings.get('budget')} runs, "
+            f"{state}, objective={about.objective:.4g}, mean_risk={about.mean_risk:.4g}, "
+            f"kl={about.kl:.4g})"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {each.name for each in fields(Estimate)}:
+            warnings.warn(
+                f"{name} of a store is estimate.{name} now", DeprecationWarning, stacklevel=2
+            )
+            return getattr(self.estimate, name)
+        raise AttributeError(f"a record has no attribute {name!r}")
+
+    # Writing
+
+    def add(self, runs: Sequence[Run]) -> None:
+        """Keep runs that have ended, in place of earlier ones with their ids."""
+        if self._store is not None:
+            self._store.add_runs(runs)
+        for run in runs:
+            key, kept = (run.task, run.id), run
+            if self._store is not None:  # outputs are on the disk: once is enough
+                self._widths.pop(key, None)
+                if run.outputs is not None:
+                    self._widths[key] = len(run.outputs)
+                kept = replace(run, outputs=None)
+            self._runs[key] = kept
+
+    def add_rounds(self, rounds: Sequence[Round], state: Callable[[], Spec]) -> None:
+        """Keep rounds and the state after them, all or nothing."""
+        if self._store is not None:
+            self.state = state()
+            self._store.add_rounds(rounds, self.state)
+        self.rounds += rounds
+
+    def finish(self, ending: Ending, evaluations: Evaluations) -> None:
+        """Keep the ending; `evaluations` are all runs as columns."""
+        if self._store is not None:
+            self._store.finish(ending)
+        self.ending = ending
+        self.__dict__["evaluations"] = evaluations
+
+    def confirm(self, description: str | None = None) -> None:
+        """Accept the settings: from now on they are the file's, and the search goes on."""
+        self.ending = None
+        if self._store is not None:
+            self._store.confirm(description)
+
+    # Runs
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs, with their outputs, in the order in which they were asked for."""
+        return tuple(self.iterate())
+
+    def iterate(self, ids: Iterable[int] | None = None) -> Iterator[Run]:
+        """Yield runs with their outputs, by default all; from a file, one after the other."""
+        wanted = None if ids is None else set(ids)
+        light = [run for run in self.light_runs if wanted is None or run.id in wanted]
+        if self.path is None or not any((run.task, run.id) in self._widths for run in light):
+            yield from light
+            return
+        with reading(self.path) as db:
+            for run in light:
+                width = self._widths.get((run.task, run.id))
+                outputs = None if width is None else outputs_of(db, self.path, run, width)
+                yield replace(run, outputs=outputs)
+
+    @property
+    def light_runs(self) -> tuple[Run, ...]:
+        """All runs; those of a file without their outputs, which are not read."""
+        return tuple(run for _, run in sorted(self._runs.items()))
+
+    @property
+    def made(self) -> tuple[Run, ...]:
+        """Runs of the search and its validation, without those that were imported; light."""
+        own = ("search", "validation")
+        return tuple(r for r in self.light_runs if not r.source and r.purpose in own)
+
+    @property
+    def imported(self) -> tuple[Run, ...]:
+        """Runs that were made elsewhere; light."""
+        return tuple(run for run in self.light_runs if run.source)
+
+    @property
+    def failures(self) -> tuple[Run, ...]:
+        """Failed runs of the search and its validation, with the reason of each; light."""
+        own = ("search", "validation")
+        return tuple(run for run in self.light_runs if not run.ok and run.purpose in own)
+
+    @property
+    def failures_by_kind(self) -> list[tuple[Status, int, str]]:
+        """Status, number, and the message of one of them, the most common kind first."""
+        return [(runs[0].status, len(runs), runs[0].message) for runs in by_kind(self.failures)]
+
+    @property
+    def queries(self) -> int:
+        """Number of runs made, without imported ones."""
+        return len(self.made) if self.counts is None else self.counts.queries
+
+    @property
+    def failed(self) -> int:
+        """Number of failed runs."""
+        return len(self.failures) if self.counts is None else self.counts.failed
+
+    @property
+    def known(self) -> int:
+        """Number of imported runs."""
+        return len(self.imported) if self.counts is None else self.counts.known
+
+    @property
+    def seconds(self) -> float:
+        """Time that the simulator took in all."""
+        if self.counts is not None:
+            return self.counts.seconds
+        return float(sum(run.seconds for run in self.made))
+
+    def told_ids(self, validation: Sequence[ValidationBatch] | None = None) -> set[int]:
+        """Ids of the runs that were learnt from or validated a posterior."""
+        if validation is None:
+            validation = () if self.ending is None else self.ending.validation
+        told = {run for each in self.rounds for run in each.ids}
+        return told | {run for each in validation for run in each.ids}
+
+    @property
+    def file(self) -> Path:
+        """Path of the file; ValueError for a record in memory."""
+        if self.path is None:
+            raise ValueError("this search was not kept in a file")
+        return self.path
+
+    def told(self, columns: Columns, task: int = 0) -> Evaluations:
+        """Return the runs of all rounds of a task as columns."""
+        mine = [(each.ids, each.proposal, each.drawn) for each in self.rounds if each.task == task]
+        return self._append(Evaluations.none(self._dim), mine, columns, task)
+
+    def _append(
+        self, told: Evaluations, batches: Sequence[tuple[Any, ...]], columns: Columns, task: int
+    ) -> Evaluations:
+        wanted = {run for ids, *_ in batches for run in ids}
+        runs = {run.id: run for run in self.iterate(wanted) if run.task == task}
+        for ids, proposal, drawn in batches:
+            mine = [runs[run] for run in ids]
+            risk, residuals = columns(mine)
+            x = np.array([run.x for run in mine]).reshape(len(mine), self._dim)
+            told = told.append(x, risk, proposal, residuals, drawn)
+        return told
+
+    @property
+    def _dim(self) -> int:
+        if self.family is None:
+            raise ValueError(f"{self.path} has only the name of the posterior's family")
+        return self.family.dim
+
+    @cached_property
+    def evaluations(self) -> Evaluations:
+        """Runs that were learnt from, then those that validated, as columns."""
+        if self.counts is not None:
+            raise ValueError("its runs were left out of the file: write it with runs=True")
+        told = self.told(self._columns)
+        batches: list[tuple[Any, ...]] = []
+        if self.ending is not None:
+            if not self.rounds:  # nothing is learnt from a first batch that fails
+                made = [run.id for run in self.light_runs if run.purpose == "search"]
+                batches = [(made, self.start, None)] if made else []
+            batches += [(each.ids, each.posterior, None) for each in self.ending.validation]
+        return self._append(told, batches, self._columns, 0)
+
+    def _columns(self, runs: Sequence[Run]) -> tuple[FloatArray, FloatArray | None]:
+        """Risks and residuals, as far as the settings tell how these are computed."""
+        loss = np.nan if self.ending is None else self.ending.failure_loss
+        risk = np.array([run.risk if run.ok else loss for run in runs])
+        data = self.settings.get("data")
+        compute = getattr(data, "residuals", None)
+        width = self.told_width()
+        if width is None or not (compute or data in (None, "residuals")):
+            return risk, None
+        return risk, residuals_of(runs, width, compute or (lambda outputs: outputs))
+
+    def told_width(self, task: int = 0) -> int | None:
+        """Number of outputs of the first successful run of the rounds; None where there is none."""
+        told = [run for each in self.rounds if each.task == task for run in each.ids]
+        place = {run: i for i, run in enumerate(told)}
+        first = min(
+            (r for r in self.light_runs if r.task == task and r.ok and r.id in place),
+            key=lambda run: place[run.id], default=None,
+        )  # fmt: skip
+        if first is None:
+            return None
+        inside = None if first.outputs is None else len(first.outputs)
+        return self._widths.get((task, first.id), inside)
+
+    def outputs(self, ids: Iterable[int]) -> FloatArray | None:
+        """Outputs of the successful ones of these runs, (n, m); None where there are none."""
+        runs = [run for run in self.iterate(ids) if run.ok and run.outputs is not None]
+        rows = [run.outputs for run in sorted(runs, key=lambda run: run.id)]
+        return np.array(rows) if rows else None
+
+    # The search
+
+    @property
+    def history(self) -> dict[str, FloatArray]:
+        """One column a quantity, one row a round; `queries` are those made until then."""
+        return history_of(self.rounds, (run.id for run in self.imported))
+
+    @property
+    def estimate(self) -> Estimate:
+        """Objective of the returned posterior; on the way, of the one that drew the last batch."""
+        if self.ending is not None:
+            return self.ending
+        if not self.rounds:
+            return Estimate()
+        info = self.rounds[-1].info
+        return Estimate(
+            objective=info.objective, mean_risk=info.mean_risk, kl=info.kl,
+            effective_size=info.effective_size,
+        )  # fmt: skip
+
+    @property
+    def posterior(self) -> Distribution | None:
+        """The posterior that was returned, or else the latest; None before the first step."""
+        if self.ending is not None:
+            return self.ending.posterior
+        if self.state is None or self.family is None or "theta" not in self.state:
+            return None
+        return Distribution(self.family, unpack(self.state["theta"]))
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Reason why it ended; None where it has not."""
+        return None if self.ending is None else self.ending.stop_reason
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on anything that should be known before the result is used."""
+        return () if self.ending is None else self.ending.notes
+
+    @property
+    def best(self) -> float:
+        """Lowest objective so far, with the returned one; NaN where there is none."""
+        objective = np.append(self.history["objective"], self.estimate.objective)
+        known = objective[np.isfinite(objective)]
+        return float(known.min()) if len(known) else np.nan
+
+    @property
+    def parameter_changes(self) -> list[ParameterChange]:
+        """Change of each named parameter; empty where there are no names or no posterior yet."""
+        if self.parameters is None:
+            return []
+        return parameter_changes(self.parameters.prior, self.posterior, self.parameters)
+
+    # Settings
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """Named parameters, where there are such."""
+        prior = self.settings["prior"]
+        return prior if isinstance(prior, Parameters) else None
+
+    @property
+    def prior(self) -> Any:
+        """Latent prior; None where a file only knows its name."""
+        prior = self.settings["prior"]
+        latent = prior.prior if isinstance(prior, Parameters) else prior
+        return None if isinstance(latent, str) else latent
+
+    @property
+    def start(self) -> Distribution:
+        """First posterior: the prior, unless another was given."""
+        start = self.settings.get("start") or self.prior
+        if isinstance(start, Distribution):
+            return start
+        raise ValueError(
+            f"{self.path} has only the name of a class of your own, {self.settings['prior']}: "
+            "use the result that minimize returned, or supac.resume(store, risk, prior=…)"
+        )
+
+    @property
+    def bound(self) -> Bound | None:
+        """Bound that is minimised; None where a file only knows its name."""
+        bound = self.settings["bound"]
+        return bound if isinstance(bound, Bound) else None
+
+    @property
+    def budget(self) -> int:
+        """Largest number of runs."""
+        return int(self.settings["budget"])
+
+    # For users
+
+    def result(self) -> Result:
+        """Return what `minimize` returned; ValueError where the search has not ended."""
+        from supac.record.result import Result  # noqa: PLC0415 - it is made of records
+
+        return Result.of(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Summarise the search as what JSON can hold; None for numbers that are not known."""
+        about = self.estimate
+        numbers = ("objective", "mean_risk", "mean_risk_error", "kl")
+        return {
+            "store": str(self.path),
+            "running": self.running,
+            "stop_reason": None if self.stop_reason is None else self.stop_reason.value,
+            "budget": self.budget,
+            "queries": self.queries,
+            "failed": self.failed,
+            "failures": [
+                {"status": status.value, "count": count, "message": message}
+                for status, count, message in self.failures_by_kind
+            ],
+            **{name: _number(getattr(about, name)) for name in numbers},
+            "best_objective": _number(self.best),
+            "validated": about.validated,
+            "seconds": self.seconds,
+            "bound": str(self.settings["bound"]),
+            "seed": self.settings["seed"],
+            "created": self.created,
+            "made_with": self.made_with,
+            "notes": list(self.notes),
+            "parameters": [each.to_dict() for each in self.parameter_changes],
+        }
+
+
+def read_store(path: str | os.PathLike[str]) -> Record:
+    """Read the record of a search from its file, also while another process is at work on it."""
+    path = Path(path)
+    running = is_being_written(path)
+    with reading(path) as db:
+        found = contents_of(db, path, lambda config: _family(_settings(config)))
+    settings = _settings(found.config)
+    record = Record(
+        settings, _family(settings), runs=found.runs, rounds=found.rounds, ending=found.ending,
+        path=path,
+    )  # fmt: skip
+    record.state, record.running = found.state, running
+    record._widths = found.widths
+    record.description, record.created = found.description, found.created
+    record.made_with = found.made_with
+    return record
+
+
+def _settings(config: Mapping[str, Spec]) -> dict[str, Any]:
+    return {name: _setting(spec) for name, spec in config.items()}
+
+
+def _setting(spec: Spec) -> Any:
+    try:
+        return from_spec(spec)
+    except UnknownSpecError as error:
+        return str(error)
+
+
+def _family(settings: Mapping[str, Any]) -> ParametricFamily | None:
+    """Family of the posterior, where the settings tell."""
+    start = settings.get("start") or settings.get("prior")
+    if isinstance(start, Parameters):
+        return start.prior.family
+    return start.family if isinstance(start, Distribution) else None
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,86 @@
+"""Where and how runs are made, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from supac.arrays import whole
+
+Policy = Literal["raise", "penalise", "drop"]
+Mode = Literal["batch", "async"]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where runs are made, how many at a time, how long one may take, and what a failure means.
+
+    Parameters
+    ----------
+    workers
+        None for this process; a number of local processes; any `concurrent.futures.Executor`; or a
+        Dask client, cluster or the address of a scheduler.
+    mode
+        "batch" gives the same bits whatever the workers. With "async" no worker waits for a slower
+        one, and results depend on the order in which runs end.
+    timeout
+        Seconds after which a run is killed, wherever it is.
+    retries
+        Number of times that a run is tried again after its process died or its worker was lost.
+    on_failure
+        Treatment of a run that raises, returns no finite number, takes too long or crashes: "raise"
+        an error; "penalise", count it as the bound's ceiling; "drop", leave it out, which changes
+        what is bounded.
+    max_failures
+        Share of failed runs from which there is no use in going on.
+    vectorized
+        True where the risk takes many points at a time, (n, dim) → (n,). On workers it is given one
+        a time.
+
+    """
+
+    workers: Any = None
+    mode: Mode = "batch"
+    timeout: float | None = None
+    retries: int = 2
+    on_failure: Policy = "raise"
+    max_failures: float = 0.5
+    vectorized: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("batch", "async"):
+            raise ValueError(f'mode must be "batch" or "async", not {self.mode!r}')
+        if self.mode == "async" and self.workers is None:
+            raise ValueError('mode="async" needs workers, such as Execution(4, mode="async")')
+        timeout = self.timeout
+        if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0.0):
+            raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
+        whole(self.retries, "retries", least=0)
+        if self.on_failure not in ("raise", "penalise", "drop"):
+            raise ValueError(
+                f'on_failure must be "raise", "penalise" or "drop", not {self.on_failure!r}'
+            )
+        if not 0.0 <= self.max_failures <= 1.0:
+            raise ValueError(f"max_failures must be a share from 0 to 1, not {self.max_failures!r}")
+
+    @classmethod
+    def of(cls, given: Any) -> Execution:
+        """Return an `Execution` as it is, and take anything else for its workers."""
+        if isinstance(given, Execution):
+            return given
+        if isinstance(given, bool | np.bool_):
+            raise TypeError(f"execution must be an Execution or its workers, not {given!r}")
+        return cls() if given is None else cls(workers=given)
+
+    def failure_risk(self, bound: object) -> float | None:
+        """Risk that a failed run counts as; None where it is left out or an error."""
+        if self.on_failure != "penalise":
+            return None
+        if not hasattr(bound, "ceiling"):
+            raise ValueError(
+                'on_failure="penalise" counts a failed run as the ceiling of the risk, but '
+                f"{bound!r} has no attribute `ceiling`; give it one"
+            )
+        return float(bound.ceiling)
