@@ -1,0 +1,109 @@
+"""SIGKILL while a posterior is validated, certified or predicted with: nothing finished is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supac
+from toy import BOUND, BUDGET, PRIOR, Toy, children_of, gone_within, minimize, name_of
+
+TESTS = Path(__file__).parents[1]
+KILLS, DRAWS = 7, 60
+DRIVER = """
+import sys
+from pathlib import Path
+import supac
+from toy import BOUND, PRIOR, Toy, minimize
+purpose, ledger, store = sys.argv[1:]
+toy = Toy(Path(ledger), 0.02)
+if purpose == "validation":
+    minimize(toy, store=store, validation=40, execution=2)
+elif purpose == "certificate":
+    posterior = supac.read_store(store).posterior
+    supac.certify(posterior, PRIOR, toy, BOUND, n=50, draws=60, store=store, execution=2)
+else:
+    supac.predict(supac.read_store(store), lambda x: [toy(x), x[0]], 60, execution=2,
+                  store=store.replace("run", "predictions"))
+print("done", flush=True)
+"""
+
+
+def made(toy: Toy) -> int:
+    return sum(map(len, toy.executions().values()))
+
+
+def kill_repeatedly(purpose: str, folder: Path, from_run: int) -> int:
+    """Number of kills, each after one or two more runs; before the end of all of them."""
+    toy, rng, kills = Toy(folder / "ledger"), np.random.default_rng(1), 0
+    while kills < KILLS:
+        driver = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, purpose, str(toy.ledger), str(folder / "run.supac")],
+            cwd=TESTS, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        enough = max(made(toy) + int(rng.integers(1, 3)), from_run)
+        end = time.monotonic() + 60.0
+        while made(toy) < enough and driver.poll() is None:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+        if driver.poll() is not None:
+            break
+        children = children_of(driver.pid)
+        driver.kill()
+        driver.communicate()
+        kills += 1
+        assert gone_within(children, 5.0)
+    return kills
+
+
+def test_validation(tmp_path: Path) -> None:
+    unbroken = minimize(Toy(tmp_path / "unbroken"), validation=40)
+    kills = kill_repeatedly("validation", tmp_path, BUDGET - 40 + 1)
+    assert kills == KILLS, "the run ended too early for the test to mean what it says"
+    toy = Toy(tmp_path / "ledger")
+    result = minimize(toy, store=tmp_path / "run.supac", validation=40)
+    assert result.posterior == unbroken.posterior
+    assert str(result) == str(unbroken)
+    assert made(toy) <= BUDGET + 2 * kills
+
+
+@pytest.fixture
+def ended(tmp_path: Path) -> supac.Result:
+    return minimize(Toy(tmp_path / "search"), store=tmp_path / "run.supac")
+
+
+def test_certification(ended: supac.Result, tmp_path: Path) -> None:
+    kills = kill_repeatedly("certificate", tmp_path, 1)
+    assert kills == KILLS
+    toy = Toy(tmp_path / "ledger")
+    options = {"n": 50, "draws": DRAWS, "progress": False}
+    certificate = supac.certify(
+        ended.posterior, PRIOR, toy, BOUND, store=tmp_path / "run.supac", **options
+    )  # type: ignore[arg-type]
+    plain = supac.certify(ended.posterior, PRIOR, Toy(tmp_path / "other"), BOUND, **options)  # type: ignore[arg-type]
+    assert certificate.value == plain.value
+    assert made(toy) <= DRAWS + 2 * kills
+    # The search is what it was: its runs, its end, and what it would go on with.
+    record = supac.read_store(tmp_path / "run.supac")
+    assert record.posterior == ended.posterior
+    assert record.queries == BUDGET
+    assert sum(run.purpose == "certificate" for run in record.runs) == DRAWS
+    longer = minimize(Toy(tmp_path / "more"), store=tmp_path / "run.supac", budget=BUDGET + 20)
+    assert str(longer) == str(minimize(Toy(tmp_path / "again"), budget=BUDGET + 20))
+
+
+def test_prediction(ended: supac.Result, tmp_path: Path) -> None:
+    kills = kill_repeatedly("prediction", tmp_path, 1)
+    assert kills == KILLS
+    toy = Toy(tmp_path / "ledger")
+    prediction = supac.predict(
+        ended, lambda x: [toy(x), x[0]], DRAWS, store=tmp_path / "predictions.supac", progress=False
+    )
+    assert len(prediction.x) == DRAWS
+    assert made(toy) <= DRAWS + 2 * kills
+    assert all(name_of(x) in toy.executions() for x in prediction.x)

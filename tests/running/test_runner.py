@@ -1,0 +1,163 @@
+"""The scheduler: order, ids, purposes, tasks, interruptions, and what an error hands over."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.record.record import Record
+from supac.record.run import Run
+from supac.running.interrupt import Interrupt, Interrupted
+from supac.running.runner import Runner
+
+X = np.linspace(-1.0, 1.0, 14).reshape(7, 2)
+
+
+def square(x: FloatArray) -> float:
+    return float(x @ x)
+
+
+def runner_of(risk: Any = square, **options: Any) -> Runner:
+    where = supac.Execution.of(options.pop("execution", None))
+    record = options.pop("record", None) or Record.of_runs(risk, 2)
+    return Runner([risk], where, record, **options)
+
+
+def test_runs_come_back_in_the_order_of_asking_whatever_ends_first() -> None:
+    def uneven(x: FloatArray) -> float:
+        time.sleep(0.05 * float(x[0] < 0.0))
+        return square(x)
+
+    with ThreadPoolExecutor(4) as threads:
+        runner = runner_of(uneven, execution=threads)
+        runs = runner.run(X)
+    assert [run.id for run in runs] == list(range(7))
+    np.testing.assert_array_equal([run.x for run in runs], X)
+    np.testing.assert_array_equal([run.risk for run in runs], [square(x) for x in X])
+
+
+def test_ids_go_on_where_they_ended() -> None:
+    runner = runner_of()
+    assert [run.id for run in runner.run(X[:3])] == [0, 1, 2]
+    assert [run.id for run in runner.run(X[3:], "validation")] == [3, 4, 5, 6]
+
+
+def test_every_run_is_in_the_record_before_anybody_learns_of_it() -> None:
+    record = Record.of_runs(square, 2)
+    seen: list[int] = []
+
+    def watch(runs: Any) -> None:
+        known = {run.id for run in record.light_runs}
+        seen.extend(run.id for run in runs)
+        assert all(run.id in known for run in runs)
+
+    runner_of(record=record, watch=watch).run(X)
+    assert seen == list(range(7))
+
+
+def test_tasks_have_points_ids_and_risks_of_their_own() -> None:
+    def cube(x: FloatArray) -> float:
+        return float(x[0] ** 3)
+
+    for workers in (None, 2):
+        runner = Runner(
+            [square, cube], supac.Execution(workers), Record.of_runs(square, 2),
+            ceilings=[None, None],
+        )  # fmt: skip
+        runs = runner.run_tasks({1: X[:4], 0: X[2:]})
+        runner.close()
+        np.testing.assert_array_equal([run.risk for run in runs[0]], [square(x) for x in X[2:]])
+        np.testing.assert_array_equal([run.risk for run in runs[1]], [cube(x) for x in X[:4]])
+        assert [(run.task, run.id) for run in runs[1]] == [(1, i) for i in range(4)]
+
+
+def test_a_vectorized_risk_is_called_once() -> None:
+    shapes = []
+
+    def many(x: FloatArray) -> FloatArray:
+        shapes.append(x.shape)
+        return (x**2).sum(axis=1)
+
+    runner = runner_of(many, execution=supac.Execution(vectorized=True))
+    assert len(runner.run(X)) == 7
+    assert shapes == [(7, 2)]
+
+
+def test_a_purpose_finds_only_its_own_runs(tmp_path: Path) -> None:
+    calls: list[FloatArray] = []
+
+    def counted(x: FloatArray) -> float:
+        calls.append(x)
+        return square(x)
+
+    path = tmp_path / "runs.supac"
+    for purpose in ("certificate", "prediction", "certificate"):
+        with Record.of_runs(counted, 2, path) as record:
+            runs = runner_of(counted, record=record).run(X, purpose)  # type: ignore[arg-type]
+        assert {run.purpose for run in runs} == {purpose}
+    assert len(calls) == 14  # those of the last time were there
+
+
+def test_a_stop_leaves_undone_what_has_not_begun() -> None:
+    interrupt, begun = Interrupt(), []
+
+    def slow(x: FloatArray) -> float:
+        begun.append(x)
+        if len(begun) == 3:
+            interrupt._asked = True
+        return square(x)
+
+    record = Record.of_runs(slow, 2)
+    with pytest.raises(Interrupted):
+        runner_of(slow, record=record, interrupt=interrupt).run(X)
+    assert len(begun) == len(record.light_runs) == 3
+
+
+def test_a_stop_waits_for_what_has_begun() -> None:
+    interrupt = Interrupt()
+
+    def slow(x: FloatArray) -> float:
+        time.sleep(0.5)
+        return square(x)
+
+    record = Record.of_runs(slow, 2)
+    with ThreadPoolExecutor(2) as threads:
+        runner = runner_of(slow, record=record, execution=threads, interrupt=interrupt)
+        threading.Timer(0.2, lambda: setattr(interrupt, "_asked", True)).start()
+        with pytest.raises(Interrupted):
+            runner.run(X)
+    assert 2 <= len(record.light_runs) <= 4
+
+
+def test_an_error_hands_over_the_runs_that_were_made() -> None:
+    def fragile(x: FloatArray) -> float:
+        if x[0] > 0.5:
+            raise RuntimeError("too hot")
+        return square(x)
+
+    prior = supac.gaussian(np.zeros(2), np.eye(2))
+    with pytest.raises(supac.EvaluationError, match="too hot") as caught:
+        supac.minimize(fragile, prior, supac.Catoni(0.1), budget=40, progress=False)
+    made = caught.value.runs
+    assert made
+    assert all(isinstance(run, Run) and run.ok for run in made)
+    np.testing.assert_array_equal([run.risk for run in made], [square(run.x) for run in made])
+
+
+def test_an_unloadable_simulator_is_said_before_any_run() -> None:
+    def load() -> Any:
+        raise OSError("no licence")
+
+    for workers in (None, 2):
+        runner = runner_of(supac.PerWorker(load), execution=workers)
+        with pytest.raises(supac.EvaluationError, match=r"no licence.*no run can be made"):
+            runner.run(X)
+        runner.close()
