@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from supac.problem_file import ProblemFile, ProblemFileError, read_problem
     from supac.report import write_report
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Algorithm",
