@@ -16,7 +16,7 @@ from supac.families import Distribution
 from supac.guarantee.certificate import Certificate, CertificateError, certify_draws
 from supac.problem.bounds import Bound
 from supac.problem.parameters import Parameters
-from supac.running import open_flight
+from supac.running import open_pool
 from supac.running.evaluate import Evaluator, simulator_of
 from supac.running.interrupt import Interrupt, Interrupted
 from supac.running.progress import ProgressBar
@@ -65,8 +65,10 @@ def certify(  # noqa: PLR0913 - where and how the runs are made, as in `minimize
     simulator = simulator_of(risk, vectorized=vectorized, parameters=parameters)
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
-        flight = open_flight(executor, simulator, timeout, whole(retries, "retries", least=0))
-        if flight is not None:
+        flight = None
+        if executor is not None or timeout is not None:
+            retries = whole(retries, "retries", least=0)
+            flight = open_pool(executor, [simulator], timeout=timeout, retries=retries)
             stack.callback(flight.close)
         bar = stack.enter_context(ProgressBar(draws, progress))
         evaluator = Evaluator(

@@ -26,7 +26,7 @@ from supac.problem.parameters import Parameters
 from supac.record.history import Iteration, StopReason
 from supac.record.result import Result
 from supac.record.store import Store, read_config
-from supac.running import open_flight
+from supac.running import open_pool
 from supac.running.evaluate import Evaluator, simulator_of
 from supac.running.interrupt import Interrupt, Interrupted
 from supac.running.ledger import Ledger
@@ -36,7 +36,7 @@ from supac.search.supac import SuPAC
 from supac.surrogate import Voronoi
 
 
-def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all but three by keyword
+def minimize(  # noqa: PLR0913, PLR0915 - one argument a thing that a user decides
     risk: Callable[[FloatArray], Any],
     prior: Density | Parameters,
     bound: Bound,
@@ -152,8 +152,10 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
             config = {name: to_spec(value) for name, value in settings.items()}
             config["proxy"] = None if proxy is None else describe(proxy)
             kept = stack.enter_context(Store(store, config, problem.start.family))
-        flight = open_flight(executor, simulator, timeout, whole(retries, "retries", least=0))
-        if flight is not None:
+        flight = None
+        if executor is not None or timeout is not None:
+            retries = whole(retries, "retries", least=0)
+            flight = open_pool(executor, [simulator], timeout=timeout, retries=retries)
             stack.callback(flight.close)
             if mode == "async":
                 algorithm = _wide_enough(algorithm, flight.capacity, budget - reserve)

@@ -11,7 +11,7 @@ from supac.problem_file import ProblemFile
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.simulator import Simulate
 from supac.record.run import Status
-from supac.running import Answer, Simulator, open_flight
+from supac.running import Answer, Request, Simulator, open_pool
 from supac.running.evaluate import simulator_of
 from supac.running.progress import duration
 
@@ -37,16 +37,14 @@ def check_problem(ready: ProblemFile) -> None:
 
 def _answer(simulator: Simulator, x: FloatArray, timeout: float | None) -> Answer:
     """Of this process, or of a child that is killed where it takes too long."""
-    flight = open_flight(None, simulator, timeout, 0)
-    if flight is None:
-        return simulator.answer(x)
+    pool = open_pool(None, [simulator], timeout=timeout, retries=0)
     try:
-        flight.launch(0, x)
+        pool.submit(Request(0, x))
         while True:
-            for _, answer in flight.land(1.0):
+            for answer in pool.collect(1.0):
                 return answer
     finally:
-        flight.close()
+        pool.close()
 
 
 def _hint(ready: ProblemFile, answer: Answer) -> str:

@@ -1,14 +1,18 @@
-"""One call of a simulator, and its answer or what went wrong."""
+"""One call of a simulator: the request, and the answer or what went wrong."""
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 
 from supac.arrays import FloatArray
@@ -18,8 +22,19 @@ _OURS = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True, eq=False)
+class Request:
+    """A run to be made."""
+
+    id: int
+    x: FloatArray
+    """(dim,), in the user's units."""
+    task: int = 0
+    """Index of the simulator that makes the run."""
+
+
+@dataclass(frozen=True, eq=False)
 class Answer:
-    """What came of one run."""
+    """The end of one run."""
 
     status: Status
     values: FloatArray | None
@@ -28,18 +43,20 @@ class Answer:
     message: str = ""
     attempts: int = 1
     error: BaseException | None = None
-    """What was raised, in this process."""
+    """The exception that was raised, in this process only."""
     unloaded: bool = False
-    """Whether there was no simulator to make the run."""
+    """True if there was no simulator to make the run."""
+    id: int = -1
+    """Of the request that is answered."""
 
     @classmethod
     def not_loaded(cls, error: BaseException) -> Answer:
-        """The simulator itself could not be loaded."""
+        """Report that the simulator itself could not be loaded."""
         message = f"the simulator could not be loaded: {type(error).__name__}: {error}"
-        return cls(Status.RAISED, None, 0.0, message, unloaded=True)
+        return cls(Status.RAISED, None, 0.0, message, error=error, unloaded=True)
 
     def without_error(self) -> Answer:
-        """The same for another process, where the exception may mean nothing: its place as text."""
+        """Replace the exception by its place as text, for another process."""
         if self.error is None:
             return self
         frames = traceback.extract_tb(self.error.__traceback__)
@@ -48,13 +65,27 @@ class Answer:
         return replace(self, error=None, message=self.message + place)
 
 
+@contextmanager
+def _ending_copies() -> Iterator[None]:
+    """End a copy of this process that a simulator has forked, before it returns to its caller.
+
+    The copy would otherwise go on as if it were this process: answer runs, or search by itself.
+    """
+    process = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != process:
+            os._exit(1)
+
+
 @dataclass(frozen=True)
 class Simulator:
-    """A function of a point, and what its answers must look like."""
+    """A function of a point, and the form that its answers must have."""
 
     function: Callable[[FloatArray], Any]
     name: str
-    """What the user calls it: "risk" or "simulate"."""
+    """In the user's words: "risk" or "simulate"."""
     ndim: int
     """Of an answer: 0 for a number, 1 for outputs."""
     vectorized: bool = False
@@ -65,13 +96,14 @@ class Simulator:
         return "one number a point" if self.ndim == 0 else "a 1-D array of numbers a point"
 
     def set_up(self) -> None:
-        """Load what is expensive to load, where the simulator has such."""
+        """Load what is expensive to load, if the simulator has such."""
         load = getattr(self.function, "set_up", None)
         if load is not None:
             load()
 
+    @_ending_copies()
     def answer(self, x: FloatArray) -> Answer:
-        """The answer at one point (dim,); whatever goes wrong is part of it."""
+        """Call the simulator at one point (dim,); whatever goes wrong is part of the answer."""
         start = time.perf_counter()
         try:
             raw = self.function(_locked(x[None] if self.vectorized else x))
@@ -79,14 +111,14 @@ class Simulator:
             values = as_floats(raw)
             if self.vectorized and values is not None and values.ndim and len(values) == 1:
                 values = values[0]
-            return self.judge(values, raw, seconds)
+            return self.check_answer(values, raw, seconds)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             return self._raised(error, start)
 
-    def judge(self, values: FloatArray | None, raw: Any, seconds: float) -> Answer:
-        """An answer of the right kind, or what is wrong with it."""
+    def check_answer(self, values: FloatArray | None, raw: Any, seconds: float) -> Answer:
+        """Return an answer of the right form, or what is wrong with it."""
         if values is not None and values.size == 1:
             values = values.reshape((1,) * self.ndim)
         if values is None or values.ndim != self.ndim or not values.size:
@@ -97,8 +129,9 @@ class Simulator:
             return Answer(Status.INVALID, values, seconds, f"{self.name} returned {what}")
         return Answer(Status.OK, values, seconds)
 
+    @_ending_copies()
     def all_at_once(self, x: FloatArray, *, again: bool) -> list[Answer]:
-        """The answers at all points (n, dim) from one call; `again` one by one where it raises."""
+        """Call the simulator once for all points (n, dim); one by one if it raises and `again`."""
         start = time.perf_counter()
         try:
             raw = self.function(_locked(x))
@@ -117,7 +150,7 @@ class Simulator:
                 f"array of shape {shape}, not {describe(raw)}"
             )
             return [Answer(Status.INVALID, None, seconds, message)] * len(x)
-        return [self.judge(row, raw, seconds) for row in values]
+        return [self.check_answer(row, raw, seconds) for row in values]
 
     @staticmethod
     def _raised(error: BaseException, start: float) -> Answer:
@@ -129,28 +162,41 @@ class Simulator:
         return Answer(Status.RAISED, None, time.perf_counter() - start, message, error=error)
 
 
-@dataclass(frozen=True)
-class Simulators:
-    """Several simulators as one: a point's first coordinate says which of them is meant."""
+class SimulatorSet:
+    """The simulators of all tasks, or their pickle; each is loaded when it is first needed."""
 
-    each: tuple[Simulator, ...]
-    name: str = "a task's risk"
+    def __init__(self, simulators: Sequence[Simulator] | bytes):
+        self._simulators = simulators
+        self._loaded: set[int] = set()
+        self._lock = threading.Lock()
 
-    def set_up(self) -> None:
-        """Nothing yet: a worker may never meet some of them."""
+    def __getitem__(self, task: int) -> Simulator:
+        """Return the simulator of a task that is loaded."""
+        assert not isinstance(self._simulators, bytes)
+        return self._simulators[task]
 
-    def answer(self, x: FloatArray) -> Answer:
-        """The answer of the one that is meant, at the rest of the coordinates."""
-        simulator = self.each[int(x[0])]
-        try:
-            simulator.set_up()
-        except Exception as error:
-            return Answer.not_loaded(error)
-        return simulator.answer(x[1:])
+    @_ending_copies()
+    def load(self, task: int) -> Answer | None:
+        """Load the simulator of a task, once; return an answer for all its runs if that fails."""
+        with self._lock:
+            try:
+                if isinstance(self._simulators, bytes):
+                    self._simulators = cloudpickle.loads(self._simulators)
+                if task not in self._loaded:
+                    self[task].set_up()
+                    self._loaded.add(task)
+            except (Exception, SystemExit) as error:
+                return Answer.not_loaded(error)
+            return None
+
+    def answer(self, request: Request) -> Answer:
+        """Make one run."""
+        answer = self.load(request.task) or self[request.task].answer(request.x)
+        return replace(answer, id=request.id)
 
 
 def as_floats(raw: Any) -> FloatArray | None:
-    """The answer as an array, None where it is not a number or numbers."""
+    """Return an answer as an array, None if it is not a number or numbers."""
     if raw is None or isinstance(raw, str | bytes | dict | set) or np.iscomplexobj(raw):
         return None
     try:
@@ -160,14 +206,14 @@ def as_floats(raw: Any) -> FloatArray | None:
 
 
 def _locked(x: FloatArray) -> FloatArray:
-    """The same point, which a simulator may not change: here as in other processes."""
+    """Return a read-only view: a simulator may not change its point, here or elsewhere."""
     view = x.view()
     view.flags.writeable = False
     return view
 
 
 def describe(raw: Any) -> str:
-    """An answer that was not wanted, in a few words."""
+    """Describe an answer that was not wanted in a few words."""
     if isinstance(raw, np.ndarray):
         return f"an array of shape {raw.shape}"
     if isinstance(raw, list | tuple):

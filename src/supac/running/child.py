@@ -1,153 +1,196 @@
 """A child process that makes runs, and can be killed at any moment without losing anything else.
 
-The simulator travels by cloudpickle, so that functions of a script or a notebook work as well as
+The simulators travel by cloudpickle, so that functions of a script or a notebook work as well as
 those of a module. A child is started with one thread for linear algebra, since there are usually
 as many children as cores; set OMP_NUM_THREADS to decide otherwise.
+
+Each message has a number and the process id of the child. A simulator may fork, or write to any
+descriptor: only the message with the number of the last one sent, from the child itself and
+undamaged, is an answer. On anything else the child is discarded and the run made again.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import math
 import os
 import pickle
 import signal
 import socket
-import subprocess
+import struct
 import sys
 import tempfile
 import time
 import weakref
-from contextlib import suppress
+import zlib
+from collections.abc import Callable
 from dataclasses import replace
-from multiprocessing.connection import Connection
+from multiprocessing.connection import wait
 from typing import IO, Any
 
-import cloudpickle
-
-from supac.arrays import FloatArray
 from supac.record.run import Status
-from supac.running.answer import Answer, Simulator
-from supac.simulators.lifeline import die_with
+from supac.running.answer import Answer, Request, SimulatorSet
+from supac.simulators.process_guard import ProcessGuard
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-_GLANCE = 0.5  # seconds between looks at whether a silent child is alive
+_HEADER = struct.Struct("!QQQL")  # number, process id, bytes that follow and their checksum
+_LARGEST = 1 << 32  # bytes of a message
+_TRACES = 1 << 16  # bytes of what a dying process says
+_DYING = 1.0  # seconds in which a process that has hung up must end by itself
 _SERVE = "from supac.running.child import serve; serve()"
 
 
-class Child:
-    """A process with a simulator loaded, one run at a time."""
+class _Channel:
+    """Messages over a socket between a child and whoever started it."""
 
-    def __init__(self, simulator: bytes):
+    def __init__(self, connection: socket.socket, child: int):
+        self.connection, self._child = connection, child
+        self._file = os.fstat(connection.fileno())
+
+    def send(self, number: int, message: Any) -> None:
+        """Send a message; OSError if the socket is no longer the one that it was."""
+        # A simulator that closes all descriptors may have opened a file of its own under this one.
+        if not os.path.samestat(self._file, os.fstat(self.connection.fileno())):
+            raise ConnectionError("the socket was closed")
+        data = pickle.dumps(message)
+        self.connection.sendall(_HEADER.pack(number, self._child, len(data), zlib.crc32(data)))
+        self.connection.sendall(data)
+
+    def receive(self, number: int, until_ready: Callable[[], None] = lambda: None) -> Any:
+        """Receive the message with this number; ConnectionError for anything else."""
+        found, process, size, checksum = _HEADER.unpack(self._read(_HEADER.size, until_ready))
+        if (found, process) == (number, self._child) and size <= _LARGEST:
+            data = self._read(size, until_ready)
+            if zlib.crc32(data) == checksum:
+                return pickle.loads(data)
+        raise ConnectionError("the process sent something that is no answer, and was killed")
+
+    def _read(self, size: int, until_ready: Callable[[], None]) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            until_ready()
+            part = self.connection.recv(min(size - len(data), 1 << 20))
+            if not part:
+                raise EOFError("the process closed its connection, and was killed")
+            data += part
+        return bytes(data)
+
+
+class Child:
+    """A process with simulators, one run at a time."""
+
+    def __init__(self, simulators: bytes):
         ours, theirs = socket.socketpair()
         self._traces = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         decided = any(name in os.environ for name in _THREADS)
-        environment = dict(os.environ) | ({} if decided else dict.fromkeys(_THREADS, "1"))
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _SERVE, str(theirs.fileno()), str(self._traces.fileno())],
-            pass_fds=[theirs.fileno(), self._traces.fileno()],
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,  # a Ctrl-C is the driver's to answer
-        )
-        theirs.close()
-        self._connection = Connection(ours.detach())
-        self._end = weakref.finalize(self, _end, self._process, self._connection, self._traces)
-        self._connection.send((os.getpid(), sys.path))
-        self._connection.send_bytes(simulator)
+        with theirs:
+            fds = theirs.fileno(), self._traces.fileno()
+            self._guard = ProcessGuard(
+                [sys.executable, "-c", _SERVE, *map(str, fds)],
+                pass_fds=fds,
+                env=dict(os.environ) | ({} if decided else dict.fromkeys(_THREADS, "1")),
+            )
+        self._end = weakref.finalize(self, _end, self._guard, ours, self._traces)
+        self._channel = _Channel(ours, self._guard.start())
+        self._numbers, self._loaded = itertools.count(), set[int]()
+        self._channel.send(next(self._numbers), (sys.path, simulators))
 
-    def wait_until_ready(self) -> Answer | None:
-        """Until the simulator is loaded; the answer to all runs where it cannot be."""
-        return self._receive(None)
+    def load(self, task: int) -> Answer | None:
+        """Load the simulator of a task; return the answer to all of its runs if that fails."""
+        trouble = None if task in self._loaded else self._ask(task, None)
+        if trouble is None:
+            self._loaded.add(task)
+        return trouble
 
-    def run(self, x: FloatArray, timeout: float | None) -> Answer:
-        """One run; TimeoutError or EOFError where it has cost the child its life."""
-        self._connection.send(x)
-        return self._receive(timeout)
+    def run(self, request: Request, timeout: float | None) -> Answer:
+        """Make one run; TimeoutError, EOFError or OSError if the child is of no use any more."""
+        return self._ask(request, timeout)
 
-    def _receive(self, timeout: float | None) -> Any:
+    def _ask(self, message: int | Request, timeout: float | None) -> Any:
         deadline = time.monotonic() + (math.inf if timeout is None else timeout)
-        while not self._connection.poll(min(_GLANCE, max(deadline - time.monotonic(), 0.0))):
-            if time.monotonic() >= deadline:
-                self.kill()
-                raise TimeoutError
-            # What it had started itself may hold its end of the line open.
-            if self._process.poll() is not None and not self._connection.poll():
-                raise EOFError
-        return self._connection.recv()
 
-    def obituary(self) -> str:
-        """How it died, and where in its code."""
-        code = self._process.wait()
+        def until_ready() -> None:
+            left = None if timeout is None else max(deadline - time.monotonic(), 0.0)
+            ready = wait([self._channel.connection, self._guard.control], left)
+            if not ready:
+                raise TimeoutError
+            if self._channel.connection not in ready:  # others may hold the child's end open
+                raise EOFError
+
+        number = next(self._numbers)
+        self._channel.connection.settimeout(timeout)
+        self._channel.send(number, message)
+        return self._channel.receive(number, until_ready)
+
+    def exit_reason(self, error: BaseException) -> str:
+        """Describe how the process died, and where in its code; or why it must be killed."""
+        code = self._guard.wait(_DYING)
+        if code is None:
+            return str(error)
         self._traces.seek(0)
-        traces = self._traces.read().decode(errors="replace")
+        traces = self._traces.read(_TRACES).decode(errors="replace")
         places = [line.strip() for line in traces.splitlines() if line.strip().startswith("File")]
         where = f", at {places[0]}" if places else ""
         if code >= 0:
             return f"the process exited with code {code}{where}"
         return f"the process was killed by {signal.Signals(-code).name}{where}"
 
-    def kill(self) -> None:
-        """At once, with whatever it has started."""
-        _kill(self._process)
+    def stop(self) -> None:
+        """Kill it and all that it has started, from any thread, without waiting for that."""
+        self._guard.stop()
 
     def close(self) -> None:
-        """Kill it and give back what it held; so it happens also to a child that is forgotten."""
+        """Kill it and release its resources, which also happens to a child that is forgotten."""
         self._end()
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _end(process: subprocess.Popen[bytes], connection: Connection, traces: IO[bytes]) -> None:
-    _kill(process)
+def _end(guard: ProcessGuard, connection: socket.socket, traces: IO[bytes]) -> None:
+    guard.close()
     connection.close()
     traces.close()
 
 
-class Nest:
+class ChildSupervisor:
     """Keeps one child alive, and replaces it when a run has killed it."""
 
-    def __init__(self, simulator: bytes, timeout: float | None, retries: int):
-        self._simulator, self._timeout, self._retries = simulator, timeout, retries
+    def __init__(self, simulators: bytes, timeout: float | None, retries: int):
+        self._simulators, self._timeout, self._retries = simulators, timeout, retries
         self._child: Child | None = None
         self.closed = False
 
-    def run(self, x: FloatArray) -> Answer:
-        """One run; after a crash, up to `retries` more times. A timeout is final."""
+    def run(self, request: Request) -> Answer:
+        """Make one run; after a crash, up to `retries` more times. A timeout is final."""
         attempt, message, start = 0, "", time.perf_counter()
         while attempt <= self._retries and not self.closed:
             attempt += 1
-            child = self._child
             try:
-                if child is None:
-                    child = self._hatch()
-                    trouble = child.wait_until_ready()
-                    if trouble is not None:
-                        self.bury()
-                        return trouble
+                child = self._child or self._start()
+                trouble = child.load(request.task)
+                if trouble is not None:
+                    self.discard()
+                    return replace(trouble, id=request.id)
                 start = time.perf_counter()
-                return replace(child.run(x, self._timeout), attempts=attempt)
+                return replace(child.run(request, self._timeout), attempts=attempt)
             except TimeoutError:
-                self.bury()
+                self.discard()
                 seconds, message = time.perf_counter() - start, f"longer than {self._timeout:g} s"
-                return Answer(Status.TIMED_OUT, None, seconds, message, attempt)
+                return Answer(Status.TIMED_OUT, None, seconds, message, attempt, id=request.id)
             except (EOFError, OSError) as error:
-                message = f"no process: {error}" if child is None else child.obituary()
-                self.bury()
-        return Answer(Status.CRASHED, None, time.perf_counter() - start, message, attempt)
+                broken = self._child
+                message = f"no process: {error}" if broken is None else broken.exit_reason(error)
+                self.discard()
+        seconds = time.perf_counter() - start
+        return Answer(Status.CRASHED, None, seconds, message, attempt, id=request.id)
 
-    def _hatch(self) -> Child:
-        child = self._child = Child(self._simulator)
+    def _start(self) -> Child:
+        self._child = Child(self._simulators)
         if self.closed:  # while it was being started
-            child.kill()
-        return child
+            self._child.stop()
+        return self._child
 
-    def bury(self) -> None:
-        """Kill the child, if any, and give back what it held."""
+    def discard(self) -> None:
+        """Kill the child, if any, and release its resources."""
         child, self._child = self._child, None
         if child is not None:
             child.close()
@@ -155,31 +198,24 @@ class Nest:
     def close(self) -> None:
         """Kill the child, from any thread: a run that it is making ends as crashed."""
         self.closed = True
-        if self._child is not None:
-            self._child.kill()
+        child = self._child
+        if child is not None:
+            child.stop()
 
 
 def serve() -> None:
-    """Answer one point after another until the other end is gone."""
-    connection, traces = Connection(int(sys.argv[1])), int(sys.argv[2])
-    faulthandler.enable(traces)
-    parent, path = connection.recv()
-    die_with(parent)()
-    sys.path[:] = path
+    """Answer one request after another until the other end is gone."""
+    channel = _Channel(socket.socket(fileno=int(sys.argv[1])), os.getpid())
+    faulthandler.enable(int(sys.argv[2]))
     try:
-        simulator: Simulator = cloudpickle.loads(connection.recv_bytes())
-        simulator.set_up()
-    except (Exception, SystemExit) as error:
-        connection.send(Answer.not_loaded(error))
+        sys.path[:], blob = channel.receive(0)
+        simulators = SimulatorSet(blob)
+        for number in itertools.count(1):
+            message = channel.receive(number)
+            if isinstance(message, Request):
+                reply: Answer | None = simulators.answer(message)
+            else:
+                reply = simulators.load(message)
+            channel.send(number, reply and reply.without_error())
+    except (EOFError, OSError):
         return
-    connection.send(None)
-    while True:
-        try:
-            x = connection.recv()
-        except EOFError:
-            return
-        answer = simulator.answer(x).without_error()
-        try:
-            connection.send_bytes(pickle.dumps(answer))
-        except BrokenPipeError:
-            return

@@ -14,7 +14,7 @@ from supac.exchange import KnownRuns
 from supac.problem.composite import Composite
 from supac.problem.parameters import Parameters
 from supac.record.run import Purpose, Run, Status
-from supac.running import Answer, Flight, Simulator
+from supac.running import Answer, Request, Simulator, WorkerPool
 from supac.running.interrupt import Interrupt, Interrupted
 from supac.running.judge import Judge, LossError
 from supac.running.ledger import Ledger
@@ -71,7 +71,7 @@ class Evaluator:
         parameters: Parameters | None = None,
         raising: bool = True,
         ceiling: float | None = None,
-        flight: Flight | None = None,
+        flight: WorkerPool | None = None,
         ledger: Ledger | None = None,
         interrupt: Interrupt | None = None,
         watch: Callable[[Sequence[Run]], None] = lambda runs: None,
@@ -107,13 +107,13 @@ class Evaluator:
         number = self.ledger.number()
         self.ledger.advance(1)
         self._flying[number] = x
-        self.flight.launch(number, self._in_units(x[None])[0])
+        self.flight.submit(Request(number, self._in_units(x[None])[0]))
         return number
 
     def land(self, patience: float = _PATIENCE) -> list[Run]:
         """Runs that have ended since, recorded; after a short while none."""
         assert self.flight is not None
-        landed = self.flight.land(patience)
+        landed = [(answer.id, answer) for answer in self.flight.collect(patience)]
         points = {number: self._flying.pop(number) for number, _ in landed}
         return self._keep(landed, points, "search")
 
@@ -174,20 +174,20 @@ class Evaluator:
             raise EvaluationError(f"{message}; no run can be made") from error
 
     def _from_flight(
-        self, flight: Flight, ids: dict[int, int], units: FloatArray
+        self, flight: WorkerPool, ids: dict[int, int], units: FloatArray
     ) -> Iterator[list[tuple[int, Answer]]]:
         """Not many more than the workers at a time: what waits here can be left undone."""
         waiting = deque(ids.items())
         while waiting or len(flight):
             if self._interrupt.requested:
-                flight.recall()
+                flight.cancel()
                 if not len(flight):
                     raise Interrupted
                 waiting.clear()
             while waiting and len(flight) < 2 * flight.capacity:
                 row, number = waiting.popleft()
-                flight.launch(number, units[row])
-            landed = flight.land(_PATIENCE)
+                flight.submit(Request(number, units[row]))
+            landed = [(answer.id, answer) for answer in flight.collect(_PATIENCE)]
             if landed:
                 yield landed
         if self._interrupt.requested:

@@ -1,11 +1,11 @@
-"""From what a user calls an executor to runs in flight on it."""
+"""Open a pool of workers on whatever a user calls an executor."""
 
 from __future__ import annotations
 
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import (
     CancelledError,
     Executor,
@@ -18,88 +18,89 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from supac.arrays import FloatArray
-from supac.running.answer import Answer, Simulator, Simulators
-from supac.running.child import Nest
-from supac.running.flight import ExecutionError, Flight
-from supac.running.lookout import Lookout
+from supac.running.answer import Answer, Request, Simulator
+from supac.running.child import ChildSupervisor
+from supac.running.pool import FuturesPool, InProcessPool, WorkerPool
+from supac.running.watchdog import ExecutionError, Watchdog
 from supac.running.worker import forget, perform
 
 _ANSWERS = 5  # seconds in which a scheduler must answer
 
 
-def open_flight(
-    executor: Any,
-    simulator: Simulator | Simulators,
+def open_pool(
+    workers: Any,
+    simulators: Sequence[Simulator],
+    *,
     timeout: float | None,
     retries: int,
-) -> Flight | None:
-    """Where runs are made: None for this process itself.
+    one_by_one: bool = False,
+) -> WorkerPool:
+    """Open a pool of workers; the task of a request is the index of its simulator.
 
-    A number means as many children of this process, a text the address of a Dask scheduler, whose
-    client and cluster will do as well. Wherever there is a timeout, runs are made in children,
-    which can be killed.
+    None means this process itself, a number as many children of it, a text the address of a Dask
+    scheduler, whose client and cluster will do as well. Wherever there is a timeout, runs are made
+    in children, which can be killed. `one_by_one` is that of `InProcessPool`.
     """
-    if executor is None and timeout is None:
-        return None
-    blob = _packed(simulator)
-    if executor is None or (isinstance(executor, int | np.integer) and executor is not True):
-        return _local(1 if executor is None else int(executor), blob, timeout, retries)
-    if isinstance(executor, str):
-        client = _dask_client(executor)
+    if workers is None and timeout is None:
+        return InProcessPool(simulators, one_by_one=one_by_one)
+    blob = _pickled(simulators)
+    if workers is None or (isinstance(workers, int | np.integer) and workers is not True):
+        return _local(1 if workers is None else int(workers), blob, timeout, retries)
+    address = workers if isinstance(workers, str) else getattr(workers, "scheduler_address", None)
+    if address is not None:
+        client = _dask_client(address)
         return _on_dask(client, blob, timeout, retries, client.close)
-    if hasattr(executor, "scheduler_address"):
-        client = _dask_client(executor.scheduler_address)
-        return _on_dask(client, blob, timeout, retries, client.close)
-    client = executor if hasattr(executor, "nthreads") else getattr(executor, "_client", None)
-    if client is not None and not isinstance(executor, type):
+    client = workers if hasattr(workers, "nthreads") else getattr(workers, "_client", None)
+    if client is not None and not isinstance(workers, type):
         return _on_dask(client, blob, timeout, retries, lambda: None)
-    if isinstance(executor, Executor):
-        return _on(executor, blob, timeout, retries)
+    if isinstance(workers, Executor):
+        return _on(workers, blob, timeout, retries)
     raise TypeError(
         "executor must be None, a number of processes, an Executor, or a Dask client, cluster or "
-        f"address of a scheduler, not {executor!r}"
+        f"address of a scheduler, not {workers!r}"
     )
 
 
-def _packed(simulator: Simulator | Simulators) -> bytes:
+def _pickled(simulators: Sequence[Simulator]) -> bytes:
     try:
-        return cloudpickle.dumps(simulator)
+        return cloudpickle.dumps(tuple(simulators))
     except Exception as error:
         raise TypeError(
-            f"{simulator.name} cannot be sent to another process ({type(error).__name__}: {error});"
-            " pass PerWorker(load), where load() makes there what cannot be sent"
+            f"{simulators[0].name} cannot be sent to another process "
+            f"({type(error).__name__}: {error}); pass PerWorker(load), where load() makes there "
+            "what cannot be sent"
         ) from error
 
 
-def _local(workers: int, blob: bytes, timeout: float | None, retries: int) -> Flight:
-    """Threads of this process, each with a child of its own."""
+def _local(workers: int, blob: bytes, timeout: float | None, retries: int) -> FuturesPool:
+    """Open a pool of threads of this process, each with a child of its own."""
     if workers < 1:
         raise ValueError(f"executor must be at least one process, not {workers}")
-    own, nests, closing = threading.local(), [], threading.Event()
+    own, closing = threading.local(), threading.Event()
+    supervisors: list[ChildSupervisor] = []
     threads = ThreadPoolExecutor(workers, thread_name_prefix="supac")
 
-    def run(x: FloatArray) -> Answer:
-        if not hasattr(own, "nest"):
-            own.nest = Nest(blob, timeout, retries)
-            nests.append(own.nest)
+    def run(request: Request) -> Answer:
+        if not hasattr(own, "supervisor"):
+            own.supervisor = ChildSupervisor(blob, timeout, retries)
+            supervisors.append(own.supervisor)
         if closing.is_set():
-            own.nest.close()
-        return own.nest.run(x)
+            own.supervisor.close()
+        return own.supervisor.run(request)
 
     def close() -> None:
         closing.set()
-        for nest in nests:
-            nest.close()
+        for each in supervisors:
+            each.close()
         threads.shutdown(wait=True, cancel_futures=True)
-        for nest in nests:
-            nest.bury()
+        for each in supervisors:
+            each.discard()
 
-    return Flight(lambda x: threads.submit(run, x), workers, close)
+    return FuturesPool(lambda request: threads.submit(run, request), workers, close)
 
 
-def _on(executor: Executor, blob: bytes, timeout: float | None, retries: int) -> Flight:
-    """Any executor of the standard library's kind."""
+def _on(executor: Executor, blob: bytes, timeout: float | None, retries: int) -> FuturesPool:
+    """Open a pool on any executor of the standard library's kind."""
     parent = os.getpid() if isinstance(executor, ProcessPoolExecutor) else None
     workers = next(
         (
@@ -110,10 +111,10 @@ def _on(executor: Executor, blob: bytes, timeout: float | None, retries: int) ->
         8,
     )
 
-    def launch(x: FloatArray) -> Future[Answer]:
-        return executor.submit(perform, blob, x, timeout, retries, parent)
+    def start(request: Request) -> Future[Answer]:
+        return executor.submit(perform, blob, request, timeout, retries, parent)
 
-    return Flight(launch, workers, lambda: forget(blob), retries)
+    return FuturesPool(start, workers, lambda: forget(blob), retries)
 
 
 def _dask_client(address: str) -> Any:
@@ -137,12 +138,12 @@ def _dask_client(address: str) -> Any:
 
 def _on_dask(
     client: Any, blob: bytes, timeout: float | None, retries: int, close: Callable[[], None]
-) -> Flight:
-    """Dask's own futures: those of its executor lose some of the ways in which a run can end."""
+) -> FuturesPool:
+    """Open a pool on Dask's own futures: its executor loses some ways in which a run can end."""
 
-    def launch(x: FloatArray) -> Future[Answer]:
+    def start(request: Request) -> Future[Answer]:
         # Not pure: a run that is tried again is not the one that is known to have failed.
-        theirs = client.submit(perform, blob, x, timeout, retries, pure=False)
+        theirs = client.submit(perform, blob, request, timeout, retries, pure=False)
         ours: Future[Answer] = Future()
         ours.set_running_or_notify_cancel()  # nobody can tell whether it has begun
         theirs.add_done_callback(lambda done: _hand_over(done, ours))
@@ -160,7 +161,8 @@ def _on_dask(
             f"({type(error).__name__}: {error}): look at the cluster, or pass executor=N, a number "
             "of processes"
         ) from error
-    return Flight(launch, capacity, close, retries, Lookout(threads))
+    watchdog = Watchdog(threads, lambda: str(client.status))
+    return FuturesPool(start, capacity, close, retries, watchdog)
 
 
 def _hand_over(theirs: Any, ours: Future[Answer]) -> None:

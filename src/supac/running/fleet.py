@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from supac.arrays import FloatArray
 from supac.problem.parameters import Parameters
 from supac.record.run import Run
-from supac.running import Flight, Simulators, open_flight
+from supac.running import Answer, Request, WorkerPool, open_pool
 from supac.running.evaluate import EvaluationError, Evaluator, Outcome, simulator_of
 from supac.running.interrupt import Interrupt, Interrupted
 from supac.running.ledger import Ledger, Shelf
@@ -26,6 +26,50 @@ class Place:
     executor: Any = None
     timeout: float | None = None
     retries: int = 2
+
+
+class _Lane(WorkerPool):
+    """The runs of one task on the workers of all."""
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        task: int,
+        asked: dict[int, tuple[int, int]],
+        ended: dict[int, list[Answer]],
+    ):
+        self._pool, self._task, self._asked, self._answers = pool, task, asked, ended
+        self.capacity = pool.capacity
+
+    def __len__(self) -> int:
+        if not len(self._pool):
+            self._asked.clear()
+        return sum(task == self._task for task, _ in self._asked.values()) + len(
+            self._answers[self._task]
+        )
+
+    def submit(self, request: Request) -> None:
+        """Number it anew, since tasks number their runs each for itself."""
+        number = len(self._asked)
+        while number in self._asked:
+            number += 1
+        self._asked[number] = self._task, request.id
+        self._pool.submit(Request(number, request.x, self._task))
+
+    def collect(self, timeout: float) -> list[Answer]:
+        """Return the runs of this task, and leave the others to theirs."""
+        for answer in self._pool.collect(timeout):
+            task, run = self._asked.pop(answer.id)
+            self._answers[task].append(replace(answer, id=run))
+        answers, self._answers[self._task] = self._answers[self._task], []
+        return answers
+
+    def cancel(self) -> None:
+        """Take back the runs of all tasks."""
+        self._pool.cancel()
+
+    def close(self) -> None:
+        """Leave that to the pool."""
 
 
 class Fleet:
@@ -48,9 +92,13 @@ class Fleet:
     ):
         """Risks come with whether they take many points at a time."""
         simulators = [simulator_of(risk, vectorized=many) for risk, many in risks]
-        self._flight: Flight | None = open_flight(
-            place.executor, Simulators(tuple(simulators)), place.timeout, place.retries
-        )
+        self._flight: WorkerPool | None = None
+        if place.executor is not None or place.timeout is not None:
+            self._flight = open_pool(
+                place.executor, simulators, timeout=place.timeout, retries=place.retries
+            )
+        asked: dict[int, tuple[int, int]] = {}
+        ended: dict[int, list[Answer]] = {i: [] for i in range(len(simulators))}
         self._interrupt = interrupt or Interrupt()
         self._evaluators = [
             Evaluator(
@@ -59,7 +107,7 @@ class Fleet:
                 parameters=parameters,
                 raising=raising,
                 ceiling=ceilings[i],
-                flight=None if self._flight is None else self._flight.lane(i),
+                flight=None if self._flight is None else _Lane(self._flight, i, asked, ended),
                 ledger=Ledger(None if shelves is None else shelves[i]),
                 interrupt=self._interrupt,
                 watch=watch,
@@ -91,7 +139,7 @@ class Fleet:
                 raise
         return outcomes
 
-    def _in_flight(self, flight: Flight, asked: Mapping[int, FloatArray]) -> dict[int, Outcome]:
+    def _in_flight(self, flight: WorkerPool, asked: Mapping[int, FloatArray]) -> dict[int, Outcome]:
         runs: dict[int, dict[int, Run]] = {i: {} for i in asked}
         rows: dict[tuple[int, int], int] = {}
         waiting: deque[tuple[int, int]] = deque()
@@ -123,7 +171,7 @@ class Fleet:
             for i, x in asked.items()
         }
 
-    def _lane(self, task: int) -> Flight:
+    def _lane(self, task: int) -> WorkerPool:
         lane = self._evaluators[task].flight
         assert lane is not None
         return lane
@@ -142,7 +190,7 @@ class Fleet:
 
     def _recall(self, tasks: Mapping[int, FloatArray]) -> None:
         for i in tasks:
-            self._lane(i).recall()
+            self._lane(i).cancel()
 
     def close(self) -> None:
         """Kill what still runs."""

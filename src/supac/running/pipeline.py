@@ -7,7 +7,7 @@ from collections import Counter, deque
 import numpy as np
 
 from supac.record.run import Run
-from supac.running import Flight
+from supac.running import WorkerPool
 from supac.running.evaluate import Evaluator
 from supac.search.algorithm import Batch, State
 
@@ -15,7 +15,7 @@ from supac.search.algorithm import Batch, State
 class Pipeline:
     """Runs of several batches at a time, each with the batch and the row that it comes from."""
 
-    def __init__(self, evaluator: Evaluator, flight: Flight, next_batch: Batch):
+    def __init__(self, evaluator: Evaluator, flight: WorkerPool, next_batch: Batch):
         self._evaluator, self._flight = evaluator, flight
         self._waiting: deque[tuple[Batch, int]] = deque()
         self._plans: dict[int, tuple[Batch, int]] = {}
@@ -63,7 +63,7 @@ class Pipeline:
     def cut(self) -> None:
         """Forget what has not begun."""
         self._waiting.clear()
-        self._flight.recall()
+        self._flight.cancel()
 
     def take(self, state: State) -> tuple[list[Run], Batch]:
         """The runs that have ended, as a batch: those of the most common origin as its draws.

@@ -6,13 +6,14 @@ import copy
 import csv
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from supac.simulators.lifeline import run_guarded
+from supac.simulators.process_guard import ProcessGuard
 
 _TAIL = 800  # characters of what the program said that are kept
 
@@ -77,7 +78,7 @@ class Program:
         self.__qualname__ = f"Program({self.command})"
 
     def named(self, names: Sequence[str]) -> Program:
-        """The same program, told these names unless it has its own."""
+        """Return the program with these names, unless it has its own."""
         if self.names is not None:
             return self
         other = copy.copy(self)
@@ -85,23 +86,29 @@ class Program:
         return other
 
     def __call__(self, x: Any) -> Any:
-        """The program's answer at one point (dim,): a number or a list of numbers."""
-        if self.scratch is not None:
-            self.scratch.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="run-", dir=self.scratch))
-        failed = True
-        try:
-            answer = self._run(folder, [float(value) for value in x])
-            failed = False
-            return answer
-        finally:
-            if self.keep == "none" or (self.keep == "failed" and not failed):
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _run(self, folder: Path, x: list[float]) -> Any:
+        """Return the program's answer at one point (dim,): a number or a list of numbers."""
         if self.names and len(self.names) != len(x):
             raise ProgramError(f"{len(self.names)} names were given for {len(x)} parameters")
+        scratch = Path(tempfile.gettempdir()) if self.scratch is None else self.scratch
+        scratch.mkdir(parents=True, exist_ok=True)
+        folder = scratch / f"run-{secrets.token_hex(6)}"
         source, target = folder / f"input.{self.inputs}", folder / "output.json"
+        places = {"{input}": str(source), "{output}": str(target), "{folder}": str(folder)}
+        command = [_filled(word, places) for word in self.command]
+        failed = True
+        # The guard is there before the folder: it removes the folder if this process is killed.
+        with ProcessGuard(command, folder=folder, keep=self.keep != "none") as guard:
+            folder.mkdir(mode=0o700)
+            try:
+                self._write(source, [float(value) for value in x])
+                answer = self._run(guard, command[0], folder)
+                failed = False
+                return answer
+            finally:
+                if self.keep == "none" or (self.keep == "failed" and not failed):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def _write(self, source: Path, x: list[float]) -> None:
         names = self.names or [f"x{i}" for i in range(len(x))]
         if self.inputs == "csv":
             with source.open("w", newline="") as file:
@@ -109,25 +116,18 @@ class Program:
         else:
             point = dict(zip(names, x, strict=True)) if self.names else x
             source.write_text(json.dumps(point))
-        places = {"{input}": str(source), "{output}": str(target), "{folder}": str(folder)}
-        command = [_filled(word, places) for word in self.command]
-        said = folder / "stderr.txt"
-        with said.open("wb") as errors, (folder / "stdout.txt").open("wb") as output:
-            try:
-                code = run_guarded(
-                    command,
-                    folder=folder,
-                    output=output,
-                    errors=errors,
-                    rubbish=[folder] if self.keep == "none" else [],
-                )
-            except OSError as error:
-                raise ProgramError(f"{command[0]} could not be started: {error}") from error
+
+    def _run(self, guard: ProcessGuard, name: str, folder: Path) -> Any:
+        try:
+            guard.start()
+        except OSError as error:
+            raise ProgramError(f"{name} could not be started: {error}") from error
         kept = f" (in {folder})" if self.keep != "none" else ""
+        code = guard.wait()
         if code:
-            tail = said.read_text(errors="replace").strip()[-_TAIL:]
+            tail = (folder / "stderr.txt").read_text(errors="replace").strip()[-_TAIL:]
             raise ProgramError(f"exit code {code}{kept}: {tail or 'no message'}")
-        return self._read(target, kept)
+        return self._read(folder / "output.json", kept)
 
     def _read(self, target: Path, kept: str) -> Any:
         try:
