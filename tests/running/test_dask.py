@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import supac
-from servers import local_cluster
+from servers import local_cluster, mortal_cluster
 from supac.arrays import FloatArray
 from supac.running import executors, watchdog
 
@@ -264,6 +264,46 @@ def test_a_scheduler_that_is_gone_is_no_failure_of_the_runs(tmp_path: Path) -> N
             on_failure="penalise",
             callback=close,
         )
+    gone_on = supac.resume(store, wave)
+    assert gone_on.posterior == minimize(wave, on_failure="penalise").posterior
+    assert not gone_on.failures
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+@pytest.mark.parametrize("owned", [True, False], ids=["client", "address"])
+def test_a_scheduler_that_is_killed_is_said_within_ten_seconds(
+    owned: bool, retries: int, tmp_path: Path
+) -> None:
+    """The run ends with an error that says how to go on, and goes on to the same posterior."""
+    store, killed = tmp_path / "run.supac", []
+
+    def slow(x: FloatArray) -> float:
+        time.sleep(0.2)
+        return 0.5 + 0.3 * float(np.sin(x).mean())  # the cluster has no module of tests
+
+    with mortal_cluster() as (address, process), ExitStack() as stack:
+        client = Client(address, set_as_default=False) if owned else None  # type: ignore[no-untyped-call]
+        if client is not None:
+            stack.callback(client.close, timeout=1)
+
+        def kill() -> None:
+            process.kill()
+            killed.append(time.monotonic())
+
+        def kill_soon(iteration: supac.Iteration) -> None:
+            if not killed:  # while the next batch is being made
+                threading.Timer(0.5, kill).start()
+
+        with pytest.raises(supac.ExecutionError, match=r"no more runs .* go on with supac\.resume"):
+            minimize(
+                slow,
+                executor=client or address,
+                store=store,
+                retries=retries,
+                on_failure="penalise",
+                callback=kill_soon,
+            )
+        assert time.monotonic() - killed[0] < 10.0
     gone_on = supac.resume(store, wave)
     assert gone_on.posterior == minimize(wave, on_failure="penalise").posterior
     assert not gone_on.failures
