@@ -16,7 +16,7 @@ import pytest
 import supac
 from servers import local_cluster, mortal_cluster
 from supac.arrays import FloatArray
-from supac.running import executors, watchdog
+from supac.running import Request, Simulator, executors, open_pool, watchdog
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'supac[dask]'")
 
@@ -181,6 +181,32 @@ def test_a_crash_that_kills_workers_is_recorded_and_only_it(executor: Any) -> No
         assert run.x[0] > 1.2
         assert run.status is supac.Status.CRASHED
         assert "the worker was lost: KilledWorker" in run.message
+
+
+@pytest.mark.parametrize("timeout", [None, 30.0])
+def test_a_forked_copy_of_a_worker_never_answers(
+    client: Any, executor: Any, timeout: float | None, tmp_path: Path
+) -> None:
+    ledger, points = tmp_path / "ledger", np.linspace(-1.0, 1.0, 12)[:, None]
+
+    def forks(x: FloatArray) -> float:
+        with ledger.open("a") as file:
+            file.write(f"{os.getpid()} ")
+        if x[0] > 0.0 and os.fork() == 0:
+            return 99.0
+        return float(x[0])
+
+    pool = open_pool(client, [Simulator(forks, "risk", 0)], timeout=timeout, retries=0)
+    for row, x in enumerate(points):
+        pool.submit(Request(row, x))
+    found: dict[int, float] = {}
+    while len(pool):
+        found |= {each.id: float(np.asarray(each.values)) for each in pool.collect(1.0)}
+    pool.close()
+    assert found == dict(enumerate(points[:, 0]))
+    assert len(ledger.read_text().split()) == 12
+    if timeout is None:  # otherwise children of theirs
+        assert set(ledger.read_text().split()) <= set(map(str, client.run(os.getpid).values()))
 
 
 def test_a_client_and_its_cluster_will_do(client: Any) -> None:

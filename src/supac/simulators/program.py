@@ -23,7 +23,7 @@ class ProgramError(RuntimeError):
 
 
 class Program:
-    """Runs a command for each point, in a scratch folder of its own.
+    """Run a command for each point, in a scratch folder of its own.
 
     The point is written to `input.json`, {"name": value, …} or a list where there are no names, or
     to `input.csv`, a row of names and a row of values; the command is started in that folder and
@@ -42,11 +42,11 @@ class Program:
     inputs
         "json" or "csv".
     key
-        Where in `output.json` the answer is, if that is an object: a name, or a list of names.
+        Name of the answer in `output.json`, if that is an object, or a list of names.
     scratch
-        Where the folders are made; by default where temporary files go.
+        Folder in which the folders are made; by default that of temporary files.
     keep
-        Which folders are left there to be looked at: those of "failed" runs, "all" or "none".
+        Folders that are left there to be looked at: those of "failed" runs, "all" or "none".
 
     """
 
