@@ -243,6 +243,24 @@ def test_daemons_of_a_child_end_with_it(end: str, tmp_path: Path) -> None:
     assert gone_within(pids(ledger, 1), 5.0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux kills the child")
+@pytest.mark.parametrize(
+    ("blow", "status"), [(signal.SIGTERM, Status.OK), (signal.SIGKILL, Status.CRASHED)]
+)
+def test_a_child_outlives_no_guard(blow: signal.Signals, status: Status, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+
+    def rebel(x: FloatArray) -> float:
+        ledger.write_text(str(os.getpid()))
+        os.kill(os.getppid(), blow)
+        time.sleep(0.5)
+        return 0.0
+
+    (answer,) = answers(opened(rebel), POINTS[:1]).values()
+    assert answer.status is status
+    assert gone_within(pids(ledger, 1), 5.0)
+
+
 DRIVER = """
 import sys, time
 from pathlib import Path

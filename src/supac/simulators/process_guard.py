@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
-from types import TracebackType
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -71,17 +70,6 @@ class ProcessGuard:
                 start_new_session=True,  # a Ctrl-C is the driver's to answer
             )
         self._reports = self.control.makefile("rb", buffering=0)
-
-    def __enter__(self) -> ProcessGuard:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def start(self) -> int:
         """Start the command and return its process id; OSError if it cannot be started."""

@@ -10,6 +10,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -97,7 +98,8 @@ class Program:
         command = [_filled(word, places) for word in self.command]
         failed = True
         # The guard is there before the folder: it removes the folder if this process is killed.
-        with ProcessGuard(command, folder=folder, keep=self.keep != "none") as guard:
+        guard = ProcessGuard(command, folder=folder, keep=self.keep != "none")
+        with closing(guard):
             folder.mkdir(mode=0o700)
             try:
                 self._write(source, [float(value) for value in x])
