@@ -23,8 +23,7 @@ settings.load_profile("patient")
 GROUPS = {
     # They kill processes, wait for them or count their seconds: never two of them at a time.
     "processes": (
-        "tests/faults", "tests/test_cli_", "tests/test_dask.py", "tests/test_executors.py",
-        "tests/test_program.py", "tests/test_umbridge.py",
+        "tests/faults", "tests/running", "tests/test_cli_",
     ),
     # They run ADM1: the first of them compiles it, and the others need not.
     "compiled": (

@@ -9,6 +9,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.error import URLError
 
@@ -114,7 +115,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError("the server does not answer")
 
 
-def local_cluster(workers: int, *, processes: bool) -> LocalCluster:
+def local_cluster(workers: int, *, processes: bool, protocol: str | None = None) -> LocalCluster:
     """Without a dashboard."""
     from distributed import LocalCluster  # noqa: PLC0415
 
@@ -124,6 +125,35 @@ def local_cluster(workers: int, *, processes: bool) -> LocalCluster:
         threads_per_worker=1,
         dashboard_address=None,
         scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
-        host="127.0.0.1" if processes else None,
+        host="127.0.0.1" if processes or protocol else None,
+        protocol=protocol,
         silence_logs="CRITICAL",
     )
+
+
+CLUSTER = """
+import sys, time
+from servers import local_cluster
+if __name__ == "__main__":
+    with local_cluster(2, processes=False, protocol="tcp://") as cluster:
+        print(cluster.scheduler_address, flush=True)
+        time.sleep(600.0)
+"""
+
+
+@contextmanager
+def mortal_cluster() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A Dask cluster in a process of its own, which may be killed: its address, and the process."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLUSTER],
+        cwd=Path(__file__).parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip(), process
+    finally:
+        process.kill()
+        process.communicate()

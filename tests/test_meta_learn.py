@@ -254,7 +254,11 @@ def test_tasks_that_always_fail_do_not_end_the_others(tmp_path: Path) -> None:
     inner = supac.Reuse(supac.SuPAC(first=10, batch=5), first=20, most=5)
     learner = supac.MetaSuPAC((supac.Stage(inner=inner, batch=1),))
     bad = supac.Task(frozen_everywhere, supac.Catoni(0.05))
-    options: dict[str, Any] = {"learner": learner, "execution": supac.Execution(on_failure="drop"), "passes": 2}
+    options: dict[str, Any] = {
+        "learner": learner,
+        "execution": supac.Execution(on_failure="drop"),
+        "passes": 2,
+    }
     store = tmp_path / "meta.supac"
     learn([bad, *tasks_of(2)], store=store, **options | {"passes": 1})
     result = learn([bad, *tasks_of(2)], store=store, **options)

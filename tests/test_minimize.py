@@ -164,7 +164,10 @@ def test_failures_are_raised_dropped_or_penalised() -> None:
 
     with pytest.raises(supac.EvaluationError, match=r"raised RuntimeError.*no steady state.*drop"):
         run()
-    dropped, penalised = run(execution=supac.Execution(on_failure="drop")), run(execution=supac.Execution(on_failure="penalise"))
+    dropped, penalised = (
+        run(execution=supac.Execution(on_failure="drop")),
+        run(execution=supac.Execution(on_failure="penalise")),
+    )
     assert dropped.evaluations.failed > 0
     assert "RuntimeError: no steady state" in dropped.notes[-1]
     assert dropped.mean_risk == pytest.approx(0.2)

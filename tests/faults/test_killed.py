@@ -282,7 +282,9 @@ def test_ctrl_c_twice_stops_at_once(tmp_path: Path, unbroken: supac.Result) -> N
 
 
 def test_asynchronous_runs_go_on_after_a_kill(tmp_path: Path) -> None:
-    code = DRIVER.replace("execution=int(workers) or None", 'execution=supac.Execution(2, mode="async")')
+    code = DRIVER.replace(
+        "execution=int(workers) or None", 'execution=supac.Execution(2, mode="async")'
+    )
     toy, store = Toy(tmp_path / "ledger"), tmp_path / "run.supac"
     for enough in (15, 40):
         driver = subprocess.Popen(
@@ -367,7 +369,11 @@ def test_the_first_good_run_says_how_many_outputs_there_are() -> None:
         return np.nan if x[0] > 1.0 else outputs(x)[: 3 if slow else 2]
 
     risk = supac.Composite(odd, supac.MeanSquare())
-    options: dict[str, Any] = {"budget": 20, "execution": supac.Execution(on_failure="drop"), "progress": False}
+    options: dict[str, Any] = {
+        "budget": 20,
+        "execution": supac.Execution(on_failure="drop"),
+        "progress": False,
+    }
     one = supac.minimize(risk, PRIOR, BOUND, **options)
     with ThreadPoolExecutor(8) as threads:
         many = supac.minimize(risk, PRIOR, BOUND, execution=threads, **options)
@@ -568,7 +574,11 @@ def test_known_runs_that_all_failed_are_known_to_have_failed(tmp_path: Path) -> 
     table.write_text("a,b,c,output_0,output_1,output_2\n0,0,0,,,\n1,0,0,,,\n")
     known = supac.read_csv(table, ["a", "b", "c"])
     risk = supac.Composite(outputs, supac.MeanSquare())
-    options: dict[str, Any] = {"execution": supac.Execution(on_failure="drop"), "progress": False, "known": known}
+    options: dict[str, Any] = {
+        "execution": supac.Execution(on_failure="drop"),
+        "progress": False,
+        "known": known,
+    }
     whole = supac.minimize(risk, PRIOR, BOUND, budget=40, **options)
     store = tmp_path / "run.supac"
     supac.minimize(
@@ -590,7 +600,11 @@ def test_a_wrong_number_of_outputs_does_not_damage_the_store(tmp_path: Path) -> 
         return (y**2).mean(axis=1) if y.shape[1] == 3 else np.full(len(y), np.nan)
 
     risk, store = supac.Composite(odd, loss), tmp_path / "run.supac"
-    options: dict[str, Any] = {"execution": supac.Execution(on_failure="drop"), "progress": False, "store": store}
+    options: dict[str, Any] = {
+        "execution": supac.Execution(on_failure="drop"),
+        "progress": False,
+        "store": store,
+    }
     stop = supac.minimize(
         risk, PRIOR, BOUND, budget=60, callback=lambda e: e.queries >= 20, **options
     )

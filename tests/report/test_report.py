@@ -273,7 +273,12 @@ def test_fresh_runs_are_known_though_some_failed(tmp_path: Path, on_failure: str
     prior = supac.gaussian(np.zeros(2), np.eye(2))
     model = supac.Composite(simulate, supac.Welsch())
     bound = supac.MaurerLangfordSeeger(n=20, delta=0.05)
-    options = {"budget": 60, "store": store, "seed": 1, "execution": supac.Execution(on_failure=on_failure)}
+    options = {
+        "budget": 60,
+        "store": store,
+        "seed": 1,
+        "execution": supac.Execution(on_failure=on_failure),
+    }
     result = supac.minimize(model, prior, bound, **options)  # type: ignore[arg-type]
     run = supac.read_store(store)
     by_id = {each.id: each for each in run.runs}

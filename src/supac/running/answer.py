@@ -15,7 +15,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from supac.arrays import FloatArray
+from supac.arrays import FloatArray, as_floats
 from supac.record.run import Status
 
 _OURS = str(Path(__file__).parents[1])
@@ -193,16 +193,6 @@ class SimulatorSet:
         """Make one run."""
         answer = self.load(request.task) or self[request.task].answer(request.x)
         return replace(answer, id=request.id)
-
-
-def as_floats(raw: Any) -> FloatArray | None:
-    """Return an answer as an array, None if it is not a number or numbers."""
-    if raw is None or isinstance(raw, str | bytes | dict | set) or np.iscomplexobj(raw):
-        return None
-    try:
-        return np.array(raw, dtype=np.float64)
-    except Exception:  # whatever a foreign array type may raise
-        return None
 
 
 def _locked(x: FloatArray) -> FloatArray:

@@ -54,8 +54,8 @@ class _Channel:
         if not os.path.samestat(self._file, os.fstat(self.connection.fileno())):
             raise ConnectionError("the socket was closed")
         data = pickle.dumps(message)
-        self.connection.sendall(_HEADER.pack(number, self._child, len(data), zlib.crc32(data)))
-        self.connection.sendall(data)
+        header = _HEADER.pack(number, self._child, len(data), zlib.crc32(data))
+        self.connection.sendall(header + data)
 
     def receive(self, number: int, until_ready: Callable[[], None] = lambda: None) -> Any:
         """Receive the message with this number; ConnectionError for anything else."""
@@ -205,8 +205,10 @@ class ChildSupervisor:
 
 def serve() -> None:
     """Answer one request after another until the other end is gone."""
-    channel = _Channel(socket.socket(fileno=int(sys.argv[1])), os.getpid())
-    faulthandler.enable(int(sys.argv[2]))
+    connection, traces = map(int, sys.argv[1:])
+    channel = _Channel(socket.socket(fileno=connection), os.getpid())
+    channel.connection.set_inheritable(False)  # programs of the simulator need not know it
+    faulthandler.enable(traces)
     try:
         sys.path[:], blob = channel.receive(0)
         simulators = SimulatorSet(blob)

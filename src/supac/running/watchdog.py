@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import BrokenExecutor
 
 _INTERVAL = 10.0  # seconds between questions to a cluster that is silent
 _PATIENCE = 120.0  # seconds without any worker after which the user should know
@@ -17,10 +18,13 @@ class ExecutionError(RuntimeError):
 
 def no_more_runs(reason: object) -> ExecutionError:
     """Return the error of an executor that has failed, with a way to go on."""
+    advice = (
+        ". A pool of the standard library breaks when one of its processes dies: pass executor=N, "
+        "a number of processes, which are replaced"
+    )
     return ExecutionError(
         f"the executor can make no more runs ({reason}). Those that have ended are in the store, "
-        "if there is one: go on with supac.resume. A pool of the standard library breaks when one "
-        "of its processes dies: pass executor=N, a number of processes, which are replaced"
+        f"if there is one: go on with supac.resume{advice * isinstance(reason, BrokenExecutor)}"
     )
 
 

@@ -26,7 +26,7 @@ def perform(
     """
     if parent is not None and parent == os.getppid() and parent not in _tied:
         _tied.add(parent)
-        die_with(parent)()
+        die_with(parent)
     if timeout is not None:
         return _supervisor(blob, timeout, retries).run(request)
     with _lock:

@@ -99,9 +99,7 @@ def _start(folder: str, command: list[str]) -> tuple[int, str]:
 def _end_all(program: int, ended: dict[int, int]) -> None:
     """Kill the program and its descendants until none is left."""
     with suppress(OSError):
-        if program not in ended:
-            os.kill(program, signal.SIGKILL)
-        if _LIBC is None:
+        if program not in ended or _LIBC is None:
             os.killpg(program, signal.SIGKILL)
     start = time.monotonic()
     while _reap(ended) and time.monotonic() < start + _PATIENCE:
@@ -127,7 +125,7 @@ def _reap(ended: dict[int, int]) -> bool:
 def _children() -> list[int]:
     """Return the processes whose parent is this one (Linux)."""
     found = []
-    for name in os.listdir("/proc") if _LIBC is not None else ():
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit():
             status = _contents(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if len(status) > 1 and int(status[1]) == os.getpid():

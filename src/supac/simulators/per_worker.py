@@ -7,7 +7,7 @@ from typing import Any
 
 
 class PerWorker:
-    """A function that is made once in each process: `PerWorker(load)` with load() → function.
+    """Make a function once in each process: `PerWorker(load)` with load() → function.
 
     What `load` returns never travels between processes, so it may hold open files, compiled code
     or a licence.
@@ -29,7 +29,7 @@ class PerWorker:
             self._function = function
 
     def __call__(self, x: Any) -> Any:
-        """The simulator's answer."""
+        """Call the simulator, loaded if it is not yet."""
         self.set_up()
         return self._function(x)  # type: ignore[misc]
 

@@ -8,11 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
-from types import TracebackType
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -20,16 +19,12 @@ _SCRIPT = str(Path(__file__).with_name("guard_script.py"))
 _PATIENCE = 8.0  # seconds in which a guard must end what it guards
 
 
-def die_with(parent: int) -> Callable[[], None]:
-    """Return a function that has the kernel kill its process when `parent` dies (Linux)."""
-
-    def tie() -> None:
-        if _LIBC is not None:
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:  # it died before it was tied to
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    return tie
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its `parent` dies (Linux)."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died before it was tied to
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 class ProcessGuard:
@@ -75,17 +70,6 @@ class ProcessGuard:
                 start_new_session=True,  # a Ctrl-C is the driver's to answer
             )
         self._reports = self.control.makefile("rb", buffering=0)
-
-    def __enter__(self) -> ProcessGuard:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def start(self) -> int:
         """Start the command and return its process id; OSError if it cannot be started."""

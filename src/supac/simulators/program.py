@@ -10,6 +10,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ class ProgramError(RuntimeError):
 
 
 class Program:
-    """Runs a command for each point, in a scratch folder of its own.
+    """Run a command for each point, in a scratch folder of its own.
 
     The point is written to `input.json`, {"name": value, …} or a list where there are no names, or
     to `input.csv`, a row of names and a row of values; the command is started in that folder and
@@ -42,11 +43,11 @@ class Program:
     inputs
         "json" or "csv".
     key
-        Where in `output.json` the answer is, if that is an object: a name, or a list of names.
+        Name of the answer in `output.json`, if that is an object, or a list of names.
     scratch
-        Where the folders are made; by default where temporary files go.
+        Folder in which the folders are made; by default that of temporary files.
     keep
-        Which folders are left there to be looked at: those of "failed" runs, "all" or "none".
+        Folders that are left there to be looked at: those of "failed" runs, "all" or "none".
 
     """
 
@@ -97,7 +98,8 @@ class Program:
         command = [_filled(word, places) for word in self.command]
         failed = True
         # The guard is there before the folder: it removes the folder if this process is killed.
-        with ProcessGuard(command, folder=folder, keep=self.keep != "none") as guard:
+        guard = ProcessGuard(command, folder=folder, keep=self.keep != "none")
+        with closing(guard):
             folder.mkdir(mode=0o700)
             try:
                 self._write(source, [float(value) for value in x])

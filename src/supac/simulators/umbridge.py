@@ -10,7 +10,7 @@ class UMBridgeError(RuntimeError):
 
 
 class UMBridge:
-    """A model of an UM-Bridge server: all its outputs, one after the other.
+    """Call a model of an UM-Bridge server: all its outputs, one after the other.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ class UMBridge:
     model
         The name of the model there.
     config
-        What the model is told beside the parameters.
+        Settings of the model beside the parameters.
 
     """
 
@@ -29,7 +29,7 @@ class UMBridge:
         self.__qualname__ = f"UMBridge({url}, {model})"
 
     def set_up(self) -> None:
-        """Connect, unless that was done."""
+        """Connect to the server, unless that was done."""
         if self._client is not None:
             return
         try:
@@ -57,7 +57,7 @@ class UMBridge:
         self._client = client
 
     def __call__(self, x: Any) -> list[float]:
-        """All outputs of the model at one point (dim,)."""
+        """Return all outputs of the model at one point (dim,)."""
         self.set_up()
         values, blocks = [float(value) for value in x], []
         if sum(self._sizes) != len(values):

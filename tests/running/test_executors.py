@@ -18,8 +18,8 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.running import lookout
-from supac.running.flight import Flight
+from supac.running import Request, watchdog
+from supac.running.pool import FuturesPool
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
@@ -225,16 +225,17 @@ def free_port() -> int:
 def test_only_time_in_which_a_run_waits_is_time_without_workers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lookout, "_GLANCE", 0.0)
-    monkeypatch.setattr(lookout, "_PATIENCE", 1.0)
-    flight = Flight(lambda x: Future(), 1, lambda: None, lookout=lookout.Lookout(lambda: 0))
+    monkeypatch.setattr(watchdog, "_INTERVAL", 0.0)
+    monkeypatch.setattr(watchdog, "_PATIENCE", 1.0)
+    watching = watchdog.Watchdog(lambda: 0, lambda: "running")
+    pool = FuturesPool(lambda request: Future(), 1, lambda: None, watchdog=watching)
     time.sleep(1.0)  # a fit
-    flight.launch(0, np.zeros(2))
+    pool.submit(Request(0, np.zeros(2)))
     start = time.monotonic()
-    assert flight.land(0.0) == []  # a warning would be an error
+    assert pool.collect(0.0) == []  # a warning would be an error
     assert time.monotonic() - start < 1.0, "this machine is too busy to tell"
     with pytest.warns(RuntimeWarning, match="no worker for 1 s"):
-        flight.land(1.0)
+        pool.collect(1.0)
 
 
 BAD_EXECUTORS: list[tuple[Any, type[Exception], str]] = [

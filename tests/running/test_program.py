@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,9 @@ import json, math
 x, y = json.load(open("input.json"))
 json.dump(0.5 + 0.15 * (math.sin(x) + math.sin(y)), open("output.json", "w"))
 """
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows all descendants")
 
 
 def wave(x: FloatArray) -> float:
@@ -308,6 +312,73 @@ def test_programs_die_with_their_driver(
     driver.send_signal(end)
     driver.wait()
     assert until(lambda: not any(map(alive, processes)), 5.0)
+
+
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+folder = os.getcwd()
+with open(sys.argv[1], "a") as file:
+    file.write(f"{os.getpid()}\\n")
+while True:
+    os.makedirs(folder, exist_ok=True)
+    try:
+        open(f"{folder}/{time.time()}", "w").close()
+    except OSError:
+        pass
+"""
+ONE_RUN = """
+import sys, supac
+program = supac.Program(sys.argv[2:], scratch=sys.argv[1])
+while True:
+    program([0.1, 0.2])
+"""
+
+
+@linux
+def test_folders_are_removed_when_the_driver_is_killed(tmp_path: Path) -> None:
+    """Also that of a program which does not listen, with a daemon that makes the folder anew."""
+    started, scratch = tmp_path / "pids", tmp_path / "scratch"
+    model = [*python(tmp_path, STUBBORN), str(started)]
+    driver = subprocess.Popen([sys.executable, "-c", ONE_RUN, str(scratch), *model])
+    processes = pids(started, 2)
+    assert list(scratch.iterdir())
+    driver.kill()
+    driver.wait()
+    assert until(lambda: not any(map(alive, processes)), 5.0)
+    assert until(lambda: not list(scratch.iterdir()), 5.0)
+
+
+def test_no_folder_is_left_whenever_the_driver_is_killed(tmp_path: Path) -> None:
+    """Before the program starts, while it runs, when it has ended: at random moments."""
+    scratch = tmp_path / "scratch"
+    rng = np.random.default_rng(0)
+    model = shell(tmp_path, "cp input.json output.json")
+    for _ in range(12):
+        driver = subprocess.Popen([sys.executable, "-c", ONE_RUN, str(scratch), *model])
+        assert until(lambda: scratch.exists() and bool(list(scratch.iterdir())), 20.0)
+        time.sleep(float(rng.uniform(0.0, 0.05)))
+        driver.kill()
+        driver.wait()
+        assert until(lambda: not list(scratch.iterdir()), 5.0)
+
+
+@linux
+@pytest.mark.parametrize("code", [0, 1])
+def test_daemons_of_a_program_end_with_it(tmp_path: Path, code: int) -> None:
+    started = tmp_path / "pids"
+    daemon = f"setsid sh -c 'sleep 600 & echo $! $$ >> {started}; wait'"
+    model = shell(
+        tmp_path,
+        f"{daemon} &\nwhile ! [ -s {started} ]; do :; done; echo 1 > output.json; exit {code}",
+    )
+    with pytest.raises(ProgramError) if code else nullcontext():
+        assert supac.Program(model)(POINT) == 1
+    assert not any(map(alive, pids(started, 2)))
 
 
 def test_an_interrupt_that_is_raised_kills_the_program(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import supac
-from servers import local_cluster
+from servers import local_cluster, mortal_cluster
 from supac.arrays import FloatArray
-from supac.running import executors, lookout
+from supac.running import Request, Simulator, executors, open_pool, watchdog
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'supac[dask]'")
 
@@ -131,7 +131,6 @@ def test_a_longer_timeout_counts_from_the_next_run_on(executor: Any) -> None:
 
     few: dict[str, Any] = {
         "execution": supac.Execution(executor, on_failure="penalise"),
-        
         "budget": 2,
         "algorithm": supac.SuPAC(first=2, batch=2),
     }
@@ -189,6 +188,32 @@ def test_a_crash_that_kills_workers_is_recorded_and_only_it(executor: Any) -> No
         assert "the worker was lost: KilledWorker" in run.message
 
 
+@pytest.mark.parametrize("timeout", [None, 30.0])
+def test_a_forked_copy_of_a_worker_never_answers(
+    client: Any, executor: Any, timeout: float | None, tmp_path: Path
+) -> None:
+    ledger, points = tmp_path / "ledger", np.linspace(-1.0, 1.0, 12)[:, None]
+
+    def forks(x: FloatArray) -> float:
+        with ledger.open("a") as file:
+            file.write(f"{os.getpid()} ")
+        if x[0] > 0.0 and os.fork() == 0:
+            return 99.0
+        return float(x[0])
+
+    pool = open_pool(client, [Simulator(forks, "risk", 0)], timeout=timeout, retries=0)
+    for row, x in enumerate(points):
+        pool.submit(Request(row, x))
+    found: dict[int, float] = {}
+    while len(pool):
+        found |= {each.id: float(np.asarray(each.values)) for each in pool.collect(1.0)}
+    pool.close()
+    assert found == dict(enumerate(points[:, 0]))
+    assert len(ledger.read_text().split()) == 12
+    if timeout is None:  # otherwise children of theirs
+        assert set(ledger.read_text().split()) <= set(map(str, client.run(os.getpid).values()))
+
+
 def test_a_client_and_its_cluster_will_do(client: Any) -> None:
     plain = minimize(wave).posterior
     assert minimize(wave, execution=client).posterior == plain
@@ -198,8 +223,8 @@ def test_a_client_and_its_cluster_will_do(client: Any) -> None:
 def test_a_cluster_without_workers_is_waited_for_aloud(
     monkeypatch: pytest.MonkeyPatch, alone: supac.Result
 ) -> None:
-    monkeypatch.setattr(lookout, "_GLANCE", 0.1)
-    monkeypatch.setattr(lookout, "_PATIENCE", 0.5)
+    monkeypatch.setattr(watchdog, "_INTERVAL", 0.1)
+    monkeypatch.setattr(watchdog, "_PATIENCE", 0.5)
     with local_cluster(0, processes=False) as cluster:
         later = threading.Timer(1.5, cluster.scale, [1])
         later.start()
@@ -242,8 +267,8 @@ def test_a_scheduler_that_falls_silent_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch, alone: supac.Result
 ) -> None:
     monkeypatch.setattr(executors, "_ANSWERS", 0.05)
-    monkeypatch.setattr(lookout, "_GLANCE", 0.01)
-    monkeypatch.setattr(lookout, "_PATIENCE", 0.3)
+    monkeypatch.setattr(watchdog, "_INTERVAL", 0.01)
+    monkeypatch.setattr(watchdog, "_PATIENCE", 0.3)
     words = r"not said whether it has workers \(TimeoutError"
     with mute() as (client, silence), pytest.warns(RuntimeWarning, match=words):
         result = minimize(now_and_then_slow, execution=client, callback=lambda _: silence())
@@ -274,4 +299,44 @@ def test_a_scheduler_that_is_gone_is_no_failure_of_the_runs(tmp_path: Path) -> N
         gone_on.posterior
         == minimize(wave, execution=supac.Execution(on_failure="penalise")).posterior
     )
+    assert not gone_on.failures
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+@pytest.mark.parametrize("owned", [True, False], ids=["client", "address"])
+def test_a_scheduler_that_is_killed_is_said_within_ten_seconds(
+    owned: bool, retries: int, tmp_path: Path
+) -> None:
+    """The run ends with an error that says how to go on, and goes on to the same posterior."""
+    store, killed = tmp_path / "run.supac", []
+
+    def slow(x: FloatArray) -> float:
+        time.sleep(0.2)
+        return 0.5 + 0.3 * float(np.sin(x).mean())  # the cluster has no module of tests
+
+    with mortal_cluster() as (address, process), ExitStack() as stack:
+        client = Client(address, set_as_default=False) if owned else None  # type: ignore[no-untyped-call]
+        if client is not None:
+            stack.callback(client.close, timeout=1)
+
+        def kill() -> None:
+            process.kill()
+            killed.append(time.monotonic())
+
+        def kill_soon(iteration: supac.Iteration) -> None:
+            if not killed:  # while the next batch is being made
+                threading.Timer(0.5, kill).start()
+
+        with pytest.raises(supac.ExecutionError, match=r"no more runs .* go on with supac\.resume"):
+            minimize(
+                slow,
+                executor=client or address,
+                store=store,
+                retries=retries,
+                on_failure="penalise",
+                callback=kill_soon,
+            )
+        assert time.monotonic() - killed[0] < 10.0
+    gone_on = supac.resume(store, wave)
+    assert gone_on.posterior == minimize(wave, on_failure="penalise").posterior
     assert not gone_on.failures
