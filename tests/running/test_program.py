@@ -295,7 +295,7 @@ import numpy as np, supac, sys
 plane = supac.gaussian([0.0, 0.0], np.eye(2))
 executor = int(sys.argv[1]) or None
 program = supac.Program(sys.argv[2:])
-supac.minimize(program, plane, supac.Catoni(0.05), budget=40, executor=executor)
+supac.minimize(program, plane, supac.Catoni(0.05), budget=40, execution=executor)
 """
 
 
