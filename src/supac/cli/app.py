@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,15 +83,19 @@ def _of_the_system(error: OSError) -> str:
 
 
 def check_vacant(path: Path, *, force: bool) -> None:
-    """Whether a file can be written there: said before the work, not after it."""
-    if path.is_dir():
-        raise failed(f"{path} is a folder: name a file in it")
-    if path.exists() and not force:
-        raise failed(f"{path} is there already: --force replaces it")
-    if not path.parent.is_dir():
-        raise failed(f"{path}: no such file or directory; make the folder {path.parent} first")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise failed(f"{path} cannot be written: permission denied")
+    """Leave with an error, before the work, if a file cannot be written there after it."""
+    with guarded():
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.stat()  # of a loop of links, say, neither of the questions below would tell
+        folder = Path(os.path.realpath(path)).parent
+        if path.is_dir():
+            raise failed(f"{path} is a folder: name a file in it")
+        if path.exists() and not force:
+            raise failed(f"{path} is there already: --force replaces it")
+        if not folder.is_dir():
+            raise failed(f"{path}: no such file or directory; make the folder {folder} first")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise failed(f"{path} cannot be written: permission denied")
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Self
 
 from supac.codec import Spec, differences
@@ -23,13 +22,16 @@ from supac.record.store.file import (
     META_APPLICATION,
     StoreMismatchError,
     check_header,
+    check_owner,
+    close,
     create,
     damaged,
     digest,
     named_errors,
     opened,
     owner,
-    release,
+    record_counts,
+    resolve_path,
     sound,
     write_meta,
 )
@@ -96,7 +98,7 @@ class MetaStore:
         prior: Distribution,
         tasks: int,
     ) -> None:
-        self.path, self._prior, self._config = Path(path).absolute(), prior, dict(config)
+        self.path, self._prior, self._config = resolve_path(path), prior, dict(config)
         self.shelves = [TaskShelf(self, task) for task in range(tasks)]
         opened(self.path, self._open)
 
@@ -146,24 +148,23 @@ class MetaStore:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        try:
-            with named_errors(self.path):
-                self._db.close()
-        finally:
-            release(self.path)
+        close(self._db, self.path)
 
     def keep(self, task: int, runs: Iterable[Run]) -> None:
         """Runs of a task that have ended, on the disk when this returns."""
         rows = [(task, *run_to_row(run)) for run in runs]
+        check_owner(self._db, self.path)
         with named_errors(self.path):
             self._db.executemany(
                 f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * 12)})",
                 [(*row, digest(*row)) for row in rows],
             )
+            record_counts(self._db)
             self._db.commit()
 
     def keep_visit(self, told: Sequence[tuple[int, Round]], state: MetaState) -> None:
         """What was told since the last meta-step, and the state after this one: all or nothing."""
+        check_owner(self._db, self.path)
         value = json.dumps(_to_spec(state))
         rows = []
         for task, each in told:
@@ -179,6 +180,7 @@ class MetaStore:
             self._db.execute(
                 "INSERT INTO state VALUES (?, ?, ?)", (state.visit, value, digest(value))
             )
+            record_counts(self._db)
             self._db.commit()
 
     def state(self, start: MetaState, failure_losses: Sequence[float]) -> MetaState:

@@ -18,7 +18,7 @@ from supac.codec import Spec, from_spec, to_spec
 from supac.families import Distribution, ParametricFamily
 from supac.problem.evaluations import Evaluations
 from supac.record.run import Purpose, Run, Status
-from supac.record.store.file import damaged, digest, sound
+from supac.record.store.file import checked, damaged, digest, sound, with_checksum
 from supac.search.algorithm import Batch, Info, State
 
 # What a configuration holds; whatever else a file says is not passed on to anything.
@@ -59,17 +59,7 @@ def read_config_of(db: sqlite3.Connection, path: Path) -> dict[str, Spec]:
         return config
 
 
-def sealed(text: str) -> str:
-    """A text that shows whether it was changed: `unsealed` gives it back."""
-    return f"{digest(text).hex()} {text}"
-
-
-def unsealed(words: str, path: Path, what: str) -> str:
-    """The text; an error where it was changed."""
-    checksum, _, text = words.partition(" ")
-    if checksum != digest(text).hex():
-        raise damaged(path, what)
-    return text
+sealed, unsealed = with_checksum, checked  # the names that other modules still use
 
 
 def run_to_row(run: Run) -> tuple[Any, ...]:

@@ -23,6 +23,8 @@ from supac.record.store.file import (
     SCHEMA,
     StoreMismatchError,
     check_header,
+    check_owner,
+    close,
     create,
     damaged,
     digest,
@@ -30,7 +32,8 @@ from supac.record.store.file import (
     opened,
     owner,
     reading,
-    release,
+    record_counts,
+    resolve_path,
     sound,
     write_config,
     write_meta,
@@ -62,8 +65,8 @@ class Store:
     def __init__(
         self, path: str | os.PathLike[str], config: Mapping[str, Spec], family: ParametricFamily
     ) -> None:
-        # Absolute: a simulator may change the folder that it is called in.
-        self.path, self._family, self._config = Path(path).absolute(), family, dict(config)
+        # Resolved: a simulator may change the folder that it is called in.
+        self.path, self._family, self._config = resolve_path(path), family, dict(config)
         opened(self.path, self._open)
 
     def _open(self, db: sqlite3.Connection) -> None:
@@ -113,36 +116,37 @@ class Store:
 
     def close(self) -> None:
         """Fold everything into the one file, and let others in."""
-        try:
-            with named_errors(self.path):
-                self._db.close()
-        finally:
-            release(self.path)
+        close(self._db, self.path)
 
     def keep(self, runs: Iterable[Run]) -> None:
         """Runs that have ended, on the disk when this returns; what was there is replaced."""
         rows = [run_to_row(run) for run in runs]
+        check_owner(self._db, self.path)
         with named_errors(self.path):
             self._db.executemany(
                 f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * 11)})",
                 [(*row, digest(*row)) for row in rows],
             )
+            record_counts(self._db)
             self._db.commit()
 
     def keep_round(self, told: Round, state: State) -> None:
         """What was told last, and the state after it."""
         row = round_to_row(len(self.rounds), told, self._family)
         value = json.dumps(state_to_spec(state))
+        check_owner(self._db, self.path)
         with named_errors(self.path):
             self._db.execute("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?)", (*row, digest(*row)))
             self._db.execute("DELETE FROM state")
             self._db.execute("INSERT INTO state VALUES (?, ?, ?)", (row[0], value, digest(value)))
+            record_counts(self._db)
             self._db.commit()
         self.rounds.append(told)
 
     def keep_end(self, end: Mapping[str, Spec], posterior: Distribution) -> None:
         """How the run ended and what it returned, for those who look."""
         words = json.dumps({**end, "posterior": member_to_spec(posterior, self._family)})
+        check_owner(self._db, self.path)
         with named_errors(self.path):
             write_meta(self._db, "end", sealed(words))
             self._db.commit()
