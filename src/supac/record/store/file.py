@@ -375,8 +375,8 @@ def check_header(
     tables = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     if found < VERSION or sorted(tables) != sorted((table,) for table in schema):
         raise damaged(path, "its tables are not those of one")
-    if pages:
-        trouble = db.execute("PRAGMA quick_check").fetchone()[0]
+    for check in ("integrity_check(meta)", *(["quick_check"] if pages else [])):
+        trouble = db.execute(f"PRAGMA {check}").fetchone()[0]
         if trouble != "ok":
             raise damaged(path, trouble)
     check_counts(db, path)
@@ -429,8 +429,12 @@ def check_counts(db: sqlite3.Connection, path: Path) -> None:
             for run in np.frombuffer(ids, dtype="<i8").tolist():
                 if (where, run) not in known:
                     raise damaged(path, f"run {run} of round {iteration} is missing")
-        if rounds and not db.execute("SELECT count(*) FROM state").fetchone()[0]:
-            raise damaged(path, "its state is missing")
+        last = [
+            each
+            for (each,) in db.execute(f"SELECT {'visit' if of_tasks else 'iteration'} FROM state")
+        ]
+        if len(last) != bool(rounds) or not (of_tasks or last in ([], [len(rounds) - 1])):
+            raise damaged(path, "its state is missing, or that of another round")
 
 
 @contextmanager

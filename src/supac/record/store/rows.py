@@ -14,7 +14,7 @@ from typing import Any, get_args
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, frozen, points, vector
-from supac.codec import Spec, from_spec, to_spec
+from supac.codec import Spec, check_size, from_spec, to_spec
 from supac.families import Distribution, ParametricFamily
 from supac.problem.evaluations import Evaluations
 from supac.record.run import Purpose, Run, Status
@@ -56,6 +56,7 @@ def read_config_of(db: sqlite3.Connection, path: Path) -> dict[str, Spec]:
         for name, kind in _SETTINGS.items():
             if not isinstance(config[name], kind):
                 raise TypeError(f"{name} is {config[name]!r:.60}")
+            check_size(config[name])
         return config
 
 
