@@ -22,7 +22,7 @@ import scipy
 
 VERSION = 1
 _LOOK = 0.05  # seconds, far longer than `is_being_written` holds its lock
-_COUNTED = ("runs", "rounds")
+_COUNTED = ("runs", "rounds", "outputs")  # tables, of which a format may lack some
 APPLICATION = 0x53755041  # "SuPA", in the header of the file
 META_APPLICATION = 0x5375504D  # "SuPM", in that of a store of `meta_learn`
 _DATABASE = b"SQLite format 3\0"
@@ -375,65 +375,72 @@ def check_header(
     tables = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     if found < VERSION or sorted(tables) != sorted((table,) for table in schema):
         raise damaged(path, "its tables are not those of one")
-    for check in ("integrity_check(meta)", *(["quick_check"] if pages else [])):
-        trouble = db.execute(f"PRAGMA {check}").fetchone()[0]
-        if trouble != "ok":
-            raise damaged(path, trouble)
+    if pages:
+        _check_pages(db, path, "quick_check")
     check_counts(db, path)
 
 
-def record_counts(db: sqlite3.Connection) -> None:
-    """Write how many runs and rounds there are, within the transaction that adds some.
+def _check_pages(db: sqlite3.Connection, path: Path, pragma: str) -> None:
+    trouble = db.execute(f"PRAGMA {pragma}").fetchone()[0]
+    if trouble != "ok":
+        raise damaged(path, trouble)
 
-    They are counted once for a connection; after that, triggers of its own follow them.
+
+def _columns(db: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
+
+
+def record_counts(db: sqlite3.Connection) -> None:
+    """Write the numbers of runs and rounds, within the transaction that adds some.
+
+    They are counted once for a connection; from then on, triggers of its own follow them.
     """
+    tables = [each for each in _COUNTED if _columns(db, each)]
     if not db.execute("SELECT count(*) FROM sqlite_temp_master").fetchone()[0]:
-        counts = ", ".join(f"(SELECT count(*) FROM {each}) AS {each}" for each in _COUNTED)
+        counts = ", ".join(f"(SELECT count(*) FROM {each}) AS {each}" for each in tables)
         db.execute(f"CREATE TEMP TABLE counts AS SELECT {counts}")
-        db.execute("PRAGMA recursive_triggers = ON")  # what is replaced is deleted first
-        for table in _COUNTED:
+        db.execute("PRAGMA recursive_triggers = ON")  # a row that is replaced is deleted first
+        for table in tables:
             for event, sign in (("INSERT", "+"), ("DELETE", "-")):
                 db.execute(
                     f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON main.{table} "
                     f"BEGIN UPDATE counts SET {table} = {table} {sign} 1; END"
                 )
-    found = db.execute("SELECT * FROM temp.counts").fetchone()
-    write_meta(db, "counts", with_checksum(json.dumps(dict(zip(_COUNTED, found, strict=True)))))
+    found = db.execute(f"SELECT {', '.join(tables)} FROM temp.counts").fetchone()
+    write_meta(db, "counts", with_checksum(json.dumps(dict(zip(tables, found, strict=True)))))
 
 
 def check_counts(db: sqlite3.Connection, path: Path) -> None:
-    """Raise StoreDamagedError if rows are missing; `check_header` calls it.
+    """Raise StoreDamagedError if rows are missing, or the table of settings is damaged.
 
     Every round must be there, with all the runs that it learnt from. Stores of version 0.1 have no
     counts; nor does that version change them, so that there may be more rows than were counted.
     """
-    of_tasks = db.execute("PRAGMA application_id").fetchone()[0] == META_APPLICATION
-    task = "task" if of_tasks else "0"
+    _check_pages(db, path, "integrity_check(meta)")
+    task = "task" if "task" in _columns(db, "runs") else "0"
     with raise_if_damaged(path, "its rows"):
-        runs = db.execute(f"SELECT {task}, id FROM runs").fetchall()
-        rounds = db.execute(
-            f"SELECT {task}, iteration, ids FROM rounds ORDER BY 1, iteration"
-        ).fetchall()
         kept = db.execute("SELECT value FROM meta NOT INDEXED WHERE key = 'counts'").fetchone()
         least = json.loads(checked(kept[0], path, "its counts")) if kept else {}
-        for name, rows in zip(_COUNTED, (runs, rounds), strict=True):
-            if len(rows) < least.get(name, 0):
-                raise damaged(path, f"{len(rows)} of {least[name]} {name} are left")
-        known, following = set(runs), dict.fromkeys({each[0] for each in rounds}, 0)
+        for table in sorted(set(_COUNTED) & set(least)):
+            left = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            if left < least[table]:
+                raise damaged(path, f"{left} of {least[table]} {table} are left")
+        runs = db.execute(f"SELECT {task}, id FROM runs").fetchall()
+        known = set(runs)
         if len(known) < len(runs):
             raise damaged(path, "it has runs twice")
-        for where, iteration, ids in rounds:
-            if iteration != following[where]:
-                raise damaged(path, f"round {following[where]} is missing")
-            following[where] += 1
+        query = f"SELECT {task}, iteration, ids FROM rounds ORDER BY 1, iteration"
+        rounds = dict[Any, int]()
+        for where, iteration, ids in db.execute(query):
+            if iteration != rounds.setdefault(where, 0):
+                raise damaged(path, f"round {rounds[where]} is missing")
+            rounds[where] += 1
             for run in np.frombuffer(ids, dtype="<i8").tolist():
                 if (where, run) not in known:
                     raise damaged(path, f"run {run} of round {iteration} is missing")
-        last = [
-            each
-            for (each,) in db.execute(f"SELECT {'visit' if of_tasks else 'iteration'} FROM state")
-        ]
-        if len(last) != bool(rounds) or not (of_tasks or last in ([], [len(rounds) - 1])):
+        state = db.execute("SELECT * FROM state").fetchone()
+        of_last = state is not None and state[0] == rounds.get(0, 0) - 1
+        if rounds and not (of_last if "iteration" in _columns(db, "state") else state):
             raise damaged(path, "its state is missing, or that of another round")
 
 
