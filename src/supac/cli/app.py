@@ -14,7 +14,8 @@ from typing import Annotated, Any
 import typer
 
 import supac
-from supac.cli.console import CleanConsole, cleaned
+from supac.cli.console import CleanConsole
+from supac.codec.text import visible
 from supac.running import ExecutionError
 
 ERROR, RESUMABLE, INTERRUPTED = 1, 3, 130
@@ -116,9 +117,9 @@ def user_code() -> Iterator[None]:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """For machines; what JSON leaves as it is but a terminal obeys is written as an escape."""
+    """Print a value for machines, with an escape of JSON for every hidden character."""
     words = json.dumps(value, indent=2, ensure_ascii=False)
-    typer.echo(cleaned(words, lambda character: f"\\u{ord(character):04x}"))
+    typer.echo(visible(words, lambda character: json.dumps(character)[1:-1]))
 
 
 def inform(message: str) -> None:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from supac.arrays import FloatArray
+from supac.codec.text import visible
 from supac.record.history import StopReason
 from supac.record.snapshot import Snapshot
 from supac.record.summary import ParameterSummary, summarise
@@ -134,8 +135,8 @@ def _cells(
 ) -> list[list[str]]:
     return [
         [
-            row.name,
-            row.unit,
+            visible(row.name),  # now, so that the columns are as wide as what they show
+            visible(row.unit),
             _range(row.prior, digits),
             _range(row.posterior, digits),
             f"{row.width:.2f}",
