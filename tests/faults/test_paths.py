@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,6 +38,15 @@ def simulate(initial, k1, k2):
         os.kill(os.getpid(), signal.SIGKILL)
     times = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 6, 8, 10]
     return {{"A": [exp(-k1 * t) for t in times], "B": [exp(-k2 * t) for t in times]}}
+"""
+
+
+# Processes of a shell's background do not hear Ctrl-C, and these tests may run there.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from supac.cli import app
+app()
 """
 
 
@@ -104,6 +114,30 @@ def test_the_runs_of_a_killed_process_are_seen_through_a_link(killed: tuple[Path
     assert len(ended.made) == 40
     assert sorted(each.name for each in link.parent.glob("disk/*")) == ["real.supac"]
     assert link.is_symlink()
+
+
+def test_the_way_back_to_the_earlier_store_can_be_typed(tmp_path: Path) -> None:
+    """Behind a link, and with a name that a shell would take apart."""
+    for name, text in starter_files("python").items():
+        (tmp_path / name).write_text(text)
+    problem, link = tmp_path / "problem.toml", tmp_path / "run.supac"
+    (tmp_path / "a disk; touch sign").mkdir()
+    link.symlink_to(tmp_path / "a disk; touch sign" / "the run.supac")
+    (tmp_path / "model.py").write_text(MODEL.format(last=-1))
+    call("run", problem, "--store", link, "--budget", "30", "-q")
+    (tmp_path / "model.py").write_text(MODEL.format(last=13).replace("SIGKILL", "SIGINT"))
+    done = script(INTERRUPTIBLE, "run", problem, "--store", link, "--budget", "40", "--force")
+    assert done.returncode == 3, done.stderr
+    (words,) = re.findall("to have it back: (.*)", done.stderr)
+    assert len(supac.read_store(link).made) < 30
+    subprocess.run(["sh", "-ec", words], cwd=tmp_path, check=True)
+    assert len(supac.read_store(link).made) == 30
+    assert link.is_symlink()
+    assert not (tmp_path / "sign").exists()
+    (words,) = re.findall(
+        "To go on with it: (.*?)[.] To begin", call("run", problem, code=1).output
+    )
+    assert words == f"supac resume {link}"
 
 
 def test_a_link_that_is_turned_elsewhere_meanwhile_moves_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import numpy as np
@@ -78,7 +79,7 @@ def _counts(run: Snapshot) -> str:
 
 def state(run: Snapshot) -> Text:
     """Whether it is under way, done, or to be gone on with."""
-    again = f"`supac resume {run.path.name}` goes on"
+    again = f"`supac resume {shlex.quote(run.path.name)}` goes on"
     if run.running:
         return Text("running", style="green")
     if run.stop_reason is None:

@@ -592,8 +592,9 @@ def gaussian(
 
 def _groups(dim: int, blocks: Sequence[Sequence[int]] | None) -> list[list[int]]:
     """Return the groups of more than one index, in order; all of them are one without `blocks`."""
-    groups = [range(dim)] if blocks is None else blocks
-    named = [int(index) for group in groups for index in group]
+    if blocks is None:
+        return [list(range(dim))] if dim > 1 else []
+    named = [int(index) for block in blocks for index in block]
     if len(set(named)) < len(named) or any(not 0 <= index < dim for index in named):
         raise ValueError(f"blocks must hold different indices from 0 to {dim - 1}, not {blocks!r}")
-    return sorted(sorted(map(int, group)) for group in groups if len(group) > 1)
+    return sorted(sorted(map(int, block)) for block in blocks if len(block) > 1)

@@ -421,11 +421,12 @@ def check_counts(db: sqlite3.Connection, path: Path) -> None:
     with raise_if_damaged(path, "its rows"):
         kept = db.execute("SELECT value FROM meta NOT INDEXED WHERE key = 'counts'").fetchone()
         least = json.loads(checked(kept[0], path, "its counts")) if kept else {}
+        runs = db.execute(f"SELECT {task}, id FROM runs").fetchall()
         for table in sorted(set(_COUNTED) & set(least)):
-            left = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            count = f"SELECT count(*) FROM {table}"
+            left = len(runs) if table == "runs" else db.execute(count).fetchone()[0]
             if left < least[table]:
                 raise damaged(path, f"{left} of {least[table]} {table} are left")
-        runs = db.execute(f"SELECT {task}, id FROM runs").fetchall()
         known = set(runs)
         if len(known) < len(runs):
             raise damaged(path, "it has runs twice")
