@@ -300,6 +300,7 @@ def test_the_commands_say_what_is_no_file(kind: str, tmp_path: Path) -> None:
     place = PLACES[kind](tmp_path / "here")
     for words in (
         ("show", place),
+        ("show", place, "--follow"),
         ("run", tmp_path / "study" / "problem.toml", "--store", place, "-q"),
         ("resume", place),
         ("export", place, tmp_path / "table.csv"),

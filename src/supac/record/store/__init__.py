@@ -10,6 +10,7 @@ from supac.record.store.file import (
     StoreTooNewError,
     is_being_written,
     may_be_store,
+    resolve_path,
     versions,
 )
 from supac.record.store.replaced import has_good_run, set_aside, settle
@@ -33,6 +34,7 @@ __all__ = [
     "read_config",
     "read_contents",
     "read_runs",
+    "resolve_path",
     "set_aside",
     "settle",
     "versions",
