@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 import supac
 from supac.cli import app
 from supac.problem_file import StarterKind, starter_files
-from supac.record.store.file import claim, release
+from supac.record.store.file import lock, unlock
 
 SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
 DOCS = Path(__file__).parents[1] / "docs"
@@ -327,7 +327,7 @@ def test_a_follower_waits_for_a_store_that_is_being_made(
 ) -> None:
     """Between its first bytes and its tables, a new store is no store yet."""
     store = slow / "run.supac"
-    claim(store)
+    lock(store)
     db = sqlite3.connect(store)
     db.execute("PRAGMA journal_mode = WAL")
     assert store.stat().st_size > 0
@@ -336,7 +336,7 @@ def test_a_follower_waits_for_a_store_that_is_being_made(
     def meanwhile(seconds: float) -> None:
         waits.append(seconds)
         db.close()
-        release(store)
+        unlock(store)
         store.unlink()
         monkeypatch.undo()
         call("run", slow / "problem.toml", "-q")

@@ -11,14 +11,17 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.text import Text
 from typer.testing import CliRunner, Result
 
 import supac
+from supac.arrays import FloatArray
 from supac.cli import app
 from supac.cli.app import print_json
 from supac.cli.console import CleanConsole
+from supac.codec.text import visible
 from supac.problem_file import starter_files
 
 SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
@@ -153,22 +156,59 @@ def test_what_is_missing_is_named_rightly(tmp_path: Path) -> None:
     assert 'write "model:…", without .py' in call("run", problem, code=1).output
 
 
+EVIL = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f"
+HIDDEN = "a\u202eb\u2066c\u200fd\u061ce\u2028f\ufeffg\u200bh\udce9i\U000e0041j"
+INVISIBLE = re.compile(
+    r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
+
 def test_no_text_of_others_reaches_the_terminal_as_a_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    evil = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f"
     console = CleanConsole(force_terminal=True, width=80)
     with console.capture() as captured:
-        console.print(Text(evil, style="bold"))
+        console.print(Text(EVIL, style="bold"))
+        console.print(Text(HIDDEN, style="bold"))
     said = captured.get()
-    assert re.sub(r"\x1b\[\d*m", "", said) == "␛]0;title␛[2J�31m␡\n"  # rich drops the bell
-    print_json({"title": evil})
+    lines = re.sub(r"\x1b\[\d*m", "", said).splitlines()
+    assert lines == ["␛]0;title␛[2J�31m␡", "a�b�c�d�e�f�g�h�i�j"]  # rich drops the bell
+    print_json({"title": EVIL + HIDDEN})
     printed = capsys.readouterr().out
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", printed)
-    assert json.loads(printed)["title"] == evil
+    assert not INVISIBLE.search(printed)
+    assert json.loads(printed)["title"] == EVIL + HIDDEN
     problem = write(tmp_path)
-    (tmp_path / "model.py").write_text(f"raise ValueError({evil!r})\n")
-    assert not re.search(r"[\x1b\x9b]", call("run", problem, code=1).output)
+    (tmp_path / "model.py").write_text(f"raise ValueError({EVIL + HIDDEN!r})\n")
+    assert not INVISIBLE.search(call("run", problem, code=1).output)
+
+
+def test_names_and_messages_of_a_store_are_shown_as_they_are_spelled(tmp_path: Path) -> None:
+    """Text that turns the line around would show another parameter, or another verdict."""
+    store, page = tmp_path / "run.supac", tmp_path / "page.html"
+    name = "rate\u202e\u2066\x1b[31m\U000e0041"
+    parameters = supac.Parameters({name: supac.marginals.Normal(0.0, 1.0, unit="\u200f\x9bm")})
+
+    def fails(x: FloatArray) -> float:
+        if x[0] > 0.5:
+            raise ValueError(EVIL + HIDDEN)
+        return float(np.tanh(x[0] ** 2))
+
+    supac.minimize(
+        fails, parameters, supac.Catoni(0.05), budget=40, store=store, on_failure="penalise"
+    )
+    shown = call("show", store).output
+    assert not INVISIBLE.search(shown)
+    assert "rate��␛[31m�" in shown
+    assert "a�b�c" in shown
+    call("report", store, "-o", page, "--title", f"study {name}")
+    text = page.read_text()
+    assert not INVISIBLE.search(text)
+    assert "<h1>study rate��␛[31m�</h1>" in text
+    assert "a�b�c" in text
+    assert json.loads(call("show", store, "--json").output)["parameters"][0]["name"] == name
+    zero_width_joiners = "क्\u200dष, می\u200cخواهم"
+    assert visible(zero_width_joiners) == zero_width_joiners
 
 
 @pytest.mark.parametrize("workers", [(), ("--workers", "1")])

@@ -25,13 +25,20 @@ def as_floats(raw: Any) -> FloatArray | None:
 
 def finite(value: Any, name: str) -> FloatArray:
     """`value` as a float64 array without NaN or infinity."""
-    given = np.asarray(value)
+    # Texts first: NumPy would give every entry as much room as the longest of them takes.
+    given = np.asarray(None if _holds_text(value) else value)
     if given.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be made of numbers, not {value!r}")
+        raise ValueError(f"{name} must be made of numbers, not {value!r:.200}")
     array = given.astype(np.float64)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or infinity: {array}; every entry must be finite")
     return array
+
+
+def _holds_text(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_holds_text, value))
+    return isinstance(value, str | bytes)
 
 
 def vector(value: Any, name: str, length: int | None = None) -> FloatArray:

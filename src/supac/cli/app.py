@@ -7,14 +7,15 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import supac
-from supac.cli.console import CleanConsole, cleaned
+from supac.cli.console import CleanConsole
+from supac.codec.text import visible
 from supac.running import ExecutionError
 
 ERROR, RESUMABLE, INTERRUPTED = 1, 3, 130
@@ -83,15 +84,19 @@ def _of_the_system(error: OSError) -> str:
 
 
 def check_vacant(path: Path, *, force: bool) -> None:
-    """Whether a file can be written there: said before the work, not after it."""
-    if path.is_dir():
-        raise failed(f"{path} is a folder: name a file in it")
-    if path.exists() and not force:
-        raise failed(f"{path} is there already: --force replaces it")
-    if not path.parent.is_dir():
-        raise failed(f"{path}: no such file or directory; make the folder {path.parent} first")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise failed(f"{path} cannot be written: permission denied")
+    """Leave with an error, before the work, if a file cannot be written there after it."""
+    with guarded():
+        with suppress(FileNotFoundError, NotADirectoryError):
+            path.stat()  # of a loop of links, say, neither of the questions below would tell
+        folder = Path(os.path.realpath(path)).parent
+        if path.is_dir():
+            raise failed(f"{path} is a folder: name a file in it")
+        if path.exists() and not force:
+            raise failed(f"{path} is there already: --force replaces it")
+        if not folder.is_dir():
+            raise failed(f"{path}: no such file or directory; make the folder {folder} first")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise failed(f"{path} cannot be written: permission denied")
 
 
 @contextmanager
@@ -112,9 +117,9 @@ def user_code() -> Iterator[None]:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """For machines; what JSON leaves as it is but a terminal obeys is written as an escape."""
+    """Print a value for machines, with an escape of JSON for every hidden character."""
     words = json.dumps(value, indent=2, ensure_ascii=False)
-    typer.echo(cleaned(words, lambda character: f"\\u{ord(character):04x}"))
+    typer.echo(visible(words, lambda character: json.dumps(character)[1:-1]))
 
 
 def inform(message: str) -> None:

@@ -1,30 +1,18 @@
-"""A terminal that obeys nobody but us: what others wrote cannot move its cursor or colour it."""
+"""A console on which texts of others cannot move the cursor, colour or turn around a line."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all of C0 and C1 but tabs and new lines
-
-
-def visible(character: str) -> str:
-    """A picture of a control character, such as ␛ for an escape."""
-    code = ord(character)
-    return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "�"
-
-
-def cleaned(text: str, instead: Callable[[str], str] = visible) -> str:
-    """A text without control characters."""
-    return _CONTROL.sub(lambda match: instead(match.group()), text)
+from supac.codec.text import visible
 
 
 class CleanConsole(Console):
-    """A console that replaces control characters in whatever it shows.
+    """A console that replaces hidden characters in whatever it shows.
 
     Nor does it see more in a text than its characters: a path may have brackets in it.
     """
@@ -35,6 +23,6 @@ class CleanConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As in `Console`: the styles are its own, the texts are cleaned."""
+        """As in `Console`: the styles are its own, the texts made visible."""
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else cleaned(text), style, control)
+            yield Segment(text if control else visible(text), style, control)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -209,10 +210,11 @@ def _settle(store: Path, old: Path) -> None:
         end = None
     kept = settle(store, old, ended=end in (StopReason.BUDGET, StopReason.CONVERGED))
     if kept == old:
-        place, new = _short(old), _short(store)
+        place, new = _short(old), store.resolve()  # the log is beside the file, not beside a link
         warn(
-            f"the earlier store is kept as {place}; to have it back: rm -f {new}-wal {new}-shm; "
-            f"mv {place} {new}"
+            f"the earlier store is kept as {place}; to have it back: rm -f "
+            f"{' '.join(_short(new.with_name(new.name + end)) for end in ('-wal', '-shm'))}; "
+            f"mv {place} {_short(new)}"
         )
     elif kept is not None:
         warn(f"no run succeeded: {_short(store)} is the earlier one again")
@@ -225,7 +227,8 @@ def _report(run: Record, title: str, *, as_json: bool, quiet: bool) -> None:
         console.print(summary(run, f"{title} ({_short(run.file)})", console.width))
 
 
-def _short(path: Path) -> Path:
-    """A path as one would type it here."""
+def _short(path: Path) -> str:
+    """Return a path as one would type it here, in a shell."""
     here = Path.cwd()
-    return path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
+    near = path.is_absolute() and path.is_relative_to(here)
+    return shlex.quote(str(path.relative_to(here) if near else path))

@@ -31,7 +31,7 @@ from supac.guarantee.certificate import Certificate
 from supac.problem_file import BOUNDS, check_belongs, problem_of, read_problem, store_of, title_of
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
-from supac.record.store import NotAStoreError, is_being_written
+from supac.record.store import NotAStoreError, is_being_written, resolve_path
 from supac.running.progress import duration
 
 StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]
@@ -64,6 +64,7 @@ def _title(run: Record) -> str:
 def _followed(path: Path, *, quiet: bool) -> Record:
     """Look again and again until nobody is at work on it any more."""
     shown = console.is_terminal and not quiet
+    resolve_path(path)  # an error where no store can ever appear
     if not path.absolute().parent.is_dir():
         raise ValueError(f"there is no folder {path.parent}: nothing can appear in it")
     if not _begun(path):

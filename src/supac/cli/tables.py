@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from supac.arrays import FloatArray
+from supac.codec.text import visible
 from supac.record.ending import StopReason
 from supac.record.parameter_change import ParameterChange
 from supac.record.record import Record
@@ -77,7 +79,8 @@ def _counts(run: Record) -> str:
 
 def state(run: Record) -> Text:
     """Whether it is under way, done, or to be gone on with."""
-    again = f"`supac resume {run.path and run.path.name}` goes on"
+    name = "" if run.path is None else f" {shlex.quote(run.path.name)}"
+    again = f"`supac resume{name}` goes on"
     if run.running:
         return Text("running", style="green")
     if run.stop_reason is None:
@@ -136,8 +139,8 @@ def _cells(
 ) -> list[list[str]]:
     return [
         [
-            row.name,
-            row.unit,
+            visible(row.name),  # now, so that the columns are as wide as what they show
+            visible(row.unit),
             _range(row.prior, digits),
             _range(row.posterior, digits),
             f"{row.width:.2f}",

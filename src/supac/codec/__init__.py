@@ -2,7 +2,9 @@
 
 from supac.codec.specs import (
     Spec,
+    TooLargeError,
     UnknownSpecError,
+    check_size,
     describe,
     differences,
     fingerprint,
@@ -13,7 +15,9 @@ from supac.codec.specs import (
 
 __all__ = [
     "Spec",
+    "TooLargeError",
     "UnknownSpecError",
+    "check_size",
     "describe",
     "differences",
     "fingerprint",

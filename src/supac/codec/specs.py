@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from hashlib import sha256
 from typing import Any, TypeVar, overload
@@ -17,6 +19,9 @@ import numpy as np
 
 Spec = Any
 """What JSON can hold."""
+
+_DEPTH = 50
+_TEXT = 10_000  # characters
 
 Class = TypeVar("Class", bound=type)
 
@@ -77,6 +82,10 @@ class UnknownSpecError(ValueError):
     """A value that cannot be made from its spec alone."""
 
 
+class TooLargeError(ValueError):
+    """A value that would take more memory than a few kilobytes of a file may ask for."""
+
+
 def to_spec(value: Any) -> Spec:
     """A value as JSON; floats keep all their digits."""
     if isinstance(value, np.generic | np.ndarray):  # first: a NumPy float is a float as well
@@ -97,28 +106,40 @@ def to_spec(value: Any) -> Spec:
 
 
 def from_spec(spec: Spec) -> Any:
-    """The value of a spec; UnknownSpecError where it holds anything that is not on the list."""
+    """Make the value of a spec.
+
+    UnknownSpecError if it holds anything that is not registered, TooLargeError if it is so deep, or
+    declares so much, that no value of ours was written like that.
+    """
     try:
-        return _from_spec(spec)
-    except UnknownSpecError:
+        return _from_spec(spec, 0)
+    except (UnknownSpecError, TooLargeError):
         raise
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise UnknownSpecError(f"{_short(spec)}, which cannot be made: {error}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        raise UnknownSpecError(f"{_short(spec)}, which cannot be made: {error!s:.200}") from error
 
 
-def _from_spec(spec: Spec) -> Any:
+def check_size(spec: Spec) -> None:
+    """Raise TooLargeError if `from_spec` would; a spec of an unknown class is fine."""
+    with suppress(UnknownSpecError):
+        from_spec(spec)
+
+
+def _from_spec(spec: Spec, depth: int) -> Any:
+    if depth > _DEPTH or (isinstance(spec, str) and len(spec) > _TEXT):
+        raise TooLargeError(f"more than {_DEPTH} levels, or a text of over {_TEXT:,} characters")
     if isinstance(spec, list):
-        return [_from_spec(each) for each in spec]
+        return [_from_spec(each, depth + 1) for each in spec]
     if not isinstance(spec, dict):
         return spec
     if "items" in spec:
-        return {key: _from_spec(each) for key, each in spec["items"]}
+        return dict(_from_spec(spec["items"], depth))
     entry = _REGISTRY.get(spec.get("class", ""))
     if entry is None:
-        raise UnknownSpecError(str(spec.get("other", spec)))
+        raise UnknownSpecError(_short(spec, 200))
     if set(spec) - {"class"} - entry.later != set(entry.arguments) - entry.later:
-        raise UnknownSpecError(f"{spec['class']} with {sorted(set(spec) - {'class'})}")
-    values = {name: _from_spec(spec[name]) for name in entry.arguments if name in spec}
+        raise UnknownSpecError(f"{spec['class']} with {reprlib.repr(sorted(spec))}")
+    values = {name: _from_spec(spec[name], depth + 1) for name in entry.arguments if name in spec}
     return entry.kind(**{name: _tuple_like(entry.kind, v) for name, v in values.items()})
 
 
@@ -166,7 +187,7 @@ def differences(old: Spec, new: Spec, where: str = "") -> list[str]:
     return [f"{where}: {_short(old)} in the store, {_short(new)} now"]
 
 
-def _short(spec: Spec) -> str:
-    text = str(spec.get("class") or spec.get("other") or spec) if isinstance(spec, dict) else None
-    text = repr(spec) if text is None else text
-    return text if len(text) <= 60 else text[:57] + "..."
+def _short(spec: Spec, most: int = 60) -> str:
+    name = spec.get("class") or spec.get("other") if isinstance(spec, dict) else None
+    text = name if isinstance(name, str) else reprlib.repr(spec)
+    return text if len(text) <= most else text[: most - 3] + "..."

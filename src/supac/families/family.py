@@ -6,15 +6,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
-from supac.arrays import BoolArray, FloatArray, frozen, vector
-from supac.codec import register
+from supac.arrays import BoolArray, FloatArray, frozen, vector, whole
+from supac.codec import TooLargeError, register
 from supac.families.divergence import Density, Divergence, Seed, estimate_divergence
 from supac.families.whitening import ScoreWhitening, Whitening
 
+MOST_DIM = 2_000
+"""Coordinates of a family: some of its matrices take 8·dim² bytes."""
 _DAMPING = 0.3  # of the information, relative to that of each entry of θ by itself
+
+
+def check_dim(dim: Any, name: str = "dim") -> int:
+    """Return a number of coordinates; TooLargeError if it is more than `MOST_DIM`."""
+    if whole(dim, name, least=1) > MOST_DIM:
+        raise TooLargeError(f"{name} = {dim}, but a family has at most {MOST_DIM:,} coordinates")
+    return int(dim)
 
 
 class ParametricFamily(ABC):
@@ -26,13 +36,16 @@ class ParametricFamily(ABC):
     """
 
     def __init__(self, dim: int, size: int, *identity: Hashable):
-        self.dim = dim
+        self.dim = check_dim(dim)
         self.size = size
         self.is_gaussian = False
         """Whether every member is a Gaussian."""
-        self.coupled: BoolArray = np.ones((dim, dim), dtype=bool)
-        """Which pairs of coordinates may correlate: (dim, dim)."""
         self._identity = (type(self), dim, size, *identity)
+
+    @cached_property
+    def coupled(self) -> BoolArray:
+        """Pairs of coordinates that may correlate: (dim, dim)."""
+        return np.ones((self.dim, self.dim), dtype=bool)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ParametricFamily) and self._identity == other._identity
@@ -120,7 +133,10 @@ class Family(ParametricFamily):
     def __init__(self, dim: int, size: int, *identity: Hashable):
         super().__init__(dim, size, *identity)
         self.chart_size = size
-        self.coupled = np.eye(dim, dtype=bool)
+
+    @cached_property
+    def coupled(self) -> BoolArray:
+        return np.eye(self.dim, dtype=bool)
 
     # The primitives.
 

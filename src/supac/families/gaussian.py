@@ -15,10 +15,18 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
-from supac.arrays import FloatArray, covariance_matrix, finite, frozen, vector
+from supac.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    covariance_matrix,
+    finite,
+    frozen,
+    vector,
+)
 from supac.codec import register
 from supac.families.divergence import Density, Divergence, Seed, gaussian_cross_entropy
-from supac.families.family import Distribution, Family
+from supac.families.family import Distribution, Family, check_dim
 from supac.families.whitening import NormalWhitening, Whitening
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -28,9 +36,7 @@ class _GaussianFamily(Family):
     """What all Gaussian families share, given the mean and the precision's root of a member."""
 
     def __init__(self, dim: int, size: int, *identity: Hashable):
-        if not (isinstance(dim, int | np.integer) and dim > 0):
-            raise ValueError(f"dim must be a positive integer, not {dim!r}")
-        super().__init__(int(dim), size, *identity)
+        super().__init__(dim, size, *identity)
         self.is_gaussian = True
 
     @abstractmethod
@@ -99,24 +105,44 @@ class Gaussian(_GaussianFamily):
     """
 
     def __init__(self, dim: int, blocks: Sequence[Sequence[int]] | None = None):
-        groups = [list(range(dim))] if blocks is None else _complete(blocks, dim)
-        labels = np.empty(dim, dtype=np.intp)
-        for label, group in enumerate(groups):
-            labels[group] = label
-        coupled = labels[:, None] == labels
-        self._rows, self._columns = np.nonzero(np.triu(coupled))
-        self._diagonal = self._rows == self._columns
-        super().__init__(dim, dim + len(self._rows), dim, coupled.tobytes())
-        self.coupled = frozen(coupled)
-        self.chart_size = dim + int(coupled.sum())
+        self._groups = _groups(check_dim(dim), blocks)
+        sizes = [len(group) for group in self._groups]
+        alone = dim - sum(sizes)
+        size = dim + alone + sum(n * (n + 1) // 2 for n in sizes)
+        super().__init__(dim, size, tuple(map(tuple, self._groups)))
+        self.chart_size = dim + alone + sum(n * n for n in sizes)
 
     @property
     def blocks(self) -> list[list[int]] | None:
         """The groups of more than one index; None where all are one group."""
-        if self.coupled.all():
-            return None
-        groups = {tuple(np.flatnonzero(row).tolist()) for row in self.coupled}
-        return sorted(list(group) for group in groups if len(group) > 1)
+        return None if self.chart_size == self.dim + self.dim**2 else self._groups
+
+    # Matrices are made when they are first needed: a file may declare a family of which it has no
+    # member.
+
+    @cached_property
+    def coupled(self) -> BoolArray:
+        labels = np.arange(self.dim)
+        for group in self._groups:
+            labels[group] = group[0]
+        return frozen(labels[:, None] == labels)
+
+    @cached_property
+    def _upper(self) -> tuple[IntArray, IntArray]:
+        rows, columns = np.nonzero(np.triu(self.coupled))
+        return rows, columns
+
+    @cached_property
+    def _rows(self) -> IntArray:
+        return self._upper[0]
+
+    @cached_property
+    def _columns(self) -> IntArray:
+        return self._upper[1]
+
+    @cached_property
+    def _diagonal(self) -> BoolArray:
+        return self._rows == self._columns
 
     def __repr__(self) -> str:
         blocks = "" if self.blocks is None else f", blocks={self.blocks}"
@@ -349,8 +375,11 @@ class _KnownCovariance(_GaussianFamily):
     def __init__(self, covariance: Any, extra: int):
         known = frozen(covariance_matrix(covariance, "covariance"))
         super().__init__(len(known), len(known) + extra, known.shape, known.tobytes())
-        self.coupled = frozen(known != 0.0)
         self.covariance = known
+
+    @cached_property
+    def coupled(self) -> BoolArray:
+        return frozen(self.covariance != 0.0)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim})"
@@ -561,11 +590,11 @@ def gaussian(
     return Distribution(family, family.from_moments(centre, spread))
 
 
-def _complete(blocks: Sequence[Sequence[int]], dim: int) -> list[list[int]]:
-    """`blocks` followed by a block of its own for each index that is in none."""
+def _groups(dim: int, blocks: Sequence[Sequence[int]] | None) -> list[list[int]]:
+    """Return the groups of more than one index, in order; all of them are one without `blocks`."""
+    if blocks is None:
+        return [list(range(dim))] if dim > 1 else []
     named = [int(index) for block in blocks for index in block]
-    if sorted(set(named)) != sorted(named) or any(not 0 <= index < dim for index in named):
+    if len(set(named)) < len(named) or any(not 0 <= index < dim for index in named):
         raise ValueError(f"blocks must hold different indices from 0 to {dim - 1}, not {blocks!r}")
-    return [list(block) for block in blocks if len(block)] + [
-        [index] for index in range(dim) if index not in named
-    ]
+    return sorted(sorted(map(int, block)) for block in blocks if len(block) > 1)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from supac.arrays import FloatArray, covariance_matrix, vector, whole
+from supac.arrays import FloatArray, IntArray, covariance_matrix, vector, whole
 from supac.codec import register
 from supac.families.divergence import Density, Divergence, Seed, gaussian_cross_entropy
-from supac.families.family import Distribution, ParametricFamily
+from supac.families.family import Distribution, ParametricFamily, check_dim
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -21,16 +23,19 @@ class LowRankGaussian(ParametricFamily):
     """
 
     def __init__(self, dim: int, rank: int):
-        whole(dim, "dim", least=1)
-        if whole(rank, "rank", least=1) >= dim:
+        if whole(rank, "rank", least=1) >= check_dim(dim):
             raise ValueError(
                 f"rank = {rank} must be less than the {dim} coordinates; a full covariance is "
                 "gaussian(mean, covariance)"
             )
         self.rank = rank
-        self._rows, self._columns = np.tril_indices(dim, 0, rank)
-        super().__init__(dim, 2 * dim + len(self._rows), rank)
+        super().__init__(dim, 2 * dim + rank * dim - rank * (rank - 1) // 2, rank)
         self.is_gaussian = True
+
+    @cached_property
+    def _entries(self) -> tuple[IntArray, IntArray]:
+        """Rows and columns of U that θ holds."""
+        return np.tril_indices(self.dim, 0, self.rank)
 
     def __repr__(self) -> str:
         return f"LowRankGaussian({self.dim}, {self.rank})"
@@ -38,13 +43,13 @@ class LowRankGaussian(ParametricFamily):
     def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """μ (dim,), the diagonal of D (dim,) and U (dim, rank)."""
         directions = np.zeros((self.dim, self.rank))
-        directions[self._rows, self._columns] = theta[2 * self.dim :]
+        directions[self._entries] = theta[2 * self.dim :]
         return theta[: self.dim], np.exp(theta[self.dim : 2 * self.dim]), directions
 
     def join(self, mean: FloatArray, diagonal: FloatArray, directions: FloatArray) -> FloatArray:
         """θ; of the directions only the span and the lengths matter."""
         _, lower = np.linalg.qr(directions.T)  # directions = lowerᵀ·Q, of which Q changes nothing
-        return np.concatenate([mean, np.log(diagonal), lower.T[self._rows, self._columns]])
+        return np.concatenate([mean, np.log(diagonal), lower.T[self._entries]])
 
     def contains(self, theta: FloatArray) -> bool:
         """Whether no variance overflows, nor a direction is so long that it hides D."""
@@ -79,7 +84,7 @@ class LowRankGaussian(ParametricFamily):
         own = 0.5 * diagonal * (z**2 - (inverse - (shared**2).sum(axis=0)))
         mean_part = directions * inverse[:, None] - shared.T @ (shared @ directions)
         spread = z[:, :, None] * (z @ directions)[:, None, :] - mean_part
-        return np.hstack([z, own, spread[:, self._rows, self._columns]])
+        return np.hstack([z, own, spread[:, *self._entries]])
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         mean, diagonal, directions = self.split(theta)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import block_diag
 
-from supac.arrays import FloatArray, IntArray
+from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.codec import register
-from supac.families.family import Distribution, Family
+from supac.families.family import Distribution, Family, check_dim
 from supac.families.whitening import Whitening
 
 
@@ -22,6 +23,7 @@ class Product(Family):
     """
 
     def __init__(self, factors: Sequence[Family], groups: Sequence[Sequence[int]] | None = None):
+        dim = check_dim(sum(factor.dim for factor in factors))
         if groups is None:
             ends = np.cumsum([factor.dim for factor in factors])
             groups = [
@@ -33,14 +35,18 @@ class Product(Family):
         )
         if [len(group) for group in self.groups] != [factor.dim for factor in self.factors]:
             raise ValueError("groups must give each factor as many coordinates as it has")
-        dim = sum(factor.dim for factor in self.factors)
         if sorted(np.concatenate([*self.groups, []]).tolist()) != list(range(dim)):
             raise ValueError(f"groups must hold each of the coordinates 0 to {dim - 1} once")
         size = sum(factor.size for factor in self.factors)
         super().__init__(dim, size, self.factors, tuple(tuple(g.tolist()) for g in self.groups))
         self.chart_size = sum(factor.chart_size for factor in self.factors)
+
+    @cached_property
+    def coupled(self) -> BoolArray:
+        coupled = np.eye(self.dim, dtype=bool)
         for factor, group in zip(self.factors, self.groups, strict=True):
-            self.coupled[np.ix_(group, group)] = factor.coupled
+            coupled[np.ix_(group, group)] = factor.coupled
+        return coupled
 
     def __repr__(self) -> str:
         return f"Product({list(self.factors)}, {[group.tolist() for group in self.groups]})"

@@ -10,6 +10,7 @@ import numpy as np
 from supac.arrays import FloatArray, points
 from supac.codec import register
 from supac.families import Distribution, gaussian
+from supac.families.family import check_dim
 from supac.problem.marginals import Marginal
 
 
@@ -40,6 +41,7 @@ class Parameters:
                     f"the prior of {name!r} must be a marginal such as Normal(mean, sd) "
                     f"or Uniform(lower, upper), not {marginal!r}"
                 )
+        check_dim(len(marginals), "number of parameters")
         self.marginals = dict(marginals)
         self.names = tuple(marginals)
         self.blocks = blocks

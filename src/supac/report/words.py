@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import html
 import math
-import unicodedata
 from collections.abc import Sequence
 
+from supac.codec.text import visible
+
 MINUS = "\N{MINUS SIGN}"
-_REPLACED = "\N{REPLACEMENT CHARACTER}"
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def escape(text: object) -> str:
-    """Text of unknown origin for HTML and SVG: names, units and messages are not ours.
-
-    Control characters and halves of characters, which no page may hold, are replaced.
-    """
-    lines = str(text).replace("\r\n", "\n")
-    plain = "".join(
-        c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") else _REPLACED
-        for c in lines
-    )
-    return html.escape(plain, quote=True)
+    """Return text of unknown origin for HTML and SVG: names, units and messages are not ours."""
+    return html.escape(visible(str(text).replace("\r\n", "\n")), quote=True)
 
 
 def number(value: float, digits: int = 3) -> str:

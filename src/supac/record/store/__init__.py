@@ -9,6 +9,7 @@ from supac.record.store.file import (
     StoreTooNewError,
     is_being_written,
     may_be_store,
+    resolve_path,
     versions,
 )
 from supac.record.store.replaced import has_good_run, set_aside, settle
@@ -37,6 +38,7 @@ __all__ = [
     "outputs_of",
     "read_config",
     "reading",
+    "resolve_path",
     "set_aside",
     "settle",
     "versions",

@@ -1,4 +1,4 @@
-"""A store that gives its place to another, and takes it back where nothing comes of that."""
+"""Move an existing store aside during `run --force`; restore it if the new one has no good run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from supac.record.run import Status
 from supac.record.store.file import (
     StoreDamagedError,
     StoreError,
-    claim,
     connect,
+    lock,
     named_errors,
-    release,
+    resolve_path,
+    unlock,
 )
 from supac.record.store.schema import reading
 
@@ -21,13 +22,13 @@ _BESIDE = ("-wal", "-shm", "")  # the log before the file that it belongs to
 
 
 def set_aside(path: Path) -> Path | None:
-    """Free the place of a store that nobody is writing: where it now waits for `settle`.
+    """Rename a store that nobody is writing; return where it now waits for `settle`.
 
     One without a good run is deleted. Whatever is no store stays where it is: NotAStoreError.
     """
-    path = path.resolve()
+    path = resolve_path(path)
     try:
-        if path.stat().st_size:  # one that was never begun is empty
+        if not path.exists() or path.stat().st_size:  # one that was never begun is empty
             with reading(path):
                 pass
         kept = _waiting_place(path) if has_good_run(path) else None
@@ -38,34 +39,35 @@ def set_aside(path: Path) -> Path | None:
 
 
 def settle(path: Path, aside: Path, *, ended: bool) -> Path | None:
-    """Where the store that was set aside is from now on; None where it is deleted.
+    """Delete or restore the store that was set aside; return where it is, None if it is deleted.
 
-    Without a good run in the new one it is put back; it waits on where the new one has not `ended`,
+    Without a good run in the new one it is restored; it stays aside if the new one has not `ended`,
     cannot be read, or is being written by another process.
     """
-    path = path.resolve()
+    path = resolve_path(path)
     try:
         replaced = has_good_run(path)
         if replaced and not ended:
             return aside
-        claim(path)
+        lock(path)
     except StoreError:
         return aside
     try:
         _move(aside, None if replaced else path)
     finally:
-        release(path)
+        unlock(path)
     return None if replaced else path
 
 
 def _waiting_place(path: Path) -> Path:
-    """Beside a store, where none waits yet."""
+    """Return a free name beside a store."""
     names = (f"{path.name}.replaced{'' if i == 1 else f'-{i}'}" for i in itertools.count(1))
     return next(path.with_name(name) for name in names if not path.with_name(name).exists())
 
 
 def has_good_run(path: Path) -> bool:
-    """Whether there is a store with a run of its own that succeeded."""
+    """Return whether there is a store with a run of its own that succeeded."""
+    path = resolve_path(path)
     if not path.exists() or not path.stat().st_size:
         return False
     query = "SELECT 1 FROM runs WHERE status = ? AND source = '' LIMIT 1"
@@ -74,7 +76,7 @@ def has_good_run(path: Path) -> bool:
 
 
 def _fold(path: Path) -> None:
-    """The log into the file, as far as nobody is reading it; the log of a damaged file stays."""
+    """Fold the log into the file unless somebody is reading it, or the file is damaged."""
     with suppress(StoreError):
         db = connect(path)
         try:
@@ -85,8 +87,8 @@ def _fold(path: Path) -> None:
 
 
 def _move(path: Path, target: Path | None) -> None:
-    """Rename a store, in the place of whatever is there, or delete it."""
-    claim(path)
+    """Rename a store, replacing whatever is there, or delete it."""
+    lock(path)
     try:
         _fold(path)
         for suffix in _BESIDE:
@@ -98,4 +100,4 @@ def _move(path: Path, target: Path | None) -> None:
             else:
                 Path(f"{target}{suffix}").unlink(missing_ok=True)
     finally:
-        release(path)
+        unlock(path)

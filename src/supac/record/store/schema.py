@@ -17,10 +17,13 @@ from typing import Any
 from supac.record.store.file import (
     NotAStoreError,
     StoreTooNewError,
+    check_counts,
     connect,
     damaged,
     digest,
     named_errors,
+    record_counts,
+    resolve_path,
     write_config,
 )
 
@@ -99,13 +102,15 @@ def format_of(db: sqlite3.Connection, path: Path) -> int:
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a store for reading, also while another process writes to it."""
-    if not path.is_file():
+    if not resolve_path(path).exists():
         raise FileNotFoundError(f"there is no store {path}")
     db = connect(path, read_only=True)
     try:
         with named_errors(path):
             db.execute("BEGIN")  # what another process writes meanwhile is not half seen
-            if format_of(db, path) < VERSION:
+            old = format_of(db, path) < VERSION
+            check_counts(db, path)
+            if old:
                 copy = sqlite3.connect(":memory:")
                 db.backup(copy)
                 db.close()
@@ -143,6 +148,7 @@ def upgrade(db: sqlite3.Connection, path: Path) -> None:
     write_config(db, json.dumps({"kind": kind, "data": RESIDUALS if composite else None, **config}))
     db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {VERSION}")
+    record_counts(db)
     db.commit()
 
 
@@ -164,7 +170,7 @@ def insert(db: sqlite3.Connection, table: str, row: tuple[Any, ...]) -> None:
     db.execute(f"INSERT OR REPLACE INTO {table} VALUES ({places})", (*row, digest(*row)))
 
 
-def checked(db: sqlite3.Connection, path: Path, query: str, what: str) -> Iterator[list[Any]]:
+def checked_rows(db: sqlite3.Connection, path: Path, query: str, what: str) -> Iterator[list[Any]]:
     """Rows of a query whose last column is the checksum of the others, without it."""
     for *row, checksum in db.execute(query):
         if checksum != digest(*row):

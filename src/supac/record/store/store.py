@@ -17,21 +17,28 @@ from pathlib import Path
 from typing import Any
 
 from supac.arrays import FloatArray
-from supac.codec import Spec, differences
+from supac.codec import Spec, check_size, differences
 from supac.families import ParametricFamily
 from supac.record.ending import Ending
 from supac.record.round import Round
 from supac.record.run import Run
 from supac.record.store.file import (
     StoreMismatchError,
+    check_counts,
+    check_owner,
+    check_pages,
+    checked,
+    close,
     create,
     damaged,
     digest,
     named_errors,
-    opened,
+    open_for_writing,
     owner,
-    release,
-    sound,
+    raise_if_damaged,
+    record_counts,
+    resolve_path,
+    with_checksum,
     write_config,
     write_meta,
 )
@@ -51,7 +58,7 @@ from supac.record.store.schema import (
     RESIDUALS,
     SCHEMA,
     VERSION,
-    checked,
+    checked_rows,
     format_of,
     insert,
     reading,
@@ -107,18 +114,17 @@ class Store:
         config: Mapping[str, Spec],
         family_of: Callable[[dict[str, Spec]], ParametricFamily | None],
     ) -> None:
-        # Absolute: a simulator may change the folder that it is called in.
-        self.path, self._family_of, self._config = Path(path).absolute(), family_of, dict(config)
-        opened(self.path, self._open)
+        # Resolved: a simulator may change the folder that it is called in.
+        self.path, self._family_of, self._config = resolve_path(path), family_of, dict(config)
+        open_for_writing(self.path, self._open)
 
     def _open(self, db: sqlite3.Connection) -> None:
         self._db = db
         new = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not new:
             old = format_of(db, self.path) < VERSION
-            trouble = db.execute("PRAGMA quick_check").fetchone()[0]
-            if trouble != "ok":
-                raise damaged(self.path, trouble)
+            check_pages(db, self.path)
+            check_counts(db, self.path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         if new:
@@ -167,19 +173,16 @@ class Store:
             write_config(self._db, json.dumps({**self._config, "data": data}))
             self._db.execute("DELETE FROM meta WHERE key = 'end'")
             if description is not None:
-                write_meta(self._db, "description", sealed(description))
+                write_meta(self._db, "description", with_checksum(description))
             self._db.commit()
 
     def close(self) -> None:
         """Fold everything into the one file, and release the lock."""
-        try:
-            with named_errors(self.path):
-                self._db.close()
-        finally:
-            release(self.path)
+        close(self._db, self.path)
 
     def add_runs(self, runs: Iterable[Run]) -> None:
         """Write runs; they are on the disk when this returns. Earlier versions are replaced."""
+        check_owner(self._db, self.path)
         with named_errors(self.path):
             for run in runs:
                 width = None if run.outputs is None else len(run.outputs)
@@ -190,6 +193,7 @@ class Store:
                 else:
                     numbers = array_to_bytes(run.outputs)
                     insert(self._db, "outputs", (run.task, run.id, numbers))
+            record_counts(self._db)
             self._db.commit()
 
     @property
@@ -201,19 +205,22 @@ class Store:
 
     def add_rounds(self, rounds: Sequence[Round], state: Spec) -> None:
         """Write rounds and the state after them, all or nothing."""
+        check_owner(self._db, self.path)
         with named_errors(self.path):
             for each in rounds:
                 number = self._count.get(each.task, 0)
                 insert(self._db, "rounds", round_to_row(number, each, self._own_family))
                 self._count[each.task] = number + 1
             insert(self._db, "state", (0, json.dumps(state)))
+            record_counts(self._db)
             self._db.commit()
 
     def finish(self, ending: Ending) -> None:
         """Write the end of the search."""
+        check_owner(self._db, self.path)
         with named_errors(self.path):
             write_meta(
-                self._db, "end", sealed(json.dumps(ending_to_spec(ending, self._own_family)))
+                self._db, "end", with_checksum(json.dumps(ending_to_spec(ending, self._own_family)))
             )
             self._db.commit()
 
@@ -228,23 +235,23 @@ def contents_of(
     config = config_of(meta, path)
     family = family_of(config)
     runs, widths, rounds, ending, state = [], {}, [], None, None
-    for *row, width in checked(
+    for *row, width in checked_rows(
         db, path, f"SELECT {RUN_COLUMNS}, outputs, checksum FROM runs ORDER BY task, id", "run"
     ):
-        with sound(path, f"run {row[1]}"):
+        with raise_if_damaged(path, f"run {row[1]}"):
             runs.append(run_from_row(*row))
             if width is not None:
                 widths[runs[-1].task, runs[-1].id] = int(width)
     query = "SELECT * FROM rounds ORDER BY task, iteration"
-    for task, number, *row in checked(db, path, query, "round"):
-        with sound(path, f"round {number}"):
+    for task, number, *row in checked_rows(db, path, query, "round"):
+        with raise_if_damaged(path, f"round {number}"):
             rounds.append(round_from_row(family, task, *row))
-    for _, value in checked(db, path, "SELECT * FROM state", "its state"):
-        with sound(path, "its state"):
+    for _, value in checked_rows(db, path, "SELECT * FROM state", "its state"):
+        with raise_if_damaged(path, "its state"):
             state = json.loads(value)
     if "end" in meta and family is not None:
-        with sound(path, "its end"):
-            ending = ending_from_spec(json.loads(unsealed(meta["end"], path, "its end")), family)
+        with raise_if_damaged(path, "its end"):
+            ending = ending_from_spec(json.loads(checked(meta["end"], path, "its end")), family)
     _check_rows(path, runs, rounds, family)
     description = meta.get("description")
     return Contents(
@@ -254,7 +261,7 @@ def contents_of(
         tuple(rounds),
         ending,
         state,
-        "" if description is None else unsealed(description, path, "its description"),
+        "" if description is None else checked(description, path, "its description"),
         str(meta.get("created", "")),
         str(meta.get("made with", "")),
     )
@@ -279,7 +286,7 @@ def config_of(meta: Mapping[str, str], path: Path) -> dict[str, Spec]:
     text = meta.get("config", "")
     if meta.get("checksum") != digest(text).hex():
         raise damaged(path, "its configuration")
-    with sound(path, "its configuration"):
+    with raise_if_damaged(path, "its configuration"):
         config = json.loads(text)
         wanted = _SETTINGS[config["kind"]]
         if set(config) != {"kind", *wanted}:
@@ -287,31 +294,19 @@ def config_of(meta: Mapping[str, str], path: Path) -> dict[str, Spec]:
         for name, kind in wanted.items():
             if not isinstance(config[name], kind):
                 raise TypeError(f"{name} is {config[name]!r:.60}")
+            check_size(config[name])
         return dict(config)
 
 
 def outputs_of(db: sqlite3.Connection, path: Path, run: Run, width: int) -> FloatArray:
     """Read the outputs of a run, of which there are `width`."""
     query = f"SELECT * FROM outputs WHERE task = {int(run.task)} AND id = {int(run.id)}"
-    for _, _, numbers in checked(db, path, query, "outputs of run"):
-        with sound(path, f"outputs of run {run.id}"):
+    for _, _, numbers in checked_rows(db, path, query, "outputs of run"):
+        with raise_if_damaged(path, f"outputs of run {run.id}"):
             found = array_from_bytes(numbers)
         if len(found) == width:
             return found
     raise damaged(path, f"outputs of run {run.id}")
-
-
-def sealed(text: str) -> str:
-    """Return a text with its checksum in front of it."""
-    return f"{digest(text).hex()} {text}"
-
-
-def unsealed(words: str, path: Path, what: str) -> str:
-    """Return the text without its checksum; raise where it was changed."""
-    checksum, _, text = words.partition(" ")
-    if checksum != digest(text).hex():
-        raise damaged(path, what)
-    return text
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Spec]:
