@@ -20,9 +20,9 @@ from supac.arrays import FloatArray
 from supac.codec import TooLargeError, from_spec
 from supac.families import Gaussian, LowRankGaussian
 from supac.families.family import MOST_DIM
-from supac.record.store import Store, file, read_config, read_runs
+from supac.record.record import Record
+from supac.record.store import read_config, schema
 from supac.record.store.file import (
-    SCHEMA,
     check_counts,
     connect,
     create,
@@ -79,7 +79,7 @@ def configure(path: Path, **changes: Any) -> None:
 def readers(path: Path) -> list[Callable[[], object]]:
     return [
         lambda: supac.read_store(path),
-        lambda: read_runs(path),
+        lambda: supac.read_store(path).runs,
         lambda: read_config(path),
         lambda: supac.export(path, path.with_name("table.csv"), force=True),
         lambda: supac.resume(path, wave),
@@ -213,9 +213,9 @@ def test_a_small_proposal_cannot_take_all_memory(finished: Path, tmp_path: Path)
         *row, _ = db.execute("SELECT * FROM rounds WHERE iteration = 1").fetchone()
         db.close()
         family = spec["family"] if isinstance(spec, dict) and "family" in spec else spec
-        row[3] = json.dumps({"family": family, "theta": json.loads(row[3])["theta"]})
+        row[4] = json.dumps({"family": family, "theta": json.loads(row[4])["theta"]})
         edit(
-            path, "INSERT OR REPLACE INTO rounds VALUES (?, ?, ?, ?, ?, ?)",
+            path, "INSERT OR REPLACE INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)",
             values=(*row, digest(*row)),
         )  # fmt: skip
     for kind, told in measured(paths):
@@ -290,7 +290,7 @@ def test_a_run_that_no_round_has_learnt_from_is_missed_as_well(tmp_path: Path) -
     if not (child := os.fork()):
         run(risk=stopped, store=store)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    assert len(read_runs(store)) == 24
+    assert len(supac.read_store(store).runs) == 24
     edit(store, "DELETE FROM runs WHERE id = 22")
     for way in readers(store):
         with pytest.raises(supac.StoreDamagedError, match="23 of 24 runs are left"):
@@ -333,13 +333,12 @@ def test_what_is_replaced_is_counted_once(tmp_path: Path) -> None:
     path = tmp_path / "run.supac"
     lock(path)
     db = connect(path)
-    create(db, file.APPLICATION, SCHEMA, "{}")
-    row = (b"", "ok", 0.0, None, 0.0, "", 1, "", "search", b"")
+    create(db, schema.APPLICATION, schema.SCHEMA, "{}", schema.VERSION)
+    row = (b"", "ok", 0.0, 0.0, "", 1, "", "search", None)
 
     def kept(*ids: int) -> str:
-        marks = ", ".join("?" * 11)
         for each in ids:
-            db.execute(f"INSERT OR REPLACE INTO runs VALUES ({marks})", (each, *row))
+            schema.insert(db, "runs", (0, each, *row))
         record_counts(db)
         return str(db.execute("SELECT value FROM meta WHERE key = 'counts'").fetchone()[0])
 
@@ -357,9 +356,10 @@ def test_what_is_replaced_is_counted_once(tmp_path: Path) -> None:
 
 
 def told(path: Path) -> tuple[Any, ...]:
-    snapshot = supac.read_store(path)
-    runs = [(each.id, *each.x.tolist(), each.risk, each.status) for each in snapshot.runs]
-    return runs, snapshot.rounds, snapshot.posterior, snapshot.objective, snapshot.budget
+    record = supac.read_store(path)
+    runs = [(each.id, *each.x.tolist(), each.risk, each.status) for each in record.runs]
+    rounds = [(each.ids, each.proposal) for each in record.rounds]
+    return runs, rounds, record.posterior, record.estimate.objective, record.budget
 
 
 def test_flipped_bytes_are_noticed_by_who_only_reads(store: Path) -> None:
@@ -391,10 +391,10 @@ def test_only_a_writer_reads_every_page(store: Path, monkeypatch: pytest.MonkeyP
         db.set_trace_callback(asked.append)
         return db
 
-    monkeypatch.setattr(file, "connect", traced)
-    supac.read_store(store)
-    read_runs(store)
+    monkeypatch.setattr(schema, "connect", traced)
+    monkeypatch.setattr("supac.record.store.file.connect", traced)
+    assert supac.read_store(store).runs
     assert asked
     assert not any("quick_check" in each for each in asked)
-    with Store(store, read_config(store), supac.gaussian([0.0, 0.0], np.eye(2)).family):
+    with Record.of_runs(wave, 2, store):
         assert any("quick_check" in each for each in asked)

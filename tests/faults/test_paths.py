@@ -20,7 +20,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.cli import app
 from supac.problem_file import starter_files
-from supac.record.store import has_good_run, is_being_written, read_runs, set_aside
+from supac.record.store import has_good_run, is_being_written, set_aside
 
 TESTS = Path(__file__).parents[1]
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=20, batch=10)
@@ -104,7 +104,7 @@ def killed(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_the_runs_of_a_killed_process_are_seen_through_a_link(killed: tuple[Path, Path]) -> None:
     problem, link = killed
-    assert len(read_runs(link)) == 12
+    assert len(supac.read_store(link).runs) == 12
     assert len(supac.read_store(link).runs) == 12
     assert has_good_run(link)
     said = call("run", problem, "--store", link, code=1).output
@@ -149,7 +149,7 @@ def test_a_link_that_is_turned_elsewhere_meanwhile_moves_nothing(tmp_path: Path)
         link.symlink_to(second)
 
     assert_same(run(store=link, callback=turned), run())
-    assert len(read_runs(first)) == 60
+    assert len(supac.read_store(first).runs) == 60
     assert not second.exists()
     assert not is_being_written(first)
 
@@ -174,22 +174,18 @@ import supac
 from faults import test_paths
 
 store, parent_dies, signal = sys.argv[1], sys.argv[2] == "dies", sys.argv[3]
-calls = 0
 
-def forking(x):
-    global calls
-    calls += 1
-    if calls == 25:
+def forking(iteration):
+    if iteration.queries == 20:
         child = os.fork()
         if parent_dies and child:
             os._exit(9)
         if not parent_dies and child:
             os.waitpid(child, 0)
-    return test_paths.wave(x)
 
 driver = os.getpid()
 try:
-    test_paths.run(risk=forking, store=store)
+    test_paths.run(store=store, callback=forking)
 except supac.StoreError as error:
     with open(signal + ".part", "w") as file:
         file.write(f"{type(error).__name__} {os.getpid() != driver}: {error}")
@@ -210,7 +206,7 @@ def test_a_forked_copy_of_the_driver_writes_nothing(tmp_path: Path) -> None:
     assert sign.read_text().startswith("StoreError True: ")
     assert "a copy of the process that opened it" in sign.read_text()
     assert_same(supac.resume(store, wave), run())
-    assert len(read_runs(store)) == 60
+    assert len(supac.read_store(store).runs) == 60
 
 
 def test_the_end_of_a_forked_copy_leaves_the_store_alone(tmp_path: Path) -> None:
@@ -279,7 +275,7 @@ def test_what_is_no_file_is_an_error_by_name(kind: str, tmp_path: Path) -> None:
         lambda: run(store=place),
         lambda: supac.resume(place, wave),
         lambda: supac.read_store(place),
-        lambda: read_runs(place),
+        lambda: supac.read_store(place).runs,
         lambda: supac.export(place, tmp_path / "table.csv"),
         lambda: set_aside(place),
     ]

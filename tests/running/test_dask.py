@@ -330,13 +330,16 @@ def test_a_scheduler_that_is_killed_is_said_within_ten_seconds(
         with pytest.raises(supac.ExecutionError, match=r"no more runs .* go on with supac\.resume"):
             minimize(
                 slow,
-                execution=supac.Execution(client or address, retries=retries, on_failure="penalise"),
+                execution=supac.Execution(
+                    client or address, retries=retries, on_failure="penalise"
+                ),
                 store=store,
-                
-                
                 callback=kill_soon,
             )
         assert time.monotonic() - killed[0] < 10.0
     gone_on = supac.resume(store, wave)
-    assert gone_on.posterior == minimize(wave, execution=supac.Execution(on_failure="penalise")).posterior
+    assert (
+        gone_on.posterior
+        == minimize(wave, execution=supac.Execution(on_failure="penalise")).posterior
+    )
     assert not gone_on.failures
