@@ -169,15 +169,13 @@ def _rounds(told: dict[str, Any], history: dict[str, FloatArray]) -> list[Round]
             Round(mine, np.ones(len(mine), dtype=bool), None, info)
             for mine, info in zip(ids, infos, strict=True)
         ]
-    return [
-        Round(
-            tuple(each["ids"]),
-            np.array(each["drawn"], dtype=bool),
-            from_spec(each["proposal"]),
-            info,
-        )
-        for each, info in zip(told["rounds"], infos, strict=True)
-    ]
+    rounds = []
+    for each, info in zip(told["rounds"], infos, strict=True):
+        proposal, drawn = from_spec(each["proposal"]), np.array(each["drawn"], dtype=bool)
+        if not isinstance(proposal, Distribution) or len(drawn) != len(each["ids"]):
+            raise ValueError("a round without a proposal, or with other runs than it drew")
+        rounds.append(Round(tuple(each["ids"]), drawn, proposal, info))
+    return rounds
 
 
 def _runs(told: dict[str, Any] | None, dim: int) -> list[Run]:
