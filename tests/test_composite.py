@@ -203,7 +203,7 @@ MISTAKES: dict[str, tuple[Any, Any, bool, str]] = {
         supac.MeanSquare(),
         False,
         r"simulate must return a 1-D array of numbers a point, not 'low' of type str; pass "
-        r"vectorized=True if simulate takes",
+        r"Execution\(vectorized=True\) if simulate takes",
     ),
     "a matrix": (
         lambda x: np.eye(2),
@@ -243,13 +243,15 @@ MISTAKES: dict[str, tuple[Any, Any, bool, str]] = {
         one,
         only_one_row,
         False,
-        r"loss must take residuals \(n, k\) and return n risks; for outputs \(2, 3\) it returned shape \(\)",
+        r"loss must take residuals \(n, k\) and return n risks; for outputs \(2, 3\) it returned "
+        r"shape \(\)",
     ),
     "a loss that raises": (
         one,
         only_one_vector,
         False,
-        r"loss must take residuals \(n, k\) and return n risks; for outputs \(2, 3\) it raised ValueError",
+        r"loss must take residuals \(n, k\) and return n risks; for outputs \(2, 3\) it raised "
+        "ValueError",
     ),
     "a loss of no numbers": (one, lambda outputs: "low", False, "it returned no numbers"),
     "a loss an output": (one, np.square, False, r"it returned shape \(2, 3\)"),
