@@ -246,7 +246,12 @@ def test_bounds_without_a_temperature_choose_it_on_the_way(result: supac.Result)
     poor = supac.minimize(
         risk, PRIOR, supac.Catoni(0.1), budget=80, execution=supac.Execution(vectorized=True)
     )
-    options: dict[str, Any] = {"n": N, "delta": DELTA, "draws": 400, "execution": supac.Execution(vectorized=True)}
+    options: dict[str, Any] = {
+        "n": N,
+        "delta": DELTA,
+        "draws": 400,
+        "execution": supac.Execution(vectorized=True),
+    }
     mls = supac.MaurerLangfordSeeger(N, DELTA)
     assert result.certify(risk, **options).value < poor.certify(risk, bound=mls, **options).value
     auto = supac.minimize(

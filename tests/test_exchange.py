@@ -103,7 +103,7 @@ def test_weights_make_means_over_the_posterior(result: supac.Result) -> None:
 def test_a_store_s_frame_is_its_exported_table(run: supac.Record, folder: Path) -> None:
     pytest.importorskip("pandas")
     frame = run.to_pandas()
-    supac.export(run.path, folder / "runs.csv", force=True)
+    supac.export(run.file, folder / "runs.csv", force=True)
     with (folder / "runs.csv").open(newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     assert header == ["id", *NAMES, *TOLD, *OUTPUTS]
@@ -461,7 +461,9 @@ def test_every_family_comes_back(name: str, result: supac.Result) -> None:
         prior=member,
     )  # fmt: skip
     infos = [replace(result.record.rounds[0].info, objective=float(each)) for each in numbers]
-    odd.record.rounds[:] = [replace(odd.record.rounds[0], ids=(i,), info=info) for i, info in enumerate(infos)]
+    odd.record.rounds[:] = [
+        replace(odd.record.rounds[0], ids=(i,), info=info) for i, info in enumerate(infos)
+    ]
     np.testing.assert_array_equal(odd.history["objective"], numbers)
     text = odd.to_json()
     strictly(text)

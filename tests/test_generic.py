@@ -34,7 +34,12 @@ def true_objective(
 
 
 def search(start: supac.Distribution, **options: object) -> supac.Result:
-    settings = {"budget": 200, "execution": supac.Execution(vectorized=True), "progress": False, "start": start} | options
+    settings = {
+        "budget": 200,
+        "execution": supac.Execution(vectorized=True),
+        "progress": False,
+        "start": start,
+    } | options
     return supac.minimize(two_modes, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
 
 

@@ -165,7 +165,10 @@ def test_failures_are_raised_dropped_or_penalised() -> None:
 
     with pytest.raises(supac.EvaluationError, match=r"raised RuntimeError.*no steady state.*drop"):
         run()
-    dropped, penalised = run(execution=supac.Execution(on_failure="drop")), run(execution=supac.Execution(on_failure="penalise"))
+    dropped, penalised = (
+        run(execution=supac.Execution(on_failure="drop")),
+        run(execution=supac.Execution(on_failure="penalise")),
+    )
     assert dropped.evaluations.failed > 0
     assert "RuntimeError: no steady state" in dropped.notes[-1]
     assert dropped.mean_risk == pytest.approx(0.2)
@@ -376,7 +379,11 @@ BAD_CALLS: list[tuple[dict[str, object], type[Exception], str]] = [
     ),
     ({"proxy": lambda x: 0.1}, ValueError, r"proxy must take .*returned an array of shape \(\)"),
     ({"proxy": lambda x: x[5]}, ValueError, "proxy must take .*raised IndexError"),
-    ({"risk": lambda x: x.sum(axis=1)[0]}, supac.EvaluationError, r"AxisError.*Execution\(vectorized=True\)"),
+    (
+        {"risk": lambda x: x.sum(axis=1)[0]},
+        supac.EvaluationError,
+        r"AxisError.*Execution\(vectorized=True\)",
+    ),
     (
         {"risk": float, "execution": MANY},
         supac.EvaluationError,

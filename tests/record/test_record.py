@@ -17,9 +17,9 @@ from supac import marginals
 from supac.arrays import FloatArray
 from supac.calibration.minimize import Search
 from supac.cli.tables import summary
+from supac.record.parameter_change import parameter_changes
 from supac.record.run import Run, by_kind
 from supac.record.store.file import StoreDamagedError
-from supac.record.parameter_change import parameter_changes
 
 HOUSE = supac.Parameters(
     {

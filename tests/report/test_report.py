@@ -277,9 +277,7 @@ def test_fresh_runs_are_known_though_some_failed(tmp_path: Path, on_failure: str
     model = supac.Composite(simulate, supac.Welsch())
     bound = supac.MaurerLangfordSeeger(n=20, delta=0.05)
     policy = supac.Execution(on_failure=on_failure)  # type: ignore[arg-type]
-    result = supac.minimize(
-        model, prior, bound, budget=60, store=store, seed=1, execution=policy
-    )
+    result = supac.minimize(model, prior, bound, budget=60, store=store, seed=1, execution=policy)
     run = supac.read_store(store)
     assert run.ending is not None
     by_id = {each.id: each for each in run.runs}
@@ -300,7 +298,11 @@ def test_stores_of_version_0_1_tell_fresh_runs(study: Path, tmp_path: Path) -> N
         end = json.loads(unsealed(words, tmp_path, "its end"))
         known = [run for each in end.pop("validation") for run in each["ids"]]
         assert len(known) == 20
-        for older, told in (({"fresh": known}, known), ({"fresh": known[10:]}, known[10:]), ({}, [])):
+        for older, told in (
+            ({"fresh": known}, known),
+            ({"fresh": known[10:]}, known[10:]),
+            ({}, []),
+        ):
             text = sealed(json.dumps(end | older))
             db.execute("UPDATE meta SET value = ? WHERE key = 'end'", [text])
             db.commit()
