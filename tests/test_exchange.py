@@ -413,6 +413,42 @@ def test_runs_come_back_where_they_are_asked_for(result: supac.Result) -> None:
     assert mine.posterior == yours.posterior
 
 
+def test_a_result_of_version_0_1_is_read() -> None:
+    """Its runs were kept as evaluations, with the reasons of those that failed."""
+    text = (Path(__file__).parent / "stores" / "result.json").read_text()
+    told, again = strictly(text), supac.Result.from_json(text)
+    assert told["version"] == 1
+    for name in ("objective", "mean_risk", "mean_risk_error", "kl", "effective_size", "validated"):
+        assert getattr(again, name) == told[name]
+    assert (again.queries, again.failed, again.known) == (30, 3, 0)
+    assert list(again.notes) == told["notes"]
+    np.testing.assert_array_equal(again.posterior.theta, told["posterior"]["theta"])
+    runs, columns = again.evaluations, told["runs"]
+    for name in ("x", "ok", "drawn", "iteration"):
+        np.testing.assert_array_equal(getattr(runs, name), columns[name])
+    numbers = {"risk": runs.risk, "outputs": runs.outputs}
+    for name, values in numbers.items():
+        np.testing.assert_array_equal(values, np.array(columns[name], dtype=np.float64))
+    assert [each["message"] for each in columns["failures"]] == [e.message for e in again.failures]
+    assert [list(each.ids) for each in again.validation] == [
+        [20, 21, 22, 23, 24],
+        [25, 26, 27, 28, 29],
+    ]
+    assert again.fresh == (20, 21, 22, 23, 24)  # the second posterior was worse
+    np.testing.assert_array_equal(again.fresh_outputs, columns["outputs"][20:25])
+    same(again, supac.Result.from_json(again.to_json(runs=True)))
+    without = supac.Result.from_json(json.dumps(told | {"runs": None}))
+    assert (without.queries, without.failed, without.seconds) == (30, 3, told["seconds"])
+    same(again, without, but=(*LEFT_OUT, "seconds"))
+    assert again.seconds == pytest.approx(told["seconds"])
+    purposes = [run.purpose for run in again.record.runs]
+    assert purposes == ["search"] * 20 + ["validation"] * 10
+    # With the first runs made elsewhere.
+    known = supac.Result.from_json(json.dumps(told | {"known": 2}))
+    assert (known.queries, known.known) == (28, 2)
+    assert [run.id for run in known.record.imported] == [0, 1]
+
+
 def test_what_was_left_out_is_said(result: supac.Result) -> None:
     pytest.importorskip("pandas")
     again = supac.Result.from_json(result.to_json())
