@@ -33,7 +33,8 @@ class Result(Ending, Calibrated):
     def of(cls, record: Record, certificate: Certificate | None = None) -> Self:
         """Make the result of a record; ValueError where the search has not ended."""
         if record.ending is None:
-            _ = record.start  # an error where the file has only its name, and no ending is read
+            if record.rounds:
+                _ = record.start  # an error where a file has only its name, and no ending is read
             raise ValueError(f"{record.path} has not come to its end: there is no result yet")
         ending = {each.name: getattr(record.ending, each.name) for each in fields(Ending)}
         return cls(**ending, record=record, certificate=certificate)
