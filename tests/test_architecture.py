@@ -46,39 +46,44 @@ def modules() -> dict[str, Path]:
     return found
 
 
-# A result can be certified, exported and drawn: its methods reach up to what does that.
-REACHES_UP = {"record.result", "record.snapshot"}
+# A record gives its result, which can be certified, exported and drawn: methods of these modules
+# reach up, or across, to what does that.
+REACHES_UP = {
+    "record.calibrated": {"exchange", "record.record"},
+    "record.record": {"record.result"},
+    "record.result": {"exchange", "calibration.certify"},
+}
 
 
-def _statements(name: str) -> Iterator[ast.AST]:
-    """Of a module; not those in functions, or only for the type checker, where it may reach up."""
-    nodes: list[ast.AST] = [ast.parse(modules()[name].read_text())]
-    while nodes:
-        node = nodes.pop()
-        apart = isinstance(node, ast.FunctionDef) or (
-            isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        )
-        if not (apart and name in REACHES_UP):
-            yield node
-            nodes += ast.iter_child_nodes(node)
+def _statements(node: ast.AST, *, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield statements, and True for those in functions or only for the type checker."""
+    yield node, inside
+    apart = isinstance(node, ast.FunctionDef) or (
+        isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    for child in ast.iter_child_nodes(node):
+        yield from _statements(child, inside=inside or apart)
 
 
 @cache
 def imported(name: str) -> set[str]:
     """The modules of ours that a module imports, named from below `supac`; "" for all of it."""
-    path, names = modules()[name], set()
-    for node in _statements(name):
+    path, found = modules()[name], set()
+    for node, inside in _statements(ast.parse(path.read_text())):
+        names: set[str] = set()
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             base = node.module or ""
-            names |= {
+            names = {
                 f"{base}.{alias.name}" if _is_module(base, alias.name) else base
                 for alias in node.names
             }
         elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    ours = {name for name in names if name.split(".")[0] == "supac"}
-    return {name.removeprefix("supac").removeprefix(".") for name in ours}
+            names = {alias.name for alias in node.names}
+        ours = {each for each in names if each.split(".")[0] == "supac"}
+        ours = {each.removeprefix("supac").removeprefix(".") for each in ours}
+        found |= ours - (REACHES_UP.get(name, set()) if inside else set())
+    return found
 
 
 def _is_module(base: str, name: str) -> bool:

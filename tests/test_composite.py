@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,7 @@ MISTAKES: dict[str, tuple[Any, Any, bool, str]] = {
         supac.MeanSquare(),
         False,
         r"simulate must return a 1-D array of numbers a point, not 'low' of type str; pass "
-        r"vectorized=True if simulate takes",
+        r"Execution\(vectorized=True\) if simulate takes",
     ),
     "a matrix": (
         lambda x: np.eye(2),
@@ -243,13 +244,15 @@ MISTAKES: dict[str, tuple[Any, Any, bool, str]] = {
         one,
         only_one_row,
         False,
-        r"loss must take residuals \(n, k\) and return n risks; for outputs \(2, 3\) it returned shape \(\)",
+        r"loss must take residuals \(n, k\) and return n risks; for outputs \(2, 3\) it returned "
+        r"shape \(\)",
     ),
     "a loss that raises": (
         one,
         only_one_vector,
         False,
-        r"loss must take residuals \(n, k\) and return n risks; for outputs \(2, 3\) it raised ValueError",
+        r"loss must take residuals \(n, k\) and return n risks; for outputs \(2, 3\) it raised "
+        "ValueError",
     ),
     "a loss of no numbers": (one, lambda outputs: "low", False, "it returned no numbers"),
     "a loss an output": (one, np.square, False, r"it returned shape \(2, 3\)"),
@@ -349,3 +352,78 @@ def test_outputs_are_told_of_every_batch_or_of_none() -> None:
     runs = Evaluations.none(2).append(X, np.zeros(4), at, OUTPUTS)
     with pytest.raises(ValueError, match="every batch or of none"):
         runs.append(X, np.zeros(4), at)
+
+
+# Data: outputs are what is stored, and residuals what the loss takes.
+
+SEEN = supac.Observations(("A",), np.array([0.3, np.nan, -0.2]), np.array([0.5, 1.0, 2.0]))
+PLANE = supac.gaussian(np.zeros(2), np.eye(2))
+BOUND = supac.Catoni(0.05, ceiling=1.0)
+
+
+def residuals(x: FloatArray) -> FloatArray:
+    return SEEN.residuals(one(x))
+
+
+def test_residuals_are_misfits_in_units_of_the_noise() -> None:
+    np.testing.assert_allclose(
+        SEEN.residuals(OUTPUTS),
+        np.column_stack([(OUTPUTS[:, 0] - 0.3) / 0.5, (OUTPUTS[:, 2] + 0.2) / 2.0]),
+    )
+    again = SEEN.outputs(SEEN.residuals(OUTPUTS))
+    np.testing.assert_allclose(again[:, [0, 2]], OUTPUTS[:, [0, 2]], atol=1e-15)
+    assert np.isnan(again[:, 1]).all()
+    positive = supac.Observations(("A",), np.array([2.0]), np.array([0.5]), logarithmic=True)
+    np.testing.assert_allclose(positive.residuals(np.array([[2.0 * np.e]])), [[2.0]])
+    with pytest.raises(ValueError, match="needs positive outputs"):
+        positive.residuals(np.array([[-1.0]]))
+    with pytest.raises(ValueError, match=r"returned 2 numbers.*but the data are 3 rows of A"):
+        SEEN.residuals(np.zeros(2))
+
+
+def test_with_data_a_search_is_that_of_the_residuals_and_keeps_the_outputs(
+    tmp_path: Path,
+) -> None:
+    store = tmp_path / "run.supac"
+    loss = supac.Welsch()
+    mine = supac.minimize(supac.Composite(one, loss, SEEN), PLANE, BOUND, budget=40, store=store)
+    yours = supac.minimize(supac.Composite(residuals, loss), PLANE, BOUND, budget=40)
+    assert mine.posterior == yours.posterior
+    np.testing.assert_array_equal(mine.evaluations.outputs, yours.evaluations.outputs)
+    for record in (mine.record, supac.read_store(store)):
+        for run in record.runs:
+            np.testing.assert_array_equal(run.outputs, one(run.x))
+    stored = supac.read_store(store)
+    np.testing.assert_array_equal(stored.evaluations.outputs, yours.evaluations.outputs)
+    assert stored.settings["data"].columns == ("A",)
+    np.testing.assert_array_equal(stored.settings["data"].values, SEEN.values)
+
+
+def test_other_data_are_another_search_from_the_same_runs(tmp_path: Path) -> None:
+    store, loss = tmp_path / "run.supac", supac.Welsch()
+    result = supac.minimize(supac.Composite(one, loss, SEEN), PLANE, BOUND, budget=40, store=store)
+    more = supac.Observations(("A",), np.array([0.3, 0.1, -0.2]), np.array([0.5, 1.0, 2.0]))
+    with pytest.raises(supac.StoreMismatchError, match="data"):
+        supac.resume(store, supac.Composite(one, loss, more), budget=50)
+    with pytest.raises(supac.StoreMismatchError, match="data"):
+        supac.resume(store, supac.Composite(one, loss), budget=50)
+    other = supac.reoptimize(result, supac.Composite(one, loss, more), budget=10)
+    assert other.known == 40
+    assert other.evaluations.outputs is not None
+    assert other.evaluations.outputs.shape == (50, 3)
+    np.testing.assert_array_equal(
+        other.evaluations.outputs, more.residuals(np.array([one(x) for x in other.evaluations.x]))
+    )
+
+
+def test_outputs_without_a_residual_are_failed_runs() -> None:
+    positive = supac.Observations(
+        ("A",), np.array([1.0, 1.0, 1.0]), np.array([0.5, 0.5, 0.5]), logarithmic=True
+    )
+    outcome = evaluate(
+        supac.Composite(one, supac.Welsch(), positive), X, vectorized=False, raising=False
+    )
+    assert len(outcome.failures) == sum((row <= 0.0).any() for row in OUTPUTS) > 0
+    assert all("needs positive outputs" in run.message for run in outcome.failures)
+    with pytest.raises(TypeError, match=r"data must have a method residuals\(outputs\), not be 3"):
+        supac.Composite(one, supac.Welsch(), 3)  # type: ignore[arg-type]

@@ -181,7 +181,8 @@ class Cholesky(supac.ParametricFamily):
 )
 def test_every_estimator_serves_every_family(algorithm: supac.SuPAC) -> None:
     start = supac.split_mixture(PLANE, 2)
-    result = search(start, budget=800, algorithm=algorithm, tolerance=0.0)
+    with pytest.warns(DeprecationWarning, match="tolerance= is now"):
+        result = search(start, budget=800, algorithm=algorithm, tolerance=0.0)
     before, _ = true_objective(two_modes, start, PLANE, 0.05)
     after, _ = true_objective(two_modes, result.posterior, PLANE, 0.05)
     assert after < before - 0.3 * (before - 0.268)  # the best there is

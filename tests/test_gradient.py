@@ -123,8 +123,8 @@ def test_nesterov_is_nesterovs_recursion(start: supac.Distribution) -> None:
 def test_a_proxy_is_of_no_use_to_gradients() -> None:
     with pytest.raises(ValueError, match="no use for a proxy"):
         supac.minimize(
-            bowl, PLANE, supac.Catoni(0.1), budget=500, execution=supac.Execution(vectorized=True), proxy=bowl,
-            algorithm=supac.GradientDescent(),
+            bowl, PLANE, supac.Catoni(0.1), budget=500, proxy=bowl,
+            algorithm=supac.GradientDescent(), execution=supac.Execution(vectorized=True),
         )  # fmt: skip
 
 

@@ -133,7 +133,8 @@ def test_stop_reasons() -> None:
         return supac.minimize(waves, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
 
     assert run().stop_reason is supac.StopReason.BUDGET
-    assert run(tolerance=1e3).stop_reason is supac.StopReason.CONVERGED
+    with pytest.warns(DeprecationWarning, match="tolerance= is now"):
+        assert run(tolerance=1e3).stop_reason is supac.StopReason.CONVERGED
     seen = []
 
     def callback(iteration: supac.Iteration) -> bool:
@@ -351,16 +352,18 @@ class NotAPrior:
     pass
 
 
+MANY = supac.Execution(vectorized=True)
+
+
 BAD_CALLS: list[tuple[dict[str, object], type[Exception], str]] = [
-    ({"budget": 10}, ValueError, "budget = 10 is smaller than the first batch of 20 queries"),
+    ({"budget": 10}, ValueError, "budget = 10 is smaller than the first batch of 20 runs"),
     ({"prior": NotAPrior()}, TypeError, "prior must be a Distribution"),
     ({"bound": 0.1}, TypeError, "bound must be a bound such as Catoni"),
     ({"seed": -1}, ValueError, "seed must be a whole number, 0 or more, not -1"),
-    ({"on_failure": "ignore"}, ValueError, "on_failure must be"),
     (
         {"risk": lambda x: [0.1, 0.2]},
         supac.EvaluationError,
-        "a list of length 2; pass vectorized=True",
+        r"a list of length 2; pass Execution\(vectorized=True\)",
     ),
     ({"risk": lambda x: np.eye(2)}, supac.EvaluationError, r"an array of shape \(2, 2\)"),
     ({"risk": lambda x: np.nan}, supac.EvaluationError, "risk returned nan at x = .*on_failure"),
@@ -368,7 +371,6 @@ BAD_CALLS: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"budget": 40.5}, ValueError, "budget must be a whole number, 1 or more, not 40.5"),
     ({"risk": 3}, TypeError, "risk must be a function of x, not 3"),
     ({"algorithm": supac.SuPAC}, TypeError, r"algorithm must be one such as SuPAC\(\)"),
-    ({"tolerance": -1.0}, ValueError, "tolerance must not be negative"),
     ({"start": np.zeros(2)}, TypeError, "start must be a Distribution"),
     (
         {"start": supac.gaussian([0.0], [[1.0]])},
@@ -377,21 +379,25 @@ BAD_CALLS: list[tuple[dict[str, object], type[Exception], str]] = [
     ),
     ({"proxy": lambda x: 0.1}, ValueError, r"proxy must take .*returned an array of shape \(\)"),
     ({"proxy": lambda x: x[5]}, ValueError, "proxy must take .*raised IndexError"),
-    ({"risk": lambda x: x.sum(axis=1)[0]}, supac.EvaluationError, "AxisError.*vectorized=True"),
     (
-        {"risk": float, "vectorized": True},
+        {"risk": lambda x: x.sum(axis=1)[0]},
+        supac.EvaluationError,
+        r"AxisError.*Execution\(vectorized=True\)",
+    ),
+    (
+        {"risk": float, "execution": MANY},
         supac.EvaluationError,
         "raised TypeError.*leave out vectorized=True",
     ),
     ({"risk": lambda x: None}, supac.EvaluationError, "not None of type NoneType"),
     ({"risk": lambda x: "0.3 a"}, supac.EvaluationError, "'0.3 a' of type str"),
     (
-        {"risk": lambda x: 0.1, "vectorized": True},
+        {"risk": lambda x: 0.1, "execution": MANY},
         supac.EvaluationError,
         r"must return an array of shape \(20,\), not 0.1",
     ),
     (
-        {"risk": lambda x: np.zeros((20, 1)), "vectorized": True},
+        {"risk": lambda x: np.zeros((20, 1)), "execution": MANY},
         supac.EvaluationError,
         r"not an array of shape \(20, 1\)",
     ),
@@ -411,6 +417,14 @@ def test_bad_calls_are_refused(
     }
     with pytest.raises(kind, match=message):
         supac.minimize(**{**call, **options})  # type: ignore[arg-type]
+
+
+def test_a_negative_tolerance_is_refused() -> None:
+    with (
+        pytest.warns(DeprecationWarning, match="tolerance= is now"),
+        pytest.raises(ValueError, match="tolerance must not be negative"),
+    ):
+        supac.minimize(wave, PLANE, supac.Catoni(0.1), budget=40, tolerance=-1.0)
 
 
 def test_tell_refuses_wrong_shapes_and_infinities() -> None:

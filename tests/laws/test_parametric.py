@@ -9,7 +9,7 @@ import scipy.stats
 import supac
 from numerics import assert_mean, derivative
 from supac.arrays import FloatArray
-from supac.calibration.minimize import _check_score
+from supac.calibration.setup import _check_score
 from supac.codec import from_spec, to_spec
 
 _SPREAD = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 0.5]])

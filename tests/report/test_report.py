@@ -88,7 +88,7 @@ def test_every_part_is_there(study: Path) -> None:
     for row in run.parameter_changes:
         assert f"{row.width:.2f}" in outline.text
         assert number(row.posterior[1]) in outline.text
-    assert f"{number(run.mean_risk)} ± " in outline.text
+    assert f"{number(run.estimate.mean_risk)} ± " in outline.text
     assert "With probability at least 95 %" in outline.text
     assert 'title = "Two reactions in a row' in outline.text  # the problem file
     assert "supac run problem.toml" in outline.text
@@ -208,7 +208,7 @@ def test_names_units_and_messages_cannot_change_the_page() -> None:
     assert "\x07" not in page
     assert "a&amp;b" in page
     assert not outline.named("fit")
-    assert escape("'\"<>&\x00") == "&#x27;&quot;&lt;&gt;&amp;␀"
+    assert escape("'\"<>&\x00") == "&#x27;&quot;&lt;&gt;&amp;\N{REPLACEMENT CHARACTER}"
     assert escape("3\N{NO-BREAK SPACE}µm\r\n\udc80").encode() == "3\N{NO-BREAK SPACE}µm\n�".encode()
 
 
@@ -237,7 +237,11 @@ def test_a_result_is_reported_like_its_store(study: Path, tmp_path: Path) -> Non
     np.testing.assert_array_equal(mine.fresh, stored.fresh)
     assert len(mine.fresh) == result.validated
     np.testing.assert_array_equal(np.sort(mine.risks), np.sort(stored.risks))
-    assert mine.observations is None  # a result does not know its problem file
+    assert mine.observations is not None
+    assert stored.observations is not None
+    assert mine.observations.columns == stored.observations.columns == ("A", "B")
+    np.testing.assert_array_equal(mine.observations.values, stored.observations.values)
+    assert mine.misfits == stored.misfits != ()
     path = supac.write_report(result, tmp_path / "report.html", title="Mine")
     assert "<h1>Mine</h1>" in path.read_text()
     with pytest.raises(FileExistsError, match="force=True"):
@@ -246,7 +250,6 @@ def test_a_result_is_reported_like_its_store(study: Path, tmp_path: Path) -> Non
 
 
 def test_fresh_runs_are_shown_as_they_were_simulated(study: Path) -> None:
-    """The residuals in the store, made outputs again, are what the simulator says."""
     run = supac.read_store(study / "run.supac")
     account = account_of(run)
     assert account.observations is not None
@@ -256,7 +259,7 @@ def test_fresh_runs_are_shown_as_they_were_simulated(study: Path) -> None:
     initial, k1, _ = x.T[:, :, None]
     times = account.observations.times
     assert times is not None
-    shown = account.observations.simulated(account.fresh)[:, : len(times)]
+    shown = account.fresh[:, : len(times)]
     np.testing.assert_allclose(shown, initial * np.exp(-k1 * times), rtol=1e-9, atol=1e-9)
 
 
@@ -273,16 +276,12 @@ def test_fresh_runs_are_known_though_some_failed(tmp_path: Path, on_failure: str
     prior = supac.gaussian(np.zeros(2), np.eye(2))
     model = supac.Composite(simulate, supac.Welsch())
     bound = supac.MaurerLangfordSeeger(n=20, delta=0.05)
-    options = {
-        "budget": 60,
-        "store": store,
-        "seed": 1,
-        "execution": supac.Execution(on_failure=on_failure),
-    }
-    result = supac.minimize(model, prior, bound, **options)  # type: ignore[arg-type]
+    policy = supac.Execution(on_failure=on_failure)  # type: ignore[arg-type]
+    result = supac.minimize(model, prior, bound, budget=60, store=store, seed=1, execution=policy)
     run = supac.read_store(store)
+    assert run.ending is not None
     by_id = {each.id: each for each in run.runs}
-    fresh = [by_id[i] for i in run.fresh]
+    fresh = [by_id[i] for i in run.ending.fresh]
     assert {each.purpose for each in fresh} == {"validation"}
     good = [each.outputs for each in fresh if each.status is supac.Status.OK]
     assert 1 < len(good) < len(fresh)
@@ -290,18 +289,26 @@ def test_fresh_runs_are_known_though_some_failed(tmp_path: Path, on_failure: str
         np.testing.assert_array_equal(account.fresh, np.array(good))
 
 
-def test_older_stores_tell_fresh_runs_where_they_can(study: Path, tmp_path: Path) -> None:
-    (tmp_path / "run.supac").write_bytes((study / "run.supac").read_bytes())
-    known = supac.read_store(tmp_path / "run.supac").fresh
-    with sqlite3.connect(tmp_path / "run.supac") as db:
+def test_stores_of_version_0_1_tell_fresh_runs(study: Path, tmp_path: Path) -> None:
+    """They have the ids of the returned posterior's runs alone, or none."""
+    store = tmp_path / "run.supac"
+    store.write_bytes((study / "run.supac").read_bytes())
+    with sqlite3.connect(store) as db:
         (words,) = db.execute("SELECT value FROM meta WHERE key = 'end'").fetchone()
         end = json.loads(unsealed(words, tmp_path, "its end"))
-        for count, told in ((20, known), (10, ())):
-            older = {name: value for name, value in end.items() if name != "fresh"}
-            text = sealed(json.dumps(older | {"validated": count}))
+        known = [run for each in end.pop("validation") for run in each["ids"]]
+        assert len(known) == 20
+        for older, told in (
+            ({"fresh": known}, known),
+            ({"fresh": known[10:]}, known[10:]),
+            ({}, []),
+        ):
+            text = sealed(json.dumps(end | older))
             db.execute("UPDATE meta SET value = ? WHERE key = 'end'", [text])
             db.commit()
-            assert supac.read_store(tmp_path / "run.supac").fresh == told
+            ending = supac.read_store(store).ending
+            assert ending is not None
+            assert list(ending.fresh) == told
 
 
 def test_changed_data_are_not_shown(study: Path, tmp_path: Path) -> None:
@@ -333,13 +340,8 @@ def test_unfinished_runs_are_reported(study: Path, tmp_path: Path) -> None:
 def test_a_store_without_a_batch_is_reported(study: Path) -> None:
     """Nothing is known but what was asked, and that runs failed."""
     run = supac.read_store(study / "run.supac")
-    nothing = {name: column[:0] for name, column in run.history.items()}
-    bad = replace(run.runs[0], status=supac.Status.CRASHED, message="killed")
-    empty = replace(
-        run, settings=run.settings | {"prior": "mine", "bound": "mine"}, posterior=None,
-        history=nothing, rounds=(), proposals=(), runs=(bad,), stop_reason=None, validated=0,
-        objective=np.nan, mean_risk=np.nan, mean_risk_error=np.nan, kl=np.nan,
-    )  # fmt: skip
+    bad = replace(run.runs[0], status=supac.Status.CRASHED, risk=np.nan, message="killed")
+    empty = supac.Record(run.settings | {"prior": "mine", "bound": "mine"}, None, runs=[bad])
     page = Outline(make_page(account_of(empty)))
     assert "nothing has been learnt yet" in page.text
     assert "killed" in page.text
@@ -352,7 +354,10 @@ def test_kl_by_parameter_adds_up() -> None:
     posterior = supac.gaussian([0.5, -1.0], np.array([[0.25, 0.05 * r], [0.05 * r, 0.01]]))
     result = supac.minimize(lambda x: 0.0, parameters, supac.Catoni(1.0), budget=40)
     kl = posterior.kl(parameters.prior)
-    account = account_of(replace(result, posterior=posterior, kl=kl))
+    record = result.record
+    assert record.ending is not None
+    record.ending = replace(record.ending, posterior=posterior, kl=kl)
+    account = account_of(record)
     rows = account.learnt
     assert joint_kl(rows, kl) == pytest.approx(-0.5 * np.log1p(-(r**2)))
     assert [row.width for row in rows] == pytest.approx([0.5, 0.1])

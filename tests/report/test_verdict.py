@@ -64,9 +64,9 @@ def measured(**misfits: float) -> dict[str, Any]:
     """Three rows of these columns, one cell empty, and fresh runs so many noises off."""
     values = np.ones((len(misfits), 3))
     values[0, 1] = np.nan
-    off = np.repeat(list(misfits.values()), 3)[np.isfinite(values.ravel())]
+    off = np.repeat(list(misfits.values()), 3)
     observations = Observations(tuple(misfits), values.ravel(), np.full(values.size, 0.1))
-    return {"observations": observations, "fresh": np.tile(off, (12, 1))}
+    return {"observations": observations, "fresh": np.tile(1.0 + 0.1 * off, (12, 1))}
 
 
 LOOK, NEVER = Level.LOOK, Level.DO_NOT_TRUST
@@ -170,7 +170,7 @@ def test_misfits_are_told_by_column(run: Account) -> None:
     assert any(
         "no column is typically more than 1.9 noises off" in c.answer for c in verdict.checks
     )
-    # Outputs that are no residuals of these data are not compared with them.
+    # Outputs that are not as many as these data are not compared with them.
     assert not replace(seen, fresh=np.zeros((12, 4))).misfits
     assert not run.misfits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 from supac.arrays import FloatArray, whole
@@ -279,13 +279,9 @@ def resume(
         settings[name] = _from_file(store, name, config[name]) if value is None else value
     if config["proxy"] is not None and proxy is None:
         raise _only_a_name(store, "proxy", config["proxy"])
-    where = execution
-    if not isinstance(execution, Execution):
-        names = ("mode", "timeout", "retries", "on_failure", "max_failures", "vectorized")
-        kept = {name: config[name] for name in names}
-        workers = old.pop("executor", None) if execution is None else execution
-        where = Execution(workers=workers, **kept)
-    where, rest = with_old(where, old, "tolerance", "description")
+    names = ("mode", "timeout", "retries", "on_failure", "max_failures", "vectorized")
+    kept = {name: config[name] for name in names}
+    where, rest = with_old(execution, old, "tolerance", "description", defaults=kept)
     return Search(
         risk, store=store, proxy=proxy, known=known, execution=where, progress=progress,
         callback=callback, **{**settings, **rest},
@@ -336,9 +332,8 @@ def reoptimize(
         raise ValueError(f"prior must have the parameters of the result, not {prior!r}")
     same = not isinstance(prior, Parameters) or (own and prior.marginals == own.marginals)
     before = prior or own or result.prior
-    where, rest = with_old(execution, old, "tolerance", "description")
-    if not isinstance(execution, Execution) and "on_failure" not in old:
-        where = replace(where, on_failure=result.on_failure)  # type: ignore[arg-type]
+    policy = {"on_failure": result.on_failure}
+    where, rest = with_old(execution, old, "tolerance", "description", defaults=policy)
     batch = min(budget, 10)
     return Search(
         risk, before, bound or result.bound, budget,  # type: ignore[arg-type]

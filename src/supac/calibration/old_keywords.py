@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypedDict
 
@@ -37,11 +38,15 @@ class OldKeywords(TypedDict, total=False):
 
 
 def with_old(
-    execution: Any, old: OldKeywords, *others: str, stacklevel: int = 3
+    execution: Any, old: OldKeywords, *others: str, defaults: Mapping[str, Any] | None = None
 ) -> tuple[Execution, dict[str, Any]]:
-    """Return the execution with old keywords in it, and those of `others` that were given."""
+    """Return the execution with old keywords in it, and those of `others` that were given.
+
+    `defaults` are fields that hold unless the user gave an `Execution`.
+    """
     given: dict[str, Any] = dict(old)
-    changes, rest = {}, {}
+    changes = {} if isinstance(execution, Execution) else dict(defaults or {})
+    rest = {}
     for name, value in given.items():
         if name in _EXECUTION:
             new = f"execution=Execution({_EXECUTION[name]}=…)"
@@ -53,6 +58,6 @@ def with_old(
         warnings.warn(
             f"{name}= is now {new}, and will be gone in the next release",
             DeprecationWarning,
-            stacklevel=stacklevel,
+            stacklevel=3,
         )
     return replace(Execution.of(execution), **changes), rest

@@ -66,7 +66,8 @@ class KnownRuns:
         outputs = np.array(
             [np.full(width, np.nan) if run.outputs is None else run.outputs for run in runs]
         )
-        return replace(known, outputs=outputs)
+        # Another loss, or other data, may give the outputs another risk.
+        return replace(known, outputs=outputs, risk=np.full(len(runs), np.nan))
 
     def __len__(self) -> int:
         return len(self.x)

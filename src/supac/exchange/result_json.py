@@ -169,15 +169,13 @@ def _rounds(told: dict[str, Any], history: dict[str, FloatArray]) -> list[Round]
             Round(mine, np.ones(len(mine), dtype=bool), None, info)
             for mine, info in zip(ids, infos, strict=True)
         ]
-    return [
-        Round(
-            tuple(each["ids"]),
-            np.array(each["drawn"], dtype=bool),
-            from_spec(each["proposal"]),
-            info,
-        )
-        for each, info in zip(told["rounds"], infos, strict=True)
-    ]
+    rounds = []
+    for each, info in zip(told["rounds"], infos, strict=True):
+        proposal, drawn = from_spec(each["proposal"]), np.array(each["drawn"], dtype=bool)
+        if not isinstance(proposal, Distribution) or len(drawn) != len(each["ids"]):
+            raise ValueError("a round without a proposal, or with other runs than it drew")
+        rounds.append(Round(tuple(each["ids"]), drawn, proposal, info))
+    return rounds
 
 
 def _runs(told: dict[str, Any] | None, dim: int) -> list[Run]:
@@ -209,15 +207,22 @@ def _upgraded(told: dict[str, Any]) -> dict[str, Any]:
     new["validation"] = None
     if columns is None:
         return new
-    ids = list(range(len(columns["risk"])))
+    ids, ok, learnt = range(len(columns["risk"])), columns["ok"], len(told["history"]["queries"])
     failed = {tuple(run["x"]): run for run in columns["failures"]}
+    # Of single runs it kept neither the time nor the source: known ones were learnt from first.
+    rest = told["seconds"] - sum(run["seconds"] for run in columns["failures"])
     rows = []
-    for i in ids:
-        outputs = None if columns["outputs"] is None else columns["outputs"][i]
-        plain = Run(i, np.empty(0), Status.OK if columns["ok"][i] else Status.INVALID, np.nan)
-        row = {name: to_spec(getattr(plain, name)) for name in _RUN}
-        row |= {"x": columns["x"][i], "risk": columns["risk"][i] if columns["ok"][i] else None}
-        row["outputs"] = outputs if columns["ok"][i] else None
+    for i, k in enumerate(columns["iteration"]):
+        known, status = i < told["known"], Status.OK if ok[i] else Status.INVALID
+        plain = Run(
+            i, np.empty(0), status, np.nan, source="earlier runs" if known else "",
+            seconds=0.0 if known else rest / max(sum(ok[told["known"] :]), 1),
+            purpose="validation" if 0 < learnt <= k else "search",
+        )  # fmt: skip
+        row = {name: to_spec(getattr(plain, name)) for name in _RUN} | {"x": columns["x"][i]}
+        if ok[i]:
+            outputs = columns["outputs"]
+            row |= {"risk": columns["risk"][i], "outputs": outputs and outputs[i]}
         rows.append(row | failed.get(tuple(columns["x"][i]), {}) | {"id": i})
     batches = [
         {
@@ -228,8 +233,9 @@ def _upgraded(told: dict[str, Any]) -> dict[str, Any]:
         }
         for k, proposal in enumerate(columns["proposals"])
     ]
-    learnt = len(told["history"]["queries"])
-    new |= {"rounds": batches[:learnt], "validation": batches[learnt:]}
+    losses = [risk for risk, good in zip(columns["risk"], ok, strict=True) if not good]
+    new["failure_loss"] = next((loss for loss in losses if loss is not None), None)
+    new |= {"rounds": batches[:learnt], "validation": batches[learnt:] if learnt else []}
     new["loss"] = None if columns["outputs"] is None else {"other": "a loss"}
     new["runs"] = {name: [row[name] for row in rows] for name in _RUN}
     return new

@@ -285,9 +285,7 @@ class Record(Calibrated):
 
     @property
     def _dim(self) -> int:
-        if self.family is None:
-            raise ValueError(f"{self.path} has only the name of the posterior's family")
-        return self.family.dim
+        return self.start.dim if self.family is None else self.family.dim
 
     @cached_property
     def evaluations(self) -> Evaluations:
@@ -391,13 +389,13 @@ class Record(Calibrated):
     @property
     def parameters(self) -> Parameters | None:
         """Named parameters, where there are such."""
-        prior = self.settings["prior"]
+        prior = self.settings.get("prior")
         return prior if isinstance(prior, Parameters) else None
 
     @property
     def prior(self) -> Any:
         """Latent prior; None where a file only knows its name."""
-        prior = self.settings["prior"]
+        prior = self.settings.get("prior")
         latent = prior.prior if isinstance(prior, Parameters) else prior
         return None if isinstance(latent, str) else latent
 
@@ -408,7 +406,8 @@ class Record(Calibrated):
         if isinstance(start, Distribution):
             return start
         raise ValueError(
-            f"{self.path} has only the name of a class of your own, {self.settings['prior']}: "
+            f"{self.path} has only the name of a class of your own, "
+            f"{self.settings.get('start') or self.settings.get('prior')}: "
             "use the result that minimize returned, or supac.resume(store, risk, prior=…)"
         )
 

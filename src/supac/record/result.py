@@ -32,9 +32,9 @@ class Result(Ending, Calibrated):
     @classmethod
     def of(cls, record: Record, certificate: Certificate | None = None) -> Self:
         """Make the result of a record; ValueError where the search has not ended."""
-        if record.ending is None and record.family is None and record.rounds:
-            raise ValueError(f"{record.path} has only the name of the posterior's family")
         if record.ending is None:
+            if record.rounds:
+                _ = record.start  # an error where a file has only its name, and no ending is read
             raise ValueError(f"{record.path} has not come to its end: there is no result yet")
         ending = {each.name: getattr(record.ending, each.name) for each in fields(Ending)}
         return cls(**ending, record=record, certificate=certificate)
