@@ -57,7 +57,7 @@ def test_the_process_is_projected_exactly(name: str) -> None:
     model = supac.GaussianProcess().fit(runs_of(at, 25), at)
     exact = model.project(at, RNG(0))
     x = at.sample(200_000, 1)
-    risk = model.bulk.predict(x) + model.severity * model.gate.probability(x)
+    risk = model.emulator.predict(x) + model.severity * model.gate.probability(x)
     estimate = project(x, risk, np.ones(len(x)), at)
     whitening = at.whiten()
     features = whitening.features(x)
@@ -99,9 +99,9 @@ def test_only_the_nearest_runs_are_used_above_the_limit() -> None:
     runs = runs_of(PLANE, 300)
     model = supac.GaussianProcess(limit=60).fit(runs, PLANE)
     assert isinstance(model, GatedModel)
-    assert len(model.memory["wrong"]) == 300
-    bulk = model.bulk
-    used = bulk.process.u  # type: ignore[attr-defined]
+    assert len(model.state.outliers) == 300
+    emulator = model.emulator
+    used = emulator.process.u  # type: ignore[attr-defined]
     assert len(used) == 60
     farthest = np.sort((runs.x**2).sum(axis=1))[59]
     assert (used**2).sum(axis=1).max() == pytest.approx(farthest)
@@ -199,10 +199,11 @@ def test_runs_beyond_a_cliff_are_screened_out_and_taught_to_the_gate() -> None:
         x = algorithm.ask(problem, state)
         state, info = algorithm.tell(problem, state, x, cliff(x))
     beyond = state.evaluations.x[:, 0] > 1.2
-    wrong = state.memory["wrong"] > 0.5
-    assert (wrong[beyond]).mean() > 0.9
-    assert (wrong[~beyond]).mean() < 0.05
-    assert info.wrong == wrong.sum()
+    assert state.emulator is not None
+    outliers = state.emulator.outliers
+    assert outliers[beyond].mean() > 0.9
+    assert outliers[~beyond].mean() < 0.05
+    assert info.wrong == outliers.sum()
     draws = state.posterior.sample(20_000, 0)
     share = (draws[:, 0] > 1.2).mean()
     assert share < 0.02
@@ -250,10 +251,10 @@ def test_widened_batches_are_weighted_by_what_they_were_drawn_from() -> None:
 
 
 def test_hyperparameters_survive_a_change_of_estimator() -> None:
-    """Memory of another shape is not used."""
+    """Those of another number are not used."""
     runs = runs_of(PLANE, 30, composite=True)
-    memory = supac.GaussianProcess().fit(runs, PLANE).memory
-    context = Context(prior=PLANE, loss=supac.RootMeanSquare(), memory=memory)
+    state = supac.GaussianProcess().fit(runs, PLANE).state
+    context = Context(prior=PLANE, loss=supac.RootMeanSquare(), state=state)
     model = supac.OutputEmulator().fit(runs, PLANE, context)
     assert np.isfinite(model.project(PLANE, RNG(0)).eta).all()
 

@@ -215,9 +215,9 @@ def test_importance_reports_its_own_error() -> None:
     assert inside >= 180  # 95 % expected; 180 is more than three standard deviations below
 
 
-def test_uniform_uses_the_last_batch_alone() -> None:
+def test_fresh_draws_are_the_last_batch_alone() -> None:
     runs = evaluations((PLANE, 40), (supac.gaussian([0.0, 0.0], np.eye(2)), 30))
-    surrogate = supac.Uniform().fit(runs, PLANE).project(PLANE, np.random.default_rng(0))
+    surrogate = supac.FreshDraws().fit(runs, PLANE).project(PLANE, np.random.default_rng(0))
     assert surrogate.effective_size == pytest.approx(30.0)
     fresh = project(runs.x[40:], runs.risk[40:], np.ones(30), PLANE)
     np.testing.assert_array_equal(surrogate.eta, fresh.eta)
@@ -257,7 +257,7 @@ def test_a_corrected_proxy_is_the_projection_of_the_risk() -> None:
         rng = np.random.default_rng(seed)
         x = PLANE.sample(400, rng)
         runs = Evaluations.none(2).append(x, risk(x), PLANE)
-        model = Corrected.fit(proxy, runs, supac.Uniform(), PLANE, Context(rng=rng))
+        model = Corrected.fit(proxy, runs, supac.FreshDraws(), PLANE, Context(rng=rng))
         projected = model.project(PLANE, rng)
         etas.append(projected.eta)
         means.append(projected.mean)

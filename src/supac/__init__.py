@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from supac import simulators
 from supac.calibration.certify import certify
@@ -87,7 +88,7 @@ from supac.search.supac import SuPAC
 from supac.simulators.per_worker import PerWorker
 from supac.simulators.program import Program
 from supac.simulators.umbridge import UMBridge
-from supac.surrogate import Importance, Ridge, Surrogate, Uniform, Voronoi
+from supac.surrogate import FreshDraws, Importance, Ridge, Surrogate, Voronoi
 
 if TYPE_CHECKING:
     from supac import plots
@@ -118,6 +119,7 @@ __all__ = [
     "Family",
     "FixedGaussian",
     "FixedStep",
+    "FreshDraws",
     "Frozen",
     "Gamma",
     "Gaussian",
@@ -178,7 +180,6 @@ __all__ = [
     "TolstikhinSeldin",
     "TrustRegion",
     "UMBridge",
-    "Uniform",
     "Voronoi",
     "Welsch",
     "bernoulli",
@@ -225,6 +226,10 @@ def __getattr__(name: str) -> Any:
     """What only few need, problem files and pictures for instance, when it is asked for."""
     if name == "plots":
         return import_module("supac.plots")
+    if name == "Uniform":
+        words = "supac.Uniform is now supac.FreshDraws; the marginal is supac.marginals.Uniform"
+        warn(words, DeprecationWarning, stacklevel=2)
+        return FreshDraws
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'supac' has no attribute {name!r}")

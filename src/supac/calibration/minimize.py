@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +15,6 @@ from supac.calibration.finish import make_result
 from supac.calibration.loop import Loop
 from supac.calibration.validation import Checked, validate
 from supac.codec import UnknownSpecError, describe, from_spec, to_spec
-from supac.emulator import GaussianProcess, OutputEmulator
 from supac.exchange import KnownRuns
 from supac.families import Density, Distribution, Family
 from supac.problem import Function, Loss, Problem
@@ -31,9 +29,8 @@ from supac.running.evaluate import Evaluator, simulator_of
 from supac.running.interrupt import Interrupt, Interrupted
 from supac.running.ledger import Ledger
 from supac.running.progress import ProgressBar
-from supac.search.algorithm import Algorithm
+from supac.search.algorithm import Algorithm, widened
 from supac.search.supac import SuPAC
-from supac.surrogate import Voronoi
 
 
 def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all but three by keyword
@@ -129,7 +126,7 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
     problem = _problem(prior, bound, start, proxy, on_failure, loss)
     algorithm = SuPAC() if algorithm is None else _checked(algorithm)
     _check_options(mode, executor, timeout, tolerance, max_failures)
-    _check_known(known, algorithm, problem.start.dim)
+    _check_known(known, algorithm, problem)
     state = algorithm.init(problem, seed)
     first = len(algorithm.ask(problem, state))
     if whole(budget, "budget", least=1) < first:
@@ -156,8 +153,8 @@ def minimize(  # noqa: PLR0913 - one argument a thing that a user decides, all b
         if flight is not None:
             stack.callback(flight.close)
             if mode == "async":
-                algorithm = _wide_enough(algorithm, flight.capacity, budget - reserve)
-                state = algorithm.init(problem, seed)
+                wide = widened(algorithm, flight.capacity, budget - reserve, 0)
+                state = wide.init(problem, seed)
         bar = stack.enter_context(ProgressBar(budget, progress))
         evaluator = Evaluator(
             risk,
@@ -319,29 +316,20 @@ def _check_options(
         raise ValueError(f"max_failures must be a share from 0 to 1, not {max_failures!r}")
 
 
-def _check_known(known: KnownRuns | None, algorithm: Algorithm, dim: int) -> None:
+def _check_known(known: KnownRuns | None, algorithm: Algorithm, problem: Problem) -> None:
     if known is None:
         return
     if not isinstance(known, KnownRuns):
         raise TypeError(f"known must be runs such as read_csv(path, names) gives, not {known!r}")
+    dim = problem.start.dim
     if known.x.shape[1] != dim:
         raise ValueError(f"known has points of {known.x.shape[1]} coordinates, not {dim}")
-    estimators = (type(None), GaussianProcess, OutputEmulator, Voronoi)
-    if not isinstance(algorithm, SuPAC) or not isinstance(algorithm.estimator, estimators):
+    uses_known = getattr(algorithm, "uses_known", None)
+    if uses_known is None or not uses_known(problem):
         raise ValueError(
             f"known runs are of no use to {algorithm!r}, which weighs runs by how they were drawn; "
-            "use SuPAC() or SuPAC.paper()"
+            "use SuPAC() or SuPAC.paper(), or an estimator whose plan has uses_known=True"
         )
-
-
-def _wide_enough(algorithm: Algorithm, workers: int, budget: int) -> Algorithm:
-    """With many workers, a first batch that keeps all of them busy.
-
-    Only in asynchronous mode, where results depend on the workers anyway.
-    """
-    if not isinstance(algorithm, SuPAC) or workers <= 10:
-        return algorithm
-    return replace(algorithm, first=algorithm.first or min(max(20, workers), budget))
 
 
 def _reserve(validation: int | None, algorithm: Algorithm, budget: int, first: int) -> int:

@@ -10,20 +10,20 @@ from scipy.linalg import solve_triangular
 
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
+from supac.emulator.gated import GatedModel, units
 from supac.emulator.process import Hyperprior, Process, fit_hyperparameters, misfit
-from supac.emulator.screening import GatedModel, fit_gated, nearest, units
+from supac.emulator.screening import fit_gated, nearest
 from supac.families import Distribution, NormalWhitening
 from supac.families.draws import orthogonal
-from supac.problem import Loss
+from supac.problem import Evaluations, Loss, Problem
 from supac.problem.composite import SquareLoss
-from supac.problem.evaluations import Evaluations
-from supac.surrogate.surrogate import Context
+from supac.surrogate.estimator import BatchPlan, Context
 
 
 @register
 @dataclass(frozen=True)
 class OutputEmulator:
-    """Emulates the principal components of the outputs with one shared process.
+    """Emulate the principal components of the outputs with one shared process.
 
     The expected loss, the emulator's own uncertainty included, is averaged over `draws` draws.
     Above `limit` evaluations only those nearest to the current posterior are used. The first batch
@@ -38,10 +38,22 @@ class OutputEmulator:
     widening: tuple[float, float] = (1.3, 1.15)
     probes: float = 0.35
 
+    def plan(self, problem: Problem, n: int) -> BatchPlan:
+        """Return small batches, the first of about one point a parameter."""
+        return BatchPlan(
+            first=min(max(problem.start.dim, 10), 20),
+            batch=max(10, n // 20),
+            latin=True,
+            width=self.widening[min(n, 1)],
+            probes=self.probes,
+            inner=25,
+            uses_known=True,
+        )
+
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
     ) -> GatedModel:
-        """The emulator with its gate."""
+        """Fit the emulator and its gate."""
         context = context or Context()
         if evaluations.outputs is None or context.loss is None:
             raise ValueError(
@@ -50,13 +62,13 @@ class OutputEmulator:
             )
         usable = evaluations.usable(context.failure_risk)
         runs, rows = nearest(usable, current, self.limit)
-        emulation = OutputEmulation.build(self, runs, context.loss, current, context)
-        return fit_gated(emulation, usable, runs, rows, current, context)
+        training = OutputTrainingSet.build(self, runs, context.loss, current, context)
+        return fit_gated(training, usable, runs, rows, current, context)
 
 
 @dataclass(frozen=True, eq=False)
-class OutputEmulation:
-    """The runs in the units in which they are emulated.
+class OutputTrainingSet:
+    """Hold the parameters in prior standard deviations from the current mean, and the outputs.
 
     The outputs, however many, are replaced by their coordinates in the span of all runs: inner
     products and so principal components are the same there.
@@ -65,9 +77,9 @@ class OutputEmulation:
     rule: OutputEmulator
     u: FloatArray
     coordinates: FloatArray
-    """(n, r) with outputs = coordinates @ basis.T; NaN where the run failed."""
+    """(n, r) with outputs = coordinates @ basis.T; NaN for failed runs."""
     outputs: FloatArray
-    """(ok, m), those of the runs that did not fail."""
+    """(ok, m), of the runs that did not fail."""
     loss: Loss
     centre: FloatArray
     scale: FloatArray
@@ -75,7 +87,7 @@ class OutputEmulation:
     draws: FloatArray
     """Standard normal points at which the loss is averaged."""
     errors: FloatArray
-    """Standard normal errors of the emulator, a row a draw."""
+    """Standard normal errors of the emulator, one row for each draw."""
 
     @classmethod
     def build(
@@ -85,8 +97,8 @@ class OutputEmulation:
         loss: Loss,
         current: Distribution,
         context: Context,
-    ) -> OutputEmulation:
-        """Parameters in prior standard deviations from the current mean."""
+    ) -> OutputTrainingSet:
+        """Standardise the runs."""
         centre, scale = units(current, context)
         outputs = np.asarray(runs.outputs)[runs.ok]
         coordinates = np.full((len(runs), min(outputs.shape)), np.nan)
@@ -119,7 +131,7 @@ class OutputEmulation:
 
     @cached_property
     def basis(self) -> FloatArray:
-        """(m, r), orthonormal; only a loss that must see all outputs needs it."""
+        """Compute the orthonormal basis (m, r), which only a loss of all outputs needs."""
         m, r = self.outputs.shape[1], self.coordinates.shape[1]
         if r == m:
             return np.eye(m)
@@ -128,7 +140,7 @@ class OutputEmulation:
 
     @property
     def default(self) -> FloatArray:
-        """The hyperparameters to start from."""
+        """Return the hyperparameters to start from."""
         return self.prior.centre
 
     @cached_property
@@ -136,9 +148,9 @@ class OutputEmulation:
         return {}
 
     def projector(self, whitening: NormalWhitening) -> tuple[FloatArray, FloatArray]:
-        """Centred features at the draws, and the matrix of their least squares.
+        """Return centred features at the draws, and the matrix of their least squares.
 
-        The same for all members of a family, and all that ask are of one.
+        They are the same for all members of a family.
         """
         if type(whitening) not in self._projectors:
             features = whitening.features_of_points(self.draws)
@@ -151,26 +163,26 @@ class OutputEmulation:
     def _found(self) -> dict[bytes, FloatArray]:
         return {}
 
-    def _principal(self, kept: BoolArray) -> FloatArray:
-        """Principal directions of the runs kept, the same however noisy each of them is taken for.
+    def _principal(self, inliers: BoolArray) -> FloatArray:
+        """Compute the principal directions of the inliers, whatever their inflations.
 
         All components share one kernel, so only which are left out depends on the directions.
         """
-        if kept.tobytes() not in self._found:
-            rows = self.coordinates[kept]
+        if inliers.tobytes() not in self._found:
+            rows = self.coordinates[inliers]
             centred = rows - rows.mean(axis=0)
             _, vectors = np.linalg.eigh(centred.T @ centred)
             count = max(min(self.rule.components, len(rows) - 2, vectors.shape[1]), 1)
-            self._found[kept.tobytes()] = vectors[:, ::-1][:, :count]
-        return self._found[kept.tobytes()]
+            self._found[inliers.tobytes()] = vectors[:, ::-1][:, :count]
+        return self._found[inliers.tobytes()]
 
     def condition(
-        self, kept: BoolArray, inflation: FloatArray, phi: FloatArray, steps: int
-    ) -> OutputBulk:
-        """Principal components of the runs kept, and their process."""
-        rows = self.coordinates[kept]
+        self, inliers: BoolArray, inflation: FloatArray, hyperparameters: FloatArray, steps: int
+    ) -> FittedOutputEmulator:
+        """Fit a process to the principal components of the inliers."""
+        rows = self.coordinates[inliers]
         weight = (1.0 / inflation) / (1.0 / inflation).sum()
-        directions = self._principal(kept)
+        directions = self._principal(inliers)
         mean = weight @ rows
         centred = rows - mean
         scores = centred @ directions
@@ -179,17 +191,21 @@ class OutputEmulation:
         y = (scores - weight @ scores) / unit
         shift = weight @ scores
         if steps:
-            phi = fit_hyperparameters(phi, self.u[kept], y, inflation, self.prior, steps)
-        process = Process(phi, self.prior, self.u[kept], y, inflation)
-        return OutputBulk(self, phi, process, mean, directions, shift, unit, rest)
+            hyperparameters = fit_hyperparameters(
+                hyperparameters, self.u[inliers], y, inflation, self.prior, steps
+            )
+        process = Process(hyperparameters, self.prior, self.u[inliers], y, inflation)
+        return FittedOutputEmulator(
+            self, hyperparameters, process, mean, directions, shift, unit, rest
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class OutputBulk:
-    """A process of the standardised principal components."""
+class FittedOutputEmulator:
+    """Predict the risk from a process of the standardised principal components."""
 
-    emulation: OutputEmulation
-    phi: FloatArray
+    training: OutputTrainingSet
+    hyperparameters: FloatArray
     process: Process
     mean: FloatArray
     directions: FloatArray
@@ -199,13 +215,15 @@ class OutputBulk:
     """Sum of squares that the components leave out."""
 
     def misfit(self) -> float:
-        """Minus the log-evidence of the scores."""
+        """Compute minus the log-evidence of the scores."""
         process = self.process
-        return misfit(self.phi, process.u, process.y, process.inflation, self.emulation.prior)[0]
+        return misfit(
+            self.hyperparameters, process.u, process.y, process.inflation, self.training.prior
+        )[0]
 
     @cached_property
     def _spread(self) -> float:
-        """Variance of a score where the process's is one."""
+        """Return the variance of a score for a process variance of one."""
         return self.process.amplitude * self.unit**2
 
     @cached_property
@@ -214,22 +232,22 @@ class OutputBulk:
 
     @cached_property
     def _directions_of_outputs(self) -> FloatArray:
-        return self.emulation.basis @ self.directions
+        return self.training.basis @ self.directions
 
     @cached_property
     def _mean_output(self) -> FloatArray:
-        return self.emulation.basis @ self.mean
+        return self.training.basis @ self.mean
 
     def _risk(self, y: FloatArray, variance: FloatArray) -> FloatArray:
-        """The loss of standardised scores y (n, k), averaged over their variance (n,)."""
+        """Average the loss of standardised scores y (n, k) over their variance (n,)."""
         scores = self.shift + self.unit * y
-        loss = self.emulation.loss
+        loss = self.training.loss
         if isinstance(loss, SquareLoss):
             square = self.mean @ self.mean + 2.0 * scores @ self._mean_scores
             square += np.einsum("ij,ij->i", scores, scores) + self.rest
             square += y.shape[1] * self._spread * variance
-            return loss.of_mean_square(np.maximum(square, 0.0) / self.emulation.outputs.shape[1])
-        errors = self.emulation.errors
+            return loss.of_mean_square(np.maximum(square, 0.0) / self.training.outputs.shape[1])
+        errors = self.training.errors
         noise = errors[np.arange(len(y)) % len(errors), : y.shape[1]]
         noise = np.sqrt(self._spread * variance)[:, None] * noise
         # Both signs of each error: what is odd in them averages out.
@@ -238,33 +256,33 @@ class OutputBulk:
         return 0.5 * (risk[: len(y)] + risk[len(y) :])
 
     def _inputs(self, x: FloatArray) -> FloatArray:
-        return (x - self.emulation.centre) @ self.emulation.scale
+        return (x - self.training.centre) @ self.training.scale
 
     def predict(self, x: FloatArray) -> FloatArray:
-        """The expected risk: (n, dim) → (n,)."""
+        """Predict the mean risk: (n, dim) → (n,)."""
         return self._risk(*self.process.predict_with_variance(self._inputs(x)))
 
-    def left_out(self) -> tuple[FloatArray, FloatArray]:
-        """For each run kept, its risk and squared standardised error as others predict them."""
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Return leave-one-out predicted risks and squared standardised residuals of inliers."""
         process = self.process
-        error = ((process.y - process.left_out) ** 2).mean(axis=1)
-        noise, variance = process.noise, process.left_out_variance
+        error = ((process.y - process.leave_one_out) ** 2).mean(axis=1)
+        noise, variance = process.noise, process.leave_one_out_variance
         own = np.maximum(variance - noise * (process.inflation - 1.0), noise)
-        risk = self._risk(process.left_out, np.maximum(variance - noise, 0.0))
+        risk = self._risk(process.leave_one_out, np.maximum(variance - noise, 0.0))
         return risk, error / (process.amplitude * own)
 
-    def held_out(self, rows: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """The same for runs that were not kept."""
-        mean, variance = self.process.predict_with_variance(self.emulation.u[rows])
-        scores = (self.emulation.coordinates[rows] - self.mean) @ self.directions
+    def predict_outliers(self, rows: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Return predicted risks and squared standardised residuals of runs not trained on."""
+        mean, variance = self.process.predict_with_variance(self.training.u[rows])
+        scores = (self.training.coordinates[rows] - self.mean) @ self.directions
         error = (((scores - self.shift) / self.unit - mean) ** 2).mean(axis=1)
         surprise = error / (self.process.amplitude * (variance + self.process.noise))
         return self._risk(mean, variance), surprise
 
     def moments(self, whitening: NormalWhitening) -> tuple[float, FloatArray, float]:
-        """Mean risk and E[risk · features], by regression on the same draws every time."""
-        risk = self.predict(whitening.spread(self.emulation.draws))
-        features, least_squares = self.emulation.projector(whitening)
+        """Compute the mean risk and E[risk · features] by regression on common draws."""
+        risk = self.predict(whitening.spread(self.training.draws))
+        features, least_squares = self.training.projector(whitening)
         beta = least_squares @ risk
         total = float(risk.var())
         explained = float((features @ beta).var()) / total if total > 0.0 else 1.0

@@ -15,7 +15,7 @@ from supac.problem.bounds import worth_of_a_nat
 from supac.search.algorithm import Info
 from supac.search.steps import FixedStep
 from supac.search.supac import SuPAC
-from supac.surrogate import Uniform, Voronoi
+from supac.surrogate import Voronoi
 
 _NOTHING = Info(np.nan, np.nan, np.nan)
 
@@ -72,7 +72,7 @@ class Reuse:
         if task is None:
             state = self.algorithm.init(problem, seed)
             if len(self.algorithm.ask(problem, state)) > self.first:
-                state = replace(self.algorithm, first=self.first).init(problem, seed)
+                state = self.algorithm.plan(problem, state, self.first)
             return TaskState(state, _NOTHING, asked=self.algorithm.ask(problem, state))
         state, info = self.algorithm.revise(problem, task.state)
         return self._go_on(problem, replace(task, state=state, info=info, spent=0, rounds=0))
@@ -162,7 +162,7 @@ class Plan:
 
     def _ask(self, problem: Problem, task: TaskState, n: int) -> TaskState:
         # Anew: the one that was planned may be of another size.
-        state = replace(self.algorithm, first=n, batch=n).plan(problem, task.state)
+        state = self.algorithm.plan(problem, task.state, n)
         return replace(task, state=state, asked=self.algorithm.ask(problem, state))
 
 
@@ -189,10 +189,10 @@ def _settled(algorithm: SuPAC, problem: Problem, task: TaskState) -> TaskState:
 
 
 def _check_algorithm(algorithm: SuPAC) -> None:
-    if not isinstance(algorithm, SuPAC):
+    if isinstance(algorithm, type) or not hasattr(algorithm, "revise"):
         raise TypeError(
             f"algorithm must be SuPAC(…), which can revise a posterior without queries, not "
             f"{algorithm!r}"
         )
-    if isinstance(algorithm.estimator, Uniform):
-        raise ValueError("algorithm must learn from earlier runs, which Uniform() does not")
+    if not getattr(algorithm, "reuses", True):
+        raise ValueError(f"algorithm must learn from earlier runs, which {algorithm!r} does not")

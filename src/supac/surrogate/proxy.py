@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.problem import Evaluations, Function
+from supac.surrogate.estimator import Context, Estimator, RiskModel
 from supac.surrogate.least_squares import project_known
-from supac.surrogate.surrogate import Context, Estimator, RiskModel, Surrogate
+from supac.surrogate.surrogate import Surrogate
 
 
 @dataclass(frozen=True, eq=False)
 class Corrected:
-    """A scaled proxy plus a model of what it misses: the space F + G of Theorem 1."""
+    """Model the risk by a scaled proxy plus a model of the rest: the space F + G of Theorem 1."""
 
     proxy: Function
-    """Finite wherever it is asked."""
+    """Finite at every point."""
     scale: float
     correction: RiskModel
     seed: int
-    """Of the draws with which the proxy is projected: the same wherever it is asked."""
+    """Seed of the draws that project the proxy, the same at every distribution."""
 
     @classmethod
     def fit(
@@ -34,7 +35,7 @@ class Corrected:
         current: Distribution,
         context: Context | None = None,
     ) -> Corrected:
-        """The proxy times its least-squares slope (a poor proxy gets little), and the rest."""
+        """Scale the proxy by its least-squares slope, small for a poor one, and fit the rest."""
         context = context or Context()
         runs = evaluations.usable(context.failure_risk)
         proxy = _finite(proxy, context.failure_risk)
@@ -48,13 +49,17 @@ class Corrected:
         correction = estimator.fit(runs.minus(slope * known), current, context)
         return cls(proxy, slope, correction, int(context.rng.integers(2**32)))
 
-    @property
-    def memory(self) -> Mapping[str, FloatArray]:
-        """That of the model of the rest."""
-        return getattr(self.correction, "memory", {})
+    def __getattr__(self, name: str) -> Any:
+        """Return the optional members of a `RiskModel` that the correction has."""
+        if name == "predict":
+            rest: Function = getattr(self.correction, name)
+            return lambda x: self.scale * self.proxy(x) + rest(x)
+        if name in ("probes", "failure_chance", "outliers", "state"):
+            return getattr(self.correction, name)
+        raise AttributeError(name)
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
-        """The sum of the two projections; the diagnostics are the correction's."""
+        """Add the projections of the proxy and of the rest, whose diagnostics are kept."""
         known = project_known(self.proxy, at, np.random.default_rng(self.seed))
         missing = self.correction.project(at, rng)
         return replace(
@@ -67,7 +72,7 @@ class Corrected:
 
 
 def _finite(proxy: Function, failure_risk: float | None) -> Function:
-    """The proxy, where it fails at the risk of a failed run, or else at the worst that it knows."""
+    """Replace values of the proxy that are not finite by the failure risk, or by its largest."""
 
     def checked(x: FloatArray) -> FloatArray:
         values = np.asarray(proxy(x), dtype=np.float64)
