@@ -10,7 +10,7 @@ import numpy as np
 from supac.arrays import BoolArray, FloatArray
 from supac.emulator.gate import Gate
 from supac.families import Distribution, NormalWhitening, Whitening
-from supac.surrogate.estimator import Context, EmulatorState
+from supac.surrogate.estimator import BatchPlan, Context, EmulatorState
 from supac.surrogate.least_squares import project_known
 from supac.surrogate.surrogate import Surrogate
 
@@ -49,6 +49,31 @@ class TrainingSet(Protocol):
         self, inliers: BoolArray, inflation: FloatArray, hyperparameters: FloatArray, steps: int
     ) -> FittedEmulator:
         """Improve the hyperparameters by `steps` of L-BFGS, and condition on the inliers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Express points as u = (x − centre) @ scale, in prior standard deviations from the mean."""
+
+    centre: FloatArray
+    scale: FloatArray
+
+    @classmethod
+    def of(cls, current: Distribution, context: Context) -> Units:
+        """Return the units at `current`."""
+        prior = context.prior or current
+        root = np.linalg.cholesky(prior.family.moments(prior.theta)[1])
+        return cls(current.mean, np.asarray(np.linalg.solve(root, np.eye(len(root)))).T)
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Convert points: (n, dim) → (n, dim)."""
+        return (x - self.centre) @ self.scale
+
+
+def emulator_plan(first: int, n: int, widening: tuple[float, float], probes: float) -> BatchPlan:
+    """Return small Latin batches with probes, and many updates on one model."""
+    wide, batch = widening[min(n, 1)], max(10, n // 20)
+    return BatchPlan(first, batch, latin=True, width=wide, probes=probes, inner=25, uses_known=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +168,3 @@ class GatedModel:
             distance = ((u - u[best]) ** 2).sum(axis=1)
             doubt = doubt * -np.expm1(-0.5 * distance / at.dim)
         return candidates[picked]
-
-
-def units(current: Distribution, context: Context) -> tuple[FloatArray, FloatArray]:
-    """Return (centre, scale) of u = (x − centre) @ scale, prior deviations from the mean."""
-    prior = context.prior or current
-    _, covariance = prior.family.moments(prior.theta)
-    root = np.linalg.cholesky(covariance)
-    return current.mean, np.asarray(np.linalg.solve(root, np.eye(len(root)))).T

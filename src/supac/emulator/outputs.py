@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
-from supac.emulator.gated import GatedModel, units
-from supac.emulator.process import Hyperprior, Process, fit_hyperparameters, misfit
-from supac.emulator.screening import fit_gated, nearest
+from supac.emulator.gated import GatedModel, Units, emulator_plan
+from supac.emulator.process import Hyperprior, Process
+from supac.emulator.screening import fit_gated
 from supac.families import Distribution, NormalWhitening
 from supac.families.draws import orthogonal
 from supac.problem import Evaluations, Loss, Problem
@@ -40,15 +40,8 @@ class OutputEmulator:
 
     def plan(self, problem: Problem, n: int) -> BatchPlan:
         """Return small batches, the first of about one point a parameter."""
-        return BatchPlan(
-            first=min(max(problem.start.dim, 10), 20),
-            batch=max(10, n // 20),
-            latin=True,
-            width=self.widening[min(n, 1)],
-            probes=self.probes,
-            inner=25,
-            uses_known=True,
-        )
+        first = min(max(problem.start.dim, 10), 20)
+        return emulator_plan(first, n, self.widening, self.probes)
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
@@ -60,10 +53,10 @@ class OutputEmulator:
                 "OutputEmulator needs the simulator's outputs, and they must explain the risk: "
                 "pass risk=Composite(simulate, loss) without a proxy, or use GaussianProcess()"
             )
-        usable = evaluations.usable(context.failure_risk)
-        runs, rows = nearest(usable, current, self.limit)
-        training = OutputTrainingSet.build(self, runs, context.loss, current, context)
-        return fit_gated(training, usable, runs, rows, current, context)
+        build = partial(
+            OutputTrainingSet.build, self, loss=context.loss, current=current, context=context
+        )
+        return fit_gated(build, evaluations, current, context, self.limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +74,7 @@ class OutputTrainingSet:
     outputs: FloatArray
     """(ok, m), of the runs that did not fail."""
     loss: Loss
-    centre: FloatArray
-    scale: FloatArray
+    units: Units
     prior: Hyperprior
     draws: FloatArray
     """Standard normal points at which the loss is averaged."""
@@ -99,7 +91,7 @@ class OutputTrainingSet:
         context: Context,
     ) -> OutputTrainingSet:
         """Standardise the runs."""
-        centre, scale = units(current, context)
+        units = Units.of(current, context)
         outputs = np.asarray(runs.outputs)[runs.ok]
         coordinates = np.full((len(runs), min(outputs.shape)), np.nan)
         if outputs.shape[0] < outputs.shape[1]:
@@ -118,12 +110,11 @@ class OutputTrainingSet:
         count = max(rule.draws, 10 * current.family.size)
         return cls(
             rule,
-            (runs.x - centre) @ scale,
+            units(runs.x),
             coordinates,
             outputs,
             loss,
-            centre,
-            scale,
+            units,
             prior,
             draws=orthogonal(count, current.dim, context.rng),
             errors=context.rng.standard_normal((max(count, len(runs)), rule.components)),
@@ -190,14 +181,8 @@ class OutputTrainingSet:
         unit = float(np.sqrt((weight @ scores**2).mean())) + 1e-300
         y = (scores - weight @ scores) / unit
         shift = weight @ scores
-        if steps:
-            hyperparameters = fit_hyperparameters(
-                hyperparameters, self.u[inliers], y, inflation, self.prior, steps
-            )
-        process = Process(hyperparameters, self.prior, self.u[inliers], y, inflation)
-        return FittedOutputEmulator(
-            self, hyperparameters, process, mean, directions, shift, unit, rest
-        )
+        process = Process(hyperparameters, self.prior, self.u[inliers], y, inflation).fit(steps)
+        return FittedOutputEmulator(self, process, mean, directions, shift, unit, rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +190,6 @@ class FittedOutputEmulator:
     """Predict the risk from a process of the standardised principal components."""
 
     training: OutputTrainingSet
-    hyperparameters: FloatArray
     process: Process
     mean: FloatArray
     directions: FloatArray
@@ -214,12 +198,14 @@ class FittedOutputEmulator:
     rest: float
     """Sum of squares that the components leave out."""
 
+    @property
+    def hyperparameters(self) -> FloatArray:
+        """Return the hyperparameters as one vector."""
+        return self.process.hyperparameters
+
     def misfit(self) -> float:
         """Compute minus the log-evidence of the scores."""
-        process = self.process
-        return misfit(
-            self.hyperparameters, process.u, process.y, process.inflation, self.training.prior
-        )[0]
+        return self.process.misfit
 
     @cached_property
     def _spread(self) -> float:
@@ -255,12 +241,9 @@ class FittedOutputEmulator:
         risk = np.asarray(loss(self._mean_output + either @ self._directions_of_outputs.T))
         return 0.5 * (risk[: len(y)] + risk[len(y) :])
 
-    def _inputs(self, x: FloatArray) -> FloatArray:
-        return (x - self.training.centre) @ self.training.scale
-
     def predict(self, x: FloatArray) -> FloatArray:
         """Predict the mean risk: (n, dim) → (n,)."""
-        return self._risk(*self.process.predict_with_variance(self._inputs(x)))
+        return self._risk(*self.process.predict_with_variance(self.training.units(x)))
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return leave-one-out predicted risks and squared standardised residuals of inliers."""

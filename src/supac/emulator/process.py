@@ -8,7 +8,7 @@ prior, the hyperparameters have informative priors: a few dozen runs are enough.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -198,6 +198,18 @@ class Process:
     u: FloatArray
     y: FloatArray
     inflation: FloatArray
+
+    def fit(self, steps: int) -> Process:
+        """Return the process after at most `steps` of L-BFGS on its hyperparameters."""
+        if not steps:
+            return self
+        start, data = self.hyperparameters, (self.u, self.y, self.inflation, self.prior)
+        return replace(self, hyperparameters=fit_hyperparameters(start, *data, steps))
+
+    @cached_property
+    def misfit(self) -> float:
+        """Compute minus the log-evidence."""
+        return misfit(self.hyperparameters, self.u, self.y, self.inflation, self.prior)[0]
 
     @cached_property
     def metric(self) -> FloatArray:

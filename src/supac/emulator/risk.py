@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
-from supac.emulator.gated import GatedModel, units
-from supac.emulator.process import Hyperprior, Process, fit_hyperparameters, misfit
-from supac.emulator.screening import fit_gated, nearest
+from supac.emulator.gated import GatedModel, Units, emulator_plan
+from supac.emulator.process import Hyperprior, Process
+from supac.emulator.screening import fit_gated
 from supac.families import Distribution, NormalWhitening
 from supac.problem import Evaluations, Problem
 from supac.surrogate.estimator import BatchPlan, Context
@@ -35,25 +36,15 @@ class GaussianProcess:
 
     def plan(self, problem: Problem, n: int) -> BatchPlan:
         """Return small batches, and many updates on one model."""
-        return BatchPlan(
-            first=20,
-            batch=max(10, n // 20),
-            latin=True,
-            width=self.widening[min(n, 1)],
-            probes=self.probes,
-            inner=25,
-            uses_known=True,
-        )
+        return emulator_plan(20, n, self.widening, self.probes)
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
     ) -> GatedModel:
         """Fit the process and its gate."""
         context = context or Context()
-        usable = evaluations.usable(context.failure_risk)
-        runs, rows = nearest(usable, current, self.limit)
-        training = RiskTrainingSet.build(runs, current, context)
-        return fit_gated(training, usable, runs, rows, current, context)
+        build = partial(RiskTrainingSet.build, current=current, context=context)
+        return fit_gated(build, evaluations, current, context, self.limit)
 
 
 @dataclass(frozen=True)
@@ -87,14 +78,13 @@ class RiskTrainingSet:
 
     u: FloatArray
     risk: FloatArray
-    centre: FloatArray
-    scale: FloatArray
+    units: Units
     prior: Hyperprior
 
     @classmethod
     def build(cls, runs: Evaluations, current: Distribution, context: Context) -> RiskTrainingSet:
         """Standardise the runs."""
-        centre, scale = units(current, context)
+        units = Units.of(current, context)
         prior = Hyperprior.build(
             current.family.coupled,
             deviations=(1.0, 0.6, 0.37, 0.08),
@@ -102,7 +92,7 @@ class RiskTrainingSet:
             noise_floor=1e-3,
             oblique=3.0,
         )
-        return cls((runs.x - centre) @ scale, runs.risk, centre, scale, prior)
+        return cls(units(runs.x), runs.risk, units, prior)
 
     @property
     def default(self) -> FloatArray:
@@ -113,52 +103,21 @@ class RiskTrainingSet:
         self, inliers: BoolArray, inflation: FloatArray, hyperparameters: FloatArray, steps: int
     ) -> FittedRiskEmulator:
         """Emulate the risk as it is or warped, whichever has the larger evidence."""
-        risk, u = self.risk[inliers], self.u[inliers]
-        plain, warped = np.split(hyperparameters, 2)
-        candidates = [_Standardised.of(risk, Warp(), inflation, plain)]
+        risk, (plain, warped) = self.risk[inliers], np.split(hyperparameters, 2)
+        given = partial(FittedRiskEmulator.of, self, self.u[inliers], risk, inflation)
+        candidates = [given(plain, Warp())]
         if (risk > Warp.above(risk).cap).any():
-            candidates.append(_Standardised.of(risk, Warp.above(risk), inflation, warped))
-        costs = [each.cost(u, inflation, self.prior) for each in candidates]
+            candidates.append(given(warped, Warp.above(risk)))
         if steps:
             # The less likely warp is updated with fewer steps.
-            for which, each in enumerate(candidates):
-                few = steps if which == int(np.argmin(costs)) else (steps + 2) // 3
-                better = fit_hyperparameters(
-                    each.hyperparameters, u, each.y, inflation, self.prior, few
-                )
-                candidates[which] = replace(each, hyperparameters=better)
-            costs = [each.cost(u, inflation, self.prior) for each in candidates]
-        chosen = candidates[int(np.argmin(costs))]
-        process = Process(chosen.hyperparameters, self.prior, u, chosen.y, inflation)
-        both = np.concatenate([candidates[0].hyperparameters, candidates[-1].hyperparameters])
-        return FittedRiskEmulator(self, both, process, chosen, min(costs))
-
-
-@dataclass(frozen=True, eq=False)
-class _Standardised:
-    """Hold risks warped and standardised, and the hyperparameters of their process."""
-
-    hyperparameters: FloatArray
-    warp: Warp
-    mean: float
-    deviation: float
-    y: FloatArray
-    log_jacobian: float
-
-    @classmethod
-    def of(
-        cls, risk: FloatArray, warp: Warp, inflation: FloatArray, hyperparameters: FloatArray
-    ) -> _Standardised:
-        warped, weight = warp(risk), 1.0 / inflation
-        mean = float(weight @ warped / weight.sum())
-        deviation = float(np.sqrt(weight @ (warped - mean) ** 2 / weight.sum())) + 1e-12
-        y = ((warped - mean) / deviation)[:, None]
-        log_jacobian = warp.log_jacobian(risk) - len(risk) * np.log(deviation)
-        return cls(hyperparameters, warp, mean, deviation, y, float(log_jacobian))
-
-    def cost(self, u: FloatArray, inflation: FloatArray, prior: Hyperprior) -> float:
-        """Compute minus the log-evidence of the risks before the warp."""
-        return misfit(self.hyperparameters, u, self.y, inflation, prior)[0] - self.log_jacobian
+            best = int(np.argmin([each.misfit() for each in candidates]))
+            candidates = [
+                replace(each, process=each.process.fit(steps if i == best else (steps + 2) // 3))
+                for i, each in enumerate(candidates)
+            ]
+        chosen = candidates[int(np.argmin([each.misfit() for each in candidates]))]
+        both = [candidates[0].process.hyperparameters, candidates[-1].process.hyperparameters]
+        return replace(chosen, hyperparameters=np.concatenate(both))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,45 +125,62 @@ class FittedRiskEmulator:
     """Predict the risk from a process of the standardised, perhaps warped risks."""
 
     training: RiskTrainingSet
-    hyperparameters: FloatArray
     process: Process
-    risk: _Standardised
-    cost: float
+    warp: Warp
+    mean: float
+    deviation: float
+    log_jacobian: float
+    hyperparameters: FloatArray
+    """Of both warps."""
+
+    @classmethod
+    def of(
+        cls,
+        training: RiskTrainingSet,
+        u: FloatArray,
+        risk: FloatArray,
+        inflation: FloatArray,
+        hyperparameters: FloatArray,
+        warp: Warp,
+    ) -> FittedRiskEmulator:
+        """Warp and standardise the risks, and condition a process on them."""
+        warped, weight = warp(risk), 1.0 / inflation
+        mean = float(weight @ warped / weight.sum())
+        deviation = float(np.sqrt(weight @ (warped - mean) ** 2 / weight.sum())) + 1e-12
+        y = ((warped - mean) / deviation)[:, None]
+        process = Process(hyperparameters, training.prior, u, y, inflation)
+        log_jacobian = float(warp.log_jacobian(risk) - len(risk) * np.log(deviation))
+        return cls(training, process, warp, mean, deviation, log_jacobian, hyperparameters)
 
     def misfit(self) -> float:
-        """Return minus the log-evidence of the risks."""
-        return self.cost
-
-    def _inputs(self, x: FloatArray) -> FloatArray:
-        return (x - self.training.centre) @ self.training.scale
+        """Compute minus the log-evidence of the risks before the warp."""
+        return self.process.misfit - self.log_jacobian
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Predict the mean risk: (n, dim) → (n,)."""
-        return self.risk.mean + self.risk.deviation * self.process.predict(self._inputs(x))[:, 0]
+        return self.mean + self.deviation * self.process.predict(self.training.units(x))[:, 0]
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return leave-one-out predicted risks and squared standardised residuals of inliers."""
         process = self.process
         error = process.y[:, 0] - process.leave_one_out[:, 0]
         surprise = error**2 / (process.amplitude * process.leave_one_out_variance)
-        return self.risk.mean + self.risk.deviation * process.leave_one_out[:, 0], surprise
+        return self.mean + self.deviation * process.leave_one_out[:, 0], surprise
 
     def predict_outliers(self, rows: BoolArray) -> tuple[FloatArray, FloatArray]:
         """Return predicted risks and squared standardised residuals of runs not trained on."""
         mean, variance = self.process.predict_with_variance(self.training.u[rows])
-        observed = (self.risk.warp(self.training.risk[rows]) - self.risk.mean) / self.risk.deviation
+        observed = (self.warp(self.training.risk[rows]) - self.mean) / self.deviation
         spread = self.process.amplitude * (variance + self.process.noise)
         surprise = (observed - mean[:, 0]) ** 2 / spread
-        return self.risk.mean + self.risk.deviation * mean[:, 0], surprise
+        return self.mean + self.deviation * mean[:, 0], surprise
 
     def moments(self, whitening: NormalWhitening) -> tuple[float, FloatArray, float]:
         """Compute the mean risk and E[risk · features] in closed form."""
-        scale = self.training.scale
-        mean = (whitening.mean - self.training.centre) @ scale
-        covariance = scale.T @ whitening.covariance @ scale
-        value, slope, curvature = self.process.expectation(mean, covariance)
+        scale = self.training.units.scale
+        mean, covariance = self.training.units(whitening.mean), scale.T @ whitening.covariance
+        value, slope, curvature = self.process.expectation(mean, covariance @ scale)
         beta = whitening.projection(
-            self.risk.deviation * (scale @ slope),
-            self.risk.deviation * (scale @ curvature @ scale.T),
+            self.deviation * (scale @ slope), self.deviation * (scale @ curvature @ scale.T)
         )
-        return self.risk.mean + self.risk.deviation * value, beta, np.nan
+        return self.mean + self.deviation * value, beta, np.nan

@@ -13,13 +13,14 @@ family's statistics for what the emulator misses on average around the current p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.emulator.gate import Gate, fit_gate
-from supac.emulator.gated import Correction, FittedEmulator, GatedModel, TrainingSet, units
+from supac.emulator.gated import Correction, FittedEmulator, GatedModel, TrainingSet, Units
 from supac.families import Distribution, NormalWhitening
 from supac.problem import Evaluations
 from supac.surrogate.estimator import Context, EmulatorState
@@ -45,18 +46,19 @@ def nearest(runs: Evaluations, current: Distribution, limit: int) -> tuple[Evalu
 
 
 def fit_gated(
-    training: TrainingSet,
-    everything: Evaluations,
-    runs: Evaluations,
-    rows: IntArray,
+    build: Callable[[Evaluations], TrainingSet],
+    evaluations: Evaluations,
     current: Distribution,
     context: Context,
+    limit: int,
 ) -> GatedModel:
-    """Screen the runs, emulate the inliers, and fit the gate to the outliers.
+    """Screen the `limit` nearest runs, emulate the inliers, and fit the gate to the outliers.
 
-    The training set holds `runs`, the `rows` of everything; the others keep their labels.
+    The other runs keep their labels.
     """
-    last, total = context.state, len(everything)
+    everything = evaluations.usable(context.failure_risk)
+    runs, rows = nearest(everything, current, limit)
+    training, last, total = build(runs), context.state, len(everything)
     all_outliers, all_inflation = _last_labels(everything, context)
     outliers, inflation = all_outliers[rows], all_inflation[rows]
     hyperparameters, steps = training.default, _FIRST_STEPS
@@ -198,15 +200,15 @@ def _fit_gate(
     context: Context,
 ) -> tuple[Gate, float]:
     """Fit the gate; return it with the mean excess risk of an outlier."""
-    centre, scale = units(current, context)
+    units = Units.of(current, context)
     last = runs.drawn & (runs.iteration == runs.iteration.max(initial=0))
     share = float(outliers[last].mean()) if last.any() else 0.0
     gate = fit_gate(
         runs.x,
         outliers,
         runs.iteration,
-        centre,
-        scale,
+        units.centre,
+        units.scale,
         current.family.coupled,
         near=share if share > 0.2 else 0.0,
         rng=context.rng,
