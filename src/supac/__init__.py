@@ -81,14 +81,14 @@ from supac.record.store import (
 )
 from supac.running import ExecutionError
 from supac.running.evaluate import EvaluationError
-from supac.search.algorithm import Algorithm, Info, State
+from supac.search.algorithm import Algorithm, Info, State, TooManyStatisticsError
 from supac.search.gradient import GradientDescent, Nesterov
 from supac.search.steps import FixedStep, TrustRegion
 from supac.search.supac import SuPAC
 from supac.simulators.per_worker import PerWorker
 from supac.simulators.program import Program
 from supac.simulators.umbridge import UMBridge
-from supac.surrogate import FreshDraws, Importance, Ridge, Surrogate, Voronoi
+from supac.surrogate import BatchPlan, FreshDraws, Importance, Ridge, Surrogate, Voronoi
 
 if TYPE_CHECKING:
     from supac import plots
@@ -100,6 +100,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Algorithm",
+    "BatchPlan",
     "Bernoulli",
     "Beta",
     "Bound",
@@ -178,6 +179,7 @@ __all__ = [
     "TaskResult",
     "Thiemann",
     "TolstikhinSeldin",
+    "TooManyStatisticsError",
     "TrustRegion",
     "UMBridge",
     "Voronoi",
