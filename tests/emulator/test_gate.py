@@ -16,6 +16,7 @@ from supac.emulator.gate import (
     _THRESHOLDS,
     _WIDTH,
     Gate,
+    Units,
     _explain,
     _log_spared_all,
     fit_gate,
@@ -30,8 +31,7 @@ def fitted(
         x,
         outlier,
         np.arange(len(x)) // 20,
-        np.zeros(dim),
-        np.eye(dim),
+        Units(np.zeros(dim), np.eye(dim)),
         np.full((dim, dim), coupled),
         near,
         np.random.default_rng(seed),
@@ -44,14 +44,14 @@ def small_gate() -> Gate:
     chances = rng.random((3, len(_THRESHOLDS)))
     directions = np.array([[1.0, 0.0], [0.0, -1.0], [0.6, 0.8]])
     scale = np.array([[1.2, 0.3], [0.0, 0.8]])
-    return Gate(np.array([0.3, -0.4]), scale, directions, 0.9 * chances / chances.sum())
+    return Gate(Units(np.array([0.3, -0.4]), scale), directions, 0.9 * chances / chances.sum())
 
 
 def smooth_probability(gate: Gate, x: FloatArray) -> FloatArray:
     """Σ_kj chances[k, j]·Φ((a_k·u − t_j)/s), by its definition."""
     total = np.zeros(len(x))
     for direction, chances in zip(gate.directions, gate.chances, strict=True):
-        along = (x - gate.centre) @ gate.scale @ direction
+        along = (x - gate.units.centre) @ gate.units.scale @ direction
         for threshold, chance in zip(_THRESHOLDS, chances, strict=True):
             total += chance * ndtr((along - threshold) / _WIDTH)
     return total
@@ -96,7 +96,7 @@ def test_expectations_under_a_gaussian_are_those_of_quadrature(function: str) ->
 def test_a_probability_is_never_more_than_one() -> None:
     chances = np.zeros((2, len(_THRESHOLDS)))
     chances[:, 10] = _CERTAINTY
-    gate = Gate(np.zeros(2), np.eye(2), np.eye(2), chances)
+    gate = Gate(Units(np.zeros(2), np.eye(2)), np.eye(2), chances)
     p = gate.probability(np.array([[50.0, 50.0], [50.0, -50.0], [-50.0, -50.0]]))
     np.testing.assert_allclose(p, [1.0, _CERTAINTY, 0.0], atol=1e-12)
 
@@ -204,9 +204,11 @@ def test_the_gate_is_the_same_in_other_units() -> None:
     iteration = np.zeros(60, dtype=np.intp)
     alone = np.zeros((2, 2), dtype=bool)
     plain = fit_gate(
-        u, outlier, iteration, np.zeros(2), np.eye(2), alone, 0.0, np.random.default_rng(0)
+        u, outlier, iteration, Units(np.zeros(2), np.eye(2)), alone, 0.0, np.random.default_rng(0)
     )
-    moved = fit_gate(x, outlier, iteration, centre, units, alone, 0.0, np.random.default_rng(0))
+    moved = fit_gate(
+        x, outlier, iteration, Units(centre, units), alone, 0.0, np.random.default_rng(0)
+    )
     np.testing.assert_allclose(moved.probability(x), plain.probability(u), atol=1e-8)
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import supac
 from numerics import derivative
 from quadrature import nodes
 from supac.arrays import FloatArray
-from supac.emulator.process import _ROWS, Hyperprior, Process, fit_hyperparameters, misfit
+from supac.emulator.process import _ROWS, Hyperprior, Process, misfit
 
 
 def hyperprior(dim: int, noise_floor: float = 3e-3) -> Hyperprior:
@@ -187,9 +189,10 @@ def test_an_inflated_run_counts_less() -> None:
 def test_fitting_never_makes_the_misfit_worse(seed: int, iterations: int) -> None:
     given = process(20, 3, 2, seed)
     start = np.clip(given.hyperparameters, given.prior.lower, given.prior.upper)
-    data = (given.u, given.y, given.inflation, given.prior)
-    found = fit_hyperparameters(start, *data, iterations)
-    assert misfit(found, *data)[0] < misfit(start, *data)[0]
+    before = replace(given, hyperparameters=start)
+    fitted = before.fit(iterations)
+    found = fitted.hyperparameters
+    assert fitted.misfit < before.misfit
     assert (given.prior.lower <= found).all()
     assert (found <= given.prior.upper).all()
 
@@ -200,7 +203,9 @@ def test_fitting_finds_the_direction_that_matters() -> None:
     u = rng.standard_normal((40, 4))
     prior = hyperprior(4)
     y = np.sin(2.0 * u[:, 2:3])
-    hyperparameters = fit_hyperparameters(prior.centre, u, y - y.mean(), np.ones(40), prior, 60)
+    given = Process(prior.centre, prior, u, y - y.mean(), np.ones(40))
+    hyperparameters = given.fit(60).hyperparameters
+    assert given.fit(0) is given
     assert np.argmin(hyperparameters[:4]) == 2
     assert hyperparameters[2] < np.delete(hyperparameters[:4], 2).min() - 1.0
 

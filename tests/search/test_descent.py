@@ -7,8 +7,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.search.algorithm import initial_state
-from supac.search.descent import Draws, SurrogateBound, descend
+from supac.search.descent import SurrogateBound, descend
 from supac.search.steps import FixedStep, TrustRegion
 from supac.surrogate import Surrogate, project_known
 
@@ -31,7 +30,7 @@ class Known:
 
 def bound_on(power: float, bound: supac.Bound, seed: int = 0) -> SurrogateBound:
     problem = supac.Problem.within(PLANE, bound)
-    return SurrogateBound(problem, Known(power), Draws.of(initial_state(problem, seed)))
+    return SurrogateBound(problem, Known(power), np.random.default_rng(seed), seed)
 
 
 def test_a_visit_approximates_and_solves() -> None:

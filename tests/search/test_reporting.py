@@ -8,8 +8,8 @@ import pytest
 import supac
 from emulated import PLANE, runs_of, smooth
 from supac.arrays import FloatArray
-from supac.search.algorithm import NO_STEP, Info, initial_state
-from supac.search.descent import Descent, Draws, SurrogateBound, descend
+from supac.search.algorithm import NO_STEP, Info
+from supac.search.descent import Descent, SurrogateBound, descend
 from supac.search.reporting import nothing_learnt, report
 from supac.search.steps import RadiusUpdate, Trial, TrustRegion
 from supac.surrogate import RiskModel, Surrogate
@@ -41,7 +41,7 @@ class Able(Bare):
 
 def round_of(model: RiskModel) -> Descent:
     problem = supac.Problem.within(PLANE, supac.Catoni(0.1))
-    bound = SurrogateBound(problem, model, Draws.of(initial_state(problem, 0)))
+    bound = SurrogateBound(problem, model, np.random.default_rng(0), 0)
     return descend(bound, TrustRegion(), PLANE, 1.0, inner=1, resolution=0.1)
 
 

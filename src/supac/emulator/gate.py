@@ -21,6 +21,8 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from supac.arrays import BoolArray, FloatArray, IntArray
+from supac.families import Distribution
+from supac.surrogate.estimator import Context
 
 _WIDTH, _CERTAINTY, _LEAK = 0.25, 0.9, 0.005  # s, g, ε
 _THRESHOLDS = np.arange(-2.0, 6.01, 0.25)
@@ -32,12 +34,29 @@ _GRID = np.arange(-6.0, 10.01, 0.05)  # on which a direction's probability is ta
 
 
 @dataclass(frozen=True, eq=False)
-class Gate:
-    """Hold `chances[k, j]`, g times the probability of a cliff of direction k at threshold j."""
+class Units:
+    """Express points as u = (x − centre) @ scale, in prior standard deviations from the mean."""
 
     centre: FloatArray
     scale: FloatArray
-    """u = (x − centre) @ scale."""
+
+    @classmethod
+    def of(cls, current: Distribution, context: Context) -> Units:
+        """Return the units at `current`."""
+        prior = context.prior or current
+        root = np.linalg.cholesky(prior.family.moments(prior.theta)[1])
+        return cls(current.mean, np.asarray(np.linalg.solve(root, np.eye(len(root)))).T)
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Convert points: (n, dim) → (n, dim)."""
+        return (x - self.centre) @ self.scale
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """Hold `chances[k, j]`, g times the probability of a cliff of direction k at threshold j."""
+
+    units: Units
     directions: FloatArray
     chances: FloatArray
 
@@ -47,7 +66,7 @@ class Gate:
 
     def probability(self, x: FloatArray) -> FloatArray:
         """Compute the probability of an outlier at x, to first order: (n, dim) → (n,)."""
-        along = (x - self.centre) @ self.scale @ self.directions.T
+        along = self.units(x) @ self.directions.T
         place = np.clip((along - _GRID[0]) / (_GRID[1] - _GRID[0]), 0.0, len(_GRID) - 1.001)
         left = place.astype(np.intp)
         share = place - left
@@ -59,10 +78,10 @@ class Gate:
         self, mean: FloatArray, covariance: FloatArray
     ) -> tuple[float, FloatArray, FloatArray]:
         """Compute E[p], E[∇p] and E[∇²p] under N(mean, covariance), by which Φ averages to a Φ."""
-        along = self.directions @ self.scale.T
+        along = self.directions @ self.units.scale.T
         variance = np.einsum("ki,ij,kj->k", along, covariance, along)
         width = np.sqrt(_WIDTH**2 + variance)[:, None]
-        excess = (along @ (mean - self.centre))[:, None] - _THRESHOLDS
+        excess = (along @ (mean - self.units.centre))[:, None] - _THRESHOLDS
         excess /= width
         density = self.chances * np.exp(-0.5 * excess**2) / (np.sqrt(2.0 * np.pi) * width)
         slope, curvature = density.sum(axis=1), -(density * excess / width).sum(axis=1)
@@ -74,8 +93,7 @@ def fit_gate(
     x: FloatArray,
     outlier: BoolArray,
     iteration: IntArray,
-    centre: FloatArray,
-    scale: FloatArray,
+    units: Units,
     coupled: BoolArray,
     near: float,
     rng: np.random.Generator,
@@ -85,7 +103,7 @@ def fit_gate(
     `near` is the weight of cliffs within half a standard deviation of the centre: none, unless
     many runs of the last batch are outliers.
     """
-    u = (x - centre) @ scale
+    u = units(x)
     directions, chance = _directions(u, outlier, iteration, coupled)
     along = u @ directions.T
     grid = len(_THRESHOLDS)
@@ -104,7 +122,7 @@ def fit_gate(
     active = np.flatnonzero((log_odds + gain)[:, :grid].max(axis=1, initial=-np.inf) > -5.0)
     if len(bad) and len(active):
         chances[active] = _explain(odds[active], spared[active], rng)
-    return Gate(centre, scale, directions, _CERTAINTY * chances[:, :grid])
+    return Gate(units, directions, _CERTAINTY * chances[:, :grid])
 
 
 def _log_spared_all(along: FloatArray) -> FloatArray:

@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray
-from supac.emulator.gate import Gate
+from supac.emulator.gate import Gate, Units
 from supac.families import Distribution, NormalWhitening, Whitening
-from supac.surrogate.estimator import BatchPlan, Context, EmulatorState
+from supac.surrogate.estimator import BatchPlan, EmulatorState
 from supac.surrogate.least_squares import project_known
 from supac.surrogate.surrogate import Surrogate
 
@@ -42,6 +42,10 @@ class TrainingSet(Protocol):
     """Hold runs in standardised units, from which emulators are fitted."""
 
     @property
+    def units(self) -> Units:
+        """Return the units of the parameters."""
+
+    @property
     def default(self) -> FloatArray:
         """Return the hyperparameters to start from."""
 
@@ -49,25 +53,6 @@ class TrainingSet(Protocol):
         self, inliers: BoolArray, inflation: FloatArray, hyperparameters: FloatArray, steps: int
     ) -> FittedEmulator:
         """Improve the hyperparameters by `steps` of L-BFGS, and condition on the inliers."""
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """Express points as u = (x − centre) @ scale, in prior standard deviations from the mean."""
-
-    centre: FloatArray
-    scale: FloatArray
-
-    @classmethod
-    def of(cls, current: Distribution, context: Context) -> Units:
-        """Return the units at `current`."""
-        prior = context.prior or current
-        root = np.linalg.cholesky(prior.family.moments(prior.theta)[1])
-        return cls(current.mean, np.asarray(np.linalg.solve(root, np.eye(len(root)))).T)
-
-    def __call__(self, x: FloatArray) -> FloatArray:
-        """Convert points: (n, dim) → (n, dim)."""
-        return (x - self.centre) @ self.scale
 
 
 def emulator_plan(first: int, n: int, widening: tuple[float, float], probes: float) -> BatchPlan:
@@ -160,7 +145,7 @@ class GatedModel:
         candidates = whitening.spread(1.6 * rng.standard_normal((400, at.dim)))
         chance = self.gate.probability(candidates)
         doubt = np.sqrt(chance * (1.0 - chance))
-        u = candidates @ self.gate.scale
+        u = candidates @ self.gate.units.scale
         picked = []
         for _ in range(n):
             best = int(np.argmax(doubt))

@@ -10,7 +10,8 @@ from scipy.linalg import solve_triangular
 
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
-from supac.emulator.gated import GatedModel, Units, emulator_plan
+from supac.emulator.gate import Units
+from supac.emulator.gated import GatedModel, emulator_plan
 from supac.emulator.process import Hyperprior, Process
 from supac.emulator.screening import fit_gated
 from supac.families import Distribution, NormalWhitening
@@ -208,37 +209,25 @@ class FittedOutputEmulator:
         return self.process.misfit
 
     @cached_property
-    def _spread(self) -> float:
-        """Return the variance of a score for a process variance of one."""
-        return self.process.amplitude * self.unit**2
-
-    @cached_property
-    def _mean_scores(self) -> FloatArray:
-        return self.mean @ self.directions
-
-    @cached_property
     def _directions_of_outputs(self) -> FloatArray:
         return self.training.basis @ self.directions
 
-    @cached_property
-    def _mean_output(self) -> FloatArray:
-        return self.training.basis @ self.mean
-
     def _risk(self, y: FloatArray, variance: FloatArray) -> FloatArray:
         """Average the loss of standardised scores y (n, k) over their variance (n,)."""
-        scores = self.shift + self.unit * y
+        scores, spread = self.shift + self.unit * y, self.process.amplitude * self.unit**2
         loss = self.training.loss
         if isinstance(loss, SquareLoss):
-            square = self.mean @ self.mean + 2.0 * scores @ self._mean_scores
+            square = self.mean @ self.mean + 2.0 * scores @ (self.mean @ self.directions)
             square += np.einsum("ij,ij->i", scores, scores) + self.rest
-            square += y.shape[1] * self._spread * variance
+            square += y.shape[1] * spread * variance
             return loss.of_mean_square(np.maximum(square, 0.0) / self.training.outputs.shape[1])
         errors = self.training.errors
         noise = errors[np.arange(len(y)) % len(errors), : y.shape[1]]
-        noise = np.sqrt(self._spread * variance)[:, None] * noise
+        noise = np.sqrt(spread * variance)[:, None] * noise
         # Both signs of each error: what is odd in them averages out.
         either = np.concatenate([scores + noise, scores - noise])
-        risk = np.asarray(loss(self._mean_output + either @ self._directions_of_outputs.T))
+        mean_output = self.training.basis @ self.mean
+        risk = np.asarray(loss(mean_output + either @ self._directions_of_outputs.T))
         return 0.5 * (risk[: len(y)] + risk[len(y) :])
 
     def predict(self, x: FloatArray) -> FloatArray:

@@ -167,28 +167,6 @@ def _kernel(
     whole += _CONSTANT
 
 
-def fit_hyperparameters(
-    start: FloatArray,
-    u: FloatArray,
-    y: FloatArray,
-    inflation: FloatArray,
-    prior: Hyperprior,
-    iterations: int,
-) -> FloatArray:
-    """Increase the evidence of `start` by at most `iterations` ≥ 1 steps of L-BFGS."""
-    from scipy.optimize import fmin_l_bfgs_b  # noqa: PLC0415 - slow to import
-
-    found, value, _ = fmin_l_bfgs_b(
-        misfit,
-        np.clip(start, prior.lower, prior.upper),
-        args=(u, y, inflation, prior),
-        bounds=list(zip(prior.lower, prior.upper, strict=True)),
-        m=20,
-        maxiter=iterations,
-    )
-    return np.asarray(found) if np.isfinite(value) else start
-
-
 @dataclass(frozen=True, eq=False)
 class Process:
     """Condition a Gaussian process on y (n, k) at inputs u (n, dim), in standardised units."""
@@ -200,11 +178,21 @@ class Process:
     inflation: FloatArray
 
     def fit(self, steps: int) -> Process:
-        """Return the process after at most `steps` of L-BFGS on its hyperparameters."""
+        """Increase the evidence by at most `steps` of L-BFGS on the hyperparameters."""
         if not steps:
             return self
-        start, data = self.hyperparameters, (self.u, self.y, self.inflation, self.prior)
-        return replace(self, hyperparameters=fit_hyperparameters(start, *data, steps))
+        from scipy.optimize import fmin_l_bfgs_b  # noqa: PLC0415 - slow to import
+
+        prior = self.prior
+        found, value, _ = fmin_l_bfgs_b(
+            misfit,
+            np.clip(self.hyperparameters, prior.lower, prior.upper),
+            args=(self.u, self.y, self.inflation, prior),
+            bounds=list(zip(prior.lower, prior.upper, strict=True)),
+            m=20,
+            maxiter=steps,
+        )
+        return replace(self, hyperparameters=np.asarray(found)) if np.isfinite(value) else self
 
     @cached_property
     def misfit(self) -> float:

@@ -9,7 +9,8 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
-from supac.emulator.gated import GatedModel, Units, emulator_plan
+from supac.emulator.gate import Units
+from supac.emulator.gated import GatedModel, emulator_plan
 from supac.emulator.process import Hyperprior, Process
 from supac.emulator.screening import fit_gated
 from supac.families import Distribution, NormalWhitening

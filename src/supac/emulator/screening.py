@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, IntArray
-from supac.emulator.gate import Gate, fit_gate
-from supac.emulator.gated import Correction, FittedEmulator, GatedModel, TrainingSet, Units
+from supac.emulator.gate import Gate, Units, fit_gate
+from supac.emulator.gated import Correction, FittedEmulator, GatedModel, TrainingSet
 from supac.families import Distribution, NormalWhitening
 from supac.problem import Evaluations
 from supac.surrogate.estimator import Context, EmulatorState
@@ -84,10 +84,14 @@ def fit_gated(
     all_outliers[rows], all_inflation[rows] = outliers, inflation
     residual = runs.risk[inliers] - emulator.leave_one_out()[0]
     weights, size = tempered_weights(runs, current, 0.5)
-    gate, severity = _fit_gate(emulator, runs, outliers, current, context)
+    coupled, rng = current.family.coupled, context.rng
+    gate, severity = _fit_gate(emulator, training.units, runs, outliers, coupled, rng)
     correction = None
     if last is not None:
         correction = _correction(runs.x, residual, weights, inliers, current)
+    state = EmulatorState(
+        emulator.hyperparameters, all_outliers, all_inflation, screen.threshold, restarted, fitted
+    )
     return GatedModel(
         emulator=emulator,
         gate=gate,
@@ -96,15 +100,8 @@ def fit_gated(
         error=float(np.sqrt(np.mean(residual**2))),
         size=size,
         outliers=int(outliers.sum()),
-        state=EmulatorState(
-            emulator.hyperparameters,
-            all_outliers,
-            all_inflation,
-            screen.threshold,
-            restarted,
-            fitted,
-        ),
-        seed=int(context.rng.integers(2**32)),
+        state=state,
+        seed=int(rng.integers(2**32)),
     )
 
 
@@ -194,25 +191,17 @@ def _upper_class(risk: FloatArray) -> float | None:
 
 def _fit_gate(
     emulator: FittedEmulator,
+    units: Units,
     runs: Evaluations,
     outliers: BoolArray,
-    current: Distribution,
-    context: Context,
+    coupled: BoolArray,
+    rng: np.random.Generator,
 ) -> tuple[Gate, float]:
     """Fit the gate; return it with the mean excess risk of an outlier."""
-    units = Units.of(current, context)
     last = runs.drawn & (runs.iteration == runs.iteration.max(initial=0))
     share = float(outliers[last].mean()) if last.any() else 0.0
-    gate = fit_gate(
-        runs.x,
-        outliers,
-        runs.iteration,
-        units.centre,
-        units.scale,
-        current.family.coupled,
-        near=share if share > 0.2 else 0.0,
-        rng=context.rng,
-    )
+    near = share if share > 0.2 else 0.0
+    gate = fit_gate(runs.x, outliers, runs.iteration, units, coupled, near, rng)
     usual = float(np.median(runs.risk[-_RECENT:]))
     worst = float(runs.risk.max()) - usual
     excess = np.empty(0)

@@ -9,7 +9,6 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.problem import Problem
-from supac.search.algorithm import PRIOR, PROJECT, State
 from supac.search.steps import StepRule
 from supac.surrogate import LocalPrior, RiskModel, Surrogate, ray_minimiser, view_prior
 
@@ -17,20 +16,6 @@ INSIDE = 0.97
 """Share of the radius within which a step did not meet the limit of the trust region."""
 _SETTLED, _PATIENCE = 0.02, 3  # nats that a few updates must gain to be worth another
 _SHORTEST = 1e-4  # share of the way to the minimiser that is not worth trying
-
-
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """Hold the random numbers of one round."""
-
-    fresh: np.random.Generator
-    common: int
-    """Seed of draws that all visits share, so that their differences have no noise."""
-
-    @classmethod
-    def of(cls, state: State) -> Draws:
-        """Return the random numbers of the state's iteration."""
-        return cls(state.rng(PROJECT), int(state.rng(PRIOR).integers(2**32)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +37,14 @@ class SurrogateBound:
 
     problem: Problem
     model: RiskModel
-    draws: Draws
+    rng: np.random.Generator
+    common: int
+    """Seed of draws that all visits share, so that their differences have no noise."""
 
     def at(self, posterior: Distribution, kl_from_start: float) -> Visit:
         """Approximate the risk by its projection, then solve for the minimiser (Algorithm 1)."""
-        surrogate = self.model.project(posterior, self.draws.fresh)
-        common = np.random.default_rng(self.draws.common)
+        surrogate = self.model.project(posterior, self.rng)
+        common = np.random.default_rng(self.common)
         prior = view_prior(self.problem.prior, posterior, common)
         minimiser = ray_minimiser(self.problem.bound, surrogate, prior)
         target = posterior.family.aim(posterior.theta, minimiser)

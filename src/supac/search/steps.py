@@ -188,11 +188,7 @@ def _check_alpha(alpha: float, name: str) -> None:
 
 
 def _largest_step(
-    current: Distribution,
-    target: FloatArray,
-    anchor: Distribution,
-    alpha_max: float,
-    kl_max: float,
+    current: Distribution, target: FloatArray, anchor: Distribution, alpha_max: float, kl_max: float
 ) -> Step:
     theta, delta = current.theta, target - current.theta
 

@@ -11,9 +11,9 @@ from supac.codec import register
 from supac.families import Distribution
 from supac.problem import Evaluations, Problem
 from supac.problem.bounds import fixed_temperature, worth_of_a_nat
-from supac.search.algorithm import FIT, Batch, Info, LastStep, State, initial_state
+from supac.search.algorithm import FIT, PRIOR, PROJECT, Batch, Info, LastStep, State, initial_state
 from supac.search.blas import one_thread
-from supac.search.descent import INSIDE, Draws, SurrogateBound, descend
+from supac.search.descent import INSIDE, SurrogateBound, descend
 from supac.search.planning import default_estimator, plan_batch
 from supac.search.reporting import nothing_learnt, report
 from supac.search.steps import FixedStep, StepRule, Trial, TrustRegion
@@ -148,20 +148,24 @@ class SuPAC:
         if runs.ok.sum() < 3:
             return told, nothing_learnt("fewer than three good runs so far: no step was made")
         with one_thread():
-            last, anchor, draws = state.last_step, state.posterior, Draws.of(state)
+            last, anchor, rng = state.last_step, state.posterior, state.rng(PROJECT)
             update = self.step.update_radius(None if last is None else last.radius, trial)
             if last is not None and update.rejected:
                 anchor = anchor.at(last.previous)
             estimator, plan, notes = self._estimator(problem, told.evaluations)
             context = replace(
-                _context(problem, state, runs, anchor, draws),
+                _context(problem, state, runs, anchor, rng),
                 rejected=update.rejected,
                 expected=expected,
             )
             # f ← Approx(π, R): a model of the risk, to be projected on the statistics.
-            model = _approximate(problem, estimator, told.evaluations, anchor, context)
+            if problem.proxy is None:
+                model = estimator.fit(told.evaluations, anchor, context)
+            else:
+                known = (problem.proxy, told.evaluations, estimator)
+                model = Corrected.fit(*known, anchor, context)
             # π ← Solve(π_p, π, f), within the trust region.
-            bound = SurrogateBound(problem, model, draws)
+            bound = SurrogateBound(problem, model, rng, int(state.rng(PRIOR).integers(2**32)))
             inner = self.inner or plan.inner
             descent = descend(bound, self.step, anchor, update.radius, inner, context.resolution)
             # Move there, and plan the batch that will test the step.
@@ -197,26 +201,17 @@ class SuPAC:
         return plan_batch(plan, state, size, model)
 
 
-def _approximate(
-    problem: Problem,
-    estimator: Estimator,
-    evaluations: Evaluations,
-    current: Distribution,
-    context: Context,
-) -> RiskModel:
-    """Fit the risk, or what the proxy misses of it."""
-    if problem.proxy is None:
-        return estimator.fit(evaluations, current, context)
-    return Corrected.fit(problem.proxy, evaluations, estimator, current, context)
-
-
 def _context(
-    problem: Problem, state: State, runs: Evaluations, anchor: Distribution, draws: Draws
+    problem: Problem,
+    state: State,
+    runs: Evaluations,
+    anchor: Distribution,
+    rng: np.random.Generator,
 ) -> Context:
     """Collect what an estimator may know besides the runs."""
     resolution = fixed_temperature(problem.bound)
     if resolution is None:
-        kl = max(view_prior(problem.prior, anchor, draws.fresh).kl(anchor.theta), 0.0)
+        kl = max(view_prior(problem.prior, anchor, rng).kl(anchor.theta), 0.0)
         resolution = worth_of_a_nat(problem.bound, float(np.median(runs.risk[-40:])), kl)
     prior = problem.prior if isinstance(problem.prior, Distribution) else problem.start
     return Context(
