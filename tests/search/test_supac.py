@@ -257,6 +257,15 @@ def test_fresh_draws_cannot_look_ahead() -> None:
         supac.SuPAC("voronoi")  # type: ignore[arg-type]
 
 
+def test_a_step_rule_of_version_0_1_is_told_the_new_name() -> None:
+    class Judging:
+        def judge(self) -> None: ...
+        def move(self) -> None: ...
+
+    with pytest.raises(TypeError, match=r"update_radius \(which was judge\)"):
+        supac.SuPAC(step=Judging())  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("bound", [supac.McAllester(50, 0.05), supac.Catoni(0.1)])
 def test_a_prior_that_looks_like_no_member_still_pulls(bound: supac.Bound) -> None:
     """Far out, Cauchy's log-density is convex: its projection is no Gaussian."""

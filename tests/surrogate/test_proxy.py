@@ -7,8 +7,9 @@ import supac
 from numerics import assert_mean
 from quadrature import exact_projection
 from supac.arrays import FloatArray
+from supac.emulator import GatedModel
 from supac.problem.evaluations import Evaluations
-from supac.surrogate import Context, Corrected, project_known
+from supac.surrogate import Context, WithProxy, project_known
 from weighed import PLANE, evaluations
 
 
@@ -17,7 +18,7 @@ def test_a_perfect_proxy_leaves_nothing_to_learn() -> None:
         return np.sin(x).sum(axis=1)
 
     runs = evaluations((PLANE, 8))
-    model = Corrected.fit(risk, runs, supac.Voronoi(draws=500), PLANE)
+    model = WithProxy(risk, supac.Voronoi(draws=500)).fit(runs, PLANE)
     assert model.scale == pytest.approx(1.0)
     projected = model.project(PLANE, np.random.default_rng(0))
     alone = project_known(risk, PLANE, np.random.default_rng(model.seed))
@@ -27,7 +28,7 @@ def test_a_perfect_proxy_leaves_nothing_to_learn() -> None:
 
 def test_an_unrelated_proxy_gets_little_weight() -> None:
     runs = evaluations((PLANE, 2_000))
-    model = Corrected.fit(lambda x: np.cos(37.0 * x[:, 0]), runs, supac.Importance(), PLANE)
+    model = WithProxy(lambda x: np.cos(37.0 * x[:, 0]), supac.Importance()).fit(runs, PLANE)
     assert abs(model.scale) < 5.0 / np.sqrt(2_000)  # five standard errors of no slope
 
 
@@ -46,9 +47,27 @@ def test_a_corrected_proxy_is_the_projection_of_the_risk() -> None:
         rng = np.random.default_rng(seed)
         x = PLANE.sample(400, rng)
         runs = Evaluations.none(2).append(x, risk(x), PLANE)
-        model = Corrected.fit(proxy, runs, supac.FreshDraws(), PLANE, Context(rng=rng))
+        model = WithProxy(proxy, supac.FreshDraws()).fit(runs, PLANE, Context(rng=rng))
         projected = model.project(PLANE, rng)
         etas.append(projected.eta)
         means.append(projected.mean)
     assert_mean(np.array(etas), exact.eta)
     assert_mean(np.array(means), exact.mean)
+
+
+def test_a_correction_can_do_what_the_model_of_the_rest_can() -> None:
+    """Its prediction is of the whole risk; a model that only projects leaves it nothing else."""
+    runs = evaluations((PLANE, 30))
+    emulated = WithProxy(lambda x: x[:, 0], supac.GaussianProcess()).fit(runs, PLANE)
+    rest = emulated.correction
+    assert isinstance(rest, GatedModel)
+    x = PLANE.sample(7, 4)
+    np.testing.assert_array_equal(emulated.predict(x), emulated.scale * x[:, 0] + rest.predict(x))
+    assert emulated.state is rest.state
+    assert emulated.outliers == rest.outliers
+    assert emulated.failure_chance(PLANE) == rest.failure_chance(PLANE)
+    probes = rest.probes(3, PLANE, np.random.default_rng(0))
+    np.testing.assert_array_equal(emulated.probes(3, PLANE, np.random.default_rng(0)), probes)
+    weighed = WithProxy(lambda x: x[:, 0], supac.Importance()).fit(runs, PLANE)
+    for name in ("predict", "probes", "failure_chance", "outliers", "state", "other"):
+        assert not hasattr(weighed, name)

@@ -20,10 +20,10 @@ from supac.search.steps import FixedStep, StepRule, Trial, TrustRegion
 from supac.surrogate import (
     BatchPlan,
     Context,
-    Corrected,
     Estimator,
     RiskModel,
     Voronoi,
+    WithProxy,
     batch_plan,
     view_prior,
 )
@@ -54,10 +54,11 @@ class SuPAC:
         if (self.inner or 1) > 1 and not self.reuses:
             raise ValueError("inner > 1 needs an estimator that can look beyond the last batch")
         known = self.estimator is None or hasattr(self.estimator, "fit")
-        if not known or not hasattr(self.step, "move"):
+        if not known or not hasattr(self.step, "move") or not hasattr(self.step, "update_radius"):
             raise TypeError(
-                "SuPAC takes an estimator, such as GaussianProcess(), and a step rule, such as "
-                f"TrustRegion(), not {self.estimator!r} and {self.step!r}"
+                "SuPAC takes an estimator, such as GaussianProcess(), with fit, and a step rule, "
+                "such as TrustRegion(), with move and update_radius (which was judge), not "
+                f"{self.estimator!r} and {self.step!r}"
             )
 
     @classmethod
@@ -159,11 +160,7 @@ class SuPAC:
                 expected=expected,
             )
             # f ← Approx(π, R): a model of the risk, to be projected on the statistics.
-            if problem.proxy is None:
-                model = estimator.fit(told.evaluations, anchor, context)
-            else:
-                known = (problem.proxy, told.evaluations, estimator)
-                model = Corrected.fit(*known, anchor, context)
+            model = estimator.fit(told.evaluations, anchor, context)
             # π ← Solve(π_p, π, f), within the trust region.
             bound = SurrogateBound(problem, model, rng, int(state.rng(PRIOR).integers(2**32)))
             inner = self.inner or plan.inner
@@ -190,7 +187,10 @@ class SuPAC:
         estimator = self.estimator
         if estimator is None:
             estimator, notes = default_estimator(problem, evaluations)
-        return estimator, batch_plan(estimator, problem, len(evaluations)), notes
+        plan = batch_plan(estimator, problem, len(evaluations))
+        if problem.proxy is not None:
+            estimator = WithProxy(problem.proxy, estimator)
+        return estimator, plan, notes
 
     def _plan(
         self, plan: BatchPlan, state: State, model: RiskModel | None = None, n: int | None = None

@@ -11,7 +11,7 @@ from supac.surrogate.estimator import (
 from supac.surrogate.importance import FreshDraws, Importance, pareto_shape
 from supac.surrogate.least_squares import project_known
 from supac.surrogate.prior_view import LocalPrior, view_prior
-from supac.surrogate.proxy import Corrected
+from supac.surrogate.proxy import WithProxy
 from supac.surrogate.ridge import Ridge
 from supac.surrogate.solve import ray_minimiser
 from supac.surrogate.surrogate import Surrogate
@@ -20,7 +20,6 @@ from supac.surrogate.voronoi import Voronoi
 __all__ = [
     "BatchPlan",
     "Context",
-    "Corrected",
     "EmulatorState",
     "Estimator",
     "FreshDraws",
@@ -30,6 +29,7 @@ __all__ = [
     "RiskModel",
     "Surrogate",
     "Voronoi",
+    "WithProxy",
     "batch_plan",
     "pareto_shape",
     "project_known",

@@ -15,6 +15,31 @@ from supac.surrogate.least_squares import project_known
 from supac.surrogate.surrogate import Surrogate
 
 
+@dataclass(frozen=True)
+class WithProxy:
+    """Learn only what a proxy misses, with any estimator."""
+
+    proxy: Function
+    estimator: Estimator
+
+    def fit(
+        self, evaluations: Evaluations, current: Distribution, context: Context | None = None
+    ) -> Corrected:
+        """Scale the proxy by its least-squares slope, small for a poor one, and fit the rest."""
+        context = context or Context()
+        runs = evaluations.usable(context.failure_risk)
+        proxy = _finite(self.proxy, context.failure_risk)
+        known = proxy(runs.x)
+        centred = known - known.mean()
+        variance = float(centred @ centred)
+        slope = float(centred @ runs.risk) / variance if variance > 0.0 else 0.0
+        if context.expected is not None:
+            latest = proxy(evaluations.x[len(evaluations) - len(context.expected) :])
+            context = replace(context, expected=context.expected - slope * latest)
+        rest = self.estimator.fit(runs.minus(slope * known), current, context)
+        return Corrected(proxy, slope, rest, int(context.rng.integers(2**32)))
+
+
 @dataclass(frozen=True, eq=False)
 class Corrected:
     """Model the risk by a scaled proxy plus a model of the rest: the space F + G of Theorem 1."""
@@ -25,29 +50,6 @@ class Corrected:
     correction: RiskModel
     seed: int
     """Seed of the draws that project the proxy, the same at every distribution."""
-
-    @classmethod
-    def fit(
-        cls,
-        proxy: Function,
-        evaluations: Evaluations,
-        estimator: Estimator,
-        current: Distribution,
-        context: Context | None = None,
-    ) -> Corrected:
-        """Scale the proxy by its least-squares slope, small for a poor one, and fit the rest."""
-        context = context or Context()
-        runs = evaluations.usable(context.failure_risk)
-        proxy = _finite(proxy, context.failure_risk)
-        known = proxy(runs.x)
-        centred = known - known.mean()
-        variance = float(centred @ centred)
-        slope = float(centred @ runs.risk) / variance if variance > 0.0 else 0.0
-        if context.expected is not None:
-            latest = proxy(evaluations.x[len(evaluations) - len(context.expected) :])
-            context = replace(context, expected=context.expected - slope * latest)
-        correction = estimator.fit(runs.minus(slope * known), current, context)
-        return cls(proxy, slope, correction, int(context.rng.integers(2**32)))
 
     def __getattr__(self, name: str) -> Any:
         """Return the optional members of a `RiskModel` that the correction has."""
