@@ -23,7 +23,7 @@ from supac.simulators import adm1, drug, synthetic
 ADM1_DATA = Path(__file__).parents[2] / "shared" / "reference" / "adm1_lf"
 DRAWS_SEED = 20_240_607
 """The standard normal draws behind every true objective."""
-ORACLE = "SuPAC(Uniform(), FixedStep(0.3, 1)), 60 batches of 20,000 draws, seed 0: the lowest"
+ORACLE = "SuPAC(FreshDraws(), FixedStep(0.3, 1)), 60 batches of 20,000 draws, seed 0: the lowest"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Problem:
 
     def find_optimum(self, draws: int) -> float:
         """The lowest true objective that closed-form updates find when draws cost nothing."""
-        algorithm = supac.SuPAC(supac.Uniform(), supac.FixedStep(0.3, 1.0), 20_000, 20_000)
+        algorithm = supac.SuPAC(supac.FreshDraws(), supac.FixedStep(0.3, 1.0), 20_000, 20_000)
         problem = supac.Problem.within(self.task.prior, self.bound)
         state = algorithm.init(problem, seed=0)
         objectives = []

@@ -173,7 +173,7 @@ class Cholesky(supac.ParametricFamily):
     "algorithm",
     [
         supac.SuPAC(supac.Importance(), supac.FixedStep(0.5, 1.0), first=200, batch=50),
-        supac.SuPAC(supac.Uniform(), supac.FixedStep(0.5, 1.0), first=200, batch=100),
+        supac.SuPAC(supac.FreshDraws(), supac.FixedStep(0.5, 1.0), first=200, batch=100),
         supac.SuPAC(supac.Ridge()),
         supac.SuPAC.paper(first=200, batch=50, draws=2_000),
     ],

@@ -610,7 +610,7 @@ def test_what_cannot_be_judged_is_refused() -> None:
         (lambda: supac.Reuse(error=0.0), "error"),
         (lambda: supac.Plan(supac.SuPAC.paper(), ()), "queries"),
         (lambda: supac.Stage(batch=0), "batch"),
-        (lambda: supac.Reuse(supac.SuPAC(supac.Uniform())), "Uniform"),
+        (lambda: supac.Reuse(supac.SuPAC(supac.FreshDraws())), "FreshDraws"),
     ],
 )
 def test_settings_that_make_no_sense(make: Any, words: str) -> None:

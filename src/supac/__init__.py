@@ -85,14 +85,14 @@ from supac.record.store import (
 from supac.running import ExecutionError
 from supac.running.execution import Execution
 from supac.running.runner import EvaluationError
-from supac.search.algorithm import Algorithm, Info, State
+from supac.search.algorithm import Algorithm, Info, State, TooManyStatisticsError
 from supac.search.gradient import GradientDescent, Nesterov
 from supac.search.steps import FixedStep, TrustRegion
 from supac.search.supac import SuPAC
 from supac.simulators.per_worker import PerWorker
 from supac.simulators.program import Program
 from supac.simulators.umbridge import UMBridge
-from supac.surrogate import Importance, Ridge, Surrogate, Uniform, Voronoi
+from supac.surrogate import BatchPlan, FreshDraws, Importance, Ridge, Surrogate, Voronoi
 
 if TYPE_CHECKING:
     from supac import plots
@@ -104,6 +104,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Algorithm",
+    "BatchPlan",
     "Bernoulli",
     "Beta",
     "Bound",
@@ -124,6 +125,7 @@ __all__ = [
     "Family",
     "FixedGaussian",
     "FixedStep",
+    "FreshDraws",
     "Frozen",
     "Gamma",
     "Gaussian",
@@ -184,9 +186,9 @@ __all__ = [
     "TaskResult",
     "Thiemann",
     "TolstikhinSeldin",
+    "TooManyStatisticsError",
     "TrustRegion",
     "UMBridge",
-    "Uniform",
     "Voronoi",
     "Welsch",
     "bernoulli",
@@ -230,7 +232,7 @@ _LATER = {
 }
 
 
-_RENAMED = {"Snapshot": "Record"}
+_RENAMED = {"Snapshot": "Record", "Uniform": "FreshDraws"}
 
 
 def __getattr__(name: str) -> Any:

@@ -143,7 +143,10 @@ def test_appendix_a4_convergence_for_a_risk_in_the_surrogate_space(
     family, temperature, kl_max = start.exponential, 0.5, 0.05
     eta = temperature * (start.theta - end.theta)  # the risk whose minimiser is `end`
     algorithm = supac.SuPAC(
-        supac.Uniform(), FixedStep(alpha_max, kl_max), first=8 * family.size, batch=8 * family.size
+        supac.FreshDraws(),
+        FixedStep(alpha_max, kl_max),
+        first=8 * family.size,
+        batch=8 * family.size,
     )
     problem = supac.Problem.within(start, supac.Catoni(temperature))
     state, shares, kls = algorithm.init(problem, 0), [0.0], []

@@ -23,8 +23,7 @@ from supac.running.execution import Execution
 from supac.running.interrupt import Interrupt, Interrupted
 from supac.running.progress import ProgressBar
 from supac.running.runner import Runner
-from supac.search.algorithm import Algorithm, Batch, Info, State
-from supac.search.supac import SuPAC
+from supac.search.algorithm import Algorithm, Batch, Info, State, widened
 
 _ENOUGH_TO_TELL = 30  # runs from which a share of failures means something
 _HANDOVER = 0.03  # seconds that a result takes to become the next run
@@ -164,7 +163,7 @@ class Loop:
         return 4 * len(pipeline.ended) >= 3 * pipeline.under_way
 
     def _next_batch(self) -> Batch:
-        return self.state.planned(self.algorithm.ask(self.problem, self.state))
+        return self.state.planned(self._algorithm().ask(self.problem, self.state))
 
     def _wanted(self, thinking: float) -> int:
         """Number of runs under way that keeps the workers busy while the driver thinks."""
@@ -201,19 +200,16 @@ class Loop:
         return self._reason(asked=asked)
 
     def _algorithm(self) -> Algorithm:
-        """With many workers in asynchronous mode, one whose batches keep them busy."""
-        algorithm = self.algorithm
+        """Return the algorithm, with batches that keep all asynchronous workers busy."""
         workers = self.runner.pool.capacity if self.execution.mode == "async" else 0
-        if not isinstance(algorithm, SuPAC) or algorithm.batch is not None or workers <= 10:
-            return algorithm
-        return replace(algorithm, batch=max(10, workers // 4, len(self.state.evaluations) // 20))
+        return widened(self.algorithm, workers, self.budget, len(self.state.evaluations))
 
     def _reason(self, *, asked: bool) -> StopReason | None:
         if asked:
             return StopReason.USER
         evaluations, info = self.state.evaluations, self.record.rounds[-1].info
         made = self.queries
-        last = made + len(self.algorithm.ask(self.problem, self.state)) > self.budget
+        last = made + len(self._algorithm().ask(self.problem, self.state)) > self.budget
         enough = made >= _ENOUGH_TO_TELL or last
         if enough and evaluations.failed > self.execution.max_failures * len(evaluations):
             return StopReason.FAILURES

@@ -17,7 +17,6 @@ from supac.calibration.setup import (
     checked_algorithm,
     make_problem,
     reserve_for_validation,
-    wide_enough,
 )
 from supac.calibration.validation import Validated, validate
 from supac.codec import Spec, UnknownSpecError, describe, from_spec, to_spec
@@ -32,7 +31,7 @@ from supac.running.execution import Execution
 from supac.running.interrupt import Interrupt, Interrupted
 from supac.running.progress import ProgressBar
 from supac.running.runner import Runner
-from supac.search.algorithm import Algorithm
+from supac.search.algorithm import Algorithm, widened
 from supac.search.supac import SuPAC
 
 Risk = Callable[[FloatArray], Any]
@@ -140,7 +139,7 @@ class Search:
             self.prior, self.bound, self.start, self.proxy, self.execution, self._loss
         )
         algorithm = SuPAC() if self.algorithm is None else checked_algorithm(self.algorithm)
-        check_known(self.known, algorithm, problem.start.dim)
+        check_known(self.known, algorithm, problem)
         state = algorithm.init(problem, self.seed)
         first = len(algorithm.ask(problem, state))
         self._check_budget(first)
@@ -160,9 +159,8 @@ class Search:
             )
             stack.callback(runner.close)
             if self.execution.mode == "async":
-                wide = wide_enough(algorithm, runner.pool.capacity, self.budget - reserve)
-                state = state if wide is algorithm else wide.init(problem, self.seed)
-                algorithm = wide
+                wide = widened(algorithm, runner.pool.capacity, self.budget - reserve, 0)
+                state = wide.init(problem, self.seed)
             loop = Loop(
                 problem, algorithm, runner, record, state, self.budget - reserve,
                 self._tolerance(algorithm), self.execution, interrupt, bar, self.callback,

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from supac.arrays import FloatArray, whole
-from supac.emulator import GaussianProcess, OutputEmulator
 from supac.exchange import KnownRuns
 from supac.families import Density, Distribution, Family
 from supac.problem import Bound, Function, Loss, Parameters, Problem
 from supac.running.execution import Execution
 from supac.search.algorithm import Algorithm
-from supac.search.supac import SuPAC
-from supac.surrogate import Voronoi
 
 
 def make_problem(
@@ -96,30 +91,21 @@ def _check_function(function: Function, x: FloatArray, name: str) -> None:
         )
 
 
-def check_known(known: KnownRuns | None, algorithm: Algorithm, dim: int) -> None:
+def check_known(known: KnownRuns | None, algorithm: Algorithm, problem: Problem) -> None:
     """Refuse known runs that do not fit, or that the algorithm cannot use."""
     if known is None:
         return
     if not isinstance(known, KnownRuns):
         raise TypeError(f"known must be runs such as read_csv(path, names) gives, not {known!r}")
+    dim = problem.start.dim
     if known.x.shape[1] != dim:
         raise ValueError(f"known has points of {known.x.shape[1]} coordinates, not {dim}")
-    estimators = (type(None), GaussianProcess, OutputEmulator, Voronoi)
-    if not isinstance(algorithm, SuPAC) or not isinstance(algorithm.estimator, estimators):
+    uses_known = getattr(algorithm, "uses_known", None)
+    if uses_known is None or not uses_known(problem):
         raise ValueError(
             f"known runs are of no use to {algorithm!r}, which weighs runs by how they were drawn; "
-            "use SuPAC() or SuPAC.paper()"
+            "use SuPAC() or SuPAC.paper(), or an estimator whose plan has uses_known=True"
         )
-
-
-def wide_enough(algorithm: Algorithm, workers: int, budget: int) -> Algorithm:
-    """With many workers, a first batch that keeps all of them busy.
-
-    Only in asynchronous mode, where results depend on the workers anyway.
-    """
-    if not isinstance(algorithm, SuPAC) or workers <= 10:
-        return algorithm
-    return replace(algorithm, first=algorithm.first or min(max(20, workers), budget))
 
 
 def reserve_for_validation(

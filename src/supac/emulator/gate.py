@@ -1,4 +1,4 @@
-"""Where runs go wrong: the probability that a run fails or leaves what its neighbours explain.
+"""The gate: the probability that a run fails or is an outlier.
 
 Simulators rarely fail at random: beyond some value of one parameter, or of a combination of two,
 the process they describe collapses. The gate is a noisy-or of half-spaces,
@@ -21,6 +21,8 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from supac.arrays import BoolArray, FloatArray, IntArray
+from supac.families import Distribution
+from supac.surrogate.estimator import Context
 
 _WIDTH, _CERTAINTY, _LEAK = 0.25, 0.9, 0.005  # s, g, ε
 _THRESHOLDS = np.arange(-2.0, 6.01, 0.25)
@@ -32,12 +34,29 @@ _GRID = np.arange(-6.0, 10.01, 0.05)  # on which a direction's probability is ta
 
 
 @dataclass(frozen=True, eq=False)
-class Gate:
-    """The fitted gate: `chances[k, j]` that direction k has its cliff at threshold j, times g."""
+class Units:
+    """Express points as u = (x − centre) @ scale, in prior standard deviations from the mean."""
 
     centre: FloatArray
     scale: FloatArray
-    """u = (x − centre) @ scale."""
+
+    @classmethod
+    def of(cls, current: Distribution, context: Context) -> Units:
+        """Return the units at `current`."""
+        prior = context.prior or current
+        root = np.linalg.cholesky(prior.family.moments(prior.theta)[1])
+        return cls(current.mean, np.asarray(np.linalg.solve(root, np.eye(len(root)))).T)
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Convert points: (n, dim) → (n, dim)."""
+        return (x - self.centre) @ self.scale
+
+
+@dataclass(frozen=True, eq=False)
+class Gate:
+    """Hold `chances[k, j]`, g times the probability of a cliff of direction k at threshold j."""
+
+    units: Units
     directions: FloatArray
     chances: FloatArray
 
@@ -46,8 +65,8 @@ class Gate:
         return self.chances @ ndtr((_GRID - _THRESHOLDS[:, None]) / _WIDTH)
 
     def probability(self, x: FloatArray) -> FloatArray:
-        """Chance that a run at x goes wrong, to first order in the chances: (n, dim) → (n,)."""
-        along = (x - self.centre) @ self.scale @ self.directions.T
+        """Compute the probability of an outlier at x, to first order: (n, dim) → (n,)."""
+        along = self.units(x) @ self.directions.T
         place = np.clip((along - _GRID[0]) / (_GRID[1] - _GRID[0]), 0.0, len(_GRID) - 1.001)
         left = place.astype(np.intp)
         share = place - left
@@ -58,11 +77,11 @@ class Gate:
     def expectation(
         self, mean: FloatArray, covariance: FloatArray
     ) -> tuple[float, FloatArray, FloatArray]:
-        """E[p], E[∇p] and E[∇²p] under N(mean, covariance): Φ averaged over a Gaussian is a Φ."""
-        along = self.directions @ self.scale.T
+        """Compute E[p], E[∇p] and E[∇²p] under N(mean, covariance), by which Φ averages to a Φ."""
+        along = self.directions @ self.units.scale.T
         variance = np.einsum("ki,ij,kj->k", along, covariance, along)
         width = np.sqrt(_WIDTH**2 + variance)[:, None]
-        excess = (along @ (mean - self.centre))[:, None] - _THRESHOLDS
+        excess = (along @ (mean - self.units.centre))[:, None] - _THRESHOLDS
         excess /= width
         density = self.chances * np.exp(-0.5 * excess**2) / (np.sqrt(2.0 * np.pi) * width)
         slope, curvature = density.sum(axis=1), -(density * excess / width).sum(axis=1)
@@ -72,29 +91,28 @@ class Gate:
 
 def fit_gate(
     x: FloatArray,
-    wrong: BoolArray,
+    outlier: BoolArray,
     iteration: IntArray,
-    centre: FloatArray,
-    scale: FloatArray,
+    units: Units,
     coupled: BoolArray,
     near: float,
     rng: np.random.Generator,
 ) -> Gate:
-    """The gate that explains which runs went wrong.
+    """Fit the gate to the labels of the runs.
 
     `near` is the weight of cliffs within half a standard deviation of the centre: none, unless
-    many of the last batch went wrong.
+    many runs of the last batch are outliers.
     """
-    u = (x - centre) @ scale
-    directions, chance = _directions(u, wrong, iteration, coupled)
+    u = units(x)
+    directions, chance = _directions(u, outlier, iteration, coupled)
     along = u @ directions.T
     grid = len(_THRESHOLDS)
     weight = np.where(_THRESHOLDS < 0.5, max(near, 1e-12), 1.0)
     log_prior = np.log(chance)[:, None] + np.log(weight / weight.sum())
     # Last column: no cliff. Columns before: how much less likely the good runs are behind a cliff.
     log_odds = np.zeros((len(directions), grid + 1))
-    log_odds[:, :grid] = log_prior - np.log1p(-chance)[:, None] + _log_spared_all(along[~wrong])
-    bad = along[wrong][-_MOST_FAILURES:]
+    log_odds[:, :grid] = log_prior - np.log1p(-chance)[:, None] + _log_spared_all(along[~outlier])
+    bad = along[outlier][-_MOST_FAILURES:]
     spared = np.ones((len(directions), grid + 1, len(bad)))
     spared[:, :grid] = 1.0 - _CERTAINTY * ndtr((bad.T[:, None] - _THRESHOLDS[:, None]) / _WIDTH)
     odds = np.exp(np.minimum(log_odds, 600.0))
@@ -104,11 +122,11 @@ def fit_gate(
     active = np.flatnonzero((log_odds + gain)[:, :grid].max(axis=1, initial=-np.inf) > -5.0)
     if len(bad) and len(active):
         chances[active] = _explain(odds[active], spared[active], rng)
-    return Gate(centre, scale, directions, _CERTAINTY * chances[:, :grid])
+    return Gate(units, directions, _CERTAINTY * chances[:, :grid])
 
 
 def _log_spared_all(along: FloatArray) -> FloatArray:
-    """Σ_i log(1 − g·Φ((along_ik − t)/s)) over runs i: (n, D) → (D, T).
+    """Compute Σ_i log(1 − g·Φ((along_ik − t)/s)) over runs i: (n, D) → (D, T).
 
     Runs are counted on a fine grid, with linear interpolation, and each of its points is looked up
     once for all: beyond four widths on either side nothing changes any more.
@@ -127,7 +145,7 @@ def _log_spared_all(along: FloatArray) -> FloatArray:
 
 
 def _explain(odds: FloatArray, spared: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Posterior over each direction's threshold: (D, T + 1), by Gibbs sampling in parallel chains.
+    """Sample the posterior of each direction's threshold by Gibbs' method: (D, T + 1).
 
     Given all other cliffs, failure i escapes them with probability e_i, and threshold j of
     direction k has weight odds[k, j]·Π_i (1 − e_i·spared[k, j, i]). The last threshold is none, and
@@ -164,9 +182,9 @@ def _explain(odds: FloatArray, spared: FloatArray, rng: np.random.Generator) -> 
 
 
 def _directions(
-    u: FloatArray, wrong: BoolArray, iteration: IntArray, coupled: BoolArray
+    u: FloatArray, outlier: BoolArray, iteration: IntArray, coupled: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Unit vectors (D, dim), and the prior probability of a cliff along each (D,)."""
+    """Return unit vectors (D, dim), and the prior probability of a cliff along each (D,)."""
     dim = u.shape[1]
     axes = np.vstack([np.eye(dim), -np.eye(dim)])
     directions, chance = [axes], [np.full(2 * dim, _AXIS)]
@@ -178,29 +196,29 @@ def _directions(
             pairs[np.arange(len(rows)), columns] = signs[1] * np.sqrt(0.5)
             directions.append(pairs)
             chance.append(np.full(len(rows), _PAIR))
-    if wrong.sum() >= 2:
-        suggested = _suggest(u, wrong, iteration)
+    if outlier.sum() >= 2:
+        suggested = _suggest(u, outlier, iteration)
         directions.append(suggested)
         chance.append(np.full(len(suggested), _DATA / max(len(suggested), 1)))
     return np.vstack(directions), np.concatenate(chance)
 
 
-def _suggest(u: FloatArray, wrong: BoolArray, iteration: IntArray) -> FloatArray:
-    """Directions in which failures differ from the good runs: (≤ 3, dim)."""
+def _suggest(u: FloatArray, outlier: BoolArray, iteration: IntArray) -> FloatArray:
+    """Find directions in which outliers differ from the other runs: (≤ 3, dim)."""
     contrasts = []
-    for which in np.unique(iteration[wrong]):
+    for which in np.unique(iteration[outlier]):
         batch = iteration == which
-        good = u[batch & ~wrong]
-        contrasts.append(u[batch & wrong] - (good.mean(axis=0) if len(good) else 0.0))
+        good = u[batch & ~outlier]
+        contrasts.append(u[batch & outlier] - (good.mean(axis=0) if len(good) else 0.0))
     mean = np.vstack(contrasts).mean(axis=0)
-    sparse = np.sign(mean) * np.maximum(np.abs(mean) - 1.5 / np.sqrt(wrong.sum()), 0.0)
-    candidates = np.vstack([mean, sparse, _logistic(u, wrong)])
+    sparse = np.sign(mean) * np.maximum(np.abs(mean) - 1.5 / np.sqrt(outlier.sum()), 0.0)
+    candidates = np.vstack([mean, sparse, _logistic(u, outlier)])
     norms = np.linalg.norm(candidates, axis=1)
     return candidates[norms > 1e-6] / norms[norms > 1e-6, None]
 
 
-def _logistic(u: FloatArray, wrong: BoolArray) -> FloatArray:
-    """Coefficients of a logistic regression with a unit ridge: (dim,)."""
+def _logistic(u: FloatArray, outlier: BoolArray) -> FloatArray:
+    """Compute the coefficients of a logistic regression with a unit ridge: (dim,)."""
     design = np.column_stack([np.ones(len(u)), u])
     ridge = np.ones(design.shape[1])
     ridge[0] = 0.05
@@ -209,7 +227,7 @@ def _logistic(u: FloatArray, wrong: BoolArray) -> FloatArray:
     for _ in range(12):
         chance = expit(np.clip(design @ theta, -30.0, 30.0))
         weight = np.maximum(chance * (1.0 - chance), 1e-4)
-        slope = design.T @ (wrong - chance) - ridge * theta
+        slope = design.T @ (outlier - chance) - ridge * theta
         step = np.linalg.solve((design.T * weight) @ design + np.diag(ridge), slope)
         theta = theta + step * min(1.0, 3.0 / max(float(np.abs(step).max()), 1e-9))
     return theta[1:]

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
-from supac.emulator.process import Hyperprior, Process, fit_hyperparameters, misfit
-from supac.emulator.screening import GatedModel, fit_gated, nearest, units
+from supac.emulator.gate import Units
+from supac.emulator.gated import GatedModel, emulator_plan
+from supac.emulator.process import Hyperprior, Process
+from supac.emulator.screening import fit_gated
 from supac.families import Distribution, NormalWhitening
 from supac.families.draws import orthogonal
-from supac.problem import Loss
+from supac.problem import Evaluations, Loss, Problem
 from supac.problem.composite import SquareLoss
-from supac.problem.evaluations import Evaluations
-from supac.surrogate.surrogate import Context
+from supac.surrogate.estimator import BatchPlan, Context
 
 
 @register
 @dataclass(frozen=True)
 class OutputEmulator:
-    """Emulates the principal components of the outputs with one shared process.
+    """Emulate the principal components of the outputs with one shared process.
 
     The expected loss, the emulator's own uncertainty included, is averaged over `draws` draws.
     Above `limit` evaluations only those nearest to the current posterior are used. The first batch
@@ -38,25 +39,30 @@ class OutputEmulator:
     widening: tuple[float, float] = (1.3, 1.15)
     probes: float = 0.35
 
+    def plan(self, problem: Problem, n: int) -> BatchPlan:
+        """Return small batches, the first of about one point a parameter."""
+        first = min(max(problem.start.dim, 10), 20)
+        return emulator_plan(first, n, self.widening, self.probes)
+
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
     ) -> GatedModel:
-        """The emulator with its gate."""
+        """Fit the emulator and its gate."""
         context = context or Context()
         if evaluations.outputs is None or context.loss is None:
             raise ValueError(
                 "OutputEmulator needs the simulator's outputs, and they must explain the risk: "
                 "pass risk=Composite(simulate, loss) without a proxy, or use GaussianProcess()"
             )
-        usable = evaluations.usable(context.failure_risk)
-        runs, rows = nearest(usable, current, self.limit)
-        emulation = OutputEmulation.build(self, runs, context.loss, current, context)
-        return fit_gated(emulation, usable, runs, rows, current, context)
+        build = partial(
+            OutputTrainingSet.build, self, loss=context.loss, current=current, context=context
+        )
+        return fit_gated(build, evaluations, current, context, self.limit)
 
 
 @dataclass(frozen=True, eq=False)
-class OutputEmulation:
-    """The runs in the units in which they are emulated.
+class OutputTrainingSet:
+    """Hold the parameters in prior standard deviations from the current mean, and the outputs.
 
     The outputs, however many, are replaced by their coordinates in the span of all runs: inner
     products and so principal components are the same there.
@@ -65,17 +71,16 @@ class OutputEmulation:
     rule: OutputEmulator
     u: FloatArray
     coordinates: FloatArray
-    """(n, r) with outputs = coordinates @ basis.T; NaN where the run failed."""
+    """(n, r) with outputs = coordinates @ basis.T; NaN for failed runs."""
     outputs: FloatArray
-    """(ok, m), those of the runs that did not fail."""
+    """(ok, m), of the runs that did not fail."""
     loss: Loss
-    centre: FloatArray
-    scale: FloatArray
+    units: Units
     prior: Hyperprior
     draws: FloatArray
     """Standard normal points at which the loss is averaged."""
     errors: FloatArray
-    """Standard normal errors of the emulator, a row a draw."""
+    """Standard normal errors of the emulator, one row for each draw."""
 
     @classmethod
     def build(
@@ -85,9 +90,9 @@ class OutputEmulation:
         loss: Loss,
         current: Distribution,
         context: Context,
-    ) -> OutputEmulation:
-        """Parameters in prior standard deviations from the current mean."""
-        centre, scale = units(current, context)
+    ) -> OutputTrainingSet:
+        """Standardise the runs."""
+        units = Units.of(current, context)
         outputs = np.asarray(runs.outputs)[runs.ok]
         coordinates = np.full((len(runs), min(outputs.shape)), np.nan)
         if outputs.shape[0] < outputs.shape[1]:
@@ -106,12 +111,11 @@ class OutputEmulation:
         count = max(rule.draws, 10 * current.family.size)
         return cls(
             rule,
-            (runs.x - centre) @ scale,
+            units(runs.x),
             coordinates,
             outputs,
             loss,
-            centre,
-            scale,
+            units,
             prior,
             draws=orthogonal(count, current.dim, context.rng),
             errors=context.rng.standard_normal((max(count, len(runs)), rule.components)),
@@ -119,7 +123,7 @@ class OutputEmulation:
 
     @cached_property
     def basis(self) -> FloatArray:
-        """(m, r), orthonormal; only a loss that must see all outputs needs it."""
+        """Compute the orthonormal basis (m, r), which only a loss of all outputs needs."""
         m, r = self.outputs.shape[1], self.coordinates.shape[1]
         if r == m:
             return np.eye(m)
@@ -128,7 +132,7 @@ class OutputEmulation:
 
     @property
     def default(self) -> FloatArray:
-        """The hyperparameters to start from."""
+        """Return the hyperparameters to start from."""
         return self.prior.centre
 
     @cached_property
@@ -136,9 +140,9 @@ class OutputEmulation:
         return {}
 
     def projector(self, whitening: NormalWhitening) -> tuple[FloatArray, FloatArray]:
-        """Centred features at the draws, and the matrix of their least squares.
+        """Return centred features at the draws, and the matrix of their least squares.
 
-        The same for all members of a family, and all that ask are of one.
+        They are the same for all members of a family.
         """
         if type(whitening) not in self._projectors:
             features = whitening.features_of_points(self.draws)
@@ -151,26 +155,26 @@ class OutputEmulation:
     def _found(self) -> dict[bytes, FloatArray]:
         return {}
 
-    def _principal(self, kept: BoolArray) -> FloatArray:
-        """Principal directions of the runs kept, the same however noisy each of them is taken for.
+    def _principal(self, inliers: BoolArray) -> FloatArray:
+        """Compute the principal directions of the inliers, whatever their inflations.
 
         All components share one kernel, so only which are left out depends on the directions.
         """
-        if kept.tobytes() not in self._found:
-            rows = self.coordinates[kept]
+        if inliers.tobytes() not in self._found:
+            rows = self.coordinates[inliers]
             centred = rows - rows.mean(axis=0)
             _, vectors = np.linalg.eigh(centred.T @ centred)
             count = max(min(self.rule.components, len(rows) - 2, vectors.shape[1]), 1)
-            self._found[kept.tobytes()] = vectors[:, ::-1][:, :count]
-        return self._found[kept.tobytes()]
+            self._found[inliers.tobytes()] = vectors[:, ::-1][:, :count]
+        return self._found[inliers.tobytes()]
 
     def condition(
-        self, kept: BoolArray, inflation: FloatArray, phi: FloatArray, steps: int
-    ) -> OutputBulk:
-        """Principal components of the runs kept, and their process."""
-        rows = self.coordinates[kept]
+        self, inliers: BoolArray, inflation: FloatArray, hyperparameters: FloatArray, steps: int
+    ) -> FittedOutputEmulator:
+        """Fit a process to the principal components of the inliers."""
+        rows = self.coordinates[inliers]
         weight = (1.0 / inflation) / (1.0 / inflation).sum()
-        directions = self._principal(kept)
+        directions = self._principal(inliers)
         mean = weight @ rows
         centred = rows - mean
         scores = centred @ directions
@@ -178,18 +182,15 @@ class OutputEmulation:
         unit = float(np.sqrt((weight @ scores**2).mean())) + 1e-300
         y = (scores - weight @ scores) / unit
         shift = weight @ scores
-        if steps:
-            phi = fit_hyperparameters(phi, self.u[kept], y, inflation, self.prior, steps)
-        process = Process(phi, self.prior, self.u[kept], y, inflation)
-        return OutputBulk(self, phi, process, mean, directions, shift, unit, rest)
+        process = Process(hyperparameters, self.prior, self.u[inliers], y, inflation).fit(steps)
+        return FittedOutputEmulator(self, process, mean, directions, shift, unit, rest)
 
 
 @dataclass(frozen=True, eq=False)
-class OutputBulk:
-    """A process of the standardised principal components."""
+class FittedOutputEmulator:
+    """Predict the risk from a process of the standardised principal components."""
 
-    emulation: OutputEmulation
-    phi: FloatArray
+    training: OutputTrainingSet
     process: Process
     mean: FloatArray
     directions: FloatArray
@@ -198,73 +199,62 @@ class OutputBulk:
     rest: float
     """Sum of squares that the components leave out."""
 
+    @property
+    def hyperparameters(self) -> FloatArray:
+        """Return the hyperparameters as one vector."""
+        return self.process.hyperparameters
+
     def misfit(self) -> float:
-        """Minus the log-evidence of the scores."""
-        process = self.process
-        return misfit(self.phi, process.u, process.y, process.inflation, self.emulation.prior)[0]
-
-    @cached_property
-    def _spread(self) -> float:
-        """Variance of a score where the process's is one."""
-        return self.process.amplitude * self.unit**2
-
-    @cached_property
-    def _mean_scores(self) -> FloatArray:
-        return self.mean @ self.directions
+        """Compute minus the log-evidence of the scores."""
+        return self.process.misfit
 
     @cached_property
     def _directions_of_outputs(self) -> FloatArray:
-        return self.emulation.basis @ self.directions
-
-    @cached_property
-    def _mean_output(self) -> FloatArray:
-        return self.emulation.basis @ self.mean
+        return self.training.basis @ self.directions
 
     def _risk(self, y: FloatArray, variance: FloatArray) -> FloatArray:
-        """The loss of standardised scores y (n, k), averaged over their variance (n,)."""
-        scores = self.shift + self.unit * y
-        loss = self.emulation.loss
+        """Average the loss of standardised scores y (n, k) over their variance (n,)."""
+        scores, spread = self.shift + self.unit * y, self.process.amplitude * self.unit**2
+        loss = self.training.loss
         if isinstance(loss, SquareLoss):
-            square = self.mean @ self.mean + 2.0 * scores @ self._mean_scores
+            square = self.mean @ self.mean + 2.0 * scores @ (self.mean @ self.directions)
             square += np.einsum("ij,ij->i", scores, scores) + self.rest
-            square += y.shape[1] * self._spread * variance
-            return loss.of_mean_square(np.maximum(square, 0.0) / self.emulation.outputs.shape[1])
-        errors = self.emulation.errors
+            square += y.shape[1] * spread * variance
+            return loss.of_mean_square(np.maximum(square, 0.0) / self.training.outputs.shape[1])
+        errors = self.training.errors
         noise = errors[np.arange(len(y)) % len(errors), : y.shape[1]]
-        noise = np.sqrt(self._spread * variance)[:, None] * noise
+        noise = np.sqrt(spread * variance)[:, None] * noise
         # Both signs of each error: what is odd in them averages out.
         either = np.concatenate([scores + noise, scores - noise])
-        risk = np.asarray(loss(self._mean_output + either @ self._directions_of_outputs.T))
+        mean_output = self.training.basis @ self.mean
+        risk = np.asarray(loss(mean_output + either @ self._directions_of_outputs.T))
         return 0.5 * (risk[: len(y)] + risk[len(y) :])
 
-    def _inputs(self, x: FloatArray) -> FloatArray:
-        return (x - self.emulation.centre) @ self.emulation.scale
-
     def predict(self, x: FloatArray) -> FloatArray:
-        """The expected risk: (n, dim) → (n,)."""
-        return self._risk(*self.process.predict_with_variance(self._inputs(x)))
+        """Predict the mean risk: (n, dim) → (n,)."""
+        return self._risk(*self.process.predict_with_variance(self.training.units(x)))
 
-    def left_out(self) -> tuple[FloatArray, FloatArray]:
-        """For each run kept, its risk and squared standardised error as others predict them."""
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Return leave-one-out predicted risks and squared standardised residuals of inliers."""
         process = self.process
-        error = ((process.y - process.left_out) ** 2).mean(axis=1)
-        noise, variance = process.noise, process.left_out_variance
+        error = ((process.y - process.leave_one_out) ** 2).mean(axis=1)
+        noise, variance = process.noise, process.leave_one_out_variance
         own = np.maximum(variance - noise * (process.inflation - 1.0), noise)
-        risk = self._risk(process.left_out, np.maximum(variance - noise, 0.0))
+        risk = self._risk(process.leave_one_out, np.maximum(variance - noise, 0.0))
         return risk, error / (process.amplitude * own)
 
-    def held_out(self, rows: BoolArray) -> tuple[FloatArray, FloatArray]:
-        """The same for runs that were not kept."""
-        mean, variance = self.process.predict_with_variance(self.emulation.u[rows])
-        scores = (self.emulation.coordinates[rows] - self.mean) @ self.directions
+    def predict_outliers(self, rows: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Return predicted risks and squared standardised residuals of runs not trained on."""
+        mean, variance = self.process.predict_with_variance(self.training.u[rows])
+        scores = (self.training.coordinates[rows] - self.mean) @ self.directions
         error = (((scores - self.shift) / self.unit - mean) ** 2).mean(axis=1)
         surprise = error / (self.process.amplitude * (variance + self.process.noise))
         return self._risk(mean, variance), surprise
 
     def moments(self, whitening: NormalWhitening) -> tuple[float, FloatArray, float]:
-        """Mean risk and E[risk · features], by regression on the same draws every time."""
-        risk = self.predict(whitening.spread(self.emulation.draws))
-        features, least_squares = self.emulation.projector(whitening)
+        """Compute the mean risk and E[risk · features] by regression on common draws."""
+        risk = self.predict(whitening.spread(self.training.draws))
+        features, least_squares = self.training.projector(whitening)
         beta = least_squares @ risk
         total = float(risk.var())
         explained = float((features @ beta).var()) / total if total > 0.0 else 1.0

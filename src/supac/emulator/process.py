@@ -8,7 +8,7 @@ prior, the hyperparameters have informative priors: a few dozen runs are enough.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,11 +24,11 @@ _CONSTANT = 4.0  # variance of the kernel's constant, in units of the amplitude
 
 @dataclass(frozen=True, eq=False)
 class Hyperprior:
-    """Where the hyperparameters are expected, and how far they may go.
+    """Hold the prior and the limits of the hyperparameters.
 
-    φ holds the logarithms of the length scales, the off-diagonal entries of the metric, and the
-    logarithms of the squared-exponential, linear, quadratic and noise standard deviations. All are
-    normal but the off-diagonals, which are Cauchy: most are small, a few are not.
+    Their vector holds the logarithms of the length scales, the off-diagonal entries of the metric,
+    and the logarithms of the squared-exponential, linear, quadratic and noise standard deviations.
+    All are normal but the off-diagonals, which are Cauchy: most are small, a few are not.
     """
 
     rows: IntArray
@@ -48,9 +48,10 @@ class Hyperprior:
         noise_floor: float,
         oblique: float,
     ) -> Hyperprior:
-        """`deviations` are the expected standard deviations of the parts and of the noise.
+        """Build the prior for a family with these `coupled` pairs of parameters.
 
-        `oblique` is how many of the metric's off-diagonals, however many, are expected to matter.
+        `deviations` are the expected standard deviations of the parts and of the noise, `oblique`
+        is the number of off-diagonals of the metric that are expected to matter.
         """
         dim = len(coupled)
         rows, columns = np.nonzero(np.tril(coupled, -1))
@@ -67,46 +68,50 @@ class Hyperprior:
 
     @property
     def dim(self) -> int:
-        """Number of inputs."""
+        """Return the number of inputs."""
         return len(self.centre) - len(self.rows) - 4
 
-    def unpack(self, phi: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Length scales (dim,), unit-diagonal metric (dim, dim), variances of the parts (4,)."""
+    def unpack(self, hyperparameters: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return length scales (dim,), unit-diagonal metric, and variances of the parts (4,)."""
         dim = self.dim
         metric = np.eye(dim)
-        metric[self.rows, self.columns] = phi[dim:-4]
-        return np.exp(phi[:dim]), metric, np.exp(2.0 * phi[-4:])
+        metric[self.rows, self.columns] = hyperparameters[dim:-4]
+        return np.exp(hyperparameters[:dim]), metric, np.exp(2.0 * hyperparameters[-4:])
 
-    def penalty(self, phi: FloatArray) -> tuple[float, FloatArray]:
-        """Minus the log-density of φ, up to a constant, and its gradient."""
-        standard = (phi - self.centre) / self.spread
+    def penalty(self, hyperparameters: FloatArray) -> tuple[float, FloatArray]:
+        """Compute minus the log-density, up to a constant, and its gradient."""
+        standard = (hyperparameters - self.centre) / self.spread
         value, slope = 0.5 * standard**2, standard.copy()
-        off = slice(self.dim, len(phi) - 4)
+        off = slice(self.dim, len(hyperparameters) - 4)
         value[off] = np.log1p(standard[off] ** 2)
         slope[off] = 2.0 * standard[off] / (1.0 + standard[off] ** 2)
         return float(value.sum()), slope / self.spread
 
 
 def misfit(
-    phi: FloatArray, u: FloatArray, y: FloatArray, inflation: FloatArray, prior: Hyperprior
+    hyperparameters: FloatArray,
+    u: FloatArray,
+    y: FloatArray,
+    inflation: FloatArray,
+    prior: Hyperprior,
 ) -> tuple[float, FloatArray]:
-    """Minus the log-evidence of y (n, k) at inputs u (n, dim), amplitude profiled, and gradient.
+    """Compute minus the log-evidence of y (n, k) at inputs u (n, dim), and its gradient.
 
-    k·½ log det K + ½nk·log(tr(yᵀK⁻¹y)/nk) + penalty(φ); the noise of run i is inflated by
-    `inflation[i]`.
+    k·½ log det K + ½nk·log(tr(yᵀK⁻¹y)/nk) + penalty, the amplitude profiled; the noise of run i is
+    inflated by `inflation[i]`.
     """
     n, outputs = y.shape
-    lengths, metric, (smooth, linear, quadratic, noise) = prior.unpack(phi)
+    lengths, metric, (smooth, linear, quadratic, noise) = prior.unpack(hyperparameters)
     v = (u @ metric.T) / lengths
     gram = v @ v.T
-    bumps, kernel = np.empty((n, n)), np.empty((n, n))
+    rbf, kernel = np.empty((n, n)), np.empty((n, n))
     squares = np.diag(gram)
-    _kernel(gram, squares, squares, (smooth, linear, quadratic), bumps, kernel)
+    _kernel(gram, squares, squares, (smooth, linear, quadratic), rbf, kernel)
     diagonal = np.diag_indices(n)
     kernel[diagonal] += (noise + prior.noise_floor**2) * inflation
     root, failed = dpotrf(kernel, lower=1, overwrite_a=1)
     if failed:
-        return 1e10, np.zeros_like(phi)
+        return 1e10, np.zeros_like(hyperparameters)
     solved = cho_solve((root, True), y, check_finite=False)
     log_det = float(np.log(root[diagonal]).sum())
     power = max(float(np.vdot(y, solved)), 1e-300)
@@ -118,16 +123,16 @@ def misfit(
     weight *= 0.5 * outputs
     weight -= (0.5 * n * outputs / power) * (solved @ solved.T)  # ∂value/∂K
 
-    penalty, gradient = prior.penalty(phi)
-    by_bumps, by_gram = weight * bumps, weight * gram
-    pull = 2.0 * (by_bumps @ v) - 2.0 * by_bumps.sum(axis=1)[:, None] * v
+    penalty, gradient = prior.penalty(hyperparameters)
+    by_rbf, by_gram = weight * rbf, weight * gram
+    pull = 2.0 * (by_rbf @ v) - 2.0 * by_rbf.sum(axis=1)[:, None] * v
     pull += (2.0 * linear) * (weight @ v) + (4.0 * quadratic) * (by_gram @ v)  # ∂value/∂v
     dim = prior.dim
     gradient[:dim] -= np.einsum("ij,ij->j", pull, v)
     gradient[dim:-4] += ((pull / lengths).T @ u)[prior.rows, prior.columns]
     gradient[-4:] += 2.0 * np.array(
         [
-            by_bumps.sum(),
+            by_rbf.sum(),
             linear * by_gram.sum(),
             quadratic * np.vdot(by_gram, gram),
             noise * float(weight[diagonal] @ inflation),
@@ -141,80 +146,80 @@ def _kernel(
     left: FloatArray,
     right: FloatArray,
     variances: tuple[float, float, float],
-    bumps: FloatArray,
+    rbf: FloatArray,
     whole: FloatArray,
 ) -> None:
     """Write the squared-exponential part and the whole kernel, from inner products and squares.
 
-    Into buffers of the caller: fresh memory costs more than all the arithmetic. `gram` itself may
-    be the one for the bumps.
+    Into buffers of the caller: fresh memory costs more than all the arithmetic. `rbf` may be
+    `gram` itself.
     """
     smooth, linear, quadratic = variances
     np.multiply(gram, quadratic, out=whole)
     whole += linear
     whole *= gram
-    np.subtract(gram, 0.5 * left[:, None], out=bumps)
-    bumps -= 0.5 * right
-    np.minimum(bumps, 0.0, out=bumps)
-    np.exp(bumps, out=bumps)
-    bumps *= smooth
-    whole += bumps
+    np.subtract(gram, 0.5 * left[:, None], out=rbf)
+    rbf -= 0.5 * right
+    np.minimum(rbf, 0.0, out=rbf)
+    np.exp(rbf, out=rbf)
+    rbf *= smooth
+    whole += rbf
     whole += _CONSTANT
-
-
-def fit_hyperparameters(
-    start: FloatArray,
-    u: FloatArray,
-    y: FloatArray,
-    inflation: FloatArray,
-    prior: Hyperprior,
-    iterations: int,
-) -> FloatArray:
-    """φ of larger evidence than `start`, by at most `iterations` ≥ 1 steps of L-BFGS."""
-    from scipy.optimize import fmin_l_bfgs_b  # noqa: PLC0415 - slow to import
-
-    found, value, _ = fmin_l_bfgs_b(
-        misfit,
-        np.clip(start, prior.lower, prior.upper),
-        args=(u, y, inflation, prior),
-        bounds=list(zip(prior.lower, prior.upper, strict=True)),
-        m=20,
-        maxiter=iterations,
-    )
-    return np.asarray(found) if np.isfinite(value) else start
 
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """A Gaussian process conditioned on y (n, k) at inputs u (n, dim), in standardised units."""
+    """Condition a Gaussian process on y (n, k) at inputs u (n, dim), in standardised units."""
 
-    phi: FloatArray
+    hyperparameters: FloatArray
     prior: Hyperprior
     u: FloatArray
     y: FloatArray
     inflation: FloatArray
 
+    def fit(self, steps: int) -> Process:
+        """Increase the evidence by at most `steps` of L-BFGS on the hyperparameters."""
+        if not steps:
+            return self
+        from scipy.optimize import fmin_l_bfgs_b  # noqa: PLC0415 - slow to import
+
+        prior = self.prior
+        found, value, _ = fmin_l_bfgs_b(
+            misfit,
+            np.clip(self.hyperparameters, prior.lower, prior.upper),
+            args=(self.u, self.y, self.inflation, prior),
+            bounds=list(zip(prior.lower, prior.upper, strict=True)),
+            m=20,
+            maxiter=steps,
+        )
+        return replace(self, hyperparameters=np.asarray(found)) if np.isfinite(value) else self
+
+    @cached_property
+    def misfit(self) -> float:
+        """Compute minus the log-evidence."""
+        return misfit(self.hyperparameters, self.u, self.y, self.inflation, self.prior)[0]
+
     @cached_property
     def metric(self) -> FloatArray:
-        """A with v = A·u the inputs in units of the learnt length scales: (dim, dim)."""
-        lengths, metric, _ = self.prior.unpack(self.phi)
+        """Compute A with v = A·u the inputs in units of the learnt length scales: (dim, dim)."""
+        lengths, metric, _ = self.prior.unpack(self.hyperparameters)
         return metric / lengths[:, None]
 
     @cached_property
     def v(self) -> FloatArray:
-        """The training inputs in units of the learnt length scales."""
+        """Compute the training inputs in units of the learnt length scales."""
         return self.u @ self.metric.T
 
     @cached_property
     def variances(self) -> tuple[float, float, float]:
-        """Of the squared-exponential, linear and quadratic parts."""
-        smooth, linear, quadratic, _ = self.prior.unpack(self.phi)[2]
+        """Return the variances of the squared-exponential, linear and quadratic parts."""
+        smooth, linear, quadratic, _ = self.prior.unpack(self.hyperparameters)[2]
         return float(smooth), float(linear), float(quadratic)
 
     @cached_property
     def noise(self) -> float:
-        """Variance of the noise of a run that is not inflated."""
-        return float(np.exp(2.0 * self.phi[-1])) + self.prior.noise_floor**2
+        """Return the noise variance of a run that is not inflated."""
+        return float(np.exp(2.0 * self.hyperparameters[-1])) + self.prior.noise_floor**2
 
     @cached_property
     def _squares(self) -> FloatArray:
@@ -222,7 +227,7 @@ class Process:
 
     @cached_property
     def root(self) -> FloatArray:
-        """Cholesky factor of the kernel matrix."""
+        """Compute the Cholesky factor of the kernel matrix."""
         gram = self.v @ self.v.T
         kernel = np.empty_like(gram)
         _kernel(gram, self._squares, self._squares, self.variances, gram, kernel)
@@ -238,17 +243,17 @@ class Process:
 
     @cached_property
     def _inverse_root(self) -> FloatArray:
-        """L⁻¹ in the lower triangle, once, for the variance at thousands of points."""
+        """Compute L⁻¹ in the lower triangle, once, for the variance at thousands of points."""
         return np.asarray(dtrtri(self.root, lower=1)[0])
 
     @cached_property
     def solved(self) -> FloatArray:
-        """K⁻¹y: (n, k)."""
+        """Compute K⁻¹y: (n, k)."""
         return np.asarray(cho_solve((self.root, True), self.y, check_finite=False))
 
     @cached_property
     def amplitude(self) -> float:
-        """The variance that all parts are multiplied by, where it has the largest evidence."""
+        """Compute the factor on all variances that has the largest evidence."""
         return max(float((self.y * self.solved).mean()), 1e-300)
 
     @cached_property
@@ -257,24 +262,24 @@ class Process:
         return np.einsum("ij,ij->j", columns, columns)
 
     @cached_property
-    def left_out(self) -> FloatArray:
-        """The prediction of each run from all others: (n, k)."""
+    def leave_one_out(self) -> FloatArray:
+        """Predict each run from all others: (n, k)."""
         return self.y - self.solved / self._inverse_diagonal[:, None]
 
     @cached_property
-    def left_out_variance(self) -> FloatArray:
-        """Its variance with the noise, in units of the amplitude: (n,)."""
+    def leave_one_out_variance(self) -> FloatArray:
+        """Compute the variance of that, noise included, in units of the amplitude: (n,)."""
         return 1.0 / self._inverse_diagonal
 
     def predict(self, u: FloatArray) -> FloatArray:
-        """Mean at new inputs: (m, dim) → (m, k)."""
+        """Predict the mean at new inputs: (m, dim) → (m, k)."""
         means = np.empty((len(u), self.y.shape[1]))
         for rows, cross, _ in self._cross(u):
             np.matmul(cross, self.solved, out=means[rows])
         return means
 
     def predict_with_variance(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (m, k), and variance without the noise, in units of the amplitude: (m,)."""
+        """Predict the mean (m, k), and the variance without noise over the amplitude (m,)."""
         means, variances = np.empty((len(u), self.y.shape[1])), np.empty(len(u))
         smooth, linear, quadratic = self.variances
         for rows, cross, squares in self._cross(u):
@@ -285,7 +290,7 @@ class Process:
         return means, np.maximum(variances, 0.0)
 
     def _cross(self, u: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-        """Kernel between some rows of u and the training inputs, and the rows' squares."""
+        """Yield rows of u, their kernel with the training inputs, and their squares."""
         v = u @ self.metric.T
         squares = np.einsum("ij,ij->i", v, v)
         gram, kernel = np.empty((2, min(len(u), _ROWS), len(self.y)))
@@ -301,9 +306,9 @@ class Process:
     def expectation(
         self, mean: FloatArray, covariance: FloatArray
     ) -> tuple[float, FloatArray, FloatArray]:
-        """E[m], E[∇m] and E[∇²m] of the first output's mean m under N(mean, covariance) in u.
+        """Compute E[m], E[∇m] and E[∇²m] of the first output's mean m under N(mean, covariance).
 
-        A Gaussian bump averaged over a Gaussian is a wider bump; the polynomials are exact.
+        A squared exponential averaged over a Gaussian is a wider one; the polynomials are exact.
         """
         smooth, linear, quadratic = self.variances
         weights = self.solved[:, 0]
@@ -317,10 +322,10 @@ class Process:
         slope = pulled @ heights
         curvature = (pulled * heights) @ pulled.T
         curvature -= heights.sum() * cho_solve((root, True), np.eye(len(root)))
-        tilt = linear * (weights @ self.v)
-        bowl = 2.0 * quadratic * (self.v * weights[:, None]).T @ self.v
+        by_linear = linear * (weights @ self.v)
+        hessian = 2.0 * quadratic * (self.v * weights[:, None]).T @ self.v
         value = heights.sum() + _CONSTANT * weights.sum()
-        value += tilt @ centre + 0.5 * (centre @ bowl @ centre + np.vdot(bowl, spread))
-        slope = slope + tilt + bowl @ centre
+        value += by_linear @ centre + 0.5 * (centre @ hessian @ centre + np.vdot(hessian, spread))
+        slope = slope + by_linear + hessian @ centre
         back = self.metric.T
-        return float(value), back @ slope, back @ (curvature + bowl) @ self.metric
+        return float(value), back @ slope, back @ (curvature + hessian) @ self.metric

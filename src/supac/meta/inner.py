@@ -1,7 +1,8 @@
-"""How one task is optimised for a prior during a visit: from its runs, and from as few new ones."""
+"""Inner solvers: optimise one task for a prior during a visit, from old runs and few new ones."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -15,34 +16,69 @@ from supac.problem.bounds import worth_of_a_nat
 from supac.search.algorithm import Info
 from supac.search.steps import FixedStep
 from supac.search.supac import SuPAC
-from supac.surrogate import Uniform, Voronoi
+from supac.surrogate import Voronoi
 
 _NOTHING = Info(np.nan, np.nan, np.nan)
 
 
 class Inner(Protocol):
-    """Pure: the same task and prior give the same points and the same posterior."""
+    """Optimise a task by pure functions of its state and the prior."""
 
     def begin(self, problem: Problem, task: TaskState | None, seed: int) -> TaskState:
-        """A visit begins, the task's first where it is None."""
+        """Begin a visit, the task's first if it is None."""
 
     def tell(
-        self,
-        problem: Problem,
-        task: TaskState,
-        risk: FloatArray,
-        outputs: FloatArray | None = None,
+        self, problem: Problem, task: TaskState, risk: FloatArray, outputs: FloatArray | None = None
     ) -> TaskState:
-        """The risks of the points that the task had asked for."""
+        """Learn the risks of the points that the task had asked for."""
+
+
+class _Visits(ABC):
+    """Visit a task with steps of an algorithm."""
+
+    algorithm: SuPAC
+
+    def __post_init__(self) -> None:
+        algorithm = self.algorithm
+        if isinstance(algorithm, type) or not hasattr(algorithm, "revise"):
+            raise TypeError(
+                f"algorithm must be SuPAC(…), which can revise a posterior without queries, not "
+                f"{algorithm!r}"
+            )
+        if not getattr(algorithm, "reuses", True):
+            words = f"algorithm must learn from earlier runs, which {algorithm!r} does not"
+            raise ValueError(words)
+
+    @abstractmethod
+    def _go_on(self, problem: Problem, task: TaskState) -> TaskState:
+        """Ask for further queries, or end the visit."""
+
+    def tell(
+        self, problem: Problem, task: TaskState, risk: FloatArray, outputs: FloatArray | None = None
+    ) -> TaskState:
+        """Make one step with the risks that the task had asked for, and go on."""
+        assert task.asked is not None
+        state, info = self.algorithm.tell(problem, task.state, task.asked, risk, outputs)
+        spent, rounds = task.spent + len(risk), task.rounds + 1
+        return self._go_on(
+            problem, replace(task, state=state, info=info, spent=spent, rounds=rounds)
+        )
+
+    def _settled(self, problem: Problem, task: TaskState) -> TaskState:
+        """End the visit; if its last batch failed, with a step on the runs before it."""
+        if not np.isfinite(task.info.predicted):
+            state, info = self.algorithm.revise(problem, task.state)
+            task = replace(task, state=state, info=info)
+        return task.settled(problem)
 
 
 @register
 @dataclass(frozen=True)
-class Reuse:
-    """Every run ever made is learnt from; new ones are asked for when the model is in doubt.
+class Reuse(_Visits):
+    """Learn from every run ever made; ask for new ones only if the model is in doubt.
 
-    What was learnt of the risk does not depend on the prior. So a visit begins on the model of all
-    runs so far, without a query. It asks for a batch around the new posterior where
+    The model of the risk does not depend on the prior. So a visit begins on the model of all runs
+    so far, without a query. It asks for a batch around the new posterior if
 
     - the step ended at the rim of the trust region, or went further than `kl` nats; or
     - the runs are worth less than `effective_size` draws of the posterior, or do not cover it
@@ -61,37 +97,27 @@ class Reuse:
     kl: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_algorithm(self.algorithm)
+        super().__post_init__()
         whole(self.first, "first", least=3)  # fewer runs teach nothing
         whole(self.most, "most", least=0)
         for name in ("effective_size", "error", "kl"):
             positive(getattr(self, name), name)
 
     def begin(self, problem: Problem, task: TaskState | None, seed: int) -> TaskState:
-        """On the model of all runs, where there are any."""
+        """Begin a visit on the model of all runs, if there are any."""
         if task is None:
             state = self.algorithm.init(problem, seed)
             if len(self.algorithm.ask(problem, state)) > self.first:
-                state = replace(self.algorithm, first=self.first).init(problem, seed)
+                state = self.algorithm.plan(problem, state, self.first)
             return TaskState(state, _NOTHING, asked=self.algorithm.ask(problem, state))
         state, info = self.algorithm.revise(problem, task.state)
         return self._go_on(problem, replace(task, state=state, info=info, spent=0, rounds=0))
-
-    def tell(
-        self,
-        problem: Problem,
-        task: TaskState,
-        risk: FloatArray,
-        outputs: FloatArray | None = None,
-    ) -> TaskState:
-        """Learn, and ask again where the doubt remains and queries are left."""
-        return self._go_on(problem, _told(self.algorithm, problem, task, risk, outputs))
 
     def _go_on(self, problem: Problem, task: TaskState) -> TaskState:
         x = self.algorithm.ask(problem, task.state)
         most = self.first if task.spent == len(task.state.evaluations) else self.most
         if task.spent + len(x) > most or not self._in_doubt(problem, task.info):
-            return _settled(self.algorithm, problem, task)
+            return self._settled(problem, task)
         return replace(task, asked=x)
 
     def _in_doubt(self, problem: Problem, info: Info) -> bool:
@@ -108,17 +134,17 @@ class Reuse:
 
 @register
 @dataclass(frozen=True)
-class Plan:
-    """So many queries at each step, whatever comes of them; 0 is a step on the runs there are.
+class Plan(_Visits):
+    """Make a fixed number of queries at each step; 0 is a step on the runs there are.
 
-    The paper's way, with `algorithm` its SuPAC-CE.
+    This is the paper's way, with SuPAC-CE as its algorithm.
     """
 
     algorithm: SuPAC
     queries: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        _check_algorithm(self.algorithm)
+        super().__post_init__()
         object.__setattr__(self, "queries", tuple(self.queries))
         for each in self.queries:
             whole(each, "queries", least=0)
@@ -127,7 +153,7 @@ class Plan:
 
     @classmethod
     def paper(cls, *, first: bool, draws: int = 10_000) -> Plan:
-        """The first visit of a task in the paper's experiment, or each later one.
+        """Return the first visit of a task in the paper's experiment, or each later one.
 
         `draws` are behind the Voronoi weights.
         """
@@ -136,63 +162,18 @@ class Plan:
         return cls(SuPAC(Voronoi(draws=draws), step), queries)
 
     def begin(self, problem: Problem, task: TaskState | None, seed: int) -> TaskState:
-        """From the last posterior on, or from the prior."""
+        """Begin a visit at the last posterior, or at the prior."""
         if task is None:
             task = TaskState(self.algorithm.init(problem, seed), _NOTHING)
         return self._go_on(problem, replace(task, spent=0, rounds=0))
-
-    def tell(
-        self,
-        problem: Problem,
-        task: TaskState,
-        risk: FloatArray,
-        outputs: FloatArray | None = None,
-    ) -> TaskState:
-        """One step with these queries, and all that follow without any."""
-        return self._go_on(problem, _told(self.algorithm, problem, task, risk, outputs))
 
     def _go_on(self, problem: Problem, task: TaskState) -> TaskState:
         while task.rounds < len(self.queries):
             n = self.queries[task.rounds]
             if n:
-                return self._ask(problem, task, n)
+                # Planned anew: the planned batch may be of another size.
+                state = self.algorithm.plan(problem, task.state, n)
+                return replace(task, state=state, asked=self.algorithm.ask(problem, state))
             state, info = self.algorithm.revise(problem, task.state)
             task = replace(task, state=state, info=info, rounds=task.rounds + 1)
-        return _settled(self.algorithm, problem, task)
-
-    def _ask(self, problem: Problem, task: TaskState, n: int) -> TaskState:
-        # Anew: the one that was planned may be of another size.
-        state = replace(self.algorithm, first=n, batch=n).plan(problem, task.state)
-        return replace(task, state=state, asked=self.algorithm.ask(problem, state))
-
-
-def _told(
-    algorithm: SuPAC,
-    problem: Problem,
-    task: TaskState,
-    risk: FloatArray,
-    outputs: FloatArray | None,
-) -> TaskState:
-    """The task after one step more, with the risks that it had asked for."""
-    assert task.asked is not None
-    state, info = algorithm.tell(problem, task.state, task.asked, risk, outputs)
-    spent, rounds = task.spent + len(risk), task.rounds + 1
-    return replace(task, state=state, info=info, spent=spent, rounds=rounds)
-
-
-def _settled(algorithm: SuPAC, problem: Problem, task: TaskState) -> TaskState:
-    """The visit is over; where its last batch failed, the runs before it still say something."""
-    if not np.isfinite(task.info.predicted):
-        state, info = algorithm.revise(problem, task.state)
-        task = replace(task, state=state, info=info)
-    return task.settled(problem)
-
-
-def _check_algorithm(algorithm: SuPAC) -> None:
-    if not isinstance(algorithm, SuPAC):
-        raise TypeError(
-            f"algorithm must be SuPAC(…), which can revise a posterior without queries, not "
-            f"{algorithm!r}"
-        )
-    if isinstance(algorithm.estimator, Uniform):
-        raise ValueError("algorithm must learn from earlier runs, which Uniform() does not")
+        return self._settled(problem, task)

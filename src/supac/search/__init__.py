@@ -1,1 +1,1 @@
-"""What to run next: algorithms as pure functions of a state."""
+"""Search: the next runs and the posterior, by algorithms that are pure functions of a state."""

@@ -22,6 +22,6 @@ def _controller() -> ThreadpoolController:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within, BLAS uses one thread."""
+    """Limit BLAS to one thread within."""
     with _controller().limit(limits=1, user_api="blas"):
         yield

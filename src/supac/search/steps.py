@@ -1,4 +1,4 @@
-"""How far to move towards the minimiser of the surrogate bound, and whether to stand by it."""
+"""Step rules: the length of a step, and the trust region that limits it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import numpy as np
 from supac.arrays import FloatArray, positive
 from supac.codec import register
 from supac.families import Distribution, Family
+from supac.problem import Evaluations
+
+_MOST_EXCLUDED = 0.3  # share of a batch that may be outliers without the step being to blame
 
 
 @dataclass(frozen=True)
 class Step:
-    """Where a step led: θ + α(target − θ)."""
+    """Hold the posterior at θ + α(target − θ)."""
 
     posterior: Distribution
     alpha: float
@@ -24,16 +27,33 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a fresh batch says of the step that led to the posterior that drew it."""
+    """Compare a fresh batch with the prediction of the step that it was drawn after."""
 
     gain: float
-    """By how much the bound was predicted to fall, more than nothing."""
+    """Predicted decrease of the bound, positive."""
     residual: FloatArray
-    """Risk minus prediction of each run that went as expected."""
+    """Risk minus prediction of each run that is no outlier."""
+
+    @classmethod
+    def of(
+        cls, batch: Evaluations, expected: FloatArray | None, gain: float, threshold: float
+    ) -> Trial | None:
+        """Return the trial by a batch, or None if nothing was predicted or too few runs are left.
+
+        Runs that failed or exceed their prediction by `threshold` are excluded, unless many do.
+        """
+        if expected is None or not gain > 0.0:
+            return None
+        drawn = batch.drawn & np.isfinite(batch.risk)
+        residual = (batch.risk - expected)[drawn]
+        usual = batch.ok[drawn] & (residual <= threshold)
+        if usual.sum() >= (1.0 - _MOST_EXCLUDED) * len(usual):
+            residual = residual[usual]
+        return cls(gain, residual) if len(residual) >= 2 else None
 
     @property
     def shortfall(self) -> float:
-        """By how much the mean risk exceeds its prediction.
+        """Compute the excess of the mean risk over its prediction.
 
         The prediction is a control variate: its own spread over the batch cancels.
         """
@@ -41,41 +61,44 @@ class Trial:
 
     @property
     def error(self) -> float:
-        """Standard error of the shortfall."""
+        """Compute the standard error of the shortfall."""
         return float(self.residual.std() / np.sqrt(len(self.residual)))
 
     @property
     def ratio(self) -> float:
-        """Realised over predicted decrease."""
+        """Compute realised over predicted decrease."""
         return (self.gain - self.shortfall) / self.gain
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How far the next step may go, and whether the last one is taken back."""
+class RadiusUpdate:
+    """Limit the next step to a radius, and take the last one back if it is rejected."""
 
     radius: float
     rejected: bool = False
 
 
 class StepRule(Protocol):
-    """Says how far to move from `current` towards `target`."""
+    """Decide the length of the step from `current` towards `target`.
 
-    def judge(self, radius: float | None, trial: Trial | None) -> Verdict:
-        """The radius that follows `radius` after a trial; both None before there was any."""
+    Optional: `validation(budget)` returns the queries to keep for checking the last posterior.
+    """
+
+    def update_radius(self, radius: float | None, trial: Trial | None) -> RadiusUpdate:
+        """Return the radius that follows `radius` after a trial; both are None at first."""
 
     def move(
         self, current: Distribution, target: FloatArray, anchor: Distribution, radius: float
     ) -> Step:
-        """The step made, with KL(new, anchor) ≤ radius."""
+        """Make the step, with KL(new, anchor) ≤ radius."""
 
 
 @register
 @dataclass(frozen=True)
 class FixedStep:
-    """The largest α ≤ alpha_max with KL(θ + αδ, anchor) ≤ kl_max, δ = target − θ.
+    """Make the largest step α ≤ alpha_max with KL(θ + αδ, anchor) ≤ kl_max, δ = target − θ.
 
-    The paper's rule, whose anchor is θ itself; KL then grows along the way. Around another anchor
+    This is the paper's rule, with θ as anchor; KL then grows along the way. Around another anchor
     the α found is allowed, but a larger one may be as well.
     """
 
@@ -87,9 +110,9 @@ class FixedStep:
         if self.kl_max != np.inf:
             positive(self.kl_max, "kl_max")
 
-    def judge(self, radius: float | None, trial: Trial | None) -> Verdict:
-        """The same radius always, whatever the last step brought."""
-        return Verdict(self.kl_max)
+    def update_radius(self, radius: float | None, trial: Trial | None) -> RadiusUpdate:
+        """Return `kl_max`, whatever the last step gained."""
+        return RadiusUpdate(self.kl_max)
 
     def move(
         self,
@@ -98,7 +121,7 @@ class FixedStep:
         anchor: Distribution,
         radius: float | None = None,
     ) -> Step:
-        """Never leaves Θ: outside, KL is infinite."""
+        """Make the step, which stays in Θ: outside, KL is infinite."""
         kl_max = self.kl_max if radius is None else radius
         return _largest_step(current, target, anchor, self.alpha_max, kl_max)
 
@@ -106,13 +129,13 @@ class FixedStep:
 @register
 @dataclass(frozen=True)
 class TrustRegion:
-    """A radius in KL that follows how well the surrogate predicts.
+    """Adapt a radius in KL to the accuracy of the surrogate's predictions.
 
-    How far the surrogate is valid need not be guessed: after each step a fresh batch is drawn from
-    the new posterior anyway. Where its risks bear out more than `enough` of the predicted decrease
-    the radius doubles, where they bear out less than `too_little`, and not by chance, it halves. A
-    step is taken back when the bound rose by more than its standard error and the risks exceed
-    their predictions by more than two.
+    After each step a fresh batch is drawn from the new posterior anyway, and shows how far the
+    surrogate is valid. If its risks confirm more than `enough` of the predicted decrease the radius
+    doubles; if they confirm less than `too_little`, and not by chance, it halves. A step is taken
+    back if the bound rose by more than its standard error and the risks exceed their predictions by
+    more than two.
     """
 
     alpha: float = 0.5
@@ -135,23 +158,27 @@ class TrustRegion:
                 f"smaller, not {self.too_little!r} and {self.enough!r}"
             )
 
-    def judge(self, radius: float | None, trial: Trial | None) -> Verdict:
+    def validation(self, budget: int) -> int:
+        """Return the number of queries to keep for checking the last posterior."""
+        return min(budget // 5, 60)
+
+    def update_radius(self, radius: float | None, trial: Trial | None) -> RadiusUpdate:
         """Double, halve or keep the radius; take back a step that made things worse."""
         radius = self.start if radius is None else radius
         if trial is None:
-            return Verdict(radius)
+            return RadiusUpdate(radius)
         shortfall, error = trial.shortfall, trial.error
         if trial.ratio > self.enough:
             radius = min(2.0 * radius, self.most)
         elif trial.ratio < self.too_little and shortfall > error:
             radius = max(0.5 * radius, self.least)
         rise = shortfall - trial.gain
-        return Verdict(radius, rejected=rise > error and shortfall > 2.0 * error)
+        return RadiusUpdate(radius, rejected=rise > error and shortfall > 2.0 * error)
 
     def move(
         self, current: Distribution, target: FloatArray, anchor: Distribution, radius: float
     ) -> Step:
-        """At most the share `alpha` of the way, within the radius around the anchor."""
+        """Go at most the share `alpha` of the way, within the radius around the anchor."""
         return _largest_step(current, target, anchor, self.alpha, radius)
 
 
@@ -161,11 +188,7 @@ def _check_alpha(alpha: float, name: str) -> None:
 
 
 def _largest_step(
-    current: Distribution,
-    target: FloatArray,
-    anchor: Distribution,
-    alpha_max: float,
-    kl_max: float,
+    current: Distribution, target: FloatArray, anchor: Distribution, alpha_max: float, kl_max: float
 ) -> Step:
     theta, delta = current.theta, target - current.theta
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -11,14 +12,15 @@ from supac.arrays import FloatArray
 from supac.codec import register
 from supac.families import Distribution
 from supac.problem.evaluations import Evaluations
+from supac.surrogate.estimator import Context
 from supac.surrogate.least_squares import project
-from supac.surrogate.surrogate import Context, Surrogate
+from supac.surrogate.surrogate import Surrogate
 
 
 @register
 @dataclass(frozen=True)
 class Importance:
-    """Weights π(x)/mixture(x), the mixture being that of all distributions drawn from so far.
+    """Weight runs by π(x)/mixture(x), the mixture being that of all proposals so far.
 
     The balance heuristic, self-normalised: every evaluation counts, and no weight explodes as
     long as one proposal covers the point.
@@ -27,7 +29,7 @@ class Importance:
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
     ) -> ImportanceWeighted:
-        """The evaluations that were drawn at random, with the log-density of their mixture."""
+        """Return the runs that were drawn at random, with the log-density of their mixture."""
         runs = evaluations.usable((context or Context()).failure_risk)
         runs = runs.select(runs.drawn)
         return ImportanceWeighted(runs, log_mixture(runs))
@@ -35,22 +37,22 @@ class Importance:
 
 @dataclass(frozen=True, eq=False)
 class ImportanceWeighted:
-    """Evaluations that can be reweighted for any distribution."""
+    """Reweight evaluations for any distribution."""
 
     evaluations: Evaluations
     log_mixture: FloatArray
 
     def weights(self, at: Distribution) -> FloatArray:
-        """Self-normalised importance weights: (n,), summing to one."""
+        """Compute self-normalised importance weights: (n,), summing to one."""
         log_weights = at.log_prob(self.evaluations.x) - self.log_mixture
         return np.exp(log_weights - logsumexp(log_weights))
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
-        """Weighted least squares with the importance weights."""
+        """Solve weighted least squares with the importance weights."""
         return project(self.evaluations.x, self.evaluations.risk, self.weights(at), at)
 
     def mean_risk(self, at: Distribution) -> tuple[float, float, float]:
-        """Estimate of at[R], its standard error, and the effective sample size."""
+        """Estimate at[R]; return it with its standard error and the effective sample size."""
         weights, risk = self.weights(at), self.evaluations.risk
         mean = float(weights @ risk)
         error = float(np.sqrt(((weights * (risk - mean)) ** 2).sum()))
@@ -60,9 +62,9 @@ class ImportanceWeighted:
 def tempered_weights(
     runs: Evaluations, at: Distribution, temper: float
 ) -> tuple[FloatArray, float]:
-    """Mixture importance weights to a power, summing to one, and the effective size of the others.
+    """Compute importance weights to the power `temper`, and the effective size without it.
 
-    Runs that were not drawn at random weigh nothing.
+    The weights sum to one; runs that were not drawn at random have weight zero.
     """
     log_weights = np.full(len(runs), -np.inf)
     drawn = runs.select(runs.drawn)
@@ -75,10 +77,10 @@ def tempered_weights(
 
 
 def pareto_shape(weights: FloatArray) -> float:
-    """k̂ of the generalised Pareto law that fits the largest weights (Zhang and Stephens, 2009).
+    """Estimate the shape k̂ of the Pareto tail of the weights (Zhang and Stephens, 2009).
 
-    Below 0.7 an importance-weighted mean can be trusted (Vehtari et al., 2024); NaN where there
-    are too few weights to tell.
+    Below 0.7 an importance-weighted mean can be trusted (Vehtari et al., 2024); NaN if there are
+    too few weights to tell.
     """
     count = min(len(weights) // 5, int(3.0 * np.sqrt(len(weights))))
     if count < 5:
@@ -100,7 +102,7 @@ def pareto_shape(weights: FloatArray) -> float:
 
 
 def log_mixture(evaluations: Evaluations) -> FloatArray:
-    """Log Σ_k (n_k/n)·π_k(x): the density behind the evaluations taken together, (n,)."""
+    """Compute log Σ_k (n_k/n)·π_k(x), the density of all proposals together: (n,)."""
     counts = np.bincount(evaluations.iteration, minlength=len(evaluations.proposals))
     total = np.full(len(evaluations), -np.inf)
     for count, proposal in zip(counts, evaluations.proposals, strict=True):
@@ -110,27 +112,29 @@ def log_mixture(evaluations: Evaluations) -> FloatArray:
     return total
 
 
-@register
+@register(name="Uniform")  # its name in stores of version 0.1
 @dataclass(frozen=True)
-class Uniform:
-    """Equal weights on the last iteration's draws, nothing reused: unbiased, and wasteful."""
+class FreshDraws:
+    """Weight the last draws equally and reuse no earlier ones: unbiased, and wasteful."""
+
+    reuses: ClassVar[bool] = False
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
-    ) -> Fresh:
-        """The last iteration's evaluations."""
+    ) -> EqualWeights:
+        """Return the evaluations of the last iteration."""
         runs = evaluations.usable((context or Context()).failure_risk)
         last = runs.iteration == len(runs.proposals) - 1
-        return Fresh(runs.x[last], runs.risk[last])
+        return EqualWeights(runs.x[last], runs.risk[last])
 
 
 @dataclass(frozen=True, eq=False)
-class Fresh:
-    """Draws taken at face value, whatever distribution asks: meant for the one they came from."""
+class EqualWeights:
+    """Weight draws equally at any distribution; meant for the one that they were drawn from."""
 
     x: FloatArray
     risk: FloatArray
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
-        """Least squares with equal weights."""
+        """Solve least squares with equal weights."""
         return project(self.x, self.risk, np.ones(len(self.x)), at)

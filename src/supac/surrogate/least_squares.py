@@ -23,7 +23,7 @@ _NOTHING = 1e-28
 
 
 def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribution) -> Surrogate:
-    """argmin over η, C of Σ wᵢ (η·T(xᵢ) + C − valuesᵢ)², the weights standing for `at`.
+    """Compute argmin over η, C of Σ wᵢ (η·T(xᵢ) + C − valuesᵢ)², with weights that represent `at`.
 
     The features are the statistics made orthonormal under `at`, so the problem is well
     conditioned whatever the scales of x, and the constant of the fit is the surrogate's mean.
@@ -54,7 +54,7 @@ def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribu
 
 
 def project_known(function: Function, at: Distribution, rng: np.random.Generator) -> Surrogate:
-    """The projection of a free function, from many fresh draws."""
+    """Project a function that costs nothing, from many fresh draws."""
     x = at.sample(2_000 + 50 * at.family.size, rng)
     return project(x, np.asarray(function(x), dtype=np.float64), np.ones(len(x)), at)
 
@@ -67,7 +67,7 @@ class _Fit:
 
 
 def _solve(design: FloatArray, target: FloatArray) -> _Fit:
-    """Least squares by Cholesky, regularised where the design does not determine the fit."""
+    """Solve least squares by Cholesky, regularised if the design does not determine the fit."""
     rows, columns = design.shape
     if rows <= columns + 1:  # with the constant, no point would be left to judge the fit by
         return _solve_deficient(design, target)
@@ -87,7 +87,7 @@ def _solve(design: FloatArray, target: FloatArray) -> _Fit:
 
 
 def _solve_deficient(design: FloatArray, target: FloatArray) -> _Fit:
-    """Ridge regression with the ridge of largest evidence.
+    """Solve ridge regression with the ridge of largest evidence.
 
     With β ~ N(0, σ²/ρ) and noise σ², profiled over σ²: m·log(residual(ρ)) + Σ log(1 + s²/ρ).
     """

@@ -1,4 +1,4 @@
-"""A prior as the family of the posterior sees it, also one that lies outside the family."""
+"""The prior seen from a member of the family, also if the prior lies outside the family."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from supac.surrogate.least_squares import project_known
 
 @dataclass(frozen=True, eq=False)
 class LocalPrior:
-    """The prior as the family sees it from one of its members: θ_p and θ ↦ KL(π_θ, prior).
+    """Represent the prior by θ_p and θ ↦ KL(π_θ, prior), as seen from one member of the family.
 
-    A prior in the family is seen as it is. From a member of a family that is not exponential, θ_p
-    is the θ at which KL would have its minimum if it were: θ less the projection of
+    A prior in the family is represented exactly. From a member of a family that is not exponential,
+    θ_p is the θ at which KL would have its minimum if it were: θ less the projection of
     log dπ_θ/dπ_p on the score, a natural gradient step. A prior outside an exponential family
     (assumptions A6 and A7) enters through h = log dπ_p/dπ_ref, which Theorem 1 allows to be
     projected like the risk: h ≈ θ_p·T + c. For Catoni's bound that is the approximation space
@@ -30,7 +30,7 @@ class LocalPrior:
 
 
 def _relative_density(prior: Density, reference: Function) -> Function:
-    """h = log dπ_p/dπ_ref, which has to exist (A6), given log π_ref."""
+    """Return h = log dπ_p/dπ_ref, which has to exist (A6), given log π_ref."""
 
     def h(x: FloatArray) -> FloatArray:
         values = prior.log_prob(x) - reference(x)
@@ -46,7 +46,7 @@ def _relative_density(prior: Density, reference: Function) -> Function:
 
 
 def view_prior(prior: Density, at: Distribution, rng: np.random.Generator) -> LocalPrior:
-    """The prior as seen from the member `at`."""
+    """Return the prior as seen from the member `at`."""
     family = at.family
     if not isinstance(family, Family):
         log_ratio = project_known(_relative_density(prior, at.log_prob), at, rng)
@@ -57,7 +57,7 @@ def view_prior(prior: Density, at: Distribution, rng: np.random.Generator) -> Lo
     h = project_known(_relative_density(prior, family.log_base), at, rng)
 
     def kl(theta: FloatArray) -> float:
-        """π_θ[θ·T − g(θ) − h]."""
+        """Compute π_θ[θ·T − g(θ) − h]."""
         if not family.contains(theta):
             return float("inf")
         mean_log_density = theta @ family.mean_statistics(theta) - family.log_partition(theta)

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.problem import Evaluations, Function
+from supac.surrogate.estimator import Context, Estimator, RiskModel
 from supac.surrogate.least_squares import project_known
-from supac.surrogate.surrogate import Context, Estimator, RiskModel, Surrogate
+from supac.surrogate.surrogate import Surrogate
 
 
-@dataclass(frozen=True, eq=False)
-class Corrected:
-    """A scaled proxy plus a model of what it misses: the space F + G of Theorem 1."""
+@dataclass(frozen=True)
+class WithProxy:
+    """Learn only what a proxy misses, with any estimator."""
 
     proxy: Function
-    """Finite wherever it is asked."""
-    scale: float
-    correction: RiskModel
-    seed: int
-    """Of the draws with which the proxy is projected: the same wherever it is asked."""
+    estimator: Estimator
 
-    @classmethod
     def fit(
-        cls,
-        proxy: Function,
-        evaluations: Evaluations,
-        estimator: Estimator,
-        current: Distribution,
-        context: Context | None = None,
+        self, evaluations: Evaluations, current: Distribution, context: Context | None = None
     ) -> Corrected:
-        """The proxy times its least-squares slope (a poor proxy gets little), and the rest."""
+        """Scale the proxy by its least-squares slope, small for a poor one, and fit the rest."""
         context = context or Context()
         runs = evaluations.usable(context.failure_risk)
-        proxy = _finite(proxy, context.failure_risk)
+        proxy = _finite(self.proxy, context.failure_risk)
         known = proxy(runs.x)
         centred = known - known.mean()
         variance = float(centred @ centred)
@@ -45,16 +36,32 @@ class Corrected:
         if context.expected is not None:
             latest = proxy(evaluations.x[len(evaluations) - len(context.expected) :])
             context = replace(context, expected=context.expected - slope * latest)
-        correction = estimator.fit(runs.minus(slope * known), current, context)
-        return cls(proxy, slope, correction, int(context.rng.integers(2**32)))
+        rest = self.estimator.fit(runs.minus(slope * known), current, context)
+        return Corrected(proxy, slope, rest, int(context.rng.integers(2**32)))
 
-    @property
-    def memory(self) -> Mapping[str, FloatArray]:
-        """That of the model of the rest."""
-        return getattr(self.correction, "memory", {})
+
+@dataclass(frozen=True, eq=False)
+class Corrected:
+    """Model the risk by a scaled proxy plus a model of the rest: the space F + G of Theorem 1."""
+
+    proxy: Function
+    """Finite at every point."""
+    scale: float
+    correction: RiskModel
+    seed: int
+    """Seed of the draws that project the proxy, the same at every distribution."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the optional members of a `RiskModel` that the correction has."""
+        if name == "predict":
+            rest: Function = getattr(self.correction, name)
+            return lambda x: self.scale * self.proxy(x) + rest(x)
+        if name in ("probes", "failure_chance", "outliers", "state"):
+            return getattr(self.correction, name)
+        raise AttributeError(name)
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
-        """The sum of the two projections; the diagnostics are the correction's."""
+        """Add the projections of the proxy and of the rest, whose diagnostics are kept."""
         known = project_known(self.proxy, at, np.random.default_rng(self.seed))
         missing = self.correction.project(at, rng)
         return replace(
@@ -67,7 +74,7 @@ class Corrected:
 
 
 def _finite(proxy: Function, failure_risk: float | None) -> Function:
-    """The proxy, where it fails at the risk of a failed run, or else at the worst that it knows."""
+    """Replace values of the proxy that are not finite by the failure risk, or by its largest."""
 
     def checked(x: FloatArray) -> FloatArray:
         values = np.asarray(proxy(x), dtype=np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import logsumexp
@@ -10,15 +10,16 @@ from scipy.special import logsumexp
 from supac.arrays import FloatArray
 from supac.codec import register
 from supac.families import Distribution, NormalWhitening
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations, Problem
+from supac.surrogate.estimator import BatchPlan, Context
 from supac.surrogate.importance import log_mixture
-from supac.surrogate.surrogate import Context, Surrogate
+from supac.surrogate.surrogate import Surrogate
 
 
 @register
 @dataclass(frozen=True)
 class Ridge:
-    """Mixture importance weights, tempered until enough runs count, and two-scale ridge regression.
+    """Regress the risk with tempered importance weights and a two-scale ridge.
 
     Milliseconds a step, however many evaluations there are: for risks that cost little, or when
     there are thousands. The weights are raised to the largest power at which their effective number
@@ -29,10 +30,14 @@ class Ridge:
     runs_per_unknown: float = 3.0
     limit: int = 20_000
 
+    def plan(self, problem: Problem, n: int) -> BatchPlan:
+        """Return small later batches: the ridge needs no more."""
+        return replace(BatchPlan.determining(problem), batch=max(10, n // 20))
+
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
     ) -> TemperedRuns:
-        """The evaluations that were drawn at random, with the log-density of their mixture."""
+        """Return the runs that were drawn at random, with the log-density of their mixture."""
         runs = evaluations.usable((context or Context()).failure_risk)
         runs = runs.select(runs.drawn).latest(self.limit)
         return TemperedRuns(runs, log_mixture(runs), self.runs_per_unknown)
@@ -40,14 +45,14 @@ class Ridge:
 
 @dataclass(frozen=True, eq=False)
 class TemperedRuns:
-    """Evaluations that can be reweighted for any distribution."""
+    """Reweight evaluations for any distribution."""
 
     runs: Evaluations
     log_mixture: FloatArray
     runs_per_unknown: float
 
     def weights(self, at: Distribution) -> FloatArray:
-        """Importance weights to the largest power that leaves enough of them: (n,)."""
+        """Compute importance weights to the largest power that leaves enough of them: (n,)."""
         log_weights = at.log_prob(self.runs.x) - self.log_mixture
         enough = min(self.runs_per_unknown * at.family.size, 0.9 * len(log_weights))
 
@@ -66,7 +71,7 @@ class TemperedRuns:
         return tempered(low)
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
-        """Ridge regression with the tempered weights."""
+        """Solve ridge regression with the tempered weights."""
         whitening, weights = at.whiten(), self.weights(at)
         features, risk = whitening.features(self.runs.x), self.runs.risk
         linear = at.dim if isinstance(whitening, NormalWhitening) else at.family.size
@@ -92,7 +97,7 @@ def _effective_size(weights: FloatArray) -> float:
 def two_scale_ridge(
     features: FloatArray, values: FloatArray, weights: FloatArray, linear: int, updates: int = 8
 ) -> FloatArray:
-    """Coefficients β of weighted ridge regression, constant apart: (size,).
+    """Compute the coefficients β of weighted ridge regression with a free constant: (size,).
 
     β ~ N(0, τ²) with one τ for the first `linear` features and one for the others; both and the
     noise are those of largest evidence (MacKay's updates). `weights` sum to one and count as their

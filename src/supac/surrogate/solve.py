@@ -12,7 +12,7 @@ from supac.surrogate.surrogate import Surrogate
 
 
 def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> FloatArray:
-    """The θ that minimises bound(π_θ[f], KL(π_θ, prior)) for a surrogate f = η·T + C.
+    """Compute the θ that minimises bound(π_θ[f], KL(π_θ, prior)) for a surrogate f = η·T + C.
 
     ∇π_θ[f] = I(θ)η and ∇KL = I(θ)(θ − θ_p) are both multiples of I(θ): whatever the bound, its
     minimiser lies on the ray θ_p − β·η, and Catoni's at β = 1/λ. That one may lie outside Θ, where
@@ -57,6 +57,6 @@ def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> Floa
 
 
 def _natural_step(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> FloatArray:
-    """By the local trade-off between risk and KL."""
+    """Compute θ_p − β·η with β from the local trade-off between risk and KL."""
     by_risk, by_kl = slopes(bound, surrogate.mean, prior.kl(surrogate.at.theta))
     return np.asarray(prior.theta - by_risk / by_kl * surrogate.eta)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,10 @@ from supac.arrays import FloatArray, IntArray
 from supac.codec import register
 from supac.families import Distribution
 from supac.families.whitening import NormalWhitening
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations, Problem
+from supac.surrogate.estimator import BatchPlan, Context
 from supac.surrogate.least_squares import project
-from supac.surrogate.surrogate import Context, Surrogate
+from supac.surrogate.surrogate import Surrogate
 
 Float32Array = npt.NDArray[np.float32]
 
@@ -24,7 +25,7 @@ _ROWS = 64  # draws at a time: enough for the matrix product, few enough for a c
 @register
 @dataclass(frozen=True)
 class Voronoi:
-    """Weights each evaluation by the mass that a distribution gives to its Voronoi cell.
+    """Weight each evaluation by the mass that a distribution gives to its Voronoi cell.
 
     The mass is estimated from `draws` draws, each shared by its `k` nearest evaluations in the
     distribution's own metric (Mahalanobis' for Gaussians): the distribution is replaced by its mass
@@ -40,24 +41,28 @@ class Voronoi:
         if self.k < 1 or self.draws < 1:
             raise ValueError(f"k and draws must be at least 1, not {self.k!r} and {self.draws!r}")
 
+    def plan(self, problem: Problem, n: int) -> BatchPlan:
+        """Return batches that determine the fit; cells need no proposal, so known runs are used."""
+        return replace(BatchPlan.determining(problem), uses_known=True)
+
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
     ) -> NearestNeighbours:
-        """The nearest-neighbour predictor; it is the same around every distribution."""
+        """Return the nearest-neighbour predictor, which does not depend on `current`."""
         runs = evaluations.usable((context or Context()).failure_risk)
         return NearestNeighbours(runs.x, runs.risk, self)
 
 
 @dataclass(frozen=True, eq=False)
 class NearestNeighbours:
-    """The mean risk of the k nearest evaluations, in the metric of whoever asks."""
+    """Predict the mean risk of the k nearest evaluations, in the metric of any distribution."""
 
     x: FloatArray
     risk: FloatArray
     rule: Voronoi
 
     def weights(self, at: Distribution, rng: np.random.Generator) -> FloatArray:
-        """The mass of each evaluation's cell: (n,), summing to one."""
+        """Estimate the mass of each evaluation's cell: (n,), summing to one."""
         whitening = at.whiten()
         different, which, copies = distinct(self.x)
         points = whitening.points(different).astype(np.float32)
@@ -70,12 +75,12 @@ class NearestNeighbours:
         return (counts / counts.sum() / copies)[which]
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
-        """Weighted least squares with the cells' masses."""
+        """Solve weighted least squares with the masses of the cells."""
         return project(self.x, self.risk, self.weights(at, rng), at)
 
 
 def _points_of_draws(at: Distribution, n: int, rng: np.random.Generator) -> FloatArray:
-    """Draws in whitened coordinates, where those of a Gaussian are standard without a detour."""
+    """Draw n points in whitened coordinates, directly if the distribution is a Gaussian."""
     whitening = at.whiten()
     if isinstance(whitening, NormalWhitening):
         return rng.standard_normal((n, at.dim))
@@ -83,7 +88,7 @@ def _points_of_draws(at: Distribution, n: int, rng: np.random.Generator) -> Floa
 
 
 def distinct(x: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
-    """The different points, which of them each row is, and how many rows each has.
+    """Return the distinct points, the index of each row among them, and their multiplicities.
 
     Repeated points have one cell, which they share. Draws rarely repeat even one coordinate, and
     sorting one is ten times cheaper than sorting rows.
@@ -94,10 +99,10 @@ def distinct(x: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
 
 
 def search_all(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
-    """Indices of the k points nearest to each draw, by exhaustive search: (m, k).
+    """Find the k points nearest to each draw by exhaustive search: indices (m, k).
 
-    |p − y|² is smallest where y·p − |p|²/2 is largest; the second term rides along in the
-    matrix product as one more coordinate.
+    |p − y|² is smallest for the largest y·p − |p|²/2; the second term is one more coordinate of
+    the matrix product.
     """
     n, dim = points.shape
     lifted = np.empty((dim + 1, n), np.float32)
@@ -118,9 +123,9 @@ def search_all(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
 
 
 def search_graph(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
-    """Approximately the k points nearest to each draw, through faiss's HNSW graph: (m, k).
+    """Find about the k points nearest to each draw with faiss's HNSW graph: indices (m, k).
 
-    −1 stands for a neighbour that was not found.
+    −1 marks a neighbour that was not found.
     """
     try:
         import faiss  # noqa: PLC0415

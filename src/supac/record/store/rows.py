@@ -16,7 +16,8 @@ from supac.problem import Evaluations
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.round import Round
 from supac.record.run import Purpose, Run, Status
-from supac.search.algorithm import Batch, Info, State
+from supac.search.algorithm import Batch, Info, LastStep, Momentum, State
+from supac.surrogate import EmulatorState
 
 RUN_COLUMNS = "task, id, x, status, risk, seconds, message, attempts, source, purpose"
 
@@ -152,11 +153,11 @@ def ending_from_spec(spec: Spec, family: ParametricFamily) -> Ending:
 
 
 def state_to_spec(state: State) -> Spec:
-    """All of a state but its seed and its evaluations."""
+    """Return all of a state but its seed and its evaluations, as JSON."""
     batch, family = state.batch, state.posterior.family
     return {
         "theta": pack(state.posterior.theta),
-        "memory": {name: pack(array) for name, array in state.memory.items()},
+        "memory": {name: pack(np.asarray(value)) for name, value in _memory_of(state).items()},
         "batch": None
         if batch is None
         else {
@@ -168,8 +169,24 @@ def state_to_spec(state: State) -> Spec:
     }
 
 
+def _memory_of(state: State) -> dict[str, Any]:
+    """Name the typed parts of a state as version 0.1 did."""
+    memory: dict[str, Any] = {}
+    if state.emulator is not None:
+        emulator = state.emulator
+        memory |= {"phi": emulator.hyperparameters, "wrong": emulator.outliers}
+        memory |= {"inflation": emulator.inflation, "delta": [emulator.threshold]}
+        memory |= {"restarted": [emulator.restarted], "fitted": [emulator.fitted]}
+    if state.last_step is not None:
+        step = state.last_step
+        memory |= {"radius": [step.radius], "previous": step.previous, "gain": [step.gain]}
+    if state.momentum is not None:
+        memory |= {"phi": state.momentum.coordinates, "velocity": state.momentum.velocity}
+    return memory
+
+
 def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State:
-    """The state again, bit for bit."""
+    """Return the state again, bit for bit."""
     family, batch = start.posterior.family, None
     if spec["batch"] is not None:
         planned = spec["batch"]
@@ -182,9 +199,28 @@ def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State
             None if expected is None else unpack(expected).reshape(len(x)),
         )
     memory = {name: unpack(array) for name, array in spec["memory"].items()}
-    return State(
-        start.seed, Distribution(family, unpack(spec["theta"])), evaluations, batch, memory
-    )
+    posterior = Distribution(family, unpack(spec["theta"]))
+    return State(start.seed, posterior, evaluations, batch, **_parts_of(memory))
+
+
+def _parts_of(memory: dict[str, FloatArray]) -> dict[str, Any]:
+    """Return the typed parts of a state from the names of `_memory_of`."""
+    parts: dict[str, Any] = {}
+    if "radius" in memory:
+        radius, gain = float(memory["radius"][0]), float(memory["gain"][0])
+        parts["last_step"] = LastStep(radius, memory["previous"], gain)
+    if "wrong" in memory:
+        parts["emulator"] = EmulatorState(
+            memory["phi"],
+            memory["wrong"] > 0.5,
+            memory["inflation"],
+            float(memory["delta"][0]),
+            int(memory["restarted"][0]),
+            int(memory["fitted"][0]),
+        )
+    if "velocity" in memory:
+        parts["momentum"] = Momentum(memory["phi"], memory["velocity"])
+    return parts
 
 
 def pack(array: FloatArray) -> Spec:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ import supac
 from numerics import derivative
 from quadrature import nodes
 from supac.arrays import FloatArray
-from supac.emulator.process import _ROWS, Hyperprior, Process, fit_hyperparameters, misfit
+from supac.emulator.process import _ROWS, Hyperprior, Process, misfit
 
 
 def hyperprior(dim: int, noise_floor: float = 3e-3) -> Hyperprior:
@@ -24,31 +26,31 @@ def process(n: int, dim: int, outputs: int = 1, seed: int = 0) -> Process:
     """Random inputs, outputs, hyperparameters and inflations."""
     rng = np.random.default_rng(seed)
     prior = hyperprior(dim)
-    phi = prior.centre + 0.5 * rng.standard_normal(len(prior.centre))
+    hyperparameters = prior.centre + 0.5 * rng.standard_normal(len(prior.centre))
     u = rng.standard_normal((n, dim))
     y = np.column_stack([np.sin(u @ rng.standard_normal(dim) + k) for k in range(outputs)])
-    return Process(phi, prior, u, y, inflation=1.0 + 3.0 * rng.random(n))
+    return Process(hyperparameters, prior, u, y, inflation=1.0 + 3.0 * rng.random(n))
 
 
 def textbook_kernel(given: Process, left: FloatArray, right: FloatArray) -> FloatArray:
     """4 + linear⟨v, v'⟩ + quadratic⟨v, v'⟩² + smooth·exp(−½|v − v'|²), entry by entry."""
     dim = given.u.shape[1]
     metric = np.eye(dim)
-    metric[np.tril_indices(dim, -1)] = given.phi[dim:-4]
-    smooth, linear, quadratic = np.exp(given.phi[-4:-1]) ** 2
+    metric[np.tril_indices(dim, -1)] = given.hyperparameters[dim:-4]
+    smooth, linear, quadratic = np.exp(given.hyperparameters[-4:-1]) ** 2
 
     def scaled(u: FloatArray) -> FloatArray:
-        return (metric @ u) / np.exp(given.phi[:dim])
+        return (metric @ u) / np.exp(given.hyperparameters[:dim])
 
     def entry(v: FloatArray, w: FloatArray) -> float:
-        bump = smooth * np.exp(-0.5 * ((v - w) ** 2).sum())
-        return float(4.0 + linear * (v @ w) + quadratic * (v @ w) ** 2 + bump)
+        rbf = smooth * np.exp(-0.5 * ((v - w) ** 2).sum())
+        return float(4.0 + linear * (v @ w) + quadratic * (v @ w) ** 2 + rbf)
 
     return np.array([[entry(scaled(a), scaled(b)) for b in right] for a in left])
 
 
 def noisy_kernel(given: Process) -> FloatArray:
-    noise = np.exp(given.phi[-1]) ** 2 + given.prior.noise_floor**2
+    noise = np.exp(given.hyperparameters[-1]) ** 2 + given.prior.noise_floor**2
     return textbook_kernel(given, given.u, given.u) + noise * np.diag(given.inflation)
 
 
@@ -58,19 +60,21 @@ def test_the_misfits_gradient_is_its_derivative(seed: int, dim: int, outputs: in
     given = process(15, dim, outputs, seed)
     assert (given.inflation != 1.0).all()
 
-    def value(phi: FloatArray) -> float:
-        return misfit(phi, given.u, given.y, given.inflation, given.prior)[0]
+    def value(hyperparameters: FloatArray) -> float:
+        return misfit(hyperparameters, given.u, given.y, given.inflation, given.prior)[0]
 
-    _, gradient = misfit(given.phi, given.u, given.y, given.inflation, given.prior)
-    np.testing.assert_allclose(gradient, derivative(value, given.phi), rtol=1e-6, atol=1e-6)
+    _, gradient = misfit(given.hyperparameters, given.u, given.y, given.inflation, given.prior)
+    np.testing.assert_allclose(
+        gradient, derivative(value, given.hyperparameters), rtol=1e-6, atol=1e-6
+    )
 
 
 def test_the_misfit_is_minus_the_log_evidence_at_the_best_amplitude() -> None:
     """Up to constants: differences between two φ are those of the textbook's Gaussian density."""
     one, other = process(12, 3, 2, seed=0), process(12, 3, 2, seed=1)
     values, expected = [], []
-    for phi in (one.phi, other.phi):
-        given = Process(phi, one.prior, one.u, one.y, one.inflation)
+    for hyperparameters in (one.hyperparameters, other.hyperparameters):
+        given = Process(hyperparameters, one.prior, one.u, one.y, one.inflation)
         kernel = noisy_kernel(given)
         power = sum(float(each @ np.linalg.solve(kernel, each)) for each in given.y.T)
         amplitude = power / given.y.size
@@ -79,8 +83,8 @@ def test_the_misfit_is_minus_the_log_evidence_at_the_best_amplitude() -> None:
         minus_log = 0.5 * np.linalg.slogdet(whole)[1] + 0.5 * stacked @ np.linalg.solve(
             whole, stacked
         )
-        expected.append(minus_log + given.prior.penalty(phi)[0])
-        values.append(misfit(phi, given.u, given.y, given.inflation, given.prior)[0])
+        expected.append(minus_log + given.prior.penalty(hyperparameters)[0])
+        values.append(misfit(hyperparameters, given.u, given.y, given.inflation, given.prior)[0])
         assert given.amplitude == pytest.approx(amplitude, rel=1e-9)
     assert values[1] - values[0] == pytest.approx(expected[1] - expected[0], rel=1e-9)
 
@@ -102,11 +106,13 @@ def test_leaving_a_run_out_is_fitting_without_it() -> None:
     given = process(18, 2, 3)
     for i in range(18):
         kept = np.arange(18) != i
-        refit = Process(given.phi, given.prior, given.u[kept], given.y[kept], given.inflation[kept])
+        refit = Process(
+            given.hyperparameters, given.prior, given.u[kept], given.y[kept], given.inflation[kept]
+        )
         mean, variance = refit.predict_with_variance(given.u[i : i + 1])
-        np.testing.assert_allclose(given.left_out[i], mean[0], rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(given.leave_one_out[i], mean[0], rtol=1e-7, atol=1e-9)
         noise = given.noise * given.inflation[i]
-        assert given.left_out_variance[i] == pytest.approx(variance[0] + noise, rel=1e-7)
+        assert given.leave_one_out_variance[i] == pytest.approx(variance[0] + noise, rel=1e-7)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -144,11 +150,11 @@ def test_a_narrow_gaussian_sees_the_prediction_and_its_derivatives() -> None:
 def test_data_with_hardly_any_noise_are_interpolated() -> None:
     rng = np.random.default_rng(0)
     prior = hyperprior(2, noise_floor=0.0)
-    phi = prior.centre.copy()
-    phi[-1] = np.log(1e-5)
+    hyperparameters = prior.centre.copy()
+    hyperparameters[-1] = np.log(1e-5)
     u = rng.standard_normal((15, 2))
     y = np.column_stack([np.sin(u[:, 0]), np.cos(u[:, 1])])
-    given = Process(phi, prior, u, y, np.ones(15))
+    given = Process(hyperparameters, prior, u, y, np.ones(15))
     mean, variance = given.predict_with_variance(u)
     np.testing.assert_allclose(mean, y, atol=1e-6)
     assert (variance < 2e-10).all()  # at most the noise's variance, and rounding
@@ -166,9 +172,13 @@ def test_an_inflated_run_counts_less() -> None:
     doubted[3] = 1e8
     ignored = np.arange(20) != 3
     new = np.random.default_rng(1).standard_normal((5, 2))
-    inflated = Process(given.phi, given.prior, given.u, given.y, doubted).predict(new)
+    inflated = Process(given.hyperparameters, given.prior, given.u, given.y, doubted).predict(new)
     without = Process(
-        given.phi, given.prior, given.u[ignored], given.y[ignored], given.inflation[ignored]
+        given.hyperparameters,
+        given.prior,
+        given.u[ignored],
+        given.y[ignored],
+        given.inflation[ignored],
     ).predict(new)
     np.testing.assert_allclose(inflated, without, atol=1e-4)
     assert np.abs(given.predict(new) - without).max() > 1e-3
@@ -178,10 +188,11 @@ def test_an_inflated_run_counts_less() -> None:
 @pytest.mark.parametrize("iterations", [1, 3, 30])
 def test_fitting_never_makes_the_misfit_worse(seed: int, iterations: int) -> None:
     given = process(20, 3, 2, seed)
-    start = np.clip(given.phi, given.prior.lower, given.prior.upper)
-    data = (given.u, given.y, given.inflation, given.prior)
-    found = fit_hyperparameters(start, *data, iterations)
-    assert misfit(found, *data)[0] < misfit(start, *data)[0]
+    start = np.clip(given.hyperparameters, given.prior.lower, given.prior.upper)
+    before = replace(given, hyperparameters=start)
+    fitted = before.fit(iterations)
+    found = fitted.hyperparameters
+    assert fitted.misfit < before.misfit
     assert (given.prior.lower <= found).all()
     assert (found <= given.prior.upper).all()
 
@@ -192,20 +203,24 @@ def test_fitting_finds_the_direction_that_matters() -> None:
     u = rng.standard_normal((40, 4))
     prior = hyperprior(4)
     y = np.sin(2.0 * u[:, 2:3])
-    phi = fit_hyperparameters(prior.centre, u, y - y.mean(), np.ones(40), prior, 60)
-    assert np.argmin(phi[:4]) == 2
-    assert phi[2] < np.delete(phi[:4], 2).min() - 1.0
+    given = Process(prior.centre, prior, u, y - y.mean(), np.ones(40))
+    hyperparameters = given.fit(60).hyperparameters
+    assert given.fit(0) is given
+    assert np.argmin(hyperparameters[:4]) == 2
+    assert hyperparameters[2] < np.delete(hyperparameters[:4], 2).min() - 1.0
 
 
 def test_a_kernel_without_a_root_is_a_large_misfit_not_an_error() -> None:
     """Repeated runs without noise: the kernel matrix is singular, and rounding decides."""
     prior = hyperprior(2, noise_floor=0.0)
-    phi = prior.centre.copy()
-    phi[-1] = -30.0
+    hyperparameters = prior.centre.copy()
+    hyperparameters[-1] = -30.0
     u = np.repeat(np.random.default_rng(0).standard_normal((5, 2)), 8, axis=0)
     y = np.random.default_rng(1).standard_normal((40, 1))
-    assert np.isfinite(Process(phi, prior, u, y, np.ones(40)).predict(u)).all()  # with some jitter
-    value, gradient = misfit(phi, u, y, np.ones(40), prior)
+    assert np.isfinite(
+        Process(hyperparameters, prior, u, y, np.ones(40)).predict(u)
+    ).all()  # with some jitter
+    value, gradient = misfit(hyperparameters, u, y, np.ones(40), prior)
     assert value == 1e10
     np.testing.assert_array_equal(gradient, 0.0)
 

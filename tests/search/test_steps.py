@@ -95,16 +95,16 @@ def test_a_trial_compares_what_came_with_what_was_predicted() -> None:
 def test_the_radius_follows_the_realised_gain(
     shortfall: float, error: float, radius: float, rejected: bool
 ) -> None:
-    verdict = TrustRegion().judge(2.0, trial(0.2, shortfall, error))
+    verdict = TrustRegion().update_radius(2.0, trial(0.2, shortfall, error))
     assert verdict.radius == radius
     assert verdict.rejected is rejected
 
 
 def test_the_radius_has_limits() -> None:
     rule = TrustRegion(start=1.0, least=0.5, most=1.5)
-    assert rule.judge(None, None).radius == 1.0
-    assert rule.judge(1.0, trial(1.0, 0.0, 0.1)).radius == 1.5
-    assert rule.judge(0.5, trial(1.0, 3.0, 0.1)).radius == 0.5
+    assert rule.update_radius(None, None).radius == 1.0
+    assert rule.update_radius(1.0, trial(1.0, 0.0, 0.1)).radius == 1.5
+    assert rule.update_radius(0.5, trial(1.0, 3.0, 0.1)).radius == 0.5
 
 
 def test_a_trust_region_moves_within_its_radius() -> None:

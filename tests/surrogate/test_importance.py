@@ -6,8 +6,11 @@ from scipy.stats import genpareto
 
 import supac
 from numerics import assert_mean
+from supac.codec import from_spec, to_spec
 from supac.problem.evaluations import Evaluations
-from supac.surrogate.importance import pareto_shape, tempered_weights
+from supac.surrogate.importance import log_mixture, pareto_shape, tempered_weights
+from supac.surrogate.least_squares import project
+from weighed import PLANE, evaluations
 
 NEAR, AT = supac.gaussian([0.0, 0.0], np.eye(2)), supac.gaussian([0.5, 0.3], 0.8 * np.eye(2))
 
@@ -100,3 +103,42 @@ def test_runs_all_chosen_on_purpose_weigh_the_same() -> None:
     weights, size = tempered_weights(chosen, AT, 0.5)
     np.testing.assert_allclose(weights, 0.1)
     assert np.isnan(size)
+
+
+def test_importance_weights_are_unbiased_for_any_mixture_of_proposals() -> None:
+    """The balance heuristic against the exact mean of a smooth function, over many data sets."""
+    wide, narrow = supac.gaussian([0.0], [[4.0]]), supac.gaussian([1.0], [[0.5]])
+    at = supac.gaussian([0.5], [[1.0]])
+    estimates = []
+    for seed in range(200):
+        runs = evaluations((wide, 60), (narrow, 40), seed=seed)
+        ratio = np.exp(at.log_prob(runs.x) - log_mixture(runs))
+        estimates.append(np.mean(ratio * runs.risk))
+    assert_mean(np.array(estimates), np.sin(0.5) * np.exp(-0.5))
+
+
+def test_importance_reports_its_own_error() -> None:
+    at = supac.gaussian([0.5], [[1.0]])
+    inside = 0
+    for seed in range(200):
+        runs = evaluations((supac.gaussian([0.0], [[2.0]]), 100), seed=seed)
+        mean, error, size = supac.Importance().fit(runs, at).mean_risk(at)
+        assert 1.0 <= size <= 100.0
+        inside += abs(mean - np.sin(0.5) * np.exp(-0.5)) < 2.0 * error
+    assert inside >= 180  # 95 % expected; 180 is more than three standard deviations below
+
+
+def test_fresh_draws_are_the_last_batch_alone() -> None:
+    runs = evaluations((PLANE, 40), (supac.gaussian([0.0, 0.0], np.eye(2)), 30))
+    surrogate = supac.FreshDraws().fit(runs, PLANE).project(PLANE, np.random.default_rng(0))
+    assert surrogate.effective_size == pytest.approx(30.0)
+    fresh = project(runs.x[40:], runs.risk[40:], np.ones(30), PLANE)
+    np.testing.assert_array_equal(surrogate.eta, fresh.eta)
+
+
+def test_the_old_name_of_fresh_draws_warns() -> None:
+    """`supac.Uniform` was taken for the marginal; files go on calling the estimator so."""
+    with pytest.warns(DeprecationWarning, match=r"supac\.FreshDraws.*supac\.marginals\.Uniform"):
+        assert supac.Uniform is supac.FreshDraws
+    assert to_spec(supac.FreshDraws()) == {"class": "Uniform"}
+    assert from_spec({"class": "Uniform"}) == supac.FreshDraws()

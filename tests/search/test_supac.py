@@ -26,7 +26,7 @@ def quadratic(dim: int) -> tuple[FloatArray, FloatArray]:
 
 @pytest.mark.parametrize("dim", [1, 3, 8])
 @pytest.mark.parametrize(
-    "estimator", [supac.Voronoi(draws=4_000), supac.Importance(), supac.Uniform()]
+    "estimator", [supac.Voronoi(draws=4_000), supac.Importance(), supac.FreshDraws()]
 )
 def test_a_quadratic_risk_is_solved_exactly(dim: int, estimator: supac.Voronoi) -> None:
     """The posterior is N(m, P⁻¹) with P = I + H/λ and Pm = Hc/λ, whatever the weights."""
@@ -66,7 +66,7 @@ def test_a_quadratic_risk_is_solved_exactly_by_blocks() -> None:
         supac.Catoni(0.2),
         budget=1_000,
         execution=supac.Execution(vectorized=True),
-        algorithm=supac.SuPAC(supac.Uniform(), supac.FixedStep(1.0, 1.0), batch=40),
+        algorithm=supac.SuPAC(supac.FreshDraws(), supac.FixedStep(1.0, 1.0), batch=40),
     )
     precision = np.eye(4) + hessian / 0.2
     mean = np.linalg.solve(precision, hessian @ centre / 0.2)
@@ -79,7 +79,7 @@ def test_the_predicted_objective_is_that_of_the_surrogate() -> None:
     """For a quadratic risk the surrogate is the risk, and the prediction the truth."""
     hessian, centre = quadratic(2)
     bound = supac.Catoni(0.2)
-    algorithm = supac.SuPAC(supac.Uniform(), supac.FixedStep(0.5, 0.1), first=30)
+    algorithm = supac.SuPAC(supac.FreshDraws(), supac.FixedStep(0.5, 0.1), first=30)
     problem = supac.Problem.within(PLANE, bound)
     state = algorithm.init(problem, 0)
     x = algorithm.ask(problem, state)
@@ -219,7 +219,7 @@ def test_a_prior_outside_the_family_is_reached_from_within() -> None:
         start=start,
         budget=2_000,
         execution=supac.Execution(vectorized=True),
-        algorithm=supac.SuPAC(supac.Uniform(), supac.FixedStep(0.3, 1.0), batch=100),
+        algorithm=supac.SuPAC(supac.FreshDraws(), supac.FixedStep(0.3, 1.0), batch=100),
     )
     precision = np.linalg.inv(prior.covariance) + hessian / temperature
     mean = np.linalg.solve(precision, hessian @ centre / temperature)
@@ -252,9 +252,18 @@ def test_other_families_are_optimised_as_well(prior: supac.Distribution) -> None
 
 def test_fresh_draws_cannot_look_ahead() -> None:
     with pytest.raises(ValueError, match="inner > 1 needs an estimator"):
-        supac.SuPAC(supac.Uniform(), inner=2)
+        supac.SuPAC(supac.FreshDraws(), inner=2)
     with pytest.raises(TypeError, match="takes an estimator"):
         supac.SuPAC("voronoi")  # type: ignore[arg-type]
+
+
+def test_a_step_rule_of_version_0_1_is_told_the_new_name() -> None:
+    class Judging:
+        def judge(self) -> None: ...
+        def move(self) -> None: ...
+
+    with pytest.raises(TypeError, match=r"update_radius \(which was judge\)"):
+        supac.SuPAC(step=Judging())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bound", [supac.McAllester(50, 0.05), supac.Catoni(0.1)])
@@ -317,7 +326,8 @@ def test_a_step_that_made_things_worse_is_taken_back() -> None:
     assert info.radius < first.radius
     assert info.ratio < 0.0
     assert bad.posterior.kl(PLANE) <= info.radius
-    assert good.memory["radius"][0] > info.radius
+    assert good.last_step is not None
+    assert good.last_step.radius > info.radius
 
 
 def test_many_evaluations_are_regressed_on() -> None:
@@ -331,7 +341,7 @@ def test_many_evaluations_are_regressed_on() -> None:
         x = algorithm.ask(problem, state)
         assert len(x) == len(state.evaluations) // 20
         state, _ = algorithm.tell(problem, state, x, wave(x))
-    fresh = supac.SuPAC(supac.Uniform(), supac.FixedStep(0.5, 1.0), first=20_000, batch=20_000)
+    fresh = supac.SuPAC(supac.FreshDraws(), supac.FixedStep(0.5, 1.0), first=20_000, batch=20_000)
     best = supac.minimize(
         wave,
         PLANE,

@@ -16,6 +16,7 @@ from supac.emulator.gate import (
     _THRESHOLDS,
     _WIDTH,
     Gate,
+    Units,
     _explain,
     _log_spared_all,
     fit_gate,
@@ -23,15 +24,14 @@ from supac.emulator.gate import (
 
 
 def fitted(
-    x: FloatArray, wrong: BoolArray, *, coupled: bool = False, near: float = 0.0, seed: int = 0
+    x: FloatArray, outlier: BoolArray, *, coupled: bool = False, near: float = 0.0, seed: int = 0
 ) -> Gate:
     dim = x.shape[1]
     return fit_gate(
         x,
-        wrong,
+        outlier,
         np.arange(len(x)) // 20,
-        np.zeros(dim),
-        np.eye(dim),
+        Units(np.zeros(dim), np.eye(dim)),
         np.full((dim, dim), coupled),
         near,
         np.random.default_rng(seed),
@@ -44,14 +44,14 @@ def small_gate() -> Gate:
     chances = rng.random((3, len(_THRESHOLDS)))
     directions = np.array([[1.0, 0.0], [0.0, -1.0], [0.6, 0.8]])
     scale = np.array([[1.2, 0.3], [0.0, 0.8]])
-    return Gate(np.array([0.3, -0.4]), scale, directions, 0.9 * chances / chances.sum())
+    return Gate(Units(np.array([0.3, -0.4]), scale), directions, 0.9 * chances / chances.sum())
 
 
 def smooth_probability(gate: Gate, x: FloatArray) -> FloatArray:
     """Σ_kj chances[k, j]·Φ((a_k·u − t_j)/s), by its definition."""
     total = np.zeros(len(x))
     for direction, chances in zip(gate.directions, gate.chances, strict=True):
-        along = (x - gate.centre) @ gate.scale @ direction
+        along = (x - gate.units.centre) @ gate.units.scale @ direction
         for threshold, chance in zip(_THRESHOLDS, chances, strict=True):
             total += chance * ndtr((along - threshold) / _WIDTH)
     return total
@@ -96,7 +96,7 @@ def test_expectations_under_a_gaussian_are_those_of_quadrature(function: str) ->
 def test_a_probability_is_never_more_than_one() -> None:
     chances = np.zeros((2, len(_THRESHOLDS)))
     chances[:, 10] = _CERTAINTY
-    gate = Gate(np.zeros(2), np.eye(2), np.eye(2), chances)
+    gate = Gate(Units(np.zeros(2), np.eye(2)), np.eye(2), chances)
     p = gate.probability(np.array([[50.0, 50.0], [50.0, -50.0], [-50.0, -50.0]]))
     np.testing.assert_allclose(p, [1.0, _CERTAINTY, 0.0], atol=1e-12)
 
@@ -153,9 +153,9 @@ def test_good_runs_beyond_a_threshold_lower_the_insurance() -> None:
 
 def test_a_cliff_along_an_axis_is_found() -> None:
     x = np.random.default_rng(5).standard_normal((120, 4))
-    wrong = x[:, 1] > 1.0
-    assert 5 < wrong.sum() < 40
-    gate = fitted(x, wrong)
+    outlier = x[:, 1] > 1.0
+    assert 5 < outlier.sum() < 40
+    gate = fitted(x, outlier)
     inside, beyond = np.zeros((5, 4)), np.zeros((5, 4))
     inside[:, 1] = np.linspace(-1.5, 0.0, 5)
     beyond[:, 1] = np.linspace(2.0, 3.0, 5)
@@ -169,8 +169,8 @@ def test_a_cliff_along_an_axis_is_found() -> None:
 
 def test_a_cliff_near_the_centre_is_only_seen_where_it_is_allowed() -> None:
     x = np.random.default_rng(6).standard_normal((80, 2))
-    wrong = x[:, 0] > 0.0
-    allowed = fitted(x, wrong, near=0.5).chances[0]
+    outlier = x[:, 0] > 0.0
+    allowed = fitted(x, outlier, near=0.5).chances[0]
     assert abs(allowed @ _THRESHOLDS / allowed.sum()) < 0.25
     one = np.zeros(80, dtype=bool)
     one[np.argmax(x[:, 0] * (x[:, 0] < 0.3))] = True
@@ -197,23 +197,25 @@ def test_the_gate_is_the_same_in_other_units() -> None:
     """u = (x − centre) @ scale is all that it sees."""
     rng = np.random.default_rng(8)
     u = rng.standard_normal((60, 2))
-    wrong = u[:, 0] > 1.0
+    outlier = u[:, 0] > 1.0
     units = np.array([[100.0, 3.0], [0.0, 0.01]])
     centre = np.array([5.0, -7.0])
     x = centre + u @ np.linalg.inv(units)
     iteration = np.zeros(60, dtype=np.intp)
     alone = np.zeros((2, 2), dtype=bool)
     plain = fit_gate(
-        u, wrong, iteration, np.zeros(2), np.eye(2), alone, 0.0, np.random.default_rng(0)
+        u, outlier, iteration, Units(np.zeros(2), np.eye(2)), alone, 0.0, np.random.default_rng(0)
     )
-    moved = fit_gate(x, wrong, iteration, centre, units, alone, 0.0, np.random.default_rng(0))
+    moved = fit_gate(
+        x, outlier, iteration, Units(centre, units), alone, 0.0, np.random.default_rng(0)
+    )
     np.testing.assert_allclose(moved.probability(x), plain.probability(u), atol=1e-8)
 
 
 def test_the_same_generator_gives_the_same_gate() -> None:
     x = np.random.default_rng(9).standard_normal((60, 3))
-    wrong = x[:, 0] + 0.5 * x[:, 1] > 1.2
-    one, again, other = (fitted(x, wrong, coupled=True, seed=seed) for seed in (0, 0, 1))
+    outlier = x[:, 0] + 0.5 * x[:, 1] > 1.2
+    one, again, other = (fitted(x, outlier, coupled=True, seed=seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.directions, again.directions)
     np.testing.assert_array_equal(one.chances, again.chances)
     np.testing.assert_array_equal(one.probability(x), again.probability(x))

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supac
+from catalogue import FAMILIES
+from emulated import PLANE, runs_of, smooth
+from supac.arrays import FloatArray
+from supac.emulator.screening import _correction
+from supac.surrogate.least_squares import project
+
+RNG = np.random.default_rng
+
+
+GAUSSIANS = {
+    "full": supac.gaussian([0.1, -0.2, 0.3], np.diag([1.0, 0.5, 2.0]) + 0.2),
+    "blocks": supac.gaussian(np.zeros(3), np.diag([1.0, 0.5, 2.0]), blocks=[[0, 2]]),
+    "diagonal": supac.gaussian(np.zeros(3), np.array([1.0, 0.5, 2.0])),
+    "fixed": supac.fixed_gaussian(np.zeros(3), np.eye(3) + 0.3),
+    "scaled": supac.scaled_gaussian(np.zeros(3), np.eye(3) + 0.3),
+}
+
+
+@pytest.mark.parametrize("name", GAUSSIANS)
+def test_the_process_is_projected_exactly(name: str) -> None:
+    """Bonnet's and Price's identities give what least squares on many draws estimates."""
+    at = GAUSSIANS[name]
+    model = supac.GaussianProcess().fit(runs_of(at, 25), at)
+    exact = model.project(at, RNG(0))
+    x = at.sample(200_000, 1)
+    risk = model.emulator.predict(x) + model.severity * model.gate.probability(x)
+    estimate = project(x, risk, np.ones(len(x)), at)
+    whitening = at.whiten()
+    features = whitening.features(x)
+    residual = risk - estimate.mean - features @ _beta(estimate, at)
+    error = np.sqrt((features**2 * residual[:, None] ** 2).mean(axis=0) / len(x))
+    gap = np.abs(_beta(exact, at) - _beta(estimate, at))
+    assert (gap < 5.0 * error + 1e-6).all()
+    assert exact.mean == pytest.approx(estimate.mean, abs=5.0 * residual.std() / np.sqrt(len(x)))
+
+
+def _beta(surrogate: supac.Surrogate, at: supac.Distribution) -> FloatArray:
+    """η in the coordinates in which the statistics are orthonormal."""
+    whitening = at.whiten()
+    matrix = np.column_stack([whitening.coefficients(e) for e in np.eye(at.family.size)])
+    return np.asarray(np.linalg.solve(matrix, surrogate.eta))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_default_algorithm_serves_every_family(name: str) -> None:
+    prior = FAMILIES[name][0]
+
+    def risk(x: FloatArray) -> FloatArray:
+        return 0.5 + 0.4 * np.tanh(x.sum(axis=1) - prior.mean.sum())
+
+    result = supac.minimize(
+        risk, prior, supac.Catoni(0.2), budget=70, execution=supac.Execution(vectorized=True)
+    )
+    assert result.validated in (10, 20)  # half of them, if the first half was worse than predicted
+    mean = risk(result.posterior.sample(100_000, 0)).mean()
+    assert mean + 0.2 * result.kl < risk(prior.sample(100_000, 0)).mean()
+
+
+def test_theorem_1_the_correction_is_the_projection_of_what_an_emulator_misses() -> None:
+    """For an emulator that knows nothing, that is the projection of the risk itself."""
+    runs = runs_of(PLANE, 400)
+    weights = np.full(400, 1.0 / 400)
+    correction = _correction(runs.x, runs.risk, weights, np.ones(400, dtype=bool), PLANE)
+    surrogate = correction.surrogate()
+    fresh = PLANE.sample(200_000, 3)
+    exact = project(fresh, smooth(fresh), np.ones(len(fresh)), PLANE)
+    error = np.sqrt(smooth(fresh).var() / 400)  # of a mean of 400 runs, before any regression
+    assert surrogate.mean == pytest.approx(exact.mean, abs=4.0 * error)
+    np.testing.assert_allclose(_beta(surrogate, PLANE), _beta(exact, PLANE), atol=4.0 * error)
+    np.testing.assert_allclose(correction(fresh[:9]), by_eta(surrogate, fresh[:9]), rtol=1e-9)
+
+
+def by_eta(surrogate: supac.Surrogate, x: FloatArray) -> FloatArray:
+    """η·T(x) + C."""
+    return PLANE.exponential.statistics(x) @ surrogate.eta + surrogate.intercept

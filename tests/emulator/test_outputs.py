@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import supac
+from emulated import PLANE, outputs_of, runs_of
+from supac.arrays import FloatArray
+from supac.problem.evaluations import Evaluations
+from supac.surrogate import Context
+
+
+class Generic:
+    """The same loss, but not known to depend on the mean square alone."""
+
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        return (residuals**2).mean(axis=1)
+
+
+def test_a_square_loss_is_averaged_exactly() -> None:
+    """Its closed form agrees with pushing random errors through the same loss."""
+    runs = runs_of(PLANE, 30, composite=True)
+    runs = replace(runs, risk=supac.MeanSquare()(np.asarray(runs.outputs)))
+    means = []
+    for loss in (supac.MeanSquare(), Generic()):
+        context = Context(prior=PLANE, loss=loss, rng=np.random.default_rng(3))
+        means.append(supac.OutputEmulator().fit(runs, PLANE, context).predict(runs.x + 0.3))
+    np.testing.assert_allclose(means[0], means[1], rtol=0.02)
+
+
+def test_the_emulator_predicts_the_risk_from_the_outputs() -> None:
+    loss = supac.RootMeanSquare()
+    for n, bar in ((12, 0.2), (30, 0.02)):
+        context = Context(prior=PLANE, loss=loss)
+        model = supac.OutputEmulator().fit(runs_of(PLANE, n, composite=True), PLANE, context)
+        x = PLANE.sample(400, 5)
+        truth = loss(outputs_of(x))
+        assert np.sqrt(np.mean((model.predict(x) - truth) ** 2)) < bar * truth.std()
+
+
+@pytest.mark.parametrize("width", [3, 6, 200])
+def test_any_number_of_outputs_is_emulated(width: int) -> None:
+    mix = np.random.default_rng(1).standard_normal((6, width)) / np.sqrt(6.0)
+    x = PLANE.sample(25, 2)
+    outputs = outputs_of(x) @ mix
+    loss = Generic()
+    runs = Evaluations.none(2).append(x, loss(outputs), PLANE, outputs)
+    model = supac.OutputEmulator().fit(runs, PLANE, Context(prior=PLANE, loss=loss))
+    fresh = PLANE.sample(200, 3)
+    truth = loss(outputs_of(fresh) @ mix)
+    assert np.corrcoef(model.predict(fresh), truth)[0, 1] > 0.99
+
+
+def test_the_output_emulator_says_what_it_needs() -> None:
+    with pytest.raises(ValueError, match=r"pass risk=Composite\(simulate, loss\) without"):
+        supac.OutputEmulator().fit(runs_of(PLANE, 20), PLANE)
+
+
+def test_hyperparameters_survive_a_change_of_estimator() -> None:
+    """Those of another number are not used."""
+    runs = runs_of(PLANE, 30, composite=True)
+    state = supac.GaussianProcess().fit(runs, PLANE).state
+    context = Context(prior=PLANE, loss=supac.RootMeanSquare(), state=state)
+    model = supac.OutputEmulator().fit(runs, PLANE, context)
+    assert np.isfinite(model.project(PLANE, np.random.default_rng(0)).eta).all()

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.codec import from_spec
+from supac.problem.evaluations import Evaluations
+from supac.record.store import read_config
+from supac.record.store.rows import state_from_spec, state_to_spec
+from supac.search.algorithm import (
+    Batch,
+    State,
+    TooManyStatisticsError,
+    initial_state,
+    widened,
+)
+
+STORES = Path(__file__).parents[1] / "stores"
+PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
+PROBLEM = supac.Problem.within(PLANE, supac.Catoni(0.1))
+
+
+def stored(path: Path) -> list[Any]:
+    """The states of a store as JSON: one, or one a task."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+        value = json.loads(db.execute("SELECT value FROM state").fetchone()[0])
+    db.close()
+    return [task["state"] for task in value["tasks"] if task] if "tasks" in value else [value]
+
+
+@pytest.mark.parametrize(
+    "name", ["composite-ended", "composite-killed", "problem-killed", "scalar-ended"]
+)
+def test_states_of_version_0_1_are_read_and_written_alike(name: str) -> None:
+    prior = from_spec(read_config(STORES / f"{name}.supac")["prior"])
+    start = prior.prior if isinstance(prior, supac.Parameters) else prior
+    (spec,) = stored(STORES / f"{name}.supac")
+    evaluations = Evaluations.none(start.dim)
+    state = state_from_spec(spec, State(0, start, evaluations), evaluations)
+    assert state.emulator is not None
+    assert state.last_step is not None
+    assert state.emulator.outliers.dtype == bool
+    assert len(state.emulator.outliers) == len(state.emulator.inflation)
+    assert json.dumps(state_to_spec(state)) == json.dumps(spec)
+
+
+def test_states_of_tasks_of_version_0_1_are_read_and_written_alike() -> None:
+    specs = stored(STORES / "meta-killed.supac")
+    assert len(specs) > 1
+    for spec in specs:
+        dim = spec["batch"]["x"][1][1]
+        start = supac.gaussian(np.zeros(dim), np.eye(dim))
+        evaluations = Evaluations.none(dim)
+        state = state_from_spec(spec, State(0, start, evaluations), evaluations)
+        assert json.dumps(state_to_spec(state)) == json.dumps(spec)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        supac.SuPAC(),
+        supac.SuPAC(supac.Importance()),
+        supac.SuPAC.paper(first=20, draws=500),
+        supac.GradientDescent(batch=10),
+        supac.Nesterov(batch=10),
+    ],
+    ids=["emulator", "weights", "paper", "gradient", "momentum"],
+)
+def test_every_part_of_a_state_survives_a_file(algorithm: supac.Algorithm) -> None:
+    """The state that was read goes on to the same bits as the one that was written."""
+    state = algorithm.init(PROBLEM, 4)
+    for _ in range(3):
+        x = algorithm.ask(PROBLEM, state)
+        state, _ = algorithm.tell(PROBLEM, state, x, np.sin(x).sum(axis=1))
+    spec = json.loads(json.dumps(state_to_spec(state)))
+    read = state_from_spec(spec, algorithm.init(PROBLEM, 4), state.evaluations)
+    for part in ("last_step", "emulator", "momentum"):
+        assert (getattr(read, part) is None) == (getattr(state, part) is None)
+    x = algorithm.ask(PROBLEM, state)
+    np.testing.assert_array_equal(algorithm.ask(PROBLEM, read), x)
+    on, _ = algorithm.tell(PROBLEM, state, x, np.sin(x).sum(axis=1))
+    again, _ = algorithm.tell(PROBLEM, read, x, np.sin(x).sum(axis=1))
+    np.testing.assert_array_equal(again.posterior.theta, on.posterior.theta)
+
+
+def test_a_batch_is_known_in_any_order() -> None:
+    x = PLANE.sample(6, 0)
+    drawn = np.array([True, True, False, True, False, True])
+    batch = Batch(x, PLANE, drawn, expected=np.arange(6.0))
+    order = np.array([3, 1, 5, 0, 2, 4])
+    found = batch.reordered(x[order])
+    assert found is not None
+    np.testing.assert_array_equal(found.drawn, drawn[order])
+    np.testing.assert_array_equal(found.expected, order)
+    assert batch.reordered(x[:5]) is None
+    assert batch.reordered(x + 1e-12) is None
+    state = replace(initial_state(PROBLEM, 0), batch=batch)
+    assert state.planned(x + 1.0).drawn.all()  # as draws of the posterior
+    np.testing.assert_array_equal(state.planned(x[order]).drawn, drawn[order])
+
+
+def test_draws_are_the_same_until_a_batch_is_told() -> None:
+    state = initial_state(PROBLEM, 7)
+    x = state.draw(5)
+    np.testing.assert_array_equal(state.draw(5), x)
+    assert (state.draw(5, stream=3) != x).all()
+    told = replace(state, evaluations=state.told(x, np.zeros(5)))
+    assert told.iteration == 1
+    assert (told.draw(5) != x).all()
+    assert (initial_state(PROBLEM, 8).draw(5) != x).all()
+
+
+def test_wrong_shapes_are_refused() -> None:
+    state = initial_state(PROBLEM, 0)
+    x = state.draw(4)
+    with pytest.raises(ValueError, match=r"risk must hold one number a point, shape \(4,\)"):
+        state.told(x, np.zeros(3))
+    with pytest.raises(ValueError, match=r"outputs must hold one row a point, \(4, m\)"):
+        state.told(x, np.zeros(4), np.zeros(4))
+    with pytest.raises(ValueError, match="risk"):
+        state.told(x, np.array([0.0, np.inf, 0.0, 0.0]))
+
+
+def test_algorithms_are_widened_for_many_workers_if_they_know_how() -> None:
+    supac_, nesterov = supac.SuPAC(), supac.Nesterov()
+    assert widened(nesterov, 400, 1_000, 0) is nesterov
+    assert widened(supac_, 10, 1_000, 0) is supac_
+    assert widened(supac_, 100, 1_000, 0) == supac.SuPAC(first=100, batch=25)
+    assert widened(supac_, 100, 60, 0) == supac.SuPAC(first=60, batch=25)
+    assert widened(supac_, 100, 5_000, 2_000) == supac.SuPAC(first=100, batch=100)
+    chosen = supac.SuPAC(first=7, batch=9)
+    assert widened(chosen, 100, 1_000, 500) == chosen
+
+
+def never(x: FloatArray) -> float:
+    raise AssertionError(f"no run may be made, not even at {x}")
+
+
+@pytest.mark.parametrize(
+    "algorithm", [None, supac.SuPAC.paper(), supac.Nesterov(), supac.SuPAC(supac.Ridge())]
+)
+def test_more_statistics_than_can_be_solved_for_are_refused(
+    algorithm: supac.Algorithm | None, tmp_path: Path
+) -> None:
+    prior = supac.gaussian(np.zeros(200), np.eye(200))
+    store = tmp_path / "run.supac"
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooManyStatisticsError, match=r"20,300 statistics.*blocks=.*low_rank"):
+            supac.minimize(
+                never, prior, supac.Catoni(0.1), budget=10**6, algorithm=algorithm, store=store
+            )
+        assert tracemalloc.get_traced_memory()[1] < 20 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert not store.exists()
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        supac.gaussian(np.zeros(64), np.eye(64)),
+        supac.gaussian(np.zeros(98), np.eye(98)),
+        supac.gaussian(np.zeros(200), np.ones(200)),
+        supac.gaussian(np.zeros(200), np.eye(200), blocks=[range(40), range(40, 60)]),
+    ],
+    ids=["64", "98", "diagonal", "blocks"],
+)
+def test_problems_below_that_size_begin(prior: supac.Distribution) -> None:
+    problem = supac.Problem.within(prior, supac.Catoni(0.1))
+    algorithm = supac.SuPAC()
+    x = algorithm.ask(problem, algorithm.init(problem, 0))
+    assert x.shape == (20, prior.dim)

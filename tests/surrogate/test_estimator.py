@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+import supac
+from supac.surrogate import BatchPlan, Estimator, batch_plan
+from weighed import PLANE
+
+CATONI = supac.Catoni(0.1)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "n", "expected"),
+    [
+        (supac.Importance(), 0, BatchPlan(12, 3)),
+        (supac.FreshDraws(), 50, BatchPlan(12, 3)),
+        (supac.Voronoi(), 50, BatchPlan(12, 3, uses_known=True)),
+        (supac.Ridge(), 50, BatchPlan(12, 10)),
+        (supac.Ridge(), 2_000, BatchPlan(12, 100)),
+        (
+            supac.GaussianProcess(),
+            0,
+            BatchPlan(20, 10, latin=True, probes=0.1, inner=25, uses_known=True),
+        ),
+        (
+            supac.OutputEmulator(),
+            0,
+            BatchPlan(10, 10, latin=True, width=1.3, probes=0.35, inner=25, uses_known=True),
+        ),
+        (
+            supac.OutputEmulator(),
+            400,
+            BatchPlan(10, 20, latin=True, width=1.15, probes=0.35, inner=25, uses_known=True),
+        ),
+    ],
+)
+def test_plans_are_what_the_estimators_need(
+    estimator: Estimator, n: int, expected: BatchPlan
+) -> None:
+    """The plane's Gaussians have five statistics, and the surrogate a constant besides."""
+    assert batch_plan(estimator, supac.Problem.within(PLANE, CATONI), n) == expected
+
+
+@pytest.mark.parametrize(("dim", "first"), [(3, 10), (15, 15), (40, 20)])
+def test_outputs_are_emulated_from_about_a_run_a_parameter(dim: int, first: int) -> None:
+    problem = supac.Problem.within(supac.gaussian([0.0] * dim, [1.0] * dim), CATONI)
+    assert supac.OutputEmulator().plan(problem, 0).first == first
