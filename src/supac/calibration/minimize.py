@@ -188,8 +188,9 @@ class Search:
             )
 
     def _tolerance(self, algorithm: Algorithm) -> float:
-        value = getattr(algorithm, "tolerance", _TOLERANCE)
-        value = value if self.tolerance is None else self.tolerance
+        own = getattr(algorithm, "tolerance", None)
+        value = self.tolerance if self.tolerance is not None else own
+        value = _TOLERANCE if value is None else value
         if not value >= 0.0:
             raise ValueError(f"tolerance must not be negative, but is {value!r}")
         return float(value)
