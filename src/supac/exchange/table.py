@@ -34,10 +34,7 @@ def table_of(record: Record, *, posterior: int | None = None, seed: int = 0) -> 
         return table_of_draws(record.sample(posterior, seed), record.parameters)
     if record.counts is not None:
         raise ValueError("its runs were left out of the file: write it with runs=True")
-    rows = list(rows_of(record))
-    header = next(header_rows := iter(rows))
-    columns = zip(*header_rows, strict=True) if len(rows) > 1 else ([] for _ in header)
-    table = {name: list(column) for name, column in zip(header, columns, strict=True)}
+    table = table_of_runs(record)
     drawn, weight = _drawn_and_weight(record)
     told: Table = {
         "drawn": [drawn.get(run) for run in table["id"]],
@@ -45,6 +42,13 @@ def table_of(record: Record, *, posterior: int | None = None, seed: int = 0) -> 
     }
     outputs = {name: table.pop(name) for name in list(table) if is_output(name)}
     return table | told | outputs
+
+
+def table_of_runs(record: Record) -> Table:
+    """Return one row a run as columns, without those that depend on the posterior."""
+    header, *rows = rows_of(record)
+    columns = zip(*rows, strict=True) if rows else ([] for _ in header)
+    return {name: list(column) for name, column in zip(header, columns, strict=True)}
 
 
 def rows_of(record: Record) -> Iterator[list[Any]]:

@@ -21,6 +21,7 @@ from supac.record.store.file import (
     damaged,
     digest,
     named_errors,
+    sound,
     write_config,
 )
 
@@ -118,6 +119,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 def upgrade(db: sqlite3.Connection, path: Path) -> None:
     """Bring the tables of format 1 up to date, all or nothing."""
+    config = _config_1(db, path)
     runs = list(_rows_1(db, path, "runs"))
     rounds = list(_rows_1(db, path, "rounds"))
     states = list(_rows_1(db, path, "state"))
@@ -137,13 +139,23 @@ def upgrade(db: sqlite3.Connection, path: Path) -> None:
         insert(db, "rounds", row)
     for _, value in states[-1:]:
         insert(db, "state", (0, value))
-    config = json.loads(db.execute("SELECT value FROM meta WHERE key = 'config'").fetchone()[0])
-    kind = "minimize" if "budget" in config else "meta_learn"
-    composite = config.get("loss") is not None or any(config.get("losses", ()))
-    write_config(db, json.dumps({"kind": kind, "data": RESIDUALS if composite else None, **config}))
+    write_config(db, json.dumps(config))
     db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {VERSION}")
     db.commit()
+
+
+def _config_1(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
+    """Settings of format 1, with those that are new."""
+    meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
+    text = meta.get("config", "")
+    if meta.get("checksum") != digest(text).hex():
+        raise damaged(path, "its configuration")
+    with sound(path, "its configuration"):
+        config = json.loads(text)
+        kind = "minimize" if "budget" in config else "meta_learn"
+        composite = config.get("loss") is not None or any(config.get("losses", ()))
+        return {"kind": kind, "data": RESIDUALS if composite else None, **config}
 
 
 def _rows_1(db: sqlite3.Connection, path: Path, table: str) -> Iterator[tuple[Any, ...]]:

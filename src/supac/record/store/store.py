@@ -125,9 +125,10 @@ class Store:
             create(db, APPLICATION, SCHEMA, json.dumps(self._config), VERSION)
         elif old:
             upgrade(db, self.path)
+        # First of all: the rounds of another search may be of another family.
+        self._check_settings(config_of(_meta(db), self.path))
         self.contents = contents_of(db, self.path, self._family_of)
         """What the file held when it was opened."""
-        self._check_settings(self.contents.config)
         self._count = {0: 0}
         for each in self.contents.rounds:
             self._count[each.task] = self._count.get(each.task, 0) + 1
@@ -224,7 +225,7 @@ def contents_of(
     family_of: Callable[[dict[str, Spec]], ParametricFamily | None],
 ) -> Contents:
     """Read a store without its outputs; `family_of` tells the posterior's from the settings."""
-    meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
+    meta = _meta(db)
     config = config_of(meta, path)
     family = family_of(config)
     runs, widths, rounds, ending, state = [], {}, [], None, None
@@ -317,5 +318,8 @@ def unsealed(words: str, path: Path, what: str) -> str:
 def read_config(path: str | os.PathLike[str]) -> dict[str, Spec]:
     """Read the settings of a search, also while it is being written."""
     with reading(Path(path)) as db:
-        meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
-        return config_of(meta, Path(path))
+        return config_of(_meta(db), Path(path))
+
+
+def _meta(db: sqlite3.Connection) -> dict[str, str]:
+    return dict(db.execute("SELECT key, value FROM meta").fetchall())
