@@ -398,10 +398,19 @@ class Record(Calibrated):
 
     # Settings
 
+    def check_search(self) -> None:
+        """Raise ValueError for a file of `meta_learn` or of runs alone: it has no one posterior."""
+        kind = self.settings.get("kind", "minimize")
+        if kind != "minimize":
+            raise ValueError(
+                f"{self.path} is a store of `{kind}`, not of one search; `supac export` writes its "
+                "runs"
+            )
+
     @property
     def parameters(self) -> Parameters | None:
         """Named parameters, where there are such."""
-        prior = self.settings["prior"]
+        prior = self.settings.get("prior")
         return prior if isinstance(prior, Parameters) else None
 
     @property
@@ -443,6 +452,7 @@ class Record(Calibrated):
 
     def to_dict(self) -> dict[str, Any]:
         """Summarise the search as what JSON can hold; None for numbers that are not known."""
+        self.check_search()
         about = self.estimate
         numbers = ("objective", "mean_risk", "mean_risk_error", "kl")
         return {

@@ -118,7 +118,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def upgrade(db: sqlite3.Connection, path: Path) -> None:
-    """Bring the tables of format 1 up to date, all or nothing."""
+    """Bring the tables of format 1 up to date, in a transaction that the caller commits."""
     config = _config_1(db, path)
     runs = list(_rows_1(db, path, "runs"))
     rounds = list(_rows_1(db, path, "rounds"))
@@ -142,7 +142,6 @@ def upgrade(db: sqlite3.Connection, path: Path) -> None:
     write_config(db, json.dumps(config))
     db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {VERSION}")
-    db.commit()
 
 
 def _config_1(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
@@ -154,8 +153,9 @@ def _config_1(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
     with sound(path, "its configuration"):
         config = json.loads(text)
         kind = "minimize" if "budget" in config else "meta_learn"
-        composite = config.get("loss") is not None or any(config.get("losses", ()))
-        return {"kind": kind, "data": RESIDUALS if composite else None, **config}
+        losses = config.get("losses", [config.get("loss")])
+        none = None if kind == "minimize" else [None] * len(losses)
+        return {"kind": kind, "data": RESIDUALS if any(losses) else none, **config}
 
 
 def _rows_1(db: sqlite3.Connection, path: Path, table: str) -> Iterator[tuple[Any, ...]]:
