@@ -145,10 +145,7 @@ class Store:
             free.add("on_failure")
         if kept["data"] == RESIDUALS:
             free.add("data")
-        if kept["kind"] != now["kind"]:
-            raise StoreMismatchError(
-                f"{self.path} is a store of `{kept['kind']}`, not of `{now['kind']}`"
-            )
+        _check_kind(self.path, kept, now["kind"])
         changed = differences({**kept, **{name: now.get(name) for name in free & set(now)}}, now)
         if changed:
             raise StoreMismatchError(
@@ -316,9 +313,16 @@ def unsealed(words: str, path: Path, what: str) -> str:
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Spec]:
-    """Read the settings of a search, also while it is being written."""
+    """Read the settings of a search by `minimize`, also while it is being written."""
     with reading(Path(path)) as db:
-        return config_of(_meta(db), Path(path))
+        config = config_of(_meta(db), Path(path))
+    _check_kind(Path(path), config, "minimize")
+    return config
+
+
+def _check_kind(path: Path, kept: Mapping[str, Spec], wanted: str) -> None:
+    if kept["kind"] != wanted:
+        raise StoreMismatchError(f"{path} is a store of `{kept['kind']}`, not of `{wanted}`")
 
 
 def _meta(db: sqlite3.Connection) -> dict[str, str]:
