@@ -98,7 +98,7 @@ print("once")
 algorithm = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
 plane = supac.gaussian([0.0, 0.0], np.eye(2))
 result = supac.minimize(
-    risk, plane, supac.Catoni(0.05), budget=30, algorithm=algorithm, executor=2
+    risk, plane, supac.Catoni(0.05), budget=30, algorithm=algorithm, execution=2
 )
 print(result.posterior.mean.tobytes().hex())
 """

@@ -256,7 +256,11 @@ def test_tasks_that_always_fail_do_not_end_the_others(tmp_path: Path) -> None:
     inner = supac.Reuse(supac.SuPAC(first=10, batch=5), first=20, most=5)
     learner = supac.MetaSuPAC((supac.Stage(inner=inner, batch=1),))
     bad = supac.Task(frozen_everywhere, supac.Catoni(0.05))
-    options: dict[str, Any] = {"learner": learner, "execution": supac.Execution(on_failure="drop"), "passes": 2}
+    options: dict[str, Any] = {
+        "learner": learner,
+        "execution": supac.Execution(on_failure="drop"),
+        "passes": 2,
+    }
     store = tmp_path / "meta.supac"
     learn([bad, *tasks_of(2)], store=store, **options | {"passes": 1})
     result = learn([bad, *tasks_of(2)], store=store, **options)
@@ -521,8 +525,11 @@ def test_what_is_wrong_with_an_execution_is_named() -> None:
     with pytest.raises(ValueError, match="retries"):
         supac.Execution(retries=-1)
     for old, words in (({"on_failure": "ignore"}, "on_failure must be"), ({"retries": -1}, "retr")):
-        with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match=words):
-            supac.meta_learn(tasks_of(2), FIRST, **old)  # type: ignore[arg-type]
+        with (
+            pytest.warns(DeprecationWarning, match="is now"),
+            pytest.raises(ValueError, match=words),
+        ):
+            supac.meta_learn(tasks_of(2), FIRST, **old)
 
 
 def test_features_must_fit_together() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import supac
 from supac.record.store import read_config
+from supac.running.execution import Policy
 from toy import BOUND, BUDGET, PRIOR, Toy, alive, children_of, gone_within, minimize, name_of, value
 
 # Processes of a shell's background do not hear Ctrl-C, and these tests may run there.
@@ -24,7 +25,6 @@ import signal
 import sys
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from typing import Any, Literal
 import supac
 from toy import Toy, minimize
 ledger, store, seconds, workers = sys.argv[1:]
@@ -216,7 +216,7 @@ class Fickle(Toy):
 
 
 @pytest.mark.parametrize("policy", ["penalise", "drop"])
-def test_a_tenth_of_the_runs_failing_is_no_reason_to_stop(policy: str, tmp_path: Path) -> None:
+def test_a_tenth_of_the_runs_failing_is_no_reason_to_stop(policy: Policy, tmp_path: Path) -> None:
     result = minimize(Fickle(tmp_path / "ledger"), execution=supac.Execution(2, on_failure=policy))
     assert result.stop_reason is supac.StopReason.BUDGET
     assert 2 <= len(result.failures) <= 16
@@ -282,7 +282,9 @@ def test_ctrl_c_twice_stops_at_once(tmp_path: Path, unbroken: supac.Result) -> N
 
 
 def test_asynchronous_runs_go_on_after_a_kill(tmp_path: Path) -> None:
-    code = DRIVER.replace("execution=int(workers) or None", 'execution=supac.Execution(2, mode="async")')
+    code = DRIVER.replace(
+        "execution=int(workers) or None", 'execution=supac.Execution(2, mode="async")'
+    )
     toy, store = Toy(tmp_path / "ledger"), tmp_path / "run.supac"
     for enough in (15, 40):
         driver = subprocess.Popen(
@@ -316,8 +318,8 @@ def test_what_fails_first_does_not_end_an_asynchronous_run() -> None:
 
     with ThreadPoolExecutor(20) as threads:
         result = supac.minimize(
-            uneven, PRIOR, BOUND, budget=100, execution=supac.Execution(threads, mode="async", on_failure="penalise"), progress=False,
-            
+            uneven, PRIOR, BOUND, budget=100, progress=False,
+            execution=supac.Execution(threads, mode="async", on_failure="penalise"),
         )  # fmt: skip
     assert result.stop_reason is supac.StopReason.BUDGET
     assert len(result.evaluations) == 100
@@ -326,8 +328,8 @@ def test_what_fails_first_does_not_end_an_asynchronous_run() -> None:
 def test_a_callback_stops_an_asynchronous_run_for_good() -> None:
     with ThreadPoolExecutor(2) as threads:
         result = supac.minimize(
-            value, PRIOR, BOUND, budget=BUDGET, execution=supac.Execution(threads, mode="async"), progress=False,
-            callback=lambda event: event.queries >= 30,
+            value, PRIOR, BOUND, budget=BUDGET, progress=False,
+            execution=supac.Execution(threads, mode="async"), callback=lambda event: event.queries >= 30,
         )  # fmt: skip
     assert result.stop_reason is supac.StopReason.USER
     assert result.validated == 0
@@ -367,7 +369,11 @@ def test_the_first_good_run_says_how_many_outputs_there_are() -> None:
         return np.nan if x[0] > 1.0 else outputs(x)[: 3 if slow else 2]
 
     risk = supac.Composite(odd, supac.MeanSquare())
-    options: dict[str, Any] = {"budget": 20, "execution": supac.Execution(on_failure="drop"), "progress": False}
+    options: dict[str, Any] = {
+        "budget": 20,
+        "execution": supac.Execution(on_failure="drop"),
+        "progress": False,
+    }
     one = supac.minimize(risk, PRIOR, BOUND, **options)
     with ThreadPoolExecutor(8) as threads:
         many = supac.minimize(risk, PRIOR, BOUND, execution=threads, **options)
@@ -505,7 +511,7 @@ def test_a_mended_loss_in_asynchronous_mode(tmp_path: Path) -> None:
         with ThreadPoolExecutor(2) as threads:
             settings: dict[str, Any] = {
                 "budget": 40, "progress": False, "store": tmp_path / "run.supac",
-                "execution": supac.Execution(threads, mode="async"), 
+                "execution": supac.Execution(threads, mode="async"),
             }  # fmt: skip
             if not mended:
                 with pytest.raises(supac.EvaluationError, match="not yet"):
@@ -568,7 +574,11 @@ def test_known_runs_that_all_failed_are_known_to_have_failed(tmp_path: Path) -> 
     table.write_text("a,b,c,output_0,output_1,output_2\n0,0,0,,,\n1,0,0,,,\n")
     known = supac.read_csv(table, ["a", "b", "c"])
     risk = supac.Composite(outputs, supac.MeanSquare())
-    options: dict[str, Any] = {"execution": supac.Execution(on_failure="drop"), "progress": False, "known": known}
+    options: dict[str, Any] = {
+        "execution": supac.Execution(on_failure="drop"),
+        "progress": False,
+        "known": known,
+    }
     whole = supac.minimize(risk, PRIOR, BOUND, budget=40, **options)
     store = tmp_path / "run.supac"
     supac.minimize(
@@ -590,7 +600,11 @@ def test_a_wrong_number_of_outputs_does_not_damage_the_store(tmp_path: Path) -> 
         return (y**2).mean(axis=1) if y.shape[1] == 3 else np.full(len(y), np.nan)
 
     risk, store = supac.Composite(odd, loss), tmp_path / "run.supac"
-    options: dict[str, Any] = {"execution": supac.Execution(on_failure="drop"), "progress": False, "store": store}
+    options: dict[str, Any] = {
+        "execution": supac.Execution(on_failure="drop"),
+        "progress": False,
+        "store": store,
+    }
     stop = supac.minimize(
         risk, PRIOR, BOUND, budget=60, callback=lambda e: e.queries >= 20, **options
     )

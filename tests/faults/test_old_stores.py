@@ -210,7 +210,9 @@ def test_meta_learning_is_gone_on_with_to_the_same_bits(tmp_path: Path) -> None:
     for mine, yours in zip(resumed.tasks, now.tasks, strict=True):
         assert mine.posterior == yours.posterior
         np.testing.assert_array_equal(mine.evaluations.risk, yours.evaluations.risk)
-    with pytest.raises(supac.StoreMismatchError, match="a store of `meta_learn`, not of `minimize`"):
+    with pytest.raises(
+        supac.StoreMismatchError, match="a store of `meta_learn`, not of `minimize`"
+    ):
         minimize_bowl(store=store)
 
 

@@ -70,7 +70,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "runs": {"dim": int, "loss": dict | None, "data": dict | None},
     "meta_learn": {
         "prior": dict, "tasks": list, "bounds": list, "learner": dict, "features": list,
-        "losses": list, "data": list | dict | None, "vectorized": list, "timeout": float | int | None,
+        "losses": list, "data": list | dict, "vectorized": list, "timeout": float | int | None,
         "retries": int, "on_failure": str, "seed": int, "passes": int,
     },
 }  # fmt: skip
