@@ -86,7 +86,8 @@ def efficiency(kind: str, mode: Mode, seconds: float, seed: int) -> float:
         ledger = Path(folder) / "ledger"
         supac.minimize(
             Slow(ledger, seconds), PRIOR, BOUND, budget=BUDGETS[seconds],
-            execution=supac.Execution(executor, mode=mode), validation=0, seed=seed, progress=False, store=Path(folder) / "run.supac",
+            execution=supac.Execution(executor, mode=mode), validation=0, seed=seed,
+            progress=False, store=Path(folder) / "run.supac",
         )  # fmt: skip
         start, end = np.loadtxt(ledger).T
     return float((end - start).sum() / (WORKERS * (end.max() - start.min())))

@@ -329,7 +329,8 @@ def test_a_callback_stops_an_asynchronous_run_for_good() -> None:
     with ThreadPoolExecutor(2) as threads:
         result = supac.minimize(
             value, PRIOR, BOUND, budget=BUDGET, progress=False,
-            execution=supac.Execution(threads, mode="async"), callback=lambda event: event.queries >= 30,
+            execution=supac.Execution(threads, mode="async"),
+            callback=lambda event: event.queries >= 30,
         )  # fmt: skip
     assert result.stop_reason is supac.StopReason.USER
     assert result.validated == 0
