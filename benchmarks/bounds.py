@@ -70,8 +70,8 @@ def main() -> None:
         }
         for name, bound in bounds.items():
             result = supac.minimize(
-                problem.risk, problem.prior, bound, budget=problem.budget, execution=supac.Execution(vectorized=True, on_failure="penalise"),
-                validation=0, progress=False,
+                problem.risk, problem.prior, bound, budget=problem.budget, validation=0,
+                execution=supac.Execution(vectorized=True, on_failure="penalise"), progress=False,
             )  # fmt: skip
             certificate = result.certify(
                 problem.certify or problem.risk, n=problem.n, delta=DELTA, draws=DRAWS,

@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,6 @@ import numpy as np
 import supac
 from problems import DRAWS_SEED, ORACLE, PROBLEMS, Problem
 from supac.arrays import FloatArray
-from supac.problem.composite import Composite
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -215,7 +214,7 @@ def run(job: Job, every: int) -> Record:
         if task.composite is None:
             raise ValueError(f"{job.problem} has no composite risk")
         watch = Stopwatch(task.composite.simulate)
-        risk = Composite(watch, task.composite.loss)
+        risk = replace(task.composite, simulate=watch)
     else:
         risk = watch = Stopwatch(task.risk)
     posteriors = [(0, task.latent)]
@@ -230,7 +229,8 @@ def run(job: Job, every: int) -> Record:
 
     result = supac.minimize(
         risk, task.prior, problem.bound, budget=job.budget, algorithm=contender.algorithm,
-        execution=supac.Execution(vectorized=True), validation=0, progress=False, seed=job.seed, callback=keep,
+        execution=supac.Execution(vectorized=True), validation=0, progress=False, seed=job.seed,
+        callback=keep,
     )  # fmt: skip
     chosen = thin([queries for queries, _ in posteriors], every)
     curve = [

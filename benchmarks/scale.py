@@ -110,9 +110,9 @@ def measure(dim: int, results: int) -> list[str]:
 
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
         supac.minimize(
-            risk, prior, supac.Catoni(0.001), budget=results + results // 10, execution=supac.Execution(cluster, mode="async"),
-            store=Path(folder) / "run.supac", validation=0, progress=False,
-            callback=look,
+            risk, prior, supac.Catoni(0.001), budget=results + results // 10,
+            execution=supac.Execution(cluster, mode="async"), store=Path(folder) / "run.supac",
+            validation=0, progress=False, callback=look,
         )  # fmt: skip
     cluster.shutdown()
     return rows

@@ -30,7 +30,7 @@ import numpy as np
 
 import supac
 from supac.arrays import FloatArray
-from supac.record.store import Store, read_config
+from supac.record.record import Record
 from supac.simulators import synthetic
 
 RESULTS = Path(__file__).parent / "results" / "throughput.md"
@@ -85,8 +85,9 @@ def efficiency(kind: str, mode: Mode, seconds: float, seed: int) -> float:
     with tempfile.TemporaryDirectory() as folder, workers(kind) as executor:
         ledger = Path(folder) / "ledger"
         supac.minimize(
-            Slow(ledger, seconds), PRIOR, BOUND, budget=BUDGETS[seconds], execution=supac.Execution(executor, mode=mode),
-            validation=0, seed=seed, progress=False, store=Path(folder) / "run.supac",
+            Slow(ledger, seconds), PRIOR, BOUND, budget=BUDGETS[seconds],
+            execution=supac.Execution(executor, mode=mode), validation=0, seed=seed,
+            progress=False, store=Path(folder) / "run.supac",
         )  # fmt: skip
         start, end = np.loadtxt(ledger).T
     return float((end - start).sum() / (WORKERS * (end.max() - start.min())))
@@ -103,15 +104,14 @@ def time_the_store(runs: int = 2_000, outputs: int = 1_000) -> tuple[FloatArray,
     single, ten = [], []
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
         path = Path(folder) / "run.supac"
-        supac.minimize(lambda x: 0.5, PRIOR, BOUND, budget=20, store=path)
-        with Store(path, read_config(path), PRIOR.family) as store:
-            for number in range(100, 100 + runs, 11):
+        with Record.of_runs(supac.Composite(np.copy, supac.MeanSquare()), 30, path) as record:
+            for number in range(0, runs, 11):
                 made = [run(number + i) for i in range(11)]
                 start = time.perf_counter()
-                store.keep(made[:1])
+                record.add(made[:1])
                 single.append(1e3 * (time.perf_counter() - start))
                 start = time.perf_counter()
-                store.keep(made[1:])
+                record.add(made[1:])
                 ten.append(1e2 * (time.perf_counter() - start))
     return np.array(single), np.array(ten)
 
@@ -126,7 +126,8 @@ def quality(seeds: range) -> list[str]:
             seconds = 0.0 if mode == "batch" else 0.1 if crowd == WORKERS else 0.3
             result = supac.minimize(
                 Slow(Path(folder) / "ledger", seconds), PRIOR, BOUND, budget=200,
-                execution=supac.Execution(threads, mode=mode), validation=0, seed=seed, progress=False,
+                execution=supac.Execution(threads, mode=mode), validation=0, seed=seed,
+                progress=False,
             )  # fmt: skip
         root = np.linalg.cholesky(result.posterior.covariance)
         risk = task(result.posterior.mean + normal @ root.T)

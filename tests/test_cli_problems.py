@@ -106,7 +106,8 @@ def made(store: Path) -> int:
 
 def same(store: Path, other: Path) -> bool:
     mine, yours = supac.read_store(store), supac.read_store(other)
-    return mine.posterior == yours.posterior and mine.objective == yours.objective
+    objective = yours.estimate.objective
+    return mine.posterior == yours.posterior and mine.estimate.objective == objective
 
 
 def test_init_overwrites_nothing(tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_machines_read_json(finished: Path) -> None:
 
     said = json.loads(call("show", finished / "run.supac", "--json").stdout, parse_constant=no_nan)
     run = supac.read_store(finished / "run.supac")
-    assert said["objective"] == run.objective
+    assert said["objective"] == run.estimate.objective
     assert said["queries"] == said["budget"] == 60
     assert [row["name"] for row in said["parameters"]] == ["initial", "k1", "k2"]
     assert said["parameters"][1]["posterior"]["median"] == pytest.approx(0.91, abs=0.1)

@@ -262,14 +262,14 @@ def test_check_says_how_the_function_wants_to_be_called(tmp_path: Path) -> None:
     assert "add [data]" in call("run", problem, "--check", code=1).output
 
 
-def test_a_snapshot_is_printed_in_a_line(finished: Path) -> None:
+def test_a_record_is_printed_in_a_line(finished: Path) -> None:
     run = supac.read_store(finished / "run.supac")
     assert re.fullmatch(
-        r"Snapshot\('.*run\.supac', 60 of 60 runs, ended: budget, objective=0\.\d+, .*\)", str(run)
+        r"Record\('.*run\.supac', 60 of 60 runs, ended: budget, objective=0\.\d+, .*\)", str(run)
     )
 
 
-def test_known_runs_must_have_the_residuals_of_the_file(study: Path) -> None:
+def test_known_runs_must_have_the_outputs_of_the_file(study: Path) -> None:
     table, problem = study / "runs.csv", study / "problem.toml"
     call("export", study / "run.supac", table)
     change(problem, ("seed = 0", 'known = "runs.csv"\ntolerance = 1e-3'))
@@ -280,11 +280,13 @@ def test_known_runs_must_have_the_residuals_of_the_file(study: Path) -> None:
     at = lines[0].index("output_3")
     rest = [line[:at] + line[at + 1 :] for line in lines]
     bare = [line[: lines[0].index("output_0")] for line in lines]
+    residuals = [lines[0], [*lines[1][: at - 3], *["0.5"] * 24]]  # as version 0.1 wrote them
     shifted = [lines[0], lines[1], [*lines[2][:at], "7.5", *lines[2][at + 1 :]]]
     for rows, words in (
-        (rest, "23 columns output_…, but 24 numbers were measured"),
-        (bare, "needs the columns output_0 to output_23, which are (simulated − observed)/noise"),
+        (rest, "23 columns output_…, but the data have 24 numbers"),
+        (bare, "needs the columns output_0 to output_23, which are what the simulator returns"),
         (shifted, "runs.csv, line 3: risk is"),
+        (residuals, "runs.csv, line 2: risk is"),
     ):
         table.write_text("\n".join(map(",".join, rows)) + "\n")
         with pytest.raises(supac.ProblemFileError, match=r"run\.known") as raised:

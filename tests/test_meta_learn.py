@@ -225,11 +225,13 @@ def test_a_store_of_something_else_is_refused(tmp_path: Path) -> None:
         learn(tasks_of(2, temperature=0.1), store=store, passes=1)
     with pytest.raises(supac.StoreMismatchError):
         learn(tasks_of(3), store=store, passes=1)
-    with pytest.raises(supac.NotAStoreError, match="a store of `meta_learn`, not one of"):
+    with pytest.raises(supac.StoreMismatchError, match="a store of `meta_learn`, not of `minimize"):
         supac.minimize(bowls(1)[0], FIRST, supac.Catoni(0.1), budget=40, store=store)
+    with pytest.raises(supac.StoreMismatchError, match="a store of `meta_learn`, not of `minimize"):
+        supac.resume(store, bowls(1)[0])
     plain = tmp_path / "run.supac"
     supac.minimize(bowls(1)[0], FIRST, supac.Catoni(0.1), budget=40, store=plain)
-    with pytest.raises(supac.NotAStoreError, match="a store of `minimize`, not one of"):
+    with pytest.raises(supac.StoreMismatchError, match="a store of `minimize`, not of `meta_learn"):
         learn(tasks_of(2), store=plain)
 
 
@@ -503,12 +505,11 @@ def test_two_passes_halve_the_bound_on_the_papers_environment() -> None:
     [
         ({"passes": 0}, ValueError, "passes must be a whole number"),
         ({"learner": supac.SuPAC()}, TypeError, "learner must be one such as MetaSuPAC"),
-        ({"on_failure": "ignore"}, ValueError, "on_failure must be"),
+        ({"execution": True}, TypeError, "execution must be an Execution or its workers"),
         ({"tasks": []}, TypeError, "tasks must be one Task or more"),
         ({"tasks": [bowls(1)[0]]}, TypeError, "tasks must be one Task or more"),
         ({"prior": 3}, TypeError, "prior must be a Distribution"),
         ({"prior": supac.student_t(np.zeros(2), np.eye(2), 5.0)}, TypeError, "exponential family"),
-        ({"retries": -1}, ValueError, "retries"),
         ({"seed": -1}, ValueError, "seed"),
     ],
 )
@@ -516,6 +517,19 @@ def test_what_is_wrong_is_named(change: dict[str, Any], error: type[Exception], 
     settings: dict[str, Any] = {"tasks": tasks_of(2), "prior": FIRST, "progress": False} | change
     with pytest.raises(error, match=words):
         supac.meta_learn(settings.pop("tasks"), settings.pop("prior"), **settings)
+
+
+def test_what_is_wrong_with_an_execution_is_named() -> None:
+    with pytest.raises(ValueError, match="on_failure must be"):
+        supac.Execution(on_failure="ignore")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="retries"):
+        supac.Execution(retries=-1)
+    for old, words in (({"on_failure": "ignore"}, "on_failure must be"), ({"retries": -1}, "retr")):
+        with (
+            pytest.warns(DeprecationWarning, match="is now"),
+            pytest.raises(ValueError, match=words),
+        ):
+            supac.meta_learn(tasks_of(2), FIRST, **old)
 
 
 def test_features_must_fit_together() -> None:
@@ -554,12 +568,11 @@ def test_fresh_draws_that_fail_count_as_the_ceiling() -> None:
     task = supac.Task(Fails(Bowl(-0.6, 0.0)), supac.Catoni(0.05))
     with pytest.raises(supac.EvaluationError):
         supac.evaluate_priors([FIRST], [task], budget=30, draws=200)
-    options: dict[str, Any] = {"budget": 30, "draws": 500, "execution": 2}
-    penalised = supac.evaluate_priors(
-        [FIRST], [task], execution=supac.Execution(on_failure="penalise"), **options
-    )
-    dropped = supac.evaluate_priors(
-        [FIRST], [task], execution=supac.Execution(on_failure="drop"), **options
+    penalised, dropped = (
+        supac.evaluate_priors(
+            [FIRST], [task], budget=30, draws=500, execution=supac.Execution(2, on_failure=policy)
+        )
+        for policy in ("penalise", "drop")
     )
     assert penalised.mean_risk[0, 0] > dropped.mean_risk[0, 0]
 

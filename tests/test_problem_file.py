@@ -11,6 +11,7 @@ import pytest
 
 import supac
 from supac import marginals
+from supac.arrays import FloatArray
 from supac.codec import to_spec
 from supac.problem.composite import CappedSquare, Composite, MeanSquare, Welsch
 from supac.problem_file import files_of, make_problem, problem_of, starter_files, store_of
@@ -264,7 +265,9 @@ def test_a_function_may_be_in_a_package(tmp_path: Path) -> None:
     )
     risk = supac.read_problem(path).risk
     assert isinstance(risk, Composite)
-    assert risk.simulate(np.ones(3))[0] == pytest.approx((2.0 - 1.597) / 0.05)
+    outputs = risk.simulate(np.ones(3))
+    np.testing.assert_array_equal(outputs, np.full(24, 2.0))
+    assert risk.residuals(outputs[None])[0, 0] == pytest.approx((2.0 - 1.597) / 0.05)
 
 
 def test_files_that_are_no_files(tmp_path: Path) -> None:
@@ -320,7 +323,7 @@ def test_the_starters_are_right_as_they_are(kind: Any, tmp_path: Path) -> None:
     assert problem.risk.loss == Welsch(3.0)
     assert problem.bound == supac.MaurerLangfordSeeger(24, 0.05)
     assert (problem.budget, problem.seed, problem.store) == (60, 0, tmp_path / "run.supac")
-    assert problem.options["on_failure"] == "penalise"
+    assert problem.execution.on_failure == "penalise"
 
 
 def test_three_ways_to_simulate_the_same(tmp_path: Path) -> None:
@@ -420,14 +423,19 @@ def data(folder: Path, words: str) -> Any:
 
 
 def test_residuals_are_of_what_was_measured(folder: Path) -> None:
-    simulate = data(folder, 'observed = "A"\nnoise = 0.5').risk.simulate
-    np.testing.assert_array_equal(simulate(np.array([2.0])), [(2 - 1) / 0.5, 0.0])
-    by_row = data(folder, 'observed = "A"\nnoise = "sd"').risk.simulate
-    np.testing.assert_array_equal(by_row(np.array([2.0])), [(2 - 1) / 0.5, 0.0])
-    ratio = data(folder, 'observed = "A"\nnoise = 0.1\ncompare = "log"').risk.simulate
-    np.testing.assert_allclose(ratio(np.array([2.0])), [np.log(2) / 0.1, 0.0])
+    def residuals(risk: Composite, x: float) -> FloatArray:
+        outputs = risk.simulate(np.array([x]))
+        np.testing.assert_array_equal(outputs, [x, 2.0 * x, 3.0])  # also where nothing was measured
+        return risk.residuals(outputs[None])
+
+    simulate = data(folder, 'observed = "A"\nnoise = 0.5').risk
+    np.testing.assert_array_equal(residuals(simulate, 2.0), [[(2 - 1) / 0.5, 0.0]])
+    by_row = data(folder, 'observed = "A"\nnoise = "sd"').risk
+    np.testing.assert_array_equal(residuals(by_row, 2.0), [[(2 - 1) / 0.5, 0.0]])
+    ratio = data(folder, 'observed = "A"\nnoise = 0.1\ncompare = "log"').risk
+    np.testing.assert_allclose(residuals(ratio, 2.0), [[np.log(2) / 0.1, 0.0]])
     with pytest.raises(ValueError, match="positive outputs"):
-        ratio(np.array([-2.0]))
+        residuals(ratio, -2.0)
 
 
 def test_outputs_may_come_in_three_shapes(folder: Path) -> None:
@@ -437,7 +445,7 @@ def test_outputs_may_come_in_three_shapes(folder: Path) -> None:
         np.testing.assert_array_equal(seen.flat(outputs), flat)
     residuals = seen.residuals(flat)
     np.testing.assert_array_equal(residuals, [-1.0, -1.0, -2.0, -4.0, -1.0])
-    back = seen.simulated(residuals)
+    back = seen.outputs(residuals)
     np.testing.assert_array_equal(back, [0.0, np.nan, 2.0, 3.0, 4.0, 5.0])
     for wrong, words in (
         ({"A": flat[:3]}, "not B, which the data have"),
@@ -479,13 +487,12 @@ on_failure = "drop"
 max_failures = 1
 """
     problem = toml(text, folder)
-    assert problem.execution == {"executor": "tcp://127.0.0.1:1", "timeout": 2, "retries": 0}
+    assert problem.execution == supac.Execution(
+        "tcp://127.0.0.1:1", "async", timeout=2, retries=0, on_failure="drop", max_failures=1
+    )
     options = dict(problem.options)
     assert len(options.pop("known")) == 1
-    assert options == {
-        "algorithm": supac.SuPAC.paper(first=12, batch=6), "mode": "async", "validation": 4,
-        "on_failure": "drop", "max_failures": 1,
-    }  # fmt: skip
+    assert options == {"algorithm": supac.SuPAC.paper(first=12, batch=6), "validation": 4}
     assert (problem.seed, problem.store) == (3, folder / "other.supac")
 
 
@@ -515,7 +522,7 @@ def test_a_risk_without_data(folder: Path) -> None:
     (folder / "f.py").write_text("def f(x):\n    return (x**2).sum(axis=1)\n")
     vectorized = HEAD.replace('"f:f"', '"f:f"\nvectorized = true')
     problem = toml(f"{vectorized}{ONE}[bound]\ntemperature = 0.1", folder)
-    assert problem.vectorized
+    assert problem.execution.vectorized
     result = problem.minimize(store=None)
     assert result.mean_risk < 0.5
 

@@ -96,9 +96,10 @@ def calibrate(setting: Setting, repeat: int, data: Path | None) -> Calibration:
         return setting.descends and min(objectives[-PATIENCE:]) > HOPELESS
 
     result = supac.minimize(
-        supac.Composite(watch, composite.loss) if setting.composite else watch,
+        replace(composite, simulate=watch) if setting.composite else watch,
         prior, supac.Catoni(TEMPERATURE), budget=setting.budget, algorithm=setting.algorithm,
-        execution=supac.Execution(vectorized=True), validation=0, progress=False, seed=repeat, callback=keep,
+        execution=supac.Execution(vectorized=True), validation=0, progress=False, seed=repeat,
+        callback=keep,
     )  # fmt: skip
     if result.stop_reason not in (supac.StopReason.BUDGET, supac.StopReason.USER):
         raise RuntimeError(f"{setting.name}, repeat {repeat}: {result.stop_reason.sentence}")

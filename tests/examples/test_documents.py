@@ -44,7 +44,8 @@ def test_what_needs_a_cluster_is_spelled_right(path: Path) -> None:
                 resolve(node)
             if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("supac."):
                 options = {each.arg: None for each in node.keywords if each.arg}
-                inspect.signature(resolve(node.func)).bind_partial(**options)
+                bound = inspect.signature(resolve(node.func)).bind_partial(**options)
+                assert "old" not in bound.arguments, "a keyword of version 0.1"
 
 
 def resolve(node: ast.expr) -> Any:

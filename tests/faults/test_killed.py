@@ -16,6 +16,7 @@ import pytest
 
 import supac
 from supac.record.store import read_config
+from supac.running.execution import Policy
 from toy import BOUND, BUDGET, PRIOR, Toy, alive, children_of, gone_within, minimize, name_of, value
 
 # Processes of a shell's background do not hear Ctrl-C, and these tests may run there.
@@ -24,7 +25,6 @@ import signal
 import sys
 from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from typing import Any, Literal
 import supac
 from toy import Toy, minimize
 ledger, store, seconds, workers = sys.argv[1:]
@@ -216,7 +216,7 @@ class Fickle(Toy):
 
 
 @pytest.mark.parametrize("policy", ["penalise", "drop"])
-def test_a_tenth_of_the_runs_failing_is_no_reason_to_stop(policy: str, tmp_path: Path) -> None:
+def test_a_tenth_of_the_runs_failing_is_no_reason_to_stop(policy: Policy, tmp_path: Path) -> None:
     result = minimize(Fickle(tmp_path / "ledger"), execution=supac.Execution(2, on_failure=policy))
     assert result.stop_reason is supac.StopReason.BUDGET
     assert 2 <= len(result.failures) <= 16
@@ -318,8 +318,8 @@ def test_what_fails_first_does_not_end_an_asynchronous_run() -> None:
 
     with ThreadPoolExecutor(20) as threads:
         result = supac.minimize(
-            uneven, PRIOR, BOUND, budget=100, execution=supac.Execution(threads, mode="async", on_failure="penalise"), progress=False,
-            
+            uneven, PRIOR, BOUND, budget=100, progress=False,
+            execution=supac.Execution(threads, mode="async", on_failure="penalise"),
         )  # fmt: skip
     assert result.stop_reason is supac.StopReason.BUDGET
     assert len(result.evaluations) == 100
@@ -328,7 +328,8 @@ def test_what_fails_first_does_not_end_an_asynchronous_run() -> None:
 def test_a_callback_stops_an_asynchronous_run_for_good() -> None:
     with ThreadPoolExecutor(2) as threads:
         result = supac.minimize(
-            value, PRIOR, BOUND, budget=BUDGET, execution=supac.Execution(threads, mode="async"), progress=False,
+            value, PRIOR, BOUND, budget=BUDGET, progress=False,
+            execution=supac.Execution(threads, mode="async"),
             callback=lambda event: event.queries >= 30,
         )  # fmt: skip
     assert result.stop_reason is supac.StopReason.USER
@@ -511,7 +512,7 @@ def test_a_mended_loss_in_asynchronous_mode(tmp_path: Path) -> None:
         with ThreadPoolExecutor(2) as threads:
             settings: dict[str, Any] = {
                 "budget": 40, "progress": False, "store": tmp_path / "run.supac",
-                "execution": supac.Execution(threads, mode="async"), 
+                "execution": supac.Execution(threads, mode="async"),
             }  # fmt: skip
             if not mended:
                 with pytest.raises(supac.EvaluationError, match="not yet"):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ KILLS, DRAWS = 7, 60
 DRIVER = """
 import sys
 from pathlib import Path
+from typing import Any
 import supac
 from toy import BOUND, PRIOR, Toy, minimize
 purpose, ledger, store = sys.argv[1:]
@@ -81,11 +83,11 @@ def test_certification(ended: supac.Result, tmp_path: Path) -> None:
     kills = kill_repeatedly("certificate", tmp_path, 1)
     assert kills == KILLS
     toy = Toy(tmp_path / "ledger")
-    options = {"n": 50, "draws": DRAWS, "progress": False}
+    options: dict[str, Any] = {"n": 50, "draws": DRAWS, "progress": False}
     certificate = supac.certify(
         ended.posterior, PRIOR, toy, BOUND, store=tmp_path / "run.supac", **options
-    )  # type: ignore[arg-type]
-    plain = supac.certify(ended.posterior, PRIOR, Toy(tmp_path / "other"), BOUND, **options)  # type: ignore[arg-type]
+    )
+    plain = supac.certify(ended.posterior, PRIOR, Toy(tmp_path / "other"), BOUND, **options)
     assert certificate.value == plain.value
     assert made(toy) <= DRAWS + 2 * kills
     # The search is what it was: its runs, its end, and what it would go on with.

@@ -10,7 +10,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.record.store import NotAStoreError, StoreBusyError, read_runs, set_aside, settle
+from supac.record.store import NotAStoreError, StoreBusyError, set_aside, settle
 
 
 def wave(x: FloatArray) -> float:
@@ -45,13 +45,13 @@ def test_the_old_one_is_deleted_when_the_new_one_has_a_good_run(tmp_path: Path) 
     aside = set_aside(store)
     assert aside is not None
     assert names(tmp_path) == ["run.supac.replaced"]  # as a killed process would leave it
-    assert len(read_runs(aside)) == 20
+    assert len(supac.read_store(aside).runs) == 20
     make(store, budget=10)
     assert settle(store, aside, ended=False) == aside  # interrupted: either may be wanted
     assert names(tmp_path) == ["run.supac", "run.supac.replaced"]
     assert settle(store, aside, ended=True) is None
     assert names(tmp_path) == ["run.supac"]
-    assert len(read_runs(store)) == 10
+    assert len(supac.read_store(store).runs) == 10
 
 
 @pytest.mark.parametrize("new", ["none", "empty", "failed"])
@@ -65,7 +65,7 @@ def test_the_old_one_is_back_when_nothing_came_of_the_new(new: str, tmp_path: Pa
         store.touch()
     if new == "failed":
         make(store, fails)
-        assert len(read_runs(store)) == 10
+        assert len(supac.read_store(store).runs) == 10
     assert settle(store, aside, ended=True) == store
     assert store.read_bytes() == before
     assert names(tmp_path) == ["run.supac"]
@@ -96,8 +96,8 @@ def test_the_place_of_a_store_that_another_process_writes_is_not_taken(tmp_path:
         return wave(x)
 
     make(store, begun, budget=10)
-    assert len(read_runs(store)) == 10
-    assert len(read_runs(aside)) == 20
+    assert len(supac.read_store(store).runs) == 10
+    assert len(supac.read_store(aside).runs) == 20
 
 
 def test_what_a_killed_process_has_left_in_its_log_is_moved_as_well(tmp_path: Path) -> None:
@@ -113,10 +113,10 @@ def test_what_a_killed_process_has_left_in_its_log_is_moved_as_well(tmp_path: Pa
     aside = set_aside(killed / "run.supac")
     assert aside is not None
     assert names(killed) == ["run.supac.replaced"]
-    assert len(read_runs(aside)) == 20
+    assert len(supac.read_store(aside).runs) == 20
     assert settle(killed / "run.supac", aside, ended=False) == killed / "run.supac"
     assert names(killed) == ["run.supac"]
-    assert len(read_runs(killed / "run.supac")) == 20
+    assert len(supac.read_store(killed / "run.supac").runs) == 20
 
 
 def test_a_store_of_no_worth_does_not_take_the_place_of_one_that_waits(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_store_of_no_worth_does_not_take_the_place_of_one_that_waits(tmp_path:
     make(store, fails)
     assert set_aside(store) is None
     assert names(tmp_path) == ["run.supac.replaced"]
-    assert len(read_runs(aside)) == 20
+    assert len(supac.read_store(aside).runs) == 20
 
 
 def test_one_that_waits_is_not_replaced_by_the_next(tmp_path: Path) -> None:
@@ -139,8 +139,8 @@ def test_one_that_waits_is_not_replaced_by_the_next(tmp_path: Path) -> None:
     aside = set_aside(store)
     assert aside == tmp_path / "run.supac.replaced-2"
     assert names(tmp_path) == ["run.supac.replaced", "run.supac.replaced-2"]
-    assert len(read_runs(tmp_path / "run.supac.replaced")) == 20
-    assert len(read_runs(aside)) == 10
+    assert len(supac.read_store(tmp_path / "run.supac.replaced").runs) == 20
+    assert len(supac.read_store(aside).runs) == 10
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert aside == real.with_name("real.supac.replaced")
     assert settle(store, aside, ended=False) == real
     assert store.is_symlink()
-    assert len(read_runs(store)) == 20
+    assert len(supac.read_store(store).runs) == 20
 
 
 def test_what_is_no_store_or_in_use_stays_where_it_is(tmp_path: Path) -> None:
@@ -167,4 +167,4 @@ def test_what_is_no_store_or_in_use_stays_where_it_is(tmp_path: Path) -> None:
             set_aside(store)
 
     make(store, callback=replace)
-    assert len(read_runs(store)) == 20
+    assert len(supac.read_store(store).runs) == 20

@@ -253,9 +253,9 @@ def test_what_cannot_be_written_can_still_be_read(read_only: Path, tmp_path: Pat
 
 
 def test_a_later_format_is_refused(store: Path) -> None:
-    edit(store, "PRAGMA user_version = 2")
+    edit(store, "PRAGMA user_version = 3")
     for way in ways_in(store):
-        with pytest.raises(supac.StoreTooNewError, match=r"has format 2, but .* reads up to 1"):
+        with pytest.raises(supac.StoreTooNewError, match=r"has format 3, but .* reads up to 2"):
             way()
 
 
@@ -344,13 +344,11 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
         {"bound": supac.McAllester(n=100, delta=0.05)},
         "bound: Catoni in the store, McAllester now",
     ),
-    ({"seed": 1}, "seed: 0 in the store, 1 now"),
     ({"algorithm": replace(QUICK, batch=11)}, "algorithm.batch: 10 in the store, 11 now"),
     (
         {"algorithm": replace(QUICK, step=supac.TrustRegion())},
         "algorithm.step: FixedStep in the store, TrustRegion now",
     ),
-    ({"tolerance": 0.0}, "tolerance: 1e-12 in the store, 0.0 now"),
     ({"validation": 5}, "validation: None in the store, 5 now"),
     ({"proxy": lambda x: x[:, 0]}, ""),
 ]
@@ -360,14 +358,33 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
 def test_another_run_is_refused_with_what_differs(
     change: dict[str, Any], line: str, store: Path, finished: Finished
 ) -> None:
+    (name,) = change
     for way in ways_in(store, **change):
-        with pytest.raises(supac.StoreMismatchError) as caught:
-            way()
-        (name,) = change
-        told = str(caught.value).removeprefix(f"{store} holds another run: ")
-        assert told.startswith(line or name)
-        assert all(part.startswith(name) for part in told.split("; "))
-        assert told.endswith("now. Give the run its old settings, or another file")
+        assert_refused(way, store, line or name, name)
+    assert_same(supac.resume(store, wave), finished.result)
+
+
+def assert_refused(way: Callable[[], object], store: Path, line: str, name: str) -> None:
+    with pytest.raises(supac.StoreMismatchError) as caught:
+        way()
+    told = str(caught.value).removeprefix(f"{store} holds another search: ")
+    assert told.startswith(line)
+    assert all(part.startswith(name) for part in told.split("; "))
+    assert told.endswith("now. Give it its old settings, or another file")
+
+
+def test_another_seed_is_refused(store: Path, finished: Finished) -> None:
+    line = "seed: 0 in the store, 1 now"
+    assert_refused(lambda: run(store=store, seed=1), store, line, "seed")
+    with pytest.raises(TypeError, match="there is no argument 'seed'"):
+        supac.resume(store, wave, seed=1)  # type: ignore[call-arg]
+    assert_same(supac.resume(store, wave), finished.result)
+
+
+def test_another_tolerance_is_refused(store: Path, finished: Finished) -> None:
+    for way in ways_in(store, tolerance=0.0):
+        with pytest.warns(DeprecationWarning, match="tolerance= is now"):
+            assert_refused(way, store, "tolerance: 1e-12 in the store, 0.0 now", "tolerance")
     assert_same(supac.resume(store, wave), finished.result)
 
 
@@ -446,13 +463,21 @@ def configure(path: Path, **changes: Any) -> None:
     put_config(path, json.dumps({**json.loads(text), **changes}))
 
 
-def put(path: Path, table: str, column: int, value: Any) -> None:
+def put(path: Path, table: str, column: str, value: Any) -> None:
     """Another value in the first row of a table, with a checksum that fits."""
-    *row, _ = read_row(path, f"SELECT * FROM {table}")
+    db = sqlite3.connect(path)
+    db.row_factory = sqlite3.Row
+    row = dict(db.execute(f"SELECT rowid, * FROM {table}").fetchone())
+    number, _ = row.pop("rowid", None) or row["id"], row.pop("checksum")
+    assert column in row
     row[column] = value
-    checksum = _digest(row[1]) if table == "state" else _digest(*row)
-    marks = ", ".join("?" * (len(row) + 1))
-    edit(path, (f"INSERT OR REPLACE INTO {table} VALUES ({marks})", (*row, checksum)))
+    changes = ", ".join(f"{name} = ?" for name in row)
+    db.execute(
+        f"UPDATE {table} SET {changes}, checksum = ? WHERE rowid = ?",
+        (*row.values(), _digest(*row.values()), number),
+    )
+    db.commit()
+    db.close()
 
 
 class Bomb:
@@ -505,7 +530,7 @@ def test_a_setting_of_the_file_is_never_executed(name: str, spec: str, store: Pa
             return
         with pytest.raises((ValueError, TypeError), match=f"knows only the name of {name}, "):
             supac.resume(store, wave)
-        with pytest.raises(supac.StoreMismatchError, match=f"another run: {name}"):
+        with pytest.raises(supac.StoreMismatchError, match=f"another search: {name}"):
             run(store=store)
         with suppress(FileExistsError):
             supac.export(store, store.with_suffix(".csv"))
@@ -542,7 +567,9 @@ def test_a_configuration_that_is_none_is_damage(text: str, store: Path) -> None:
             way()
 
 
-PLACES = {"proposal": ("rounds", 3), "info": ("rounds", 4), "state": ("state", 1)}
+PLACES = {
+    "proposal": ("rounds", "proposal"), "info": ("rounds", "info"), "state": ("state", "value")
+}  # fmt: skip
 TEXTS = {
     **{name: json.dumps(spec) for name, spec in SPECS.items()},
     "a foreign family": json.dumps({"family": SPECS["a command"], "theta": ["", [0]]}),
@@ -576,13 +603,13 @@ def test_a_plan_must_fit_its_problem(store: Path) -> None:
         {"proposal": {"family": None, "theta": state["batch"]["x"]}},
     ]
     for change in short:
-        put(store, "state", 1, json.dumps({**state, "batch": {**state["batch"], **change}}))
+        put(store, "state", "value", json.dumps({**state, "batch": {**state["batch"], **change}}))
         with pytest.raises(supac.StoreDamagedError, match="its state"):
             supac.resume(store, wave)
 
 
-@pytest.mark.parametrize(("table", "column"), [("runs", 1), ("runs", 4), ("rounds", 1)])
-def test_pickles_are_bytes_like_any_others(table: str, column: int, store: Path) -> None:
+@pytest.mark.parametrize(("table", "column"), [("runs", "x"), ("rounds", "ids")])
+def test_pickles_are_bytes_like_any_others(table: str, column: str, store: Path) -> None:
     sign = store.with_name("sign")
     for padding in range(8):
         put(store, table, column, pickle.dumps(Bomb(sign)) + bytes(padding))
@@ -591,11 +618,32 @@ def test_pickles_are_bytes_like_any_others(table: str, column: int, store: Path)
                 way()
 
 
-@pytest.mark.parametrize(
-    ("column", "value"), [(2, "os.system"), (3, "high"), (5, "long"), (7, "often"), (1, "text")]
-)
-def test_a_run_of_wrong_types_is_damage(column: int, value: str, store: Path) -> None:
-    put(store, "runs", column, value)
+def test_pickles_among_outputs_are_bytes_like_any_others(tmp_path: Path) -> None:
+    composite, store = supac.Composite(waves, supac.MeanSquare()), tmp_path / "run.supac"
+    run(risk=composite, store=store)
+    table = tmp_path / "table.csv"
+    table.touch()
+    ways: list[Callable[[], object]] = [
+        lambda: run(risk=composite, store=store),
+        lambda: supac.resume(store, composite),
+        lambda: supac.export(store, table, force=True),
+    ]
+    for padding in range(8):
+        put(store, "outputs", "numbers", pickle.dumps(Bomb(tmp_path / "sign")) + bytes(padding))
+        for way in ways:
+            with harmless(store), pytest.raises(supac.StoreDamagedError, match="outputs of run 0"):
+                way()
+
+
+BAD_CELLS = {
+    "status": "os.system", "risk": "high", "seconds": "long", "attempts": "often", "x": "text",
+    "purpose": "fun", "outputs": "many", "id": "first", "task": "main",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", BAD_CELLS)
+def test_a_run_of_wrong_types_is_damage(column: str, store: Path) -> None:
+    put(store, "runs", column, BAD_CELLS[column])
     for way in all_ways_in(store):
         with pytest.raises(supac.StoreDamagedError, match="run 0"):
             way()
@@ -704,8 +752,11 @@ def test_tables_hold_every_value_exactly(composite: bool, tmp_path: Path) -> Non
         np.testing.assert_array_equal(known.outputs, result.evaluations.outputs)
     columns = parquet.read_table(table.with_suffix(".parquet")).to_pydict()
     ours = ["id", "rate µ", "seconds_", "output_0_", "risk", "status", "iteration"]
+    told = ["seconds", "attempts", "message", "source", "purpose"]
     outputs = ["output_0", "output_1"] if composite else []
-    assert list(columns) == [*ours, "seconds", "attempts", "message", "source", "purpose", *outputs]
+    assert list(columns) == [*ours, *told, *outputs]
+    assert table.read_text().splitlines()[0] == ",".join(columns)
+    assert columns["id"] == list(range(60))
     assert set(columns["purpose"]) == {"search"}  # this algorithm validates nothing
     np.testing.assert_array_equal(np.array(columns["seconds_"]), result.x[:, 1])
     risks = [np.nan if each is None else each for each in columns["risk"]]

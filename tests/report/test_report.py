@@ -19,7 +19,7 @@ from supac import marginals
 from supac.arrays import FloatArray
 from supac.cli import app
 from supac.record.parameter_change import joint_kl
-from supac.record.store.store import sealed, unsealed
+from supac.record.store.file import checked, with_checksum
 from supac.report import account_of, make_page
 from supac.report.svg import labels, span, ticks
 from supac.report.words import at_most, escape, number
@@ -295,7 +295,7 @@ def test_stores_of_version_0_1_tell_fresh_runs(study: Path, tmp_path: Path) -> N
     store.write_bytes((study / "run.supac").read_bytes())
     with sqlite3.connect(store) as db:
         (words,) = db.execute("SELECT value FROM meta WHERE key = 'end'").fetchone()
-        end = json.loads(unsealed(words, tmp_path, "its end"))
+        end = json.loads(checked(words, tmp_path, "its end"))
         known = [run for each in end.pop("validation") for run in each["ids"]]
         assert len(known) == 20
         for older, told in (
@@ -303,7 +303,7 @@ def test_stores_of_version_0_1_tell_fresh_runs(study: Path, tmp_path: Path) -> N
             ({"fresh": known[10:]}, known[10:]),
             ({}, []),
         ):
-            text = sealed(json.dumps(end | older))
+            text = with_checksum(json.dumps(end | older))
             db.execute("UPDATE meta SET value = ? WHERE key = 'end'", [text])
             db.commit()
             ending = supac.read_store(store).ending

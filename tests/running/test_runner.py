@@ -101,7 +101,7 @@ def test_a_purpose_finds_only_its_own_runs(tmp_path: Path) -> None:
     path = tmp_path / "runs.supac"
     for purpose in ("certificate", "prediction", "certificate"):
         with Record.of_runs(counted, 2, path) as record:
-            runs = runner_of(counted, record=record).run(X, purpose)  # type: ignore[arg-type]
+            runs = runner_of(counted, record=record).run(X, purpose)
         assert {run.purpose for run in runs} == {purpose}
     assert len(calls) == 14  # those of the last time were there
 

@@ -89,7 +89,7 @@ class Loop:
         record = self.record
         if record.rounds and record.state is not None:
             told = record.told(self.runner.functions[0].columns)
-            self.state = state_from_spec(record.state, self.state, told)
+            self.state = record.read_state(lambda spec: state_from_spec(spec, self.state, told))
             ids = {run for each in record.rounds for run in each.ids}
             made = [run for run in record.light_runs if run.id in ids]
             self.imported = sum(bool(run.source) for run in made)

@@ -32,6 +32,7 @@ HISTORY = {
 
 def summary(run: Record, title: str, width: int = 80) -> RenderableType:
     """A run on one screen of this width."""
+    run.check_search()
     parts: list[RenderableType] = [Text(title, style="bold"), _facts(run), Text()]
     rows = run.parameter_changes
     if rows:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from supac.exchange.table import Table, rows_of, table_of
+from supac.exchange.table import Table, rows_of, table_of_runs
 from supac.record.record import read_store
 
 
@@ -22,7 +22,7 @@ def export(
     """
     target, record = table_file(path, force=force), read_store(store)
     if target.suffix == ".parquet":
-        write_table(target, table_of(record))
+        write_table(target, table_of_runs(record))
     else:
         _write_csv(target, rows_of(record))
     return len(record.light_runs)

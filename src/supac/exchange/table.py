@@ -34,23 +34,30 @@ def table_of(record: Record, *, posterior: int | None = None, seed: int = 0) -> 
         return table_of_draws(record.sample(posterior, seed), record.parameters)
     if record.counts is not None:
         raise ValueError("its runs were left out of the file: write it with runs=True")
-    rows = list(rows_of(record))
-    header = next(header_rows := iter(rows))
-    columns = zip(*header_rows, strict=True) if len(rows) > 1 else ([] for _ in header)
-    table = {name: list(column) for name, column in zip(header, columns, strict=True)}
+    table = table_of_runs(record)
     drawn, weight = _drawn_and_weight(record)
+    keys = [(run.task, run.id) for run in record.light_runs]
     told: Table = {
-        "drawn": [drawn.get(run) for run in table["id"]],
-        "weight": [weight.get(run) for run in table["id"]],
-    }
+        "drawn": [drawn.get(key) for key in keys], "weight": [weight.get(key) for key in keys]
+    }  # fmt: skip
     outputs = {name: table.pop(name) for name in list(table) if is_output(name)}
     return table | told | outputs
+
+
+def table_of_runs(record: Record) -> Table:
+    """Return one row a run as columns, without those that depend on the posterior."""
+    header, *rows = rows_of(record)
+    columns = zip(*rows, strict=True) if rows else ([] for _ in header)
+    return {name: list(column) for name, column in zip(header, columns, strict=True)}
 
 
 def rows_of(record: Record) -> Iterator[list[Any]]:
     """Yield the header, then one row a run; from a file, one run is in memory at a time."""
     parameters, light = record.parameters, record.light_runs
-    iteration = {run: i for i, each in enumerate(record.rounds) for run in each.ids}
+    iteration: dict[tuple[int, int], int] = {}
+    for task in {each.task for each in record.rounds}:
+        mine = (each.ids for each in record.rounds if each.task == task)
+        iteration |= {(task, run): i for i, ids in enumerate(mine) for run in ids}
     dim = len(light[0].x) if light else 0
     width, points = 0, np.array([run.x for run in light]).reshape(len(light), dim)
     if parameters is not None and len(light):
@@ -63,13 +70,15 @@ def rows_of(record: Record) -> Iterator[list[Any]]:
             width = len(run.outputs)
             break
     names = columns_of(names_of(parameters, dim))
-    yield ["id", *names, "risk", *_TOLD, *(f"{OUTPUT}{i}" for i in range(width))]
+    tasks = apart(["task"], lambda name: name in names) if any(run.task for run in light) else []
+    yield ["id", *names, "risk", *_TOLD, *tasks, *(f"{OUTPUT}{i}" for i in range(width))]
     for run, x in zip(chain(first, runs), points, strict=True):
         cells = [None] * width if run.outputs is None else run.outputs.tolist()
         yield [
             run.id, *x.tolist(), None if np.isnan(run.risk) else float(run.risk),
-            run.status.value, iteration.get(run.id), run.seconds, run.attempts, run.message,
-            run.source, run.purpose, *(cells + [None] * width)[:width],
+            run.status.value, iteration.get((run.task, run.id)), run.seconds, run.attempts,
+            run.message, run.source, run.purpose, *([run.task] if tasks else []),
+            *(cells + [None] * width)[:width],
         ]  # fmt: skip
 
 
@@ -79,18 +88,21 @@ def table_of_draws(draws: FloatArray, parameters: Parameters | None) -> Table:
     return {name: draws[:, i].tolist() for i, name in enumerate(names)}
 
 
-def _drawn_and_weight(record: Record) -> tuple[dict[int, bool], dict[int, float]]:
-    """By id: True for random draws, and the weight of a run in a mean over the posterior."""
-    batches = [(each.ids, each.drawn.tolist()) for each in record.rounds]
+_Key = tuple[int, int]
+
+
+def _drawn_and_weight(record: Record) -> tuple[dict[_Key, bool], dict[_Key, float]]:
+    """By task and id: True for random draws, and the weight in a mean over the posterior."""
+    batches = [(each.task, each.ids, each.drawn.tolist()) for each in record.rounds]
     if record.ending is not None:
-        batches += [(each.ids, [True] * len(each.ids)) for each in record.ending.validation]
-    ids = [run for run_ids, _ in batches for run in run_ids]
-    drawn = dict(zip(ids, (each for _, row in batches for each in row), strict=True))
-    posterior, evaluations = record.posterior, record.evaluations
-    if posterior is None or len(evaluations) != len(ids):
+        batches += [(0, each.ids, [True] * len(each.ids)) for each in record.ending.validation]
+    keys = [(task, run) for task, ids, _ in batches for run in ids]
+    drawn = dict(zip(keys, (each for *_, row in batches for each in row), strict=True))
+    posterior = record.posterior
+    if posterior is None or len(record.evaluations) != len(keys):
         return drawn, {}
-    weights = _weights(evaluations, posterior)
-    return drawn, {run: float(w) for run, w in zip(ids, weights, strict=True) if not np.isnan(w)}
+    weights = _weights(record.evaluations, posterior)
+    return drawn, {key: float(w) for key, w in zip(keys, weights, strict=True) if not np.isnan(w)}
 
 
 def _weights(evaluations: Evaluations, posterior: Distribution) -> FloatArray:

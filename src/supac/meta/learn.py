@@ -292,8 +292,9 @@ class _Loop:
                 self.record.told(function.columns, task)
                 for task, function in enumerate(self.runner.functions)
             ]
-            self.state = meta_state_from_spec(
-                self.record.state, self.state.seed, self.environment.prior, told
+            seed, prior = self.state.seed, self.environment.prior
+            self.state = self.record.read_state(
+                lambda spec: meta_state_from_spec(spec, seed, prior, told)
             )
 
     def run(

@@ -13,7 +13,7 @@ from supac.problem.composite import Composite
 from supac.problem.observations import Observations
 from supac.problem.parameters import Parameters
 
-_MEANING = "(simulated − observed)/noise, as `supac export` writes them"
+_MEANING = "what the simulator returns, column after column, as `supac export` writes it"
 
 
 def read_known(
@@ -31,7 +31,7 @@ def read_known(
                 "outputs, only a risk: remove these columns, or add the tables"
             )
         return known
-    count = None if observations is None else observations.measured
+    count = None if observations is None else len(observations.values)
     wanted = "output_0, output_1, …" if count is None else f"output_0 to output_{count - 1}"
     if known.outputs is None:
         raise ValueError(
@@ -40,8 +40,8 @@ def read_known(
         )
     if count is not None and known.outputs.shape[1] != count:
         raise ValueError(
-            f"{path.name} has {known.outputs.shape[1]} columns output_…, but {count} numbers were "
-            f"measured: {wanted} are {_MEANING}"
+            f"{path.name} has {known.outputs.shape[1]} columns output_…, but the data have {count} "
+            f"numbers: {wanted} are {_MEANING}"
         )
     _check_risks(path, known, known.outputs, risk)
     return known
@@ -52,12 +52,12 @@ def _check_risks(path: Path, known: KnownRuns, outputs: Any, risk: Composite) ->
     told = np.isfinite(known.risk) & np.isfinite(outputs).all(axis=1)
     if not told.any():
         return
-    losses = np.asarray(risk.loss(outputs[told]), dtype=np.float64)
+    losses = np.asarray(risk.loss(risk.residuals(outputs[told])), dtype=np.float64)
     wrong = ~np.isclose(losses, known.risk[told])
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
         raise ValueError(
             f"{path.name}, line {int(np.flatnonzero(told)[first]) + 2}: risk is "
             f"{known.risk[told][first]:.6g}, but the loss of its outputs is {losses[first]:.6g}; "
-            f"output_0, output_1, … must be {_MEANING}"
+            f"output_0, output_1, … must be {_MEANING} (version 0.1 wrote residuals)"
         )

@@ -62,7 +62,7 @@ class ProblemFile:
     ) -> Result:
         """Run the problem; what is given here replaces what the file says.
 
-        `execution` may be other workers, such as 8; as an `Execution` it replaces all of the file's.
+        `execution` may be other workers, such as 8; an `Execution` replaces all of the file's.
         """
         return Search(
             self.risk, self.parameters, self.bound, budget or self.budget,

@@ -49,7 +49,6 @@ class RunIndex:
         told = {run for each in record.rounds if each.task == task for run in each.ids}
         mine = [run for run in record.light_runs if run.task == task]
         self.task = task
-        self.any_ok = any(run.ok for run in mine)
         ids = {run.id for run in mine if run.id not in told}
         untold = [run for run in record.iterate(ids) if run.task == task] if ids else []
         self._untold: dict[tuple[Purpose, bytes], deque[Run]] = {}

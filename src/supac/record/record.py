@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -24,11 +24,13 @@ from supac.record.risk_function import residuals_of
 from supac.record.round import Round, history_of
 from supac.record.run import Run, Status, by_kind
 from supac.record.store import Store, contents_of, is_being_written, outputs_of, reading
+from supac.record.store.file import raise_if_damaged
 from supac.record.store.rows import unpack
 
 if TYPE_CHECKING:
     from supac.record.result import Result
 
+_T = TypeVar("_T")
 Columns = Callable[[Sequence[Run]], tuple[FloatArray, FloatArray | None]]
 """Risks (n,) and residuals (n, k) of runs."""
 
@@ -266,6 +268,11 @@ class Record(Calibrated):
             raise ValueError("this search was not kept in a file")
         return self.path
 
+    def read_state(self, convert: Callable[[Spec], _T]) -> _T:
+        """Convert the state of a file; StoreDamagedError where that is not possible."""
+        with raise_if_damaged(self.file, "its state"):
+            return convert(self.state)
+
     def told(self, columns: Columns, task: int = 0) -> Evaluations:
         """Return the runs of all rounds of a task as columns."""
         mine = [(each.ids, each.proposal, each.drawn) for each in self.rounds if each.task == task]
@@ -356,9 +363,12 @@ class Record(Calibrated):
         """The posterior that was returned, or else the latest; None before the first step."""
         if self.ending is not None:
             return self.ending.posterior
-        if self.state is None or self.family is None or "theta" not in self.state:
+        family = self.family
+        if self.state is None or family is None:
             return None
-        return Distribution(self.family, unpack(self.state["theta"]))
+        return self.read_state(
+            lambda spec: Distribution(family, unpack(spec["theta"])) if "theta" in spec else None
+        )
 
     @property
     def stop_reason(self) -> StopReason | None:
@@ -385,6 +395,15 @@ class Record(Calibrated):
         return parameter_changes(self.parameters.prior, self.posterior, self.parameters)
 
     # Settings
+
+    def check_search(self) -> None:
+        """Raise ValueError for a file of `meta_learn` or of runs alone: it has no one posterior."""
+        kind = self.settings.get("kind", "minimize")
+        if kind != "minimize":
+            raise ValueError(
+                f"{self.path} is a store of `{kind}`, not of one search; `supac export` writes its "
+                "runs"
+            )
 
     @property
     def parameters(self) -> Parameters | None:
@@ -432,6 +451,7 @@ class Record(Calibrated):
 
     def to_dict(self) -> dict[str, Any]:
         """Summarise the search as what JSON can hold; None for numbers that are not known."""
+        self.check_search()
         about = self.estimate
         numbers = ("objective", "mean_risk", "mean_risk_error", "kl")
         return {

@@ -153,6 +153,7 @@ def account_of(
 ) -> Account:
     """Return what a report tells of a search; ValueError for a certificate of another one."""
     record = run.own_record
+    record.check_search()
     prior = record.prior if isinstance(record.prior, Distribution) else None
     check_certificate(record.posterior, prior, record.estimate, certificate)
     seen, own = record.settings.get("data"), {run.id for run in record.made}

@@ -92,7 +92,7 @@ class Runner:
         self._indexes = [RunIndex(record, task) for task in range(len(risks))]
         for task, function in enumerate(self.functions):
             function.width = record.told_width(task)
-        self._worked = any(index.any_ok for index in self._indexes)
+        self._worked: set[int] = set()  # tasks with a successful run in this process
         self._tickets: dict[int, _Ticket] = {}
         self._next_ticket = 0
 
@@ -220,14 +220,15 @@ class Runner:
         except LossError as error:
             self._file(raw)
             raise self._error(str(error)) from error
-        self._file(runs)
+        self._worked |= {run.task for run in runs if run.ok}
+        unloaded = [a.unloaded and ticket.task not in self._worked for ticket, a in ended]
+        self._file([run for run, lost in zip(runs, unloaded, strict=True) if not lost])
         self._watch(runs)
-        for run, (ticket, answer) in zip(runs, ended, strict=True):
-            if answer.unloaded and not self._worked:
-                raise self._error(f"{answer.message}; no run can be made", ticket.task)
+        for run, (_, answer), lost in zip(runs, ended, unloaded, strict=True):
+            if lost:
+                raise self._error(f"{answer.message}; no run can be made", run.task)
             if self._ends(run):
-                raise self._error(self._complaint(run), ticket.task) from answer.error
-            self._worked = self._worked or run.ok
+                raise self._error(self._complaint(run), run.task) from answer.error
         return runs
 
     def _run(self, ticket: _Ticket, answer: Answer) -> Run:
@@ -241,6 +242,8 @@ class Runner:
                 function.note_failed_width(len(answer.values))
         elif good:
             risk = float(np.asarray(answer.values))
+        if ticket.purpose == "check":  # one who tries a simulator wants to know the line
+            answer = answer.without_error()
         return Run(
             ticket.id, frozen(np.array(ticket.x)), answer.status, risk, outputs, answer.seconds,
             answer.message, answer.attempts, purpose=ticket.purpose, task=ticket.task,

@@ -22,6 +22,7 @@ from supac.record.store.file import (
     damaged,
     digest,
     named_errors,
+    raise_if_damaged,
     record_counts,
     resolve_path,
     write_config,
@@ -122,7 +123,8 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def upgrade(db: sqlite3.Connection, path: Path) -> None:
-    """Bring the tables of format 1 up to date, all or nothing."""
+    """Bring the tables of format 1 up to date, in a transaction that the caller commits."""
+    config = _config_1(db, path)
     runs = list(_rows_1(db, path, "runs"))
     rounds = list(_rows_1(db, path, "rounds"))
     states = list(_rows_1(db, path, "state"))
@@ -142,14 +144,24 @@ def upgrade(db: sqlite3.Connection, path: Path) -> None:
         insert(db, "rounds", row)
     for _, value in states[-1:]:
         insert(db, "state", (0, value))
-    config = json.loads(db.execute("SELECT value FROM meta WHERE key = 'config'").fetchone()[0])
-    kind = "minimize" if "budget" in config else "meta_learn"
-    composite = config.get("loss") is not None or any(config.get("losses", ()))
-    write_config(db, json.dumps({"kind": kind, "data": RESIDUALS if composite else None, **config}))
+    write_config(db, json.dumps(config))
     db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {VERSION}")
     record_counts(db)
-    db.commit()
+
+
+def _config_1(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
+    """Settings of format 1, with those that are new."""
+    meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
+    text = meta.get("config", "")
+    if meta.get("checksum") != digest(text).hex():
+        raise damaged(path, "its configuration")
+    with raise_if_damaged(path, "its configuration"):
+        config = json.loads(text)
+        kind = "minimize" if "budget" in config else "meta_learn"
+        losses = config.get("losses", [config.get("loss")])
+        none = None if kind == "minimize" else [None] * len(losses)
+        return {"kind": kind, "data": RESIDUALS if any(losses) else none, **config}
 
 
 def _rows_1(db: sqlite3.Connection, path: Path, table: str) -> Iterator[tuple[Any, ...]]:

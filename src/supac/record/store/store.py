@@ -77,7 +77,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "runs": {"dim": int, "loss": dict | None, "data": dict | None},
     "meta_learn": {
         "prior": dict, "tasks": list, "bounds": list, "learner": dict, "features": list,
-        "losses": list, "data": list | dict | None, "vectorized": list, "timeout": float | int | None,
+        "losses": list, "data": list | dict, "vectorized": list, "timeout": float | int | None,
         "retries": int, "on_failure": str, "seed": int, "passes": int,
     },
 }  # fmt: skip
@@ -131,9 +131,10 @@ class Store:
             create(db, APPLICATION, SCHEMA, json.dumps(self._config), VERSION)
         elif old:
             upgrade(db, self.path)
+        # First of all: the rounds of another search may be of another family.
+        self._check_settings(config_of(_meta(db), self.path))
         self.contents = contents_of(db, self.path, self._family_of)
         """What the file held when it was opened."""
-        self._check_settings(self.contents.config)
         self._count = {0: 0}
         for each in self.contents.rounds:
             self._count[each.task] = self._count.get(each.task, 0) + 1
@@ -150,10 +151,7 @@ class Store:
             free.add("on_failure")
         if kept["data"] == RESIDUALS:
             free.add("data")
-        if kept["kind"] != now["kind"]:
-            raise StoreMismatchError(
-                f"{self.path} is a store of `{kept['kind']}`, not of `{now['kind']}`"
-            )
+        _check_kind(self.path, kept, now["kind"])
         changed = differences({**kept, **{name: now.get(name) for name in free & set(now)}}, now)
         if changed:
             raise StoreMismatchError(
@@ -231,7 +229,7 @@ def contents_of(
     family_of: Callable[[dict[str, Spec]], ParametricFamily | None],
 ) -> Contents:
     """Read a store without its outputs; `family_of` tells the posterior's from the settings."""
-    meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
+    meta = _meta(db)
     config = config_of(meta, path)
     family = family_of(config)
     runs, widths, rounds, ending, state = [], {}, [], None, None
@@ -310,7 +308,17 @@ def outputs_of(db: sqlite3.Connection, path: Path, run: Run, width: int) -> Floa
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Spec]:
-    """Read the settings of a search, also while it is being written."""
+    """Read the settings of a search by `minimize`, also while it is being written."""
     with reading(Path(path)) as db:
-        meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
-        return config_of(meta, Path(path))
+        config = config_of(_meta(db), Path(path))
+    _check_kind(Path(path), config, "minimize")
+    return config
+
+
+def _check_kind(path: Path, kept: Mapping[str, Spec], wanted: str) -> None:
+    if kept["kind"] != wanted:
+        raise StoreMismatchError(f"{path} is a store of `{kept['kind']}`, not of `{wanted}`")
+
+
+def _meta(db: sqlite3.Connection) -> dict[str, str]:
+    return dict(db.execute("SELECT key, value FROM meta").fetchall())
