@@ -224,7 +224,7 @@ DAMAGES = {
     "UPDATE meta SET value = replace(value, '0.01', '0.02') WHERE key = 'config'": "configuration",
     "UPDATE meta SET value = '[]' WHERE key = 'config'": "configuration",
     "DELETE FROM meta": "configuration",
-    "DELETE FROM runs WHERE id = 3": "run 3 is missing",
+    "DELETE FROM runs WHERE id = 3": "run 3 of round 0 is missing",
     "ALTER TABLE runs RENAME TO others": "its tables",
 }
 

@@ -832,7 +832,7 @@ def test_an_import_that_was_killed_is_gone_on_with(known: supac.KnownRuns, store
         raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Store, "keep_round", killed)  # before it had learnt
+        patch.setattr(Store, "add_rounds", killed)  # before it had learnt
         with pytest.raises(Killed):
             run(known=known, store=store)
     assert len(supac.read_store(store).runs) == 60

@@ -75,7 +75,7 @@ def reaction(x: FloatArray) -> FloatArray:
     ("estimator", "options"),
     [
         (supac.GaussianProcess(), {}),
-        (supac.GaussianProcess(widening=(1.4, 1.2), probes=0.3), {"on_failure": "penalise"}),
+        (supac.GaussianProcess(widening=(1.4, 1.2), probes=0.3), {"policy": "penalise"}),
         (supac.GaussianProcess(), {"proxy": lambda x: 0.2 * (x**2).sum(axis=1)}),
         (supac.OutputEmulator(draws=300), {}),
         (supac.Ridge(), {}),
@@ -87,9 +87,11 @@ def test_an_estimator_that_wraps_another_gives_its_bits(
     estimator: Estimator, options: dict[str, Any]
 ) -> None:
     """Batches, probes, inner updates, validation and known runs follow from what it says."""
+    policy = options.get("policy", "raise")
+    options = {name: value for name, value in options.items() if name != "policy"}
 
     def risk(x: FloatArray) -> FloatArray:
-        return np.where(x[:, 0] > 1.5, np.nan, smooth(x)) if "on_failure" in options else smooth(x)
+        return np.where(x[:, 0] > 1.5, np.nan, smooth(x)) if policy == "penalise" else smooth(x)
 
     outputs = isinstance(estimator, supac.OutputEmulator)
     known = None
@@ -101,7 +103,7 @@ def test_an_estimator_that_wraps_another_gives_its_bits(
             PLANE,
             supac.Catoni(0.05, ceiling=2.0),
             budget=90,
-            execution=supac.Execution(vectorized=True),
+            execution=supac.Execution(vectorized=True, on_failure=policy),
             known=known,
             algorithm=supac.SuPAC(each),
             seed=3,
