@@ -262,7 +262,9 @@ def test_a_store_finds_its_file_though_another_lies_beside_it(tmp_path: Path) ->
     said = call("certify", moved, "--draws", "5").output
     assert f"has another text: {study / 'problem.toml'} is used" in said
     change(study / "problem.toml", ("seed = 0", "seed = 1"))
-    assert "has changed since the last run of" in call("certify", moved, "--draws", "5", code=1).output
+    assert (
+        "has changed since the last run of" in call("certify", moved, "--draws", "5", code=1).output
+    )
     call("certify", moved, "--draws", "5", "--as-begun")  # with the data of its own folder
 
 

@@ -1,4 +1,4 @@
-"""Families of distributions and their members."""
+"""Exponential and other parametric families of distributions, and their members."""
 
 from supac.families.divergence import Density, Divergence
 from supac.families.family import Distribution, Family, ParametricFamily

@@ -1,4 +1,4 @@
-"""Independent factors: a product of exponential families is one."""
+"""Products of independent exponential families, which are exponential families."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from supac.families.whitening import Whitening
 
 @register(arguments=("factors", "groups"))
 class Product(Family):
-    """The product of `factors`, factor k acting on the coordinates `groups[k]` of x.
+    """Product of `factors`, with factor k on the coordinates `groups[k]` of x.
 
-    θ and T are those of the factors, one after the other. Without `groups` the factors take
-    consecutive coordinates.
+    θ and T are the concatenated ones of the factors. Without `groups` the factors take consecutive
+    coordinates.
     """
 
     def __init__(self, factors: Sequence[Family], groups: Sequence[Sequence[int]] | None = None):
@@ -46,7 +46,7 @@ class Product(Family):
         return f"Product({list(self.factors)}, {[group.tolist() for group in self.groups]})"
 
     def _split(self, flat: FloatArray) -> Iterator[tuple[Family, IntArray, FloatArray]]:
-        """Each factor with its coordinates and its part of a flat vector such as θ."""
+        """Yield each factor with its coordinates and its part of a vector such as θ."""
         parts = np.split(flat, np.cumsum([factor.size for factor in self.factors])[:-1])
         return zip(self.factors, self.groups, parts, strict=True)
 
@@ -116,7 +116,7 @@ class Product(Family):
 
 
 class _ProductWhitening(Whitening):
-    """The factors' whitenings side by side."""
+    """Concatenation of the whitenings of the factors."""
 
     def __init__(self, family: Product, parts: Sequence[Whitening]):
         self._family, self._parts = family, parts
@@ -137,6 +137,6 @@ class _ProductWhitening(Whitening):
 
 
 def product(*distributions: Distribution) -> Distribution:
-    """Independent distributions, side by side."""
+    """Return the joint distribution of independent ones."""
     family = Product([distribution.exponential for distribution in distributions])
     return Distribution(family, np.concatenate([d.theta for d in distributions]))
