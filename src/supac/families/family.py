@@ -92,7 +92,7 @@ class ParametricFamily(ABC):
     def divergence(
         self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
     ) -> Divergence:
-        """Compute KL(π_θ, prior), exactly for a known `entropy` and a Gaussian prior, or from draws."""
+        """Compute KL(π_θ, prior): exact given `entropy` and a Gaussian prior, else from draws."""
         if isinstance(prior, Distribution) and prior.family.is_gaussian:
             entropy = self.entropy(theta)
             if entropy is not None:

@@ -1,4 +1,4 @@
-"""What is asked: parameters with their priors, the bound, the loss, and past runs as columns."""
+"""Problems: parameters with priors, bounds, losses, and the columns of past runs."""
 
 from supac.problem.bounds import (
     Bound,
