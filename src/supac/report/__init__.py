@@ -1,4 +1,4 @@
-"""A run as one page that a colleague opens and understands."""
+"""Reports: a run as one HTML page for readers who did not make it."""
 
 from supac.report.account import Account, Origin, account_of
 from supac.report.page import make_page, write_report
