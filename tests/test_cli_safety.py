@@ -280,4 +280,4 @@ def test_draws_of_the_posterior_are_a_table(study: Path) -> None:
     assert header == "initial,k1,k2"
     drawn = [[float(cell) for cell in row.split(",")] for row in rows]
     assert drawn == supac.read_store(study / "run.supac").sample(7, 0).tolist()
-    assert "there already" in call("export", study, table, "--posterior", "7", code=1).output
+    assert "exists already" in call("export", study, table, "--posterior", "7", code=1).output

@@ -1,4 +1,4 @@
-"""A terminal that obeys nobody but us: what others wrote cannot move its cursor or colour it."""
+"""A console that shows control characters in names and messages instead of obeying them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,18 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all of C0 and C1 but 
 
 
 def visible(character: str) -> str:
-    """A picture of a control character, such as ␛ for an escape."""
+    """Return the symbol of a control character, such as ␛ for an escape."""
     code = ord(character)
     return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "�"
 
 
 def cleaned(text: str, instead: Callable[[str], str] = visible) -> str:
-    """A text without control characters."""
+    """Replace the control characters of a text."""
     return _CONTROL.sub(lambda match: instead(match.group()), text)
 
 
 class CleanConsole(Console):
-    """A console that replaces control characters in whatever it shows.
-
-    Nor does it see more in a text than its characters: a path may have brackets in it.
-    """
+    """Console that replaces control characters, and does not interpret markup in brackets."""
 
     def __init__(self, **options: Any):
         super().__init__(markup=False, emoji=False, highlight=False, **options)
@@ -35,6 +32,6 @@ class CleanConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As in `Console`: the styles are its own, the texts are cleaned."""
+        """Render as `Console` does, with cleaned texts."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else cleaned(text), style, control)

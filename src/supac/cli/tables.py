@@ -1,4 +1,4 @@
-"""What the terminal shows of a run."""
+"""Tables of a run for the terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from supac.arrays import FloatArray
 from supac.record.history import StopReason
 from supac.record.snapshot import Snapshot
 from supac.record.summary import ParameterSummary, summarise
+from supac.report.words import power_of
 from supac.running.progress import duration
 
-_ROWS = 8  # of the history, the latest
-_KINDS = 5  # of failures, the commonest
+_ROWS = 8  # last rows of the history that are shown
+_KINDS = 5  # kinds of failures that are shown
 HISTORY = {
     "objective": "objective",
     "mean risk": "mean_risk",
@@ -29,7 +30,7 @@ HISTORY = {
 
 
 def summary(run: Snapshot, title: str, width: int = 80) -> RenderableType:
-    """A run on one screen of this width."""
+    """Return a summary of a run for a terminal of this width."""
     parts: list[RenderableType] = [Text(title, style="bold"), _facts(run), Text()]
     rows = summarise(run)
     if rows:
@@ -64,8 +65,8 @@ def _facts(run: Snapshot) -> Table:
 
 
 def _counts(run: Snapshot) -> str:
-    """How many runs there are, and what for."""
-    # A larger budget has its posterior validated anew: what it had before is left over.
+    """Describe the numbers of runs by purpose."""
+    # After an increase of the budget, runs that validated the earlier posterior are left over.
     left_over = max(len(run.made) - run.budget, 0)
     validating = sum(each.purpose == "validation" for each in run.made) - left_over
     imported = len(run.runs) - len(run.made)
@@ -76,8 +77,8 @@ def _counts(run: Snapshot) -> str:
 
 
 def state(run: Snapshot) -> Text:
-    """Whether it is under way, done, or to be gone on with."""
-    again = f"`supac resume {run.path.name}` goes on"
+    """Describe the state: running, done, or to be resumed."""
+    again = f"`supac resume {run.path.name}` continues"
     if run.running:
         return Text("running", style="green")
     if run.stop_reason is None:
@@ -104,9 +105,9 @@ def _mean_risk(run: Snapshot) -> str:
 def parameter_table(
     rows: Sequence[ParameterSummary], truth: FloatArray | None = None, width: int = 80
 ) -> RenderableType:
-    """Median and middle 90 % of each parameter, before and after, in its unit.
+    """Return median and central 90 % of prior and posterior of each parameter.
 
-    With two digits where three do not fit the width.
+    Numbers have three digits, or two if three do not fit the width.
     """
     headings = ["parameter", "unit", "prior", "posterior", "width"]
     headings += [] if truth is None else ["truth"]
@@ -123,8 +124,8 @@ def parameter_table(
     for row in cells:
         table.add_row(*map(Text, row))
     words = (
-        "Median (5 % to 95 %) of each parameter. Width: posterior over prior, 1 where nothing was "
-        "learnt. The posterior minimises the objective; its ranges are no credible intervals."
+        "Median (5 % to 95 %) of each parameter. Width: posterior over prior, 1 if nothing was "
+        "learnt. The posterior minimises the objective; its ranges are not credible intervals."
     )
     return Group(table, Text(words, style="dim"))
 
@@ -146,16 +147,15 @@ def _cells(
 
 
 def _range(quantiles: tuple[float, float, float], digits: int) -> str:
-    """Median (low to high), with a common power of ten where the numbers are far from one."""
-    largest = max(map(abs, quantiles))
-    power = 0 if 1e-2 <= largest < 1e5 or largest == 0.0 else int(np.floor(np.log10(largest)))
+    """Format quantiles as `median (low to high)`, with a common power of ten if needed."""
+    power = power_of(quantiles)
     low, median, high = (f"{value / 10.0**power:.{digits}g}" for value in quantiles)
     dash = " to " if digits > 2 or quantiles[0] < 0.0 else "–"
     return f"{median} ({low}{dash}{high})" + (f"e{power}" if power else "")
 
 
 def history_table(history: dict[str, FloatArray], most: int | None = None) -> RenderableType:
-    """One row an iteration, the latest ones where there are many."""
+    """Return a table of the last `most` batches."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in ("runs", *HISTORY):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -165,8 +165,7 @@ def history_table(history: dict[str, FloatArray], most: int | None = None) -> Re
         cells = ("" if np.isnan(value) else f"{value:.3g}" for value in values)
         table.add_row(f"{history['queries'][i]:.0f}", *cells)
     words = (
-        "Each row is a batch: the posterior that drew it, how far (in KL) the next one went and "
-        "might have gone, and how many runs so far went wrong: they failed, or are far from what "
-        "all others predict."
+        "Each row is a batch: its posterior, the KL of the step to the next one and the largest "
+        "allowed KL, and the number of wrong runs so far: failed ones and outliers."
     )
     return Group(table, Text(words, style="dim"))

@@ -1,4 +1,4 @@
-"""Pictures of a run, drawn with matplotlib (extra `plot`); each function returns its axes."""
+"""Plots of a run with matplotlib (extra `plot`); each function returns its axes."""
 
 from supac.plots.canvas import drawing_is_possible
 from supac.plots.fits import fit_bands
