@@ -7,15 +7,6 @@ from supac.plots.posterior import corner, marginals, trace, trace_2d
 from supac.plots.search import convergence, predictions, weights
 
 __all__ = [
-    "convergence",
-    "corner",
-    "drawing_is_possible",
-    "fit_bands",
-    "marginals",
-    "predictions",
-    "save_fit",
-    "save_posterior",
-    "trace",
-    "trace_2d",
-    "weights",
-]
+    "convergence", "corner", "drawing_is_possible", "fit_bands", "marginals", "predictions",
+    "save_fit", "save_posterior", "trace", "trace_2d", "weights",
+]  # fmt: skip

@@ -21,21 +21,7 @@ from supac.problem.parameters import Parameters
 from supac.problem.problem import Function, Loss, Problem
 
 __all__ = [
-    "Bound",
-    "CappedSquare",
-    "Catoni",
-    "Composite",
-    "Evaluations",
-    "Function",
-    "Loss",
-    "MaurerLangfordSeeger",
-    "McAllester",
-    "MeanSquare",
-    "Parameters",
-    "Problem",
-    "RootMeanSquare",
-    "SquareLoss",
-    "Thiemann",
-    "TolstikhinSeldin",
-    "Welsch",
-]
+    "Bound", "CappedSquare", "Catoni", "Composite", "Evaluations", "Function", "Loss",
+    "MaurerLangfordSeeger", "McAllester", "MeanSquare", "Parameters", "Problem", "RootMeanSquare",
+    "SquareLoss", "Thiemann", "TolstikhinSeldin", "Welsch",
+]  # fmt: skip

@@ -20,21 +20,7 @@ from supac.problem_file.starter import StarterKind, starter_files
 check_belongs = check_compatible
 
 __all__ = [
-    "BOUNDS",
-    "FileError",
-    "Observations",
-    "ProblemFile",
-    "ProblemFileError",
-    "StarterKind",
-    "check_belongs",
-    "check_compatible",
-    "files_of",
-    "make_problem",
-    "observations_of",
-    "problem_of",
-    "read_problem",
-    "source_of",
-    "starter_files",
-    "store_of",
-    "title_of",
-]
+    "BOUNDS", "FileError", "Observations", "ProblemFile", "ProblemFileError", "StarterKind",
+    "check_belongs", "check_compatible", "files_of", "make_problem", "observations_of",
+    "problem_of", "read_problem", "source_of", "starter_files", "store_of", "title_of",
+]  # fmt: skip

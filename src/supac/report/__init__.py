@@ -5,13 +5,6 @@ from supac.report.page import make_page, write_report
 from supac.report.verdict import Check, Level, Verdict, assess
 
 __all__ = [
-    "Account",
-    "Check",
-    "Level",
-    "Origin",
-    "Verdict",
-    "account_of",
-    "assess",
-    "make_page",
+    "Account", "Check", "Level", "Origin", "Verdict", "account_of", "assess", "make_page",
     "write_report",
-]
+]  # fmt: skip
