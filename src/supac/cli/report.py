@@ -21,9 +21,7 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
-            "-o",
-            help="The page to write; by default run-report.html beside run.supac.",
+            "--out", "-o", help="The page to write; by default run-report.html beside run.supac."
         ),
     ] = None,
     certificate: Annotated[

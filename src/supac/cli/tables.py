@@ -18,15 +18,10 @@ from supac.running.progress import duration
 
 _ROWS = 8  # last rows of the history that are shown
 _KINDS = 5  # kinds of failures that are shown
-HISTORY = {
-    "objective": "objective",
-    "mean risk": "mean_risk",
-    "KL": "kl",
-    "step": "step_kl",
-    "radius": "radius",
-    "wrong": "wrong",
-}
-"""Headings of the history and its columns."""
+_HISTORY = {
+    "objective": "objective", "mean risk": "mean_risk", "KL": "kl", "step": "step_kl",
+    "radius": "radius", "wrong": "wrong",
+}  # fmt: skip
 
 
 def summary(run: Snapshot, title: str, width: int = 80) -> RenderableType:
@@ -54,8 +49,11 @@ def _facts(run: Snapshot) -> Table:
         rest = sum(count for _, count, _ in kinds[_KINDS:])
         table.add_row(Text("failed", style="red"), f"{rest} in {len(kinds) - _KINDS} other ways")
     if np.isfinite(run.objective):
-        table.add_row("objective", Text(_objective(run), style="bold"))
-        table.add_row("mean risk", _mean_risk(run))
+        best = "" if run.stop_reason else f" after the last batch, {run.best:.4g} at best"
+        error = f" ± {run.mean_risk_error:.1g}" if np.isfinite(run.mean_risk_error) else ""
+        fresh = f"from {run.validated} fresh runs" if run.validated else "estimated on the way"
+        table.add_row("objective", Text(f"{run.objective:.4g}{best}", style="bold"))
+        table.add_row("mean risk", f"{run.mean_risk:.4g}{error}, {fresh}")
         table.add_row("KL to prior", f"{run.kl:.3g} nats")
     table.add_row("bound", Text(str(run.settings["bound"])))
     if run.seconds > 0.0:
@@ -88,18 +86,6 @@ def state(run: Snapshot) -> Text:
     if run.stop_reason is StopReason.FAILURES:
         return Text(run.stop_reason.sentence, style="red")
     return Text(f"done. {run.stop_reason.sentence}", style="green")
-
-
-def _objective(run: Snapshot) -> str:
-    if run.stop_reason is not None:
-        return f"{run.objective:.4g}"
-    return f"{run.objective:.4g} after the last batch, {run.best:.4g} at best"
-
-
-def _mean_risk(run: Snapshot) -> str:
-    error = f" ± {run.mean_risk_error:.1g}" if np.isfinite(run.mean_risk_error) else ""
-    fresh = f", from {run.validated} fresh runs" if run.validated else ", estimated on the way"
-    return f"{run.mean_risk:.4g}{error}{fresh}"
 
 
 def parameter_table(
@@ -157,11 +143,11 @@ def _range(quantiles: tuple[float, float, float], digits: int) -> str:
 def history_table(history: dict[str, FloatArray], most: int | None = None) -> RenderableType:
     """Return a table of the last `most` batches."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("runs", *HISTORY):
+    for heading in ("runs", *_HISTORY):
         table.add_column(heading, justify="right", no_wrap=True)
     count = len(history["queries"])
     for i in range(0 if most is None else max(count - most, 0), count):
-        values = [history[name][i] for name in HISTORY.values()]
+        values = [history[name][i] for name in _HISTORY.values()]
         cells = ("" if np.isnan(value) else f"{value:.3g}" for value in values)
         table.add_row(f"{history['queries'][i]:.0f}", *cells)
     words = (

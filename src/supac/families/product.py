@@ -39,69 +39,64 @@ class Product(Family):
         size = sum(factor.size for factor in self.factors)
         super().__init__(dim, size, self.factors, tuple(tuple(g.tolist()) for g in self.groups))
         self.chart_size = sum(factor.chart_size for factor in self.factors)
-        for factor, group in zip(self.factors, self.groups, strict=True):
+        self._pairs = list(zip(self.factors, self.groups, strict=True))
+        for factor, group in self._pairs:
             self.coupled[np.ix_(group, group)] = factor.coupled
 
     def __repr__(self) -> str:
         return f"Product({list(self.factors)}, {[group.tolist() for group in self.groups]})"
 
-    def _split(self, flat: FloatArray) -> Iterator[tuple[Family, IntArray, FloatArray]]:
+    def split(self, flat: FloatArray) -> Iterator[tuple[Family, IntArray, FloatArray]]:
         """Yield each factor with its coordinates and its part of a vector such as θ."""
         parts = np.split(flat, np.cumsum([factor.size for factor in self.factors])[:-1])
         return zip(self.factors, self.groups, parts, strict=True)
 
     def statistics(self, x: FloatArray) -> FloatArray:
-        pairs = zip(self.factors, self.groups, strict=True)
-        return np.hstack([factor.statistics(x[:, group]) for factor, group in pairs])
+        return np.hstack([factor.statistics(x[:, group]) for factor, group in self._pairs])
 
     def log_base(self, x: FloatArray) -> FloatArray:
-        pairs = zip(self.factors, self.groups, strict=True)
-        return np.sum([factor.log_base(x[:, group]) for factor, group in pairs], axis=0)
+        return np.sum([factor.log_base(x[:, group]) for factor, group in self._pairs], axis=0)
 
     def log_partition(self, theta: FloatArray) -> float:
-        return float(sum(factor.log_partition(part) for factor, _, part in self._split(theta)))
+        return float(sum(factor.log_partition(part) for factor, _, part in self.split(theta)))
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
-        return np.concatenate([f.mean_statistics(part) for f, _, part in self._split(theta)])
+        return np.concatenate([f.mean_statistics(part) for f, _, part in self.split(theta)])
 
     def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
-        return np.concatenate([f.from_mean_statistics(part) for f, _, part in self._split(mean)])
+        return np.concatenate([f.from_mean_statistics(part) for f, _, part in self.split(mean)])
 
     def fisher(self, theta: FloatArray) -> FloatArray:
-        return np.asarray(block_diag(*[f.fisher(part) for f, _, part in self._split(theta)]))
+        return np.asarray(block_diag(*[f.fisher(part) for f, _, part in self.split(theta)]))
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         x = np.empty((n, self.dim))
-        for factor, group, part in self._split(theta):
+        for factor, group, part in self.split(theta):
             x[:, group] = factor.sample(part, n, rng)
         return x
 
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, covariance = np.empty(self.dim), np.zeros((self.dim, self.dim))
-        for factor, group, part in self._split(theta):
+        for factor, group, part in self.split(theta):
             mean[group], covariance[np.ix_(group, group)] = factor.moments(part)
         return mean, covariance
 
     def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-        return np.concatenate(
-            [
-                factor.from_moments(mean[group], covariance[np.ix_(group, group)])
-                for factor, group in zip(self.factors, self.groups, strict=True)
-            ]
-        )
+        blocks = ((f, mean[g], covariance[np.ix_(g, g)]) for f, g in self._pairs)
+        return np.concatenate([factor.from_moments(*moments) for factor, *moments in blocks])
 
     def whiten(self, theta: FloatArray) -> Whitening:
-        return _ProductWhitening(self, [f.whiten(part) for f, _, part in self._split(theta)])
+        return _ProductWhitening(self, [f.whiten(part) for f, _, part in self.split(theta)])
 
     def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
-        return np.sum([f.log_prob(part, x[:, g]) for f, g, part in self._split(theta)], axis=0)
+        return np.sum([f.log_prob(part, x[:, g]) for f, g, part in self.split(theta)], axis=0)
 
     def kl(self, theta: FloatArray, other: FloatArray) -> float:
-        pairs = zip(self._split(theta), self._split(other), strict=True)
+        pairs = zip(self.split(theta), self.split(other), strict=True)
         return float(sum(factor.kl(mine, yours) for (factor, _, mine), (_, _, yours) in pairs))
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
-        return np.concatenate([f.coordinates(part) for f, _, part in self._split(theta)])
+        return np.concatenate([f.coordinates(part) for f, _, part in self.split(theta)])
 
     def _split_chart(self, phi: FloatArray) -> list[FloatArray]:
         return np.split(phi, np.cumsum([factor.chart_size for factor in self.factors])[:-1])
@@ -111,7 +106,7 @@ class Product(Family):
         return np.concatenate([factor.from_coordinates(part) for factor, part in parts])
 
     def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
-        parts = zip(self._split_chart(phi), self._split(gradient), strict=True)
+        parts = zip(self._split_chart(phi), self.split(gradient), strict=True)
         return np.concatenate([f.pull_back(mine, part) for mine, (f, _, part) in parts])
 
 
@@ -132,7 +127,7 @@ class _ProductWhitening(Whitening):
         return np.hstack([part.features(own) for part, own in self._pairs(x)])
 
     def coefficients(self, beta: FloatArray) -> FloatArray:
-        parts = zip(self._parts, self._family._split(beta), strict=True)
+        parts = zip(self._parts, self._family.split(beta), strict=True)
         return np.concatenate([whitening.coefficients(own) for whitening, (_, _, own) in parts])
 
 

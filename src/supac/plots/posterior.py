@@ -10,15 +10,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.plots.canvas import (
-    POSTERIOR,
-    PRIOR,
-    TRUTH,
-    axes_for,
-    grid_of,
-    shown_figure,
-    track_of,
-)
+from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for, grid_of, shown_figure, track_of
 from supac.problem.parameters import Parameters
 from supac.record.learnt import Learnt, learnt, quantiles
 from supac.record.result import Result

@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from supac.problem_file import schema
 from supac.problem_file.errors import FileErrors, Key, closest, in_toml, suggestion
-from supac.problem_file.schema import (
-    PRIORS,
-    TITLE,
-    Setting,
-    Table,
-    parameter_table,
-    shape_of,
-    tables,
-)
+from supac.problem_file.schema import Setting, Table
 
 
 def check(document: dict[str, Any], errors: FileErrors) -> None:
     """Add an error for each unknown or missing table or key, and for each wrong value."""
-    known = {table.name: table for table in tables()}
+    known = {table.name: table for table in schema.tables()}
     for name, value in document.items():
         if name == "title":
-            _check_value(TITLE, value, (name,), errors)
+            _check_value(schema.TITLE, value, (name,), errors)
         elif name == "parameters":
             _check_parameters(value, errors)
         elif name not in known:
@@ -74,11 +67,11 @@ def _check_parameters(value: Any, errors: FileErrors) -> None:
 
 def _check_prior(entry: Mapping[str, Any], key: Key, errors: FileErrors) -> None:
     """Check one parameter: each prior takes certain numbers and no others."""
-    prior, table = entry.get("prior"), parameter_table()
-    if not isinstance(prior, str) or prior not in PRIORS:
+    prior, table = entry.get("prior"), schema.parameter_table()
+    if not isinstance(prior, str) or prior not in schema.PRIORS:
         _check_table(table, entry, key, errors)
         return
-    takes = shape_of(prior)
+    takes = schema.shape_of(prior)
     allowed = ("prior", "unit", *takes)
     words = f"{prior} takes {', '.join(takes)}"
     for setting in table.settings:
@@ -97,7 +90,7 @@ def _check_prior(entry: Mapping[str, Any], key: Key, errors: FileErrors) -> None
 def _unknown(name: str, known: Sequence[str], table: Table | None) -> str:
     """Return the message for an unknown key: a similar one, its own table, or all known keys."""
     where = "at the top of the file" if table is None else f"in [{table.name}]"
-    others = [each.name for each in tables() if each != table and name in each.names]
+    others = [each.name for each in schema.tables() if each != table and name in each.names]
     close = suggestion(name, known)
     if others and not close:
         return f"is not known {where}; it belongs in [{others[0]}]"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from supac.codec import to_spec
 from supac.problem.composite import Composite
 from supac.problem_file.problem import ProblemFile
@@ -25,7 +23,9 @@ def check_compatible(ready: ProblemFile, run: Snapshot) -> list[str]:
     """
     loss = ready.risk.loss if isinstance(ready.risk, Composite) else None
     for name, value in (("prior", ready.parameters), ("loss", loss)):
-        if not _same(run.settings.get(name), value):
+        setting = run.settings.get(name)  # a value, or only its name
+        known = {"other": setting} if isinstance(setting, str) else to_spec(setting)
+        if to_spec(value) != known:
             table = "[parameters] or [posterior]" if name == "prior" else "[loss]"
             raise ValueError(
                 f"{ready.path.name} is not the problem of {run.path.name}: {table} gives another "
@@ -48,9 +48,3 @@ def check_compatible(ready: ProblemFile, run: Snapshot) -> list[str]:
         source = "the text in the store" if beside == ready.path else ready.path
         warnings.append(f"{beside} has another text: {source} is used")
     return warnings
-
-
-def _same(setting: Any, value: Any) -> bool:
-    """Compare a setting of a store, which may be only a name, with a value."""
-    known = {"other": setting} if isinstance(setting, str) else to_spec(setting)
-    return bool(to_spec(value) == known)

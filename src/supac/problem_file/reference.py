@@ -9,30 +9,28 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from supac.problem_file.schema import (
-    LOSSES,
-    PRIORS,
-    TITLE,
-    Table,
-    parameter_table,
-    shape_of,
-    tables,
-)
+from supac.problem_file import schema
+from supac.problem_file.schema import Table
 
 BEGIN, END = "<!-- reference: begin -->", "<!-- reference: end -->"
 
 
 def reference() -> str:
     """Return all tables as Markdown."""
-    top = f"At the top of the file, `title`: {TITLE.meaning}; by default {TITLE.default}."
-    parameter = parameter_table()
-    priors = [(name, ", ".join(f"`{each}`" for each in shape_of(name))) for name in PRIORS]
+    title = schema.TITLE
+    top = f"At the top of the file, `title`: {title.meaning}; by default {title.default}."
+    parameter = schema.parameter_table()
+    priors = [
+        (name, ", ".join(f"`{each}`" for each in schema.shape_of(name))) for name in schema.PRIORS
+    ]
     parts = [
         f"### [{parameter.name}]\n\n{parameter.meaning}\n",
-        *_rows(("prior", "takes", ""), ((f"`{n}`", t, _first(PRIORS, n)) for n, t in priors)),
+        *_rows(
+            ("prior", "takes", ""), ((f"`{n}`", t, _first(schema.PRIORS, n)) for n, t in priors)
+        ),
         "\nA prior may also have a `unit`, which is shown with every value.",
     ]
-    return "\n\n".join([top, "\n".join(parts), *map(_table, tables())])
+    return "\n\n".join([top, "\n".join(parts), *map(_table, schema.tables())])
 
 
 def _table(table: Table) -> str:
@@ -53,7 +51,10 @@ def _table(table: Table) -> str:
         ),
     ]
     if table.name == "loss":
-        parts += ["", *_rows(("kind", ""), ((f"`{n}`", _first(LOSSES, n)) for n in LOSSES))]
+        parts += [
+            "",
+            *_rows(("kind", ""), ((f"`{n}`", _first(schema.LOSSES, n)) for n in schema.LOSSES)),
+        ]
     return "\n".join(parts)
 
 

@@ -22,7 +22,7 @@ def what_was_learnt(run: Account) -> str:
     cells = [
         (
             row.name, row.unit, with_range(row.prior), with_range(row.posterior),
-            _bar(row), "–" if math.isnan(row.kl) else f"{row.kl:.2f}", row.words,
+            _bar(row.width), "–" if math.isnan(row.kl) else f"{row.kl:.2f}", row.words,
         )
         for row in rows
     ]  # fmt: skip
@@ -52,12 +52,9 @@ def what_was_learnt(run: Account) -> str:
     )
 
 
-def _bar(row: Learnt) -> Markup:
-    share = min(max(row.width, 0.0), 1.0)
-    return Markup(
-        '<span class="bar" aria-hidden="true">'
-        f'<span style="width:{100 * share:.0f}%"></span></span>{row.width:.2f}'
-    )
+def _bar(width: float) -> Markup:
+    inner = f'<span style="width:{100 * min(max(width, 0.0), 1.0):.0f}%"></span>'
+    return Markup(f'<span class="bar" aria-hidden="true">{inner}</span>{width:.2f}')
 
 
 def _unit(row: Learnt) -> str:

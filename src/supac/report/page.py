@@ -51,7 +51,7 @@ def write_report(
 
 def make_page(run: Account) -> str:
     """Return the page as text."""
-    verdict = assess(run)
+    verdict, part = assess(run), files("supac.report")
     parts = [
         sections.in_short(run, verdict),
         sections.asked(run),
@@ -62,10 +62,9 @@ def make_page(run: Account) -> str:
         sections.failures(run),
         sections.trusted(verdict),
         sections.again(run),
-        sections.glossary(),
+        part.joinpath("glossary.html").read_text(encoding="utf-8").strip(),
     ]
-    body = "\n".join(part for part in parts if part)
-    part = files("supac.report")
+    body = "\n".join(filter(None, parts))
     return Template(part.joinpath("page.html").read_text(encoding="utf-8")).substitute(
         title=escape(run.title),
         style=part.joinpath("style.css").read_text(encoding="utf-8"),

@@ -7,20 +7,10 @@ import re
 
 from supac.problem.parameters import names_of
 from supac.record.run import Run, by_kind
+from supac.report import elements as html
 from supac.report import figures
 from supac.report.account import Account
-from supac.report.elements import (
-    Markup,
-    code,
-    details,
-    facts,
-    figure,
-    items,
-    legend,
-    paragraph,
-    section,
-    table,
-)
+from supac.report.elements import Markup, facts, items, paragraph, section
 from supac.report.verdict import Level, Verdict
 from supac.report.words import at_most, count_of, escape, listed, number
 from supac.running.progress import duration
@@ -44,10 +34,13 @@ def in_short(run: Account, verdict: Verdict) -> str:
         Markup(f"<strong>{escape(check.question)}</strong> {escape(check.answer)}")
         for check in verdict.reasons
     ]
+    error, goal = run.mean_risk_error, "the bound at this mean risk and KL"
+    risk = number(run.mean_risk) + (f" ± {number(error, 2)}" if math.isfinite(error) else "")
+    goal = "mean risk plus a multiple of KL" if run.data is None else goal
     tiles = [
-        ("mean risk", _with_error(run), "the mean misfit of simulations from the posterior"),
+        ("mean risk", risk, "the mean misfit of simulations from the posterior"),
         ("KL", f"{number(run.kl)} nats", "the divergence of the posterior from the prior"),
-        ("objective", number(run.objective), _objective_words(run)),
+        ("objective", number(run.objective), f"what was minimised: {goal}"),
         ("runs", _runs(run), "of the simulator"),
     ]
     cells = "".join(
@@ -62,17 +55,6 @@ def in_short(run: Account, verdict: Verdict) -> str:
         f'<dl class="tiles">{cells}</dl>',
         paragraph(_certificate_sentence(run)),
     )
-
-
-def _with_error(run: Account) -> str:
-    error = run.mean_risk_error
-    return number(run.mean_risk) + (f" ± {number(error, 2)}" if math.isfinite(error) else "")
-
-
-def _objective_words(run: Account) -> str:
-    if run.data is None:
-        return "what was minimised: mean risk plus a multiple of KL"
-    return "what was minimised: the bound at this mean risk and KL"
 
 
 def _runs(run: Account) -> str:
@@ -151,7 +133,7 @@ def _how_to_certify(run: Account) -> tuple[str, str]:
             "certificate = result.certify(risk, n=N)\n"
             'supac.write_report(result, "report.html", certificate=certificate)'
         )
-    return paragraph(f"{words}:"), code("How to certify", how)
+    return paragraph(f"{words}:"), html.code("How to certify", how)
 
 
 def guaranteed(run: Account) -> str:
@@ -210,13 +192,13 @@ def search(run: Account) -> str:
         "the model does. Wrong: number of runs that failed or are outliers.",
         "small",
     )
-    listing = table(f"One row per batch{many}", ("runs", *columns), rows, numbers=range(1, 8))
+    listing = html.table(f"One row per batch{many}", ("runs", *columns), rows, numbers=range(1, 8))
     return section(
         "search",
         "How the search went",
-        legend(("posterior", "objective"), ("prior", "mean risk")),
-        figure(figures.convergence(run), caption),
-        details(f"Batches{many}" if many else "All batches", listing + meaning),
+        html.legend(("posterior", "objective"), ("prior", "mean risk")),
+        html.figure(figures.convergence(run), caption),
+        html.details(f"Batches{many}" if many else "All batches", listing + meaning),
     )
 
 
@@ -241,7 +223,7 @@ def failures(run: Account) -> str:
         "failures",
         "Failures",
         paragraph(f"{len(run.failures)} of {run.made + run.known:,} runs failed. {fate}{rest}"),
-        table("Failures by kind", ("how", "runs", "an example", "where"), rows, numbers=(1,)),
+        html.table("Failures by kind", ("how", "runs", "an example", "where"), rows, numbers=(1,)),
     )
 
 
@@ -263,7 +245,7 @@ def trusted(verdict: Verdict) -> str:
         "trust",
         "Can it be trusted?",
         paragraph(Markup(f"{badge(verdict.level)} {escape(verdict.sentence)}"), "verdict"),
-        table("What was checked", ("question", "answer", "verdict"), rows),
+        html.table("What was checked", ("question", "answer", "verdict"), rows),
     )
 
 
@@ -293,21 +275,5 @@ def again(run: Account) -> str:
         "How to make it again",
         paragraph(words),
         facts(rows) if rows else "",
-        details(name, code(name, origin.text)) if origin.text else "",
+        html.details(name, html.code(name, origin.text)) if origin.text else "",
     )
-
-
-def glossary() -> str:
-    """Return the section that explains the technical terms."""
-    words = [
-        ("risk", "how badly a simulation with given parameter values fits: 0 is perfect"),
-        ("prior", "the distribution of the parameter values before the data"),
-        ("posterior", "the distribution of parameter values that minimises the objective"),
-        ("mean risk", "the mean of the risk over parameter values drawn from the posterior"),
-        ("KL", "Kullback–Leibler divergence of the posterior from the prior, in nats: 0 if they "
-               "are equal; a parameter known ten times better adds about 1.8"),
-        ("objective", "a PAC-Bayes bound, which increases with the mean risk and with KL"),
-        ("certificate", "the value of the bound for fresh runs: a limit on the mean risk on new "
-                        "data of the same kind that holds with a stated probability"),
-    ]  # fmt: skip
-    return section("words", "Words used here", facts(words))

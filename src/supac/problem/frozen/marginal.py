@@ -50,23 +50,13 @@ def laws_of(latent: Distribution, i: int) -> tuple[FloatArray, list[Law]]:
     if type(family) in _UNIVARIATE:
         return _ONE, [_UNIVARIATE[type(family)](family, theta)]
     if isinstance(family, Product):
-        return laws_of(*_factor(family, theta, i))
+        parts = ((Distribution(f, part), g.tolist()) for f, g, part in family.split(theta))
+        return next(laws_of(member, group.index(i)) for member, group in parts if i in group)
     if isinstance(family, Mixture):
         log_shares, components = family.split(theta)
         laws = [laws_of(Distribution(family.base, each), i)[1][0] for each in components]
         return np.exp(log_shares), laws
     raise TypeError(f"{family} has no closed-form marginals: use draws, rvs(n)")
-
-
-def _factor(family: Product, theta: FloatArray, i: int) -> tuple[Distribution, int]:
-    """Return the factor of coordinate i, and its index there."""
-    ends = np.cumsum([factor.size for factor in family.factors])[:-1]
-    for factor, group, part in zip(
-        family.factors, family.groups, np.split(theta, ends), strict=True
-    ):
-        if i in group:
-            return Distribution(factor, part), group.tolist().index(i)
-    raise AssertionError(f"{family} has no coordinate {i}")
 
 
 class FrozenMarginal:
@@ -176,9 +166,7 @@ class FrozenMarginal:
         return float(np.sqrt(self._variance))
 
     def rvs(
-        self,
-        size: int | tuple[int, ...] = 1,
-        random_state: np.random.Generator | int | None = None,
+        self, size: int | tuple[int, ...] = 1, random_state: np.random.Generator | int | None = None
     ) -> FloatArray:
         """Draw independent values: (*size,), or a number for size 1, as in SciPy."""
         rng = np.random.default_rng(random_state)

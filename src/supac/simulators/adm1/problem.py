@@ -39,20 +39,12 @@ PRIOR = {
     },
 }  # fmt: skip
 BLOCKS = (
-    ("k_dis", "k_hyd_ch", "k_hyd_pr", "k_hyd_li"),
-    ("k_m_su", "K_S_su"),
-    ("k_m_aa", "K_S_aa"),
-    ("pH_UL:LL_aa", "pH_LL_aa"),
-    ("k_m_fa", "K_S_fa", "K_I_h2_fa"),
-    ("k_m_c4", "K_S_c4", "K_I_h2_c4"),
-    ("k_m_pro", "K_S_pro", "K_I_h2_pro"),
-    ("k_m_ac", "K_S_ac"),
-    ("pH_UL:LL_ac", "pH_LL_ac", "K_I_nh3"),
-    ("k_m_h2", "K_S_h2"),
-    ("pH_UL:LL_h2", "pH_LL_h2"),
-    ("k_dec",),
-    ("K_S_IN",),
-)
+    ("k_dis", "k_hyd_ch", "k_hyd_pr", "k_hyd_li"), ("k_m_su", "K_S_su"), ("k_m_aa", "K_S_aa"),
+    ("pH_UL:LL_aa", "pH_LL_aa"), ("k_m_fa", "K_S_fa", "K_I_h2_fa"),
+    ("k_m_c4", "K_S_c4", "K_I_h2_c4"), ("k_m_pro", "K_S_pro", "K_I_h2_pro"), ("k_m_ac", "K_S_ac"),
+    ("pH_UL:LL_ac", "pH_LL_ac", "K_I_nh3"), ("k_m_h2", "K_S_h2"), ("pH_UL:LL_h2", "pH_LL_h2"),
+    ("k_dec",), ("K_S_IN",),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
