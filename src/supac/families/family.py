@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -113,6 +114,15 @@ class ParametricFamily(ABC):
             return float("inf")
         found = self.divergence(theta, Distribution(self, other))
         return max(found.value + 2.0 * found.error, 0.0)
+
+    def marginal(self, theta: FloatArray, i: int) -> tuple[FloatArray, list[Any]]:
+        """Return coordinate i as a mixture of `scipy.stats` distributions: weights, components."""
+        if not self.is_gaussian:
+            raise TypeError(f"{self} has no closed-form marginals: use draws, rvs(n)")
+        from scipy import stats  # noqa: PLC0415 - slow to import
+
+        mean, covariance = self.moments(theta)
+        return np.ones(1), [stats.norm(mean[i], np.sqrt(covariance[i, i]))]
 
     def information(self, theta: FloatArray) -> FloatArray:
         """Compute the Fisher information, the covariance of the score under π_θ: (size, size)."""

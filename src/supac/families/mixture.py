@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -91,6 +92,10 @@ class Mixture(ParametricFamily):
         which = np.searchsorted(np.cumsum(np.exp(log_weights))[:-1], rng.random(n), side="right")
         draws = np.stack([self.base.sample(each, n, rng) for each in components])
         return draws[which, np.arange(n)]
+
+    def marginal(self, theta: FloatArray, i: int) -> tuple[FloatArray, list[Any]]:
+        log_weights, components = self.split(theta)
+        return np.exp(log_weights), [self.base.marginal(each, i)[1][0] for each in components]
 
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         log_weights, components = self.split(theta)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -53,6 +54,10 @@ class Product(Family):
 
     def statistics(self, x: FloatArray) -> FloatArray:
         return np.hstack([factor.statistics(x[:, group]) for factor, group in self._pairs])
+
+    def marginal(self, theta: FloatArray, i: int) -> tuple[FloatArray, list[Any]]:
+        parts = ((f, g.tolist(), part) for f, g, part in self.split(theta))
+        return next(f.marginal(part, g.index(i)) for f, g, part in parts if i in g)
 
     def log_base(self, x: FloatArray) -> FloatArray:
         return np.sum([factor.log_base(x[:, group]) for factor, group in self._pairs], axis=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import digamma, gammaln
 
@@ -70,6 +72,12 @@ class StudentT(ParametricFamily):
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, scale = self.base.moments(theta)
         return mean, scale * (self.freedom / (self.freedom - 2.0))
+
+    def marginal(self, theta: FloatArray, i: int) -> tuple[FloatArray, list[Any]]:
+        from scipy import stats  # noqa: PLC0415 - slow to import
+
+        location, scale = self.base.moments(theta)
+        return np.ones(1), [stats.t(self.freedom, location[i], np.sqrt(scale[i, i]))]
 
     def entropy(self, theta: FloatArray) -> float:
         half, top = 0.5 * self.freedom, 0.5 * (self.freedom + self.dim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -24,6 +25,15 @@ class Univariate(Family):
 
     def statistics(self, x: FloatArray) -> FloatArray:
         return x
+
+    def marginal(self, theta: FloatArray, i: int) -> tuple[FloatArray, list[Any]]:
+        from scipy import stats  # noqa: PLC0415 - slow to import
+
+        return np.ones(1), [self.in_scipy(stats, theta)]
+
+    @abstractmethod
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        """Return π_θ as a frozen distribution of the module `scipy.stats`."""
 
     def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
         """Compute θ·T(x) − g(θ) + h(x), −∞ outside the support."""
@@ -104,6 +114,9 @@ class Beta(Univariate):
     def fisher(self, theta: FloatArray) -> FloatArray:
         return np.diag(special.polygamma(1, theta)) - special.polygamma(1, theta.sum())
 
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.beta(theta[0], theta[1])
+
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         draws = rng.beta(theta[0], theta[1], size=(n, 1))
         return np.clip(draws, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)
@@ -154,6 +167,9 @@ class Gamma(Univariate):
         corner = 1.0 / rate
         return np.array([[special.polygamma(1, shape), corner], [corner, shape / rate**2]])
 
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.gamma(theta[0], scale=-1.0 / theta[1])
+
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         draws = rng.gamma(theta[0], -1.0 / theta[1], size=(n, 1))
         return np.maximum(draws, np.finfo(float).tiny)
@@ -191,6 +207,9 @@ class Exponential(_ExponentialStatistic):
     def log_base(self, x: FloatArray) -> FloatArray:
         return np.where(x[:, 0] >= 0.0, 0.0, -np.inf)
 
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.expon(scale=-1.0 / theta[0])
+
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return rng.exponential(-1.0 / theta[0], size=(n, 1))
 
@@ -216,6 +235,9 @@ class Pareto(_ExponentialStatistic):
     def log_base(self, x: FloatArray) -> FloatArray:
         inside = x[:, 0] >= self.minimum
         return np.where(inside, -np.log(np.where(inside, x[:, 0], 1.0)), -np.inf)
+
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.pareto(-theta[0], scale=self.minimum)
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return self.minimum * np.exp(rng.exponential(-1.0 / theta[0], size=(n, 1)))
@@ -253,6 +275,9 @@ class Bernoulli(Univariate):
     def fisher(self, theta: FloatArray) -> FloatArray:
         return np.array([[special.expit(theta[0]) * special.expit(-theta[0])]])
 
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.bernoulli(self.mean_statistics(theta)[0])
+
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return (rng.random((n, 1)) < special.expit(theta[0])).astype(np.float64)
 
@@ -285,6 +310,9 @@ class Poisson(Univariate):
 
     def fisher(self, theta: FloatArray) -> FloatArray:
         return np.exp(theta)[:, None]
+
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.poisson(np.exp(theta[0]))
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return rng.poisson(np.exp(theta[0]), size=(n, 1)).astype(np.float64)

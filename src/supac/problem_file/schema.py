@@ -83,18 +83,9 @@ def _option(option: Field[Any], kinds: str) -> Setting:
 
 
 TITLE = Setting("title", TEXT, "the name of the problem in reports", "the file's name")
-POSTERIOR = Table(
-    "posterior",
-    "Form of the posterior.",
-    (
-        Setting(
-            "correlated",
-            values.CORRELATED,
-            "which parameters may become correlated: all pairs, none, or those within a list",
-            '"all"',
-        ),
-    ),
-)
+_CORRELATED = "which parameters may become correlated: all pairs, none, or those within a list"
+_PAIRS = Setting("correlated", values.CORRELATED, _CORRELATED, '"all"')
+POSTERIOR = Table("posterior", "Form of the posterior.", (_PAIRS,))
 SIMULATOR = Table(
     "simulator",
     "The simulator: exactly one of `python`, `command`, `umbridge` and `builtin`.",

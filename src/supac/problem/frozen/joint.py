@@ -9,7 +9,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.problem.frozen.marginal import FrozenMarginal, laws_of
+from supac.problem.frozen.marginal import FrozenMarginal
 from supac.problem.frozen.moments import moments
 from supac.problem.marginals import Normal
 from supac.problem.parameters import Parameters, names_of
@@ -101,7 +101,7 @@ class Frozen:
         Without `Parameters` it is a distribution of `scipy.stats`, if there is one.
         """
         i = self._index(parameter)
-        shares, laws = laws_of(self.distribution, i)
+        shares, laws = self.distribution.family.marginal(self.distribution.theta, i)
         if self.parameters is None and len(laws) == 1:
             return laws[0]
         marginals = {} if self.parameters is None else self.parameters.marginals

@@ -2,61 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from supac.arrays import FloatArray
-from supac.families import (
-    Bernoulli,
-    Beta,
-    Distribution,
-    Exponential,
-    Gamma,
-    Mixture,
-    Pareto,
-    Poisson,
-    Product,
-    StudentT,
-)
 from supac.problem.marginals import Marginal
 
 _HALVINGS = 200  # at most, of the interval around a quantile of a mixture
-_ONE: FloatArray = np.ones(1)
 
 Law = Any
 """A univariate frozen distribution of `scipy.stats`."""
-
-_UNIVARIATE: dict[type, Callable[[Any, FloatArray], Law]] = {
-    Beta: lambda _, theta: stats.beta(theta[0], theta[1]),
-    Gamma: lambda _, theta: stats.gamma(theta[0], scale=-1.0 / theta[1]),
-    Exponential: lambda _, theta: stats.expon(scale=-1.0 / theta[0]),
-    Pareto: lambda family, theta: stats.pareto(-theta[0], scale=family.minimum),
-    Bernoulli: lambda family, theta: stats.bernoulli(family.mean_statistics(theta)[0]),
-    Poisson: lambda _, theta: stats.poisson(np.exp(theta[0])),
-}
-
-
-def laws_of(latent: Distribution, i: int) -> tuple[FloatArray, list[Law]]:
-    """Return coordinate i as a mixture of `scipy.stats` distributions: weights and components."""
-    family, theta = latent.family, latent.theta
-    if family.is_gaussian:
-        return _ONE, [stats.norm(latent.mean[i], np.sqrt(latent.covariance[i, i]))]
-    if isinstance(family, StudentT):
-        location, scale = family.base.moments(theta)
-        return _ONE, [stats.t(family.freedom, location[i], np.sqrt(scale[i, i]))]
-    if type(family) in _UNIVARIATE:
-        return _ONE, [_UNIVARIATE[type(family)](family, theta)]
-    if isinstance(family, Product):
-        parts = ((Distribution(f, part), g.tolist()) for f, g, part in family.split(theta))
-        return next(laws_of(member, group.index(i)) for member, group in parts if i in group)
-    if isinstance(family, Mixture):
-        log_shares, components = family.split(theta)
-        laws = [laws_of(Distribution(family.base, each), i)[1][0] for each in components]
-        return np.exp(log_shares), laws
-    raise TypeError(f"{family} has no closed-form marginals: use draws, rvs(n)")
 
 
 class FrozenMarginal:

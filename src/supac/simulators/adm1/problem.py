@@ -24,20 +24,12 @@ FAILURE = 3.0
 # The paper's prior: independent log-normals (median, standard deviation of the logarithm), and the
 # groups of parameters that the posterior may correlate.
 _WIDE, _USUAL, _NARROW = 0.5545177444479562, 0.2772588722239781, 0.10494570578699643
-PRIOR = {
-    **{name: (model.PAPER_KINETICS[name], _USUAL) for name in model.CALIBRATED},
-    **{
-        name: (model.PAPER_KINETICS[name], _WIDE)
-        for name in ("k_dis", "k_hyd_li", "k_m_fa", "K_S_fa", "K_S_c4")
-    },
-    **{
-        n: (model.PAPER_KINETICS[n], _NARROW)
-        for n in (
-            "K_S_aa", "K_I_h2_fa", "K_I_h2_c4", "K_I_h2_pro", "pH_UL:LL_ac", "pH_LL_ac", "K_I_nh3",
-            "pH_LL_h2", "K_S_IN",
-        )
-    },
+_SPREADS = {
+    **dict.fromkeys(("k_dis", "k_hyd_li", "k_m_fa", "K_S_fa", "K_S_c4"), _WIDE),
+    **dict.fromkeys(("K_S_aa", "K_I_h2_fa", "K_I_h2_c4", "K_I_h2_pro", "pH_UL:LL_ac", "pH_LL_ac",
+                     "K_I_nh3", "pH_LL_h2", "K_S_IN"), _NARROW),
 }  # fmt: skip
+PRIOR = {n: (model.PAPER_KINETICS[n], _SPREADS.get(n, _USUAL)) for n in model.CALIBRATED}
 BLOCKS = (
     ("k_dis", "k_hyd_ch", "k_hyd_pr", "k_hyd_li"), ("k_m_su", "K_S_su"), ("k_m_aa", "K_S_aa"),
     ("pH_UL:LL_aa", "pH_LL_aa"), ("k_m_fa", "K_S_fa", "K_I_h2_fa"),
