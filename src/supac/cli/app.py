@@ -44,15 +44,13 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_VERSION = typer.Option(
+    "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+)
+
+
 @app.callback()
-def main(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
-) -> None:
+def main(version: Annotated[bool, _VERSION] = False) -> None:
     """Calibrate expensive simulators with PAC-Bayes guarantees.
 
     To begin: `supac init`, then `supac run problem.toml`, then `supac show run.supac`.

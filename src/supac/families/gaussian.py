@@ -537,6 +537,5 @@ def _complete(blocks: Sequence[Sequence[int]], dim: int) -> list[list[int]]:
     named = [int(index) for block in blocks for index in block]
     if sorted(set(named)) != sorted(named) or any(not 0 <= index < dim for index in named):
         raise ValueError(f"blocks must hold different indices from 0 to {dim - 1}, not {blocks!r}")
-    return [list(block) for block in blocks if len(block)] + [
-        [index] for index in range(dim) if index not in named
-    ]
+    alone = [[index] for index in range(dim) if index not in named]
+    return [list(block) for block in blocks if len(block)] + alone

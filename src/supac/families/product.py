@@ -25,13 +25,9 @@ class Product(Family):
     def __init__(self, factors: Sequence[Family], groups: Sequence[Sequence[int]] | None = None):
         if groups is None:
             ends = np.cumsum([factor.dim for factor in factors])
-            groups = [
-                range(end - factor.dim, end) for factor, end in zip(factors, ends, strict=True)
-            ]
+            groups = [range(e - f.dim, e) for f, e in zip(factors, ends, strict=True)]
         self.factors = tuple(factors)
-        self.groups: tuple[IntArray, ...] = tuple(
-            np.array(group, dtype=np.intp) for group in groups
-        )
+        self.groups: tuple[IntArray, ...] = tuple(np.array(g, dtype=np.intp) for g in groups)
         if [len(group) for group in self.groups] != [factor.dim for factor in self.factors]:
             raise ValueError("groups must give each factor as many coordinates as it has")
         dim = sum(factor.dim for factor in self.factors)

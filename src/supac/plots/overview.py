@@ -25,34 +25,30 @@ def save_posterior(path: Path, result: Result, truth: FloatArray | None = None) 
     figure = file_figure(11.0, max(4.2, 1.0 + 0.26 * rows))
     left, right = figure.subplots(1, 2)
     draw_history(left, result.history)
-    draw_overview(right, result, truth)
+    _draw_overview(right, result, truth)
     figure.savefig(path, dpi=150)
 
 
-def draw_overview(axes: Axes, result: Result, truth: FloatArray | None) -> None:
+def _draw_overview(axes: Axes, result: Result, truth: FloatArray | None) -> None:
     """Plot mean and two standard deviations of each coordinate, of prior and posterior.
 
     With `Parameters`, in the latent coordinates in which every prior is N(0, 1).
     """
     prior, posterior = result.start, result.posterior
     rows = np.arange(len(posterior.mean))[::-1]
-    for distribution, offset, colour, label in (
+    for each, offset, colour, label in (
         (prior, 0.16, PRIOR, "prior"),
         (posterior, -0.16, POSTERIOR, "posterior"),
     ):
-        spread = 2.0 * np.sqrt(np.diag(distribution.covariance))
-        axes.errorbar(
-            distribution.mean, rows + offset, xerr=spread, fmt="o", color=colour, label=label, ms=3
-        )
+        y, spread = rows + offset, 2.0 * np.sqrt(np.diag(each.covariance))
+        axes.errorbar(each.mean, y, xerr=spread, fmt="o", color=colour, label=label, ms=3)
     if result.parameters is not None:
         truth = None if truth is None else result.parameters.to_latent(truth[None])[0]
         axes.set_xlabel("prior standard deviations from the prior median")
     if truth is not None:
         axes.plot(truth, rows - 0.16, "x", color=TRUTH, label="truth", ms=6, mew=2)
     axes.set_yticks(rows, names_of(result.parameters, len(rows)))
-    axes.set(
-        title="Prior and posterior (mean, two standard deviations)", ylim=(-0.7, len(rows) - 0.3)
-    )
+    axes.set(title="Mean and two standard deviations", ylim=(-0.7, len(rows) - 0.3))
     axes_for(axes).legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 

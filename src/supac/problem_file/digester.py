@@ -36,10 +36,8 @@ def load_digester(table: Mapping[str, Any], folder: Path, errors: FileErrors) ->
     """Load the digester of a folder, or the embedded one."""
     variant = table.get("variant", "dae")
     try:
-        if "digester" in table:
-            problem = adm1.load(named_file(folder, table["digester"]), variant)
-        else:
-            problem = adm1.example(variant)
+        given = table.get("digester")
+        problem = adm1.load(named_file(folder, given), variant) if given else adm1.example(variant)
         problem.simulator.load()
     except ImportError as error:
         raise errors.fail(("simulator", "builtin"), str(error)) from error

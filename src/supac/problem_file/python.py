@@ -85,19 +85,16 @@ def _module(folder: Path, name: str, file: Path) -> ModuleType:
         if "." in name or not file.is_file():
             return importlib.import_module(name)
         if name.partition(".")[0] in sys.stdlib_module_names:
-            raise PythonFunctionError(
-                f"{file.name} has the name of one of Python's own modules: rename it"
-            )
-        known = sys.modules.get(name)
-        if known is not None and Path(getattr(known, "__file__", None) or "").resolve() == (
-            file.resolve()
-        ):
-            return known
+            raise PythonFunctionError(f"{file.name} has the name of a Python module: rename it")
+        known = getattr(sys.modules.get(name), "__file__", None)
+        if known and Path(known).resolve() == file.resolve():
+            return sys.modules[name]
         return _fresh(name, file)
     except PythonFunctionError:
         raise
     except ModuleNotFoundError as error:
-        if _is_of(error.name, name):
+        missing = f"{error.name}."
+        if f"{name}.".startswith(missing):  # the module or its package, not one that it imports
             near = [f"{each.stem}:" for each in folder.glob("*.py")]
             hint = suggestion(f"{name}:", near).replace(":", "") or f" in {folder}"
             raise PythonFunctionError(f"there is no {name}.py{hint}") from error
@@ -109,11 +106,6 @@ def _module(folder: Path, name: str, file: Path) -> ModuleType:
         ) from error
     except Exception as error:
         raise PythonFunctionError(_place(error, folder, file)) from error
-
-
-def _is_of(missing: str | None, name: str) -> bool:
-    """Return True if the missing module is this one or its package, not one it imports."""
-    return missing is not None and f"{name}.".startswith(f"{missing}.")
 
 
 def _fresh(name: str, file: Path) -> ModuleType:

@@ -230,28 +230,25 @@ class _Writer:
 
     def source(self) -> str:
         """Return the whole source."""
-        heading = [
+        near = self._state_places("y") | {"S_H": self.layout.at("S_H")}
+        lines = [
             f"LANES = {LANES}",
             f"STATES = {tuple(self.states)!r}",
             f"DIFFERENTIAL = {len(self.differential)}",
             f"DAE = {self.dae}",
             f"SIZE = {self.layout.size * LANES}",
             *(f"AT_{name} = {at * LANES}" for name, at in self.layout.offsets.items()),
+            *self._prepare(),
+            *self._evaluate("rhs", {}),
+            *self._evaluate("rhs_and_factors", self.factors.all()),
+            *self._solve(),
+            *self._algebra("inhibition", "W", PH_INHIBITION, self.places),
+            *self._newton("S_H", ["S_nh3", "S_hco3"]),
+            *self._newton("S_h2", []),
+            *self._algebra("ions", "W, constants", ("S_nh3", "S_hco3"), near),
+            *self._gas(),
         ]
-        return "\n".join(
-            [
-                *heading,
-                *self._prepare(),
-                *self._evaluate("rhs", {}),
-                *self._evaluate("rhs_and_factors", self.factors.all()),
-                *self._solve(),
-                *self._inhibition(),
-                *self._newton("S_H", ["S_nh3", "S_hco3"]),
-                *self._newton("S_h2", []),
-                *self._ions(),
-                *self._gas(),
-            ]
-        )
+        return "\n".join(lines)
 
     def _function(self, name: str, arguments: str, loops: list[list[str]]) -> list[str]:
         """Return a function of loops over the lanes; values shared by all lanes are read first."""
@@ -320,20 +317,14 @@ class _Writer:
         loop += [f"{place[name]} = {x[name]}" for name in self.states]
         return self._function("solve", "W", [loop])
 
-    def _inhibition(self) -> list[str]:
-        """Return the routine for the inhibition by the current pH."""
+    def _algebra(
+        self, name: str, arguments: str, made: tuple[str, ...], places: Mapping[str, str]
+    ) -> list[str]:
+        """Return the routine that computes some names of the algebra from the current S_H."""
         equations = Equations([*model.LIQUID, *model.GAS, "S_H"], {})
-        results = {self.layout.at(name): equations.names[name] for name in PH_INHIBITION}
-        loop = self._loop(equations.graph, results, {}, self.places)
-        return self._function("inhibition", "W", [loop])
-
-    def _ions(self) -> list[str]:
-        """Return the routine for the ions in equilibrium with the current S_H."""
-        equations = Equations([*model.LIQUID, *model.GAS, "S_H"], {})
-        results = {self.layout.at(name): equations.names[name] for name in ("S_nh3", "S_hco3")}
-        places = self._state_places("y") | {"S_H": self.layout.at("S_H")}
+        results = {self.layout.at(each): equations.names[each] for each in made}
         loop = self._loop(equations.graph, results, {}, places)
-        return self._function("ions", "W, constants", [loop])
+        return self._function(name, arguments, [loop])
 
     def _newton(self, name: str, computed: list[str]) -> list[str]:
         """Return one Newton iteration for S_H or S_h2, in lanes with too large a residual."""
