@@ -101,14 +101,14 @@ def test_surrogates_may_predict_nonsense() -> None:
         (lambda: supac.Catoni(0.0), "temperature must be a positive number, not 0.0"),
         (lambda: supac.Catoni(-1.0), "temperature must be a positive number, not -1.0"),
         (lambda: supac.Catoni(np.nan), "temperature contains NaN"),
-        (lambda: supac.Catoni(0.1, n=10), "n and delta go together"),
+        (lambda: supac.Catoni(0.1, n=10), "give both n and delta"),
         (lambda: supac.Catoni(0.1, n=10, delta=0.1, ceiling=0.0), "ceiling must be a positive"),
         (
             lambda: supac.McAllester(0, 0.1),
             "n, the number of data, must be a whole number, 1 or more",
         ),
         (lambda: supac.McAllester(10, 1.5), r"delta.* must be in \(0, 1\), not 1.5"),
-        (lambda: supac.Thiemann(10, 0.1, trade_off=2.0), "trade_off must lie between 0 and 2"),
+        (lambda: supac.Thiemann(10, 0.1, trade_off=2.0), "trade_off must be between 0 and 2"),
     ],
 )
 def test_bad_bounds_are_refused(make: object, message: str) -> None:

@@ -64,7 +64,7 @@ def test_demo_without_extras_keeps_the_tables(tmp_path: Path) -> None:
         )
         for problem in ("synthetic", "adm1")
     )
-    assert "no pictures: they need matplotlib, pip install 'supac[plot]'" in plain.stdout
+    assert "no figures: they need matplotlib, pip install 'supac[plot]'" in plain.stdout
     names = sorted(path.name for path in (tmp_path / "synthetic").iterdir())
     assert names == ["evaluations.csv", "history.csv"]
     assert missing.returncode == 1

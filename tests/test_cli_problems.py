@@ -310,7 +310,7 @@ def test_an_interrupted_run_exits_with_three(slow: Path) -> None:
     until(lambda: made(slow / "run.supac") >= 12)
     process.send_signal(signal.SIGINT)
     said = ended(process, code=3)
-    assert "interrupted; `supac resume run.supac` goes on" in said
+    assert "interrupted; `supac resume run.supac` continues" in said
     assert "has not ended" in call("certify", slow / "run.supac", "--draws", "5").output
     call("resume", slow / "problem.toml", "-q")
     assert supac.read_store(slow / "run.supac").stop_reason is supac.StopReason.BUDGET
@@ -401,7 +401,7 @@ def test_a_store_runs_nothing_that_is_not_on_the_disk(tmp_path: Path) -> None:
     problem.write_text(text + "# another comment\n")
     for words in (("resume", store, "--budget", "70"), ("certify", store, "--draws", "5")):
         said = " ".join(call(*words, code=1).output.split())
-        assert "does not say what it said when" in said
+        assert "has changed since the last run of" in said
         assert "--as-begun" in said
     call("certify", store, "--draws", "5", "--problem", problem)
     call("certify", store, "--draws", "5", "--as-begun")
@@ -417,7 +417,7 @@ def test_certify_says_what_is_guaranteed(study: Path) -> None:
     assert max(map(len, said.splitlines())) <= 80
     kept = json.loads(out.read_text())
     assert (kept["n"], kept["draws"], kept["bound"]) == (24, 50, "MaurerLangfordSeeger")
-    assert "there already" in call("certify", store, "--out", out, code=1).output
+    assert "exists already" in call("certify", store, "--out", out, code=1).output
     options = ("--n", "10", "--delta", "0.2", "--bound", "catoni", "--draws", "50", "--json")
     other = json.loads(call("certify", store, *options).stdout)
     assert (other["n"], other["delta"], other["bound"]) == (10, 0.2, "Catoni")
@@ -430,7 +430,7 @@ def test_certify_says_what_is_guaranteed(study: Path) -> None:
 def test_a_certificate_is_not_lost_where_it_cannot_be_written(study: Path) -> None:
     store = study / "run.supac"
     said = call("certify", store, "--out", study / "nodir" / "c.json", code=1).output
-    assert "make the folder" in said
+    assert "create the folder" in said
     assert "fresh runs" not in said  # they were not even begun
     said = call("certify", store, "--out", study, code=1).output
     assert "is a folder" in said
@@ -480,7 +480,7 @@ def test_what_the_system_says_is_said_in_words(study: Path) -> None:
     assert "Traceback" in result.stderr
     assert result.exit_code == 1
     said = call("export", study / "run.supac", study / "nodir" / "runs.csv", code=1).output
-    assert "make the folder" in said
+    assert "create the folder" in said
 
 
 def test_a_path_is_shown_as_it_is(study: Path) -> None:

@@ -350,7 +350,7 @@ def test_the_parts_must_be_functions() -> None:
 def test_outputs_are_told_of_every_batch_or_of_none() -> None:
     at = supac.gaussian([0.0, 0.0], np.eye(2))
     runs = Evaluations.none(2).append(X, np.zeros(4), at, OUTPUTS)
-    with pytest.raises(ValueError, match="every batch or of none"):
+    with pytest.raises(ValueError, match="every batch or for none"):
         runs.append(X, np.zeros(4), at)
 
 

@@ -719,7 +719,7 @@ def test_the_command_line_writes_results(
     assert "wrote the result" in call("export", run.path, target, "--certificate", told)
     assert supac.read_result(target).certificate == certificate
     assert target.read_text() == run.result().to_json(certificate=certificate)
-    assert "there already" in call("export", run.path, target, code=1)
+    assert "exists already" in call("export", run.path, target, code=1)
     call("export", run.path, target, "--force")
     assert supac.read_result(target).certificate is None
     assert "draws are a table" in call(

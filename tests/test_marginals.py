@@ -85,7 +85,7 @@ def test_density_is_zero_outside_the_bounds(name: str) -> None:
         (lambda: marginals.LogNormal(-1.0, 1.0), "median must be a positive number"),
         (lambda: marginals.Uniform(2.0, 1.0), "lower must be below upper"),
         (lambda: marginals.LogUniform(0.0, 1.0), "lower must be a positive number"),
-        (lambda: marginals.LogitNormal(0.0, 1.0, 2.0, 1.0), "median must lie between"),
+        (lambda: marginals.LogitNormal(0.0, 1.0, 2.0, 1.0), "median must be between"),
         (lambda: marginals.HalfNormal(-1.0), "scale must be a positive number"),
     ],
 )

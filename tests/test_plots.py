@@ -169,9 +169,9 @@ def test_bands_hold_nine_tenths_and_leave_failed_runs_out() -> None:
 
 
 def test_mistakes_are_named(result: supac.Result, store: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'rates' is no parameter; they are rate, share, shift"):
+    with pytest.raises(ValueError, match="'rates' is not a parameter; they are rate, share, shift"):
         supac.plots.trace_2d(result, "rates", "share")
-    with pytest.raises(ValueError, match="7 is no parameter"):
+    with pytest.raises(ValueError, match="7 is not a parameter"):
         supac.plots.trace(result, parameters=[7])
     code = (
         "import sys; sys.modules['matplotlib'] = None; import importlib.util as u; "

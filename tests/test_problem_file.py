@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,11 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.codec import to_spec
-from supac.problem.composite import CappedSquare, Composite, MeanSquare, Welsch
+from supac.problem.bounds import Bound
+from supac.problem.composite import CappedSquare, Composite, MeanSquare, ResidualLoss, Welsch
+from supac.problem.marginals import Marginal, Normal
 from supac.problem_file import files_of, make_problem, problem_of, starter_files, store_of
-from supac.problem_file.errors import parse
-from supac.problem_file.locate import key_lines, line_of
+from supac.problem_file.errors import key_lines, line_of, parse
 from supac.problem_file.reference import BEGIN, reference, updated
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
 
@@ -150,7 +153,7 @@ def test_a_newcomer_can_act_on_every_error(
         assert f", {key}: " in message
     lines, at = path.read_text().splitlines(), ELSEWHERE.get(what, new)
     line = next(number for number, line in enumerate(lines, start=1) if at in line)
-    assert raised.value.complaints[-1].line == line
+    assert raised.value.errors[-1].line == line
     assert f"problem.toml, line {line}" in message
     assert f"{line} | {lines[line - 1].strip()}" in message
 
@@ -197,7 +200,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     )
     with pytest.raises(supac.ProblemFileError) as raised:
         supac.read_problem(path)
-    keys = [complaint.key for complaint in raised.value.complaints]
+    keys = [error.key for error in raised.value.errors]
     assert keys == [("data", "nose"), ("bound", "dleta"), ("run", "budgte")]
 
 
@@ -305,7 +308,7 @@ def test_every_key_is_found_on_its_line() -> None:
     assert lines == {
         ("top",): 1, ("quoted key",): 2, ("quoted key", "x"): 2, ("a",): 6, ("a", "b"): 6,
         ("a", "b", "c"): 7, ("a", "b", "c", "d"): 7, ("a", "b", "c", "e"): 7,
-        ("a", "b", "c", "e", 0): 7, ("a", "b", "c", "e", 1): 8, ("a", "b", "c", "f.g"): 8,
+        ("a", "b", "c", "e", 0): 7, ("a", "b", "c", "e", 1): 7, ("a", "b", "c", "f.g"): 7,
         ("list",): 10, ("list", 0): 10, ("list", 0, "x"): 11, ("list", 1): 12, ("list", 1, "x"): 13,
         ("list", 1, "x", "y"): 13, ("list", 1, "z"): 15, ("list", 1, "z", 0): 15,
         ("list", 1, "z", 0, "u"): 15, ("list", 1, "z", 1): 15, ("list", 1, "z", 1, "u"): 15,
@@ -399,6 +402,73 @@ def test_every_loss_can_be_written(name: str, folder: Path) -> None:
     assert isinstance(risk, Composite)
     assert type(risk.loss) is LOSSES[name]
     assert "class" in to_spec(risk.loss)  # a store can give it back
+
+
+@pytest.fixture
+def own_classes() -> Iterator[None]:
+    """Forget the bounds, losses and priors that a test defines."""
+    tables = [base.kinds for base in (Bound, ResidualLoss, Marginal)]
+    before = [dict(table) for table in tables]
+    yield
+    for table, old in zip(tables, before, strict=True):
+        table.clear()
+        table.update(old)
+
+
+@pytest.mark.usefixtures("own_classes")
+def test_a_new_class_needs_no_other_edit(folder: Path) -> None:
+    """A bound, a loss and a prior are known to problem files and certificates once defined."""
+
+    @dataclass(frozen=True)
+    class Hoeffding(Bound, kind="hoeffding", proof="a test"):
+        n: int
+        delta: float
+        ceiling: float = 1.0
+        slack: float = 0.0
+
+        def __call__(self, mean_risk: float, kl: float) -> float:
+            return mean_risk + self.slack + float(np.sqrt((kl - np.log(self.delta)) / self.n))
+
+    @dataclass(frozen=True)
+    class Huber(ResidualLoss, kind="huber"):
+        elbow: float = 1.0
+
+        def __call__(self, residuals: FloatArray) -> FloatArray:
+            return np.minimum(residuals**2, self.elbow * np.abs(residuals)).mean(axis=1)
+
+    @dataclass(frozen=True)
+    class Shifted(Normal, kind="shifted"):
+        pass
+
+    one = ONE.replace('"normal"', '"shifted"')
+    words = "\n".join([
+        '[bound]', 'kind = "hoeffding"', "n = 10", "slack = 0.25", "ceiling = 2",
+        "[loss]", 'kind = "huber"', "elbow = 2.0",
+    ])  # fmt: skip
+    problem = toml(f"{HEAD}{one}{words}", folder)
+    assert problem.bound == Hoeffding(10, 0.05, 2, 0.25)
+    assert isinstance(problem.risk, Composite)
+    assert problem.risk.loss == Huber(2.0)
+    assert problem.parameters.marginals == {"k": Shifted(0.0, 1.0, unit="m")}
+    with pytest.raises(supac.ProblemFileError, match=r'elbow: must be a number, not "x"'):
+        toml(f"{HEAD}{one}{words}".replace("2.0", '"x"'), folder)
+    assert "`elbow`" in reference()
+    given = supac.certify_draws(np.full(50, 0.1), 1.0, problem.bound, n=10, delta=0.05)
+    assert given.bound == "Hoeffding"
+    assert given.bounds["Hoeffding"] == pytest.approx(given.value - 0.25)
+
+
+def test_a_bound_without_a_proof_is_for_searches_only() -> None:
+    class Mine(supac.McAllester):  # a subclass may change the formula: it inherits no proof
+        pass
+
+    with pytest.raises(supac.CertificateError, match="cites no proof"):
+        supac.certify_draws(np.full(50, 0.1), 1.0, Mine(10, 0.05), n=10, delta=0.05)
+    assert Mine not in BOUNDS.values()
+    with pytest.raises(ValueError, match="already the name of"):
+
+        class Again(supac.Bound, kind="catoni"):
+            pass
 
 
 def test_losses_are_what_they_say() -> None:
@@ -541,7 +611,7 @@ def test_the_digester_brings_its_own(tmp_path: Path) -> None:
     at = median[:, [problem.parameters.names.index("k_m_ac")]]
     np.testing.assert_array_equal(few.risk(at), problem.risk(median))
     with pytest.raises(
-        supac.ProblemFileError, match='is no parameter of adm1; did you mean "k_m_ac"'
+        supac.ProblemFileError, match='is not a parameter of adm1; did you mean "k_m_ac"'
     ):
         supac.read_problem(change(some, ("k_m_ac", "k_m_Ac")))
     extra = '[data]\nfile = "x"\nobserved = "a"\nnoise = 1\n[bound]'
@@ -562,7 +632,7 @@ def test_the_digester_has_no_guarantee(tmp_path: Path) -> None:
     ):
         change(path, (f'kind = "catoni"\n{temperature}', bound))
         with pytest.raises(
-            supac.ProblemFileError, match=r"bound\.n: the root of a mean is no mean over the data"
+            supac.ProblemFileError, match=r"bound\.n: this loss is no mean over the data"
         ):
             supac.read_problem(path)
         path = write(tmp_path, "adm1")

@@ -352,7 +352,7 @@ class TestExample:
             (adm1.BSM2 | {"k_La": 1.0}, r"unknown \['k_La'\]"),
             (adm1.BSM2 | {"k_m_ac": 8.0}, "k_m_ac, which are calibrated"),
             ({"Y_su": 0.1}, "missing"),
-            (adm1.BSM2 | {"Y_su": -0.1}, "must be positive, but not so: Y_su"),
+            (adm1.BSM2 | {"Y_su": -0.1}, "must be positive, but these are not: Y_su"),
         ):
             with pytest.raises(ValueError, match=message):
                 adm1.Simulator(adm1.example().digester, fixed=fixed)
@@ -384,7 +384,7 @@ class TestDigester:
             ("train_data/feed.csv", ("Q", None), "lacks Q"),
             ("train_data/feed.csv", ("X_ch", "-1"), "X_ch is negative in row 3"),
             ("train_data/feed.csv", ("X_ch", ""), "X_ch is missing in row 3"),
-            ("train_data/feed.csv", ("X_ch", "much"), "X_ch in row 3 is no number: 'much'"),
+            ("train_data/feed.csv", ("X_ch", "much"), "X_ch in row 3 is not a number: 'much'"),
             (
                 "train_data/init_state.json",
                 {"S_ac": -1.0},
@@ -392,7 +392,7 @@ class TestDigester:
             ),
             ("train_data/init_state.json", {"pH": 14.5}, "pH = 14.5 is above 14"),
             ("train_data/init_state.json", {"time": -5.0}, "must be a number, 0 or more"),
-            ("train_data/init_state.json", {"S_ac": "0,07"}, "S_ac is no number: '0,07'"),
+            ("train_data/init_state.json", {"S_ac": "0,07"}, "S_ac is not a number: '0,07'"),
             ("train_data/obs.csv", ("time", "3.5"), "time 3.5 is no whole day"),
             ("train_data/obs.csv", ("time", "2"), "a day occurs twice"),
             ("train_data/obs.csv", ("S_va", "0"), "S_va is not positive in row 3"),
@@ -443,14 +443,14 @@ class TestDigester:
     def test_observations_beyond_the_feed_are_ignored_aloud(self) -> None:
         digester = adm1.example().digester
         short = {name: column[:121] for name, column in digester.feed.items()}
-        with pytest.warns(UserWarning, match="166 days of observations lie outside"):
+        with pytest.warns(UserWarning, match="166 days of observations are outside"):
             cut = replace(digester, feed=short)
         assert cut.observed.shape == (30, 9)
 
     def test_nothing_observed_is_refused(self) -> None:
         digester = replace(adm1.example().digester, observations=UNSEEN)
         problem = adm1.Problem(digester, adm1.Simulator(digester))
-        with pytest.raises(adm1.DigesterError, match="no observation lies within"):
+        with pytest.raises(adm1.DigesterError, match="there is no observation in the days"):
             problem.risk(TRUTH)
 
     def test_a_concentration_in_the_field_of_the_ph_is_noticed(self, tmp_path: Path) -> None:

@@ -263,7 +263,7 @@ def test_a_right_score_passes_the_door_at_every_scale(scale: float, shift: float
     ("make", "words"),
     [
         (lambda: supac.mixture([]), "at least one"),
-        (lambda: supac.mixture([supac.beta(1, 1), supac.gamma(1, 1)]), "of one family"),
+        (lambda: supac.mixture([supac.beta(1, 1), supac.gamma(1, 1)]), "from one family"),
         (lambda: supac.mixture([supac.beta(1, 1)], [0.0]), "must be positive"),
         (lambda: supac.Mixture(supac.Gaussian(2), 0), "count"),
         (lambda: supac.LowRankGaussian(2, 2), "less than the 2 coordinates"),

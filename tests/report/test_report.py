@@ -223,7 +223,7 @@ def test_a_certificate_is_read_as_it_was_written(study: Path) -> None:
     assert supac.Certificate.from_json(certificate.to_json()) == certificate
     assert str(supac.Certificate.from_json(certificate.to_json())) == str(certificate)
     for text in ("{}", "no json", "[]", '{"value": 1}'):
-        with pytest.raises(supac.CertificateError, match="no certificate"):
+        with pytest.raises(supac.CertificateError, match="not a certificate"):
             supac.Certificate.from_json(text)
 
 
@@ -382,7 +382,7 @@ def test_the_command_overwrites_nothing(study: Path, tmp_path: Path) -> None:
     assert "<h1>Ours</h1>" in out.read_text()
     wrong = CliRunner().invoke(app, [*words, "--force", "--certificate", str(study / "data.csv")])
     assert wrong.exit_code == 1
-    assert "no certificate" in wrong.output
+    assert "not a certificate" in wrong.output
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The command line: a module for each group of commands, which `supac --help` lists in order."""
+"""The command line: one module per group of commands, in the order of `supac --help`."""
 
 from supac.cli import demo, problems, report, stores
 from supac.cli.app import app

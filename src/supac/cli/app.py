@@ -1,4 +1,4 @@
-"""The application: its options, its errors and its exit codes."""
+"""The application: global options, error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from supac.codec.text import visible
 from supac.running import ExecutionError
 
 ERROR, RESUMABLE, INTERRUPTED = 1, 3, 130
-"""Exit codes; 0 is done, and 2 a wrong use of the command line."""
+"""Exit codes beside 0, done, and 2, wrong usage."""
 
 EXIT_CODES = (
-    "\n\nExit codes: 0 done, 1 an error, 2 wrong usage, 3 stopped early, to be resumed, "
+    "\n\nExit codes: 0 done, 1 error, 2 wrong usage, 3 stopped early and can be resumed, "
     "130 stopped by Ctrl-C."
 )
-_TRACEBACK = "SUPAC_TRACEBACK"
+_EXPECTED = (
+    supac.EvaluationError, supac.StoreError, ExecutionError, ImportError, ValueError, OSError
+)  # fmt: skip
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,15 +45,13 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_VERSION = typer.Option(
+    "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+)
+
+
 @app.callback()
-def main(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Show the version and leave."
-        ),
-    ] = False,
-) -> None:
+def main(version: Annotated[bool, _VERSION] = False) -> None:
     """Calibrate expensive simulators with PAC-Bayes guarantees.
 
     To begin: `supac init`, then `supac run problem.toml`, then `supac show run.supac`.
@@ -60,31 +60,24 @@ def main(
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Errors that a user can mend, as a message; with a traceback only where that is wanted."""
+    """Print expected errors as a message and exit; with a traceback if SUPAC_TRACEBACK is set."""
     try:
         yield
-    except (
-        supac.EvaluationError,
-        supac.StoreError,
-        ExecutionError,
-        ImportError,
-        ValueError,
-        OSError,
-    ) as error:
-        if os.environ.get(_TRACEBACK):
+    except _EXPECTED as error:
+        if os.environ.get("SUPAC_TRACEBACK"):
             complaints.print(traceback.format_exc(), soft_wrap=True)
-        raise failed(_of_the_system(error) if isinstance(error, OSError) else str(error)) from error
+        raise failed(_system_error(error) if isinstance(error, OSError) else str(error)) from error
 
 
-def _of_the_system(error: OSError) -> str:
-    """What the operating system says of a file, without its number; our own words as they are."""
+def _system_error(error: OSError) -> str:
+    """Format an error of the operating system as `path: reason`; keep our own messages."""
     if error.filename is None or not error.strerror:
         return str(error)
     return f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
 
 
 def check_vacant(path: Path, *, force: bool) -> None:
-    """Leave with an error, before the work, if a file cannot be written there after it."""
+    """Exit with a message if a file cannot be written, before any work is done."""
     with guarded():
         with suppress(FileNotFoundError, NotADirectoryError):
             path.stat()  # of a loop of links, say, neither of the questions below would tell
@@ -92,18 +85,18 @@ def check_vacant(path: Path, *, force: bool) -> None:
         if path.is_dir():
             raise failed(f"{path} is a folder: name a file in it")
         if path.exists() and not force:
-            raise failed(f"{path} is there already: --force replaces it")
+            raise failed(f"{path} exists already: --force replaces it")
         if not folder.is_dir():
-            raise failed(f"{path}: no such file or directory; make the folder {folder} first")
+            raise failed(f"{path}: no such file or directory; create the folder {folder} first")
         if not os.access(path if path.exists() else folder, os.W_OK):
             raise failed(f"{path} cannot be written: permission denied")
 
 
 @contextmanager
 def user_code() -> Iterator[None]:
-    """What the user's code prints goes to the standard error, in child processes as well.
+    """Redirect what the user's code prints to standard error, in child processes as well.
 
-    The standard output is for results, which a machine may read.
+    Standard output is for results, which may be read by a program.
     """
     sys.stdout.flush()
     with redirect_stdout(sys.stderr):
@@ -117,22 +110,22 @@ def user_code() -> Iterator[None]:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """Print a value for machines, with an escape of JSON for every hidden character."""
+    """Print JSON, with control characters as escapes."""
     words = json.dumps(value, indent=2, ensure_ascii=False)
     typer.echo(visible(words, lambda character: json.dumps(character)[1:-1]))
 
 
 def inform(message: str) -> None:
-    """Say what is going on, to whom it may interest."""
+    """Print a status message to stderr."""
     complaints.print(message, soft_wrap=True)
 
 
 def warn(message: str) -> None:
-    """Say what should be known."""
+    """Print a warning to stderr."""
     complaints.print(message, style="yellow", soft_wrap=True)
 
 
 def failed(message: str) -> typer.Exit:
-    """Say what went wrong; the exit to raise."""
+    """Print an error to stderr; return the exit to raise."""
     complaints.print(message, style="red", soft_wrap=True)
     return typer.Exit(ERROR)

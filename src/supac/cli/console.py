@@ -1,4 +1,4 @@
-"""A console on which texts of others cannot move the cursor, colour or turn around a line."""
+"""A console that shows control characters in names and messages instead of obeying them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from supac.codec.text import visible
 
 
 class CleanConsole(Console):
-    """A console that replaces hidden characters in whatever it shows.
-
-    Nor does it see more in a text than its characters: a path may have brackets in it.
-    """
+    """Console that replaces hidden characters, and does not interpret markup in brackets."""
 
     def __init__(self, **options: Any):
         super().__init__(markup=False, emoji=False, highlight=False, **options)
@@ -23,6 +20,6 @@ class CleanConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As in `Console`: the styles are its own, the texts made visible."""
+        """Render as `Console` does, with cleaned texts."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else visible(text), style, control)

@@ -1,4 +1,4 @@
-"""`supac report`: a run as one page."""
+"""`supac report`: a run as an HTML page."""
 
 from __future__ import annotations
 
@@ -21,20 +21,18 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
-            "-o",
-            help="The page, one file that needs no other; run-report.html beside run.supac.",
+            "--out", "-o", help="The page to write; by default run-report.html beside run.supac."
         ),
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="What `supac certify --out` wrote for this run.")
+        Path | None, typer.Option(help="Certificate of this run, from `supac certify --out`.")
     ] = None,
-    title: Annotated[str, typer.Option(help="Instead of the problem file's.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace --out if it is there.")] = False,
+    title: Annotated[str, typer.Option(help="Title, instead of the problem file's.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False,
 ) -> None:
-    """Write a run as one page for colleagues: what was asked, what was learnt, can it be trusted?
+    """Write a run as one HTML page: the problem, the posterior, and whether to trust it.
 
-    Nothing is run; a run that is not finished yet can be reported too.
+    The simulator is not run; the run may be unfinished.
     """
     with guarded():
         path = store_of(store)

@@ -1,4 +1,4 @@
-"""What the terminal shows of a run."""
+"""Tables of a run for the terminal."""
 
 from __future__ import annotations
 
@@ -15,23 +15,19 @@ from supac.codec.text import visible
 from supac.record.ending import StopReason
 from supac.record.parameter_change import ParameterChange
 from supac.record.record import Record
+from supac.report.words import power_of
 from supac.running.progress import duration
 
-_ROWS = 8  # of the history, the latest
-_KINDS = 5  # of failures, the commonest
-HISTORY = {
-    "objective": "objective",
-    "mean risk": "mean_risk",
-    "KL": "kl",
-    "step": "step_kl",
-    "radius": "radius",
-    "wrong": "wrong",
-}
-"""Headings of the history and its columns."""
+_ROWS = 8  # last rows of the history that are shown
+_KINDS = 5  # kinds of failures that are shown
+_HISTORY = {
+    "objective": "objective", "mean risk": "mean_risk", "KL": "kl", "step": "step_kl",
+    "radius": "radius", "wrong": "wrong",
+}  # fmt: skip
 
 
 def summary(run: Record, title: str, width: int = 80) -> RenderableType:
-    """A run on one screen of this width."""
+    """Return a summary of a run for a terminal of this width."""
     run.check_search()
     parts: list[RenderableType] = [Text(title, style="bold"), _facts(run), Text()]
     rows = run.parameter_changes
@@ -55,10 +51,14 @@ def _facts(run: Record) -> Table:
     if len(kinds) > _KINDS:
         rest = sum(count for _, count, _ in kinds[_KINDS:])
         table.add_row(Text("failed", style="red"), f"{rest} in {len(kinds) - _KINDS} other ways")
-    if np.isfinite(run.estimate.objective):
-        table.add_row("objective", Text(_objective(run), style="bold"))
-        table.add_row("mean risk", _mean_risk(run))
-        table.add_row("KL to prior", f"{run.estimate.kl:.3g} nats")
+    about = run.estimate
+    if np.isfinite(about.objective):
+        best = "" if run.stop_reason else f" after the last batch, {run.best:.4g} at best"
+        error = f" ± {about.mean_risk_error:.1g}" if np.isfinite(about.mean_risk_error) else ""
+        fresh = f"from {about.validated} fresh runs" if about.validated else "estimated on the way"
+        table.add_row("objective", Text(f"{about.objective:.4g}{best}", style="bold"))
+        table.add_row("mean risk", f"{about.mean_risk:.4g}{error}, {fresh}")
+        table.add_row("KL to prior", f"{about.kl:.3g} nats")
     table.add_row("bound", Text(str(run.settings["bound"])))
     if run.seconds > 0.0:
         each = duration(run.seconds / max(len(run.made), 1))
@@ -67,8 +67,8 @@ def _facts(run: Record) -> Table:
 
 
 def _counts(run: Record) -> str:
-    """How many runs there are, and what for."""
-    # A larger budget has its posterior validated anew: what it had before is left over.
+    """Describe the numbers of runs by purpose."""
+    # After an increase of the budget, runs that validated the earlier posterior are left over.
     left_over = max(len(run.made) - run.budget, 0)
     validating = sum(each.purpose == "validation" for each in run.made) - left_over
     imported = run.known
@@ -79,9 +79,9 @@ def _counts(run: Record) -> str:
 
 
 def state(run: Record) -> Text:
-    """Whether it is under way, done, or to be gone on with."""
+    """Describe the state: running, done, or to be resumed."""
     name = "" if run.path is None else f" {shlex.quote(run.path.name)}"
-    again = f"`supac resume{name}` goes on"
+    again = f"`supac resume{name}` continues"
     if run.running:
         return Text("running", style="green")
     if run.stop_reason is None:
@@ -93,26 +93,12 @@ def state(run: Record) -> Text:
     return Text(f"done. {run.stop_reason.sentence}", style="green")
 
 
-def _objective(run: Record) -> str:
-    objective = run.estimate.objective
-    if run.stop_reason is not None:
-        return f"{objective:.4g}"
-    return f"{objective:.4g} after the last batch, {run.best:.4g} at best"
-
-
-def _mean_risk(run: Record) -> str:
-    about = run.estimate
-    error = f" ± {about.mean_risk_error:.1g}" if np.isfinite(about.mean_risk_error) else ""
-    fresh = f", from {about.validated} fresh runs" if about.validated else ", estimated on the way"
-    return f"{about.mean_risk:.4g}{error}{fresh}"
-
-
 def parameter_table(
     rows: Sequence[ParameterChange], truth: FloatArray | None = None, width: int = 80
 ) -> RenderableType:
-    """Median and middle 90 % of each parameter, before and after, in its unit.
+    """Return median and central 90 % of prior and posterior of each parameter.
 
-    With two digits where three do not fit the width.
+    Numbers have three digits, or two if three do not fit the width.
     """
     headings = ["parameter", "unit", "prior", "posterior", "width"]
     headings += [] if truth is None else ["truth"]
@@ -129,8 +115,8 @@ def parameter_table(
     for row in cells:
         table.add_row(*map(Text, row))
     words = (
-        "Median (5 % to 95 %) of each parameter. Width: posterior over prior, 1 where nothing was "
-        "learnt. The posterior minimises the objective; its ranges are no credible intervals."
+        "Median (5 % to 95 %) of each parameter. Width: posterior over prior, 1 if nothing was "
+        "learnt. The posterior minimises the objective; its ranges are not credible intervals."
     )
     return Group(table, Text(words, style="dim"))
 
@@ -152,27 +138,25 @@ def _cells(
 
 
 def _range(quantiles: tuple[float, float, float], digits: int) -> str:
-    """Median (low to high), with a common power of ten where the numbers are far from one."""
-    largest = max(map(abs, quantiles))
-    power = 0 if 1e-2 <= largest < 1e5 or largest == 0.0 else int(np.floor(np.log10(largest)))
+    """Format quantiles as `median (low to high)`, with a common power of ten if needed."""
+    power = power_of(quantiles)
     low, median, high = (f"{value / 10.0**power:.{digits}g}" for value in quantiles)
     dash = " to " if digits > 2 or quantiles[0] < 0.0 else "–"
     return f"{median} ({low}{dash}{high})" + (f"e{power}" if power else "")
 
 
 def history_table(history: dict[str, FloatArray], most: int | None = None) -> RenderableType:
-    """One row an iteration, the latest ones where there are many."""
+    """Return a table of the last `most` batches."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("runs", *HISTORY):
+    for heading in ("runs", *_HISTORY):
         table.add_column(heading, justify="right", no_wrap=True)
     count = len(history["queries"])
     for i in range(0 if most is None else max(count - most, 0), count):
-        values = [history[name][i] for name in HISTORY.values()]
+        values = [history[name][i] for name in _HISTORY.values()]
         cells = ("" if np.isnan(value) else f"{value:.3g}" for value in values)
         table.add_row(f"{history['queries'][i]:.0f}", *cells)
     words = (
-        "Each row is a batch: the posterior that drew it, how far (in KL) the next one went and "
-        "might have gone, and how many runs so far went wrong: they failed, or are far from what "
-        "all others predict."
+        "Each row is a batch: its posterior, the KL of the step to the next one and the largest "
+        "allowed KL, and the number of wrong runs so far: failed ones and outliers."
     )
     return Group(table, Text(words, style="dim"))

@@ -1,4 +1,4 @@
-"""Families of distributions and their members."""
+"""Exponential and other parametric families of distributions, and their members."""
 
 from supac.families.divergence import Density, Divergence
 from supac.families.family import Distribution, Family, ParametricFamily
@@ -32,39 +32,9 @@ from supac.families.univariate import (
 from supac.families.whitening import NormalWhitening, Whitening
 
 __all__ = [
-    "Bernoulli",
-    "Beta",
-    "Density",
-    "DiagonalGaussian",
-    "Distribution",
-    "Divergence",
-    "Exponential",
-    "Family",
-    "FixedGaussian",
-    "Gamma",
-    "Gaussian",
-    "LowRankGaussian",
-    "Mixture",
-    "NormalWhitening",
-    "ParametricFamily",
-    "Pareto",
-    "Poisson",
-    "Product",
-    "ScaledGaussian",
-    "StudentT",
-    "Whitening",
-    "bernoulli",
-    "beta",
-    "exponential",
-    "fixed_gaussian",
-    "gamma",
-    "gaussian",
-    "low_rank_gaussian",
-    "mixture",
-    "pareto",
-    "poisson",
-    "product",
-    "scaled_gaussian",
-    "split_mixture",
-    "student_t",
-]
+    "Bernoulli", "Beta", "Density", "DiagonalGaussian", "Distribution", "Divergence", "Exponential",
+    "Family", "FixedGaussian", "Gamma", "Gaussian", "LowRankGaussian", "Mixture", "NormalWhitening",
+    "ParametricFamily", "Pareto", "Poisson", "Product", "ScaledGaussian", "StudentT", "Whitening",
+    "bernoulli", "beta", "exponential", "fixed_gaussian", "gamma", "gaussian", "low_rank_gaussian",
+    "mixture", "pareto", "poisson", "product", "scaled_gaussian", "split_mixture", "student_t",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""KL between distributions, and how well it is known."""
+"""KL divergences, exact or estimated from draws."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from scipy.linalg import cho_solve
 
 from supac.arrays import FloatArray
 
-_RIDGE = 1e-12  # relative: scores may depend on each other
+_RIDGE = 1e-12  # relative: scores may be linearly dependent
 
 Seed = int | Sequence[int]
 
 
 class Density(Protocol):
-    """Any distribution with a log-density; `Distribution` is one."""
+    """Any distribution with a log-density, such as `Distribution`."""
 
     def log_prob(self, x: FloatArray) -> FloatArray:
-        """(n, dim) → (n,)."""
+        """Compute the log-density: (n, dim) → (n,)."""
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """KL(π, prior), and how well it is known."""
+    """KL(π, prior), exact or estimated from draws."""
 
     value: float
     error: float = 0.0
-    """Standard error; 0 where the value is exact."""
+    """Standard error; 0 if the value is exact."""
     spread: float = 0.0
-    """Length of the interval in which every draw behind it lies; infinite if there is none."""
+    """Range of the averaged values; 0 if the value is exact, infinite if they are unbounded."""
     draws: int = 0
 
     def upper(self, delta: float) -> float:
-        """What KL exceeds with probability at most delta (Hoeffding): infinite if nobody knows."""
+        """Compute an upper limit that KL exceeds with probability at most delta (Hoeffding)."""
         if self.spread == 0.0:
             return self.value
         return self.value + self.spread * float(np.sqrt(-np.log(delta) / (2.0 * self.draws)))
 
 
 def estimate_divergence(ratio: FloatArray, score: FloatArray) -> Divergence:
-    """KL(π, prior) from log π − log prior (n,) and the score of π (n, size) at draws of π.
+    """Estimate KL(π, prior) from log π − log prior (n,) and the score of π (n, size) at draws of π.
 
-    The scores have mean zero, and what they explain of the ratio is no noise: the constant of a
-    regression on them is a better estimate than the plain mean.
+    The scores have mean zero and serve as control variates: the estimate is the intercept of a
+    regression of the ratio on them.
     """
     if not np.isfinite(ratio).all():
         return Divergence(float("inf"), float("inf"), float("inf"), len(ratio))
@@ -63,7 +63,7 @@ def estimate_divergence(ratio: FloatArray, score: FloatArray) -> Divergence:
 def gaussian_cross_entropy(
     mean: FloatArray, covariance: FloatArray, centre: FloatArray, spread: FloatArray
 ) -> float:
-    """−π[log N(centre, spread)] for any π with this mean and covariance."""
+    """Compute −π[log N(centre, spread)] for any π with this mean and covariance."""
     root = np.linalg.cholesky(spread)
     z = np.linalg.solve(root, mean - centre)
     ratio = np.linalg.solve(root, np.linalg.cholesky(covariance))

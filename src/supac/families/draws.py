@@ -1,4 +1,4 @@
-"""Standard normal draws that fill space better than independent ones."""
+"""Standard normal draws with less variance than independent ones."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from supac.arrays import FloatArray
 
 
 def latin_hypercube(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
-    """Normal draws of which each coordinate has one in each of n slices of equal mass: (n, dim)."""
-    from scipy.stats import qmc  # noqa: PLC0415 - as slow to import as everything else together
+    """Draw a normal Latin hypercube: one draw per coordinate in each of n slices: (n, dim)."""
+    from scipy.stats import qmc  # noqa: PLC0415 - slow to import
 
     uniform = qmc.LatinHypercube(dim, rng=rng).random(n)
     return np.asarray(ndtri(np.clip(uniform, 1e-12, 1.0 - 1e-12)))
 
 
 def orthogonal(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
-    """Normal draws in pairs ±z, up to `dim` pairs at a time orthogonal to each other: (n, dim)."""
+    """Draw normal pairs ±z, in groups of up to `dim` mutually orthogonal pairs: (n, dim)."""
     blocks = []
     left = n
     while left > 0:

@@ -1,4 +1,4 @@
-"""Parametric families, exponential families among them, and their members."""
+"""Base classes of parametric and exponential families, and their members."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, frozen, vector, whole
 from supac.codec import TooLargeError, register
-from supac.families.divergence import Density, Divergence, Seed, estimate_divergence
+from supac.families.divergence import (
+    Density,
+    Divergence,
+    Seed,
+    estimate_divergence,
+    gaussian_cross_entropy,
+)
 from supac.families.whitening import ScoreWhitening, Whitening
 
 MOST_DIM = 2_000
-"""Coordinates of a family: some of its matrices take 8·dim² bytes."""
-_DAMPING = 0.3  # of the information, relative to that of each entry of θ by itself
+"""Largest number of coordinates of a family: some of its matrices take 8·dim² bytes."""
+_DAMPING = 0.3  # relative to the diagonal of the information
 
 
 def check_dim(dim: Any, name: str = "dim") -> int:
@@ -30,16 +36,16 @@ def check_dim(dim: Any, name: str = "dim") -> int:
 class ParametricFamily(ABC):
     """Distributions π_θ on R^dim, θ a flat vector of `size` entries, with a score ∂_θ log π_θ(x).
 
-    Three methods make one: `log_prob`, `score` and `sample`. All else has a default from draws,
-    the same ones at every θ, so that functions of θ are smooth; where there is a closed form,
-    override it. Families with other arguments than dim and size name them in `identity`.
+    Subclasses define `log_prob`, `score` and `sample`. The other methods default to estimates from
+    draws with a fixed seed, which are smooth in θ; override those with a closed form. Constructor
+    arguments other than dim and size are passed as `identity`, which is compared by ==.
     """
 
     def __init__(self, dim: int, size: int, *identity: Hashable):
         self.dim = check_dim(dim)
         self.size = size
         self.is_gaussian = False
-        """Whether every member is a Gaussian."""
+        """True if every member is a Gaussian."""
         self._identity = (type(self), dim, size, *identity)
 
     @cached_property
@@ -58,25 +64,25 @@ class ParametricFamily(ABC):
 
     @abstractmethod
     def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
-        """log π_θ(x): (n, dim) → (n,)."""
+        """Compute log π_θ(x): (n, dim) → (n,)."""
 
     @abstractmethod
     def score(self, theta: FloatArray, x: FloatArray) -> FloatArray:
-        """∂_θ log π_θ(x): (n, dim) → (n, size)."""
+        """Compute ∂_θ log π_θ(x): (n, dim) → (n, size)."""
 
     @abstractmethod
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-        """n independent draws of π_θ: (n, dim)."""
+        """Draw n independent points from π_θ: (n, dim)."""
 
     def contains(self, theta: FloatArray) -> bool:
-        """Whether θ is in Θ."""
+        """Return True if θ is in the parameter space Θ."""
         return bool(np.isfinite(theta).all())
 
     def aim(self, theta: FloatArray, target: FloatArray) -> FloatArray:
-        """Where to go instead of straight from θ to `target`, a natural gradient step away.
+        """Return a damped replacement of `target`, the end of a natural-gradient step from θ.
 
-        By default it is damped where θ hardly matters: entries that can stand in for each other
-        have natural gradients without bounds.
+        Directions in θ with little Fisher information have unbounded natural gradients: the step is
+        shortened in them.
         """
         information = self.information(theta)
         scale = np.sqrt(np.where(np.diag(information) > 0.0, np.diag(information), 1.0))
@@ -87,48 +93,61 @@ class ParametricFamily(ABC):
         return np.asarray(theta + step / scale)
 
     def draws(self, theta: FloatArray, seed: Seed = 0, count: int | None = None) -> FloatArray:
-        """Draws of π_θ, by default enough to learn `size` coefficients from.
-
-        They are smooth in θ where `sample` is.
-        """
+        """Draw from π_θ with a fixed seed, by default enough to estimate `size` coefficients."""
         n = 2_000 + 20 * self.size if count is None else count
         return self.sample(theta, n, np.random.default_rng(seed))
 
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (dim,) and covariance (dim, dim) of π_θ."""
+        """Compute mean (dim,) and covariance (dim, dim) of π_θ."""
         x = self.draws(theta)
         return x.mean(axis=0), np.atleast_2d(np.cov(x.T))
 
     def divergence(
         self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
     ) -> Divergence:
-        """KL(π_θ, prior), by default from draws."""
+        """Compute KL(π_θ, prior): exact given `entropy` and a Gaussian prior, else from draws."""
+        if isinstance(prior, Distribution) and prior.family.is_gaussian:
+            entropy = self.entropy(theta)
+            if entropy is not None:
+                moments = self.moments(theta)
+                cross = gaussian_cross_entropy(*moments, prior.mean, prior.covariance)
+                return Divergence(cross - entropy)
         x = self.draws(theta, seed, count)
         ratio = self.log_prob(theta, x) - prior.log_prob(x)
         return estimate_divergence(ratio, self.score(theta, x))
 
-    def kl(self, theta: FloatArray, other: FloatArray) -> float:
-        """KL(π_θ, π_other), where it is estimated at most so with some certainty; +inf outside Θ.
+    def entropy(self, theta: FloatArray) -> float | None:
+        """Compute −π_θ[log π_θ]; None if there is no closed form."""
+        return None
 
-        Steps are limited by it: two standard errors more keep them on the safe side.
-        """
+    def kl(self, theta: FloatArray, other: FloatArray) -> float:
+        """Estimate KL(π_θ, π_other), plus two standard errors for safety; +inf outside Θ."""
         if not (self.contains(theta) and self.contains(other)):
             return float("inf")
         found = self.divergence(theta, Distribution(self, other))
         return max(found.value + 2.0 * found.error, 0.0)
 
+    def marginal(self, theta: FloatArray, i: int) -> tuple[FloatArray, list[Any]]:
+        """Return coordinate i as a mixture of `scipy.stats` distributions: weights, components."""
+        if not self.is_gaussian:
+            raise TypeError(f"{self} has no closed-form marginals: use draws, rvs(n)")
+        from scipy import stats  # noqa: PLC0415 - slow to import
+
+        mean, covariance = self.moments(theta)
+        return np.ones(1), [stats.norm(mean[i], np.sqrt(covariance[i, i]))]
+
     def information(self, theta: FloatArray) -> FloatArray:
-        """I(θ), the covariance of the score under π_θ: (size, size)."""
+        """Compute the Fisher information, the covariance of the score under π_θ: (size, size)."""
         score = self.score(theta, self.draws(theta))
         return np.asarray(score.T @ score / len(score))
 
     def whiten(self, theta: FloatArray) -> Whitening:
-        """Coordinates in which π_θ is standard."""
+        """Return coordinates in which π_θ is standard."""
         return ScoreWhitening(partial(self.score, theta), self.information(theta))
 
 
 class Family(ParametricFamily):
-    """An exponential family, dπ_θ(x) = exp(θ·T(x) − g(θ) + h(x)) dx."""
+    """Exponential family, dπ_θ(x) = exp(θ·T(x) − g(θ) + h(x)) dx."""
 
     def __init__(self, dim: int, size: int, *identity: Hashable):
         super().__init__(dim, size, *identity)
@@ -138,88 +157,87 @@ class Family(ParametricFamily):
     def coupled(self) -> BoolArray:
         return np.eye(self.dim, dtype=bool)
 
-    # The primitives.
+    # Primitives.
 
     @abstractmethod
     def statistics(self, x: FloatArray) -> FloatArray:
-        """T(x): (n, dim) → (n, size)."""
+        """Compute T(x): (n, dim) → (n, size)."""
 
     @abstractmethod
     def log_base(self, x: FloatArray) -> FloatArray:
-        """h(x): (n, dim) → (n,)."""
+        """Compute h(x): (n, dim) → (n,)."""
 
     @abstractmethod
     def log_partition(self, theta: FloatArray) -> float:
-        """g(θ), +inf outside Θ."""
+        """Compute g(θ), +inf outside Θ."""
 
     @abstractmethod
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
-        """∇g(θ) = π_θ[T]."""
+        """Compute ∇g(θ) = π_θ[T]."""
 
     @abstractmethod
     def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
-        """The θ with ∇g(θ) = mean; ValueError where no member has these mean statistics."""
+        """Solve ∇g(θ) = mean for θ; ValueError if no member has these mean statistics."""
 
     @abstractmethod
     def fisher(self, theta: FloatArray) -> FloatArray:
-        """∇²g(θ), the covariance of T under π_θ: (size, size)."""
+        """Compute ∇²g(θ), the covariance of T under π_θ: (size, size)."""
 
     @abstractmethod
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (dim,) and covariance (dim, dim) of π_θ."""
+        """Compute mean (dim,) and covariance (dim, dim) of π_θ."""
 
     @abstractmethod
     def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-        """The θ with this mean and as much of this covariance as the family is free to match."""
+        """Return the θ with this mean and, as far as the family allows, this covariance."""
 
-    # The same laws in every family, `log_prob` as well, but each is free to compute them where it
-    # is accurate: the canonical formulas lose digits when a member's mean is many standard
-    # deviations from 0.
+    # The formula is the same in every family, but each computes it (and `log_prob`) in the way that
+    # is accurate: the canonical form loses digits if the mean is many standard deviations from 0.
 
     @abstractmethod
     def kl(self, theta: FloatArray, other: FloatArray) -> float:
-        """KL(π_θ, π_other) = g(other) − g(θ) − (other − θ)·∇g(θ); +inf outside Θ."""
+        """Compute KL(π_θ, π_other) = g(other) − g(θ) − (other − θ)·∇g(θ); +inf outside Θ."""
 
-    # A chart for plain gradient descent: φ ↦ θ(φ).
+    # Coordinates for plain gradient descent: φ ↦ θ(φ).
 
     @abstractmethod
     def coordinates(self, theta: FloatArray) -> FloatArray:
-        """Coordinates φ of π_θ, (chart_size,), in which gradient descent is run."""
+        """Compute the coordinates φ of π_θ, (chart_size,), for gradient descent."""
 
     @abstractmethod
     def from_coordinates(self, phi: FloatArray) -> FloatArray:
-        """θ(φ)."""
+        """Compute θ(φ)."""
 
     @abstractmethod
     def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
-        """(∂θ/∂φ)ᵀ gradient: a gradient in θ as one in φ."""
+        """Compute (∂θ/∂φ)ᵀ gradient, the gradient in φ from that in θ."""
 
-    # Written once on top.
+    # Derived from the primitives.
 
     def score(self, theta: FloatArray, x: FloatArray) -> FloatArray:
-        """T(x) − ∇g(θ)."""
+        """Compute T(x) − ∇g(θ)."""
         return self.statistics(x) - self.mean_statistics(theta)
 
     def information(self, theta: FloatArray) -> FloatArray:
-        """Exact: ∇²g(θ)."""
+        """Return ∇²g(θ)."""
         return self.fisher(theta)
 
     def contains(self, theta: FloatArray) -> bool:
-        """Whether θ is in Θ."""
+        """Return True if θ is in the parameter space Θ."""
         return bool(np.isfinite(theta).all() and np.isfinite(self.log_partition(theta)))
 
     def aim(self, theta: FloatArray, target: FloatArray) -> FloatArray:
-        """Straight there: on an exponential family the step is exact."""
+        """Return the target: in an exponential family the step needs no damping."""
         return target
 
     def log_ratio(self, theta: FloatArray, other: FloatArray, x: FloatArray) -> FloatArray:
-        """log dπ_θ/dπ_other at x: (n, dim) → (n,)."""
+        """Compute log dπ_θ/dπ_other at x: (n, dim) → (n,)."""
         return self.log_prob(theta, x) - self.log_prob(other, x)
 
     def divergence(
         self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
     ) -> Divergence:
-        """Exact where the prior is a member."""
+        """Compute KL(π_θ, prior), exactly if the prior is a member of the family."""
         if isinstance(prior, Distribution) and prior.family == self:
             return Divergence(self.kl(theta, prior.theta))
         return super().divergence(theta, prior, seed, count)
@@ -228,7 +246,7 @@ class Family(ParametricFamily):
 @register
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """A member of a family: the pair (family, θ)."""
+    """Member of a family: the pair (family, θ)."""
 
     family: ParametricFamily
     theta: FloatArray
@@ -237,7 +255,7 @@ class Distribution:
         theta = vector(self.theta, "theta", self.family.size)
         if not self.family.contains(theta):
             raise ValueError(f"theta = {theta} is outside the domain of {self.family}")
-        object.__setattr__(self, "theta", frozen(theta + 0.0))  # no −0, which has other bytes
+        object.__setattr__(self, "theta", frozen(theta + 0.0))  # −0 has other bytes than 0
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -251,56 +269,56 @@ class Distribution:
 
     @property
     def dim(self) -> int:
-        """Number of coordinates of a point."""
+        """Return the number of coordinates of a point."""
         return self.family.dim
 
     @property
     def mean(self) -> FloatArray:
-        """(dim,)."""
+        """Return the mean (dim,)."""
         return self.family.moments(self.theta)[0]
 
     @property
     def covariance(self) -> FloatArray:
-        """(dim, dim)."""
+        """Return the covariance (dim, dim)."""
         return self.family.moments(self.theta)[1]
 
     @property
     def exponential(self) -> Family:
-        """The family, where it is an exponential one; TypeError elsewhere."""
+        """Return the family; TypeError if it is not an exponential family."""
         if not isinstance(self.family, Family):
             raise TypeError(f"{self.family} is not an exponential family, which is needed here")
         return self.family
 
     @property
     def mean_statistics(self) -> FloatArray:
-        """π[T] = ∇g(θ) in an exponential family: (size,)."""
+        """Return π[T] = ∇g(θ), for an exponential family: (size,)."""
         return self.exponential.mean_statistics(self.theta)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> FloatArray:
-        """n independent draws, by a generator or from a seed: (n, dim)."""
+        """Draw n independent points, with a generator or a seed: (n, dim)."""
         return self.family.sample(self.theta, n, np.random.default_rng(rng))
 
     def log_prob(self, x: FloatArray) -> FloatArray:
-        """Log-density at each row of x: (n, dim) → (n,)."""
+        """Compute the log-density at each row of x: (n, dim) → (n,)."""
         if x.ndim != 2 or x.shape[1] != self.dim:
             raise ValueError(f"x must hold one point a row, (n, {self.dim}), not {x.shape}")
         return self.family.log_prob(self.theta, x)
 
     def kl(self, other: Distribution) -> float:
-        """KL(self, other), both of one family."""
+        """Compute KL(self, other) to a member of the same family."""
         if self.family != other.family:
             raise ValueError(f"KL is between members of one family, not {self} and {other}")
         return self.family.kl(self.theta, other.theta)
 
     def divergence(self, prior: Density, seed: Seed = 0, count: int | None = None) -> Divergence:
-        """KL(self, prior) to any prior, and how well it is known.
+        """Compute KL(self, prior) to any prior.
 
-        Where there is no closed form it is estimated from `count` draws of a generator with `seed`.
+        Without a closed form it is estimated from `count` draws of a generator with `seed`.
         """
         return self.family.divergence(self.theta, prior, seed, count)
 
     def whiten(self) -> Whitening:
-        """Coordinates in which this member is standard."""
+        """Return coordinates in which this member is standard."""
         return self._whitening
 
     @cached_property
@@ -308,5 +326,5 @@ class Distribution:
         return self.family.whiten(self.theta)
 
     def at(self, theta: FloatArray) -> Distribution:
-        """The member of the same family at another θ."""
+        """Return the member of the same family at another θ."""
         return Distribution(self.family, theta)

@@ -1,7 +1,7 @@
 """Gaussian families: full, diagonal, fixed and fixed-up-to-scale covariance.
 
-All of them compute with the mean μ and the Cholesky factor C of the precision, P = CCᵀ: then
-z = Cᵀ(x − μ) is standard, and neither sampling nor whitening nor KL needs an inverse.
+All use the mean μ and the Cholesky factor C of the precision, P = CCᵀ: z = Cᵀ(x − μ) is standard
+normal, and sampling, whitening and KL need no inverse.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from supac.arrays import (
     vector,
 )
 from supac.codec import register
-from supac.families.divergence import Density, Divergence, Seed, gaussian_cross_entropy
 from supac.families.family import Distribution, Family, check_dim
 from supac.families.whitening import NormalWhitening, Whitening
 
@@ -33,7 +32,7 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class _GaussianFamily(Family):
-    """What all Gaussian families share, given the mean and the precision's root of a member."""
+    """Base of the Gaussian families; subclasses define `standard`."""
 
     def __init__(self, dim: int, size: int, *identity: Hashable):
         super().__init__(dim, size, *identity)
@@ -41,7 +40,7 @@ class _GaussianFamily(Family):
 
     @abstractmethod
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """(μ, C) with precision CCᵀ, C lower triangular; None outside Θ."""
+        """Compute (μ, C) with precision CCᵀ, C lower triangular; None outside Θ."""
 
     def _standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         member = self.standard(theta)
@@ -49,10 +48,17 @@ class _GaussianFamily(Family):
             raise ValueError(f"theta = {theta} is outside the domain of {self}")
         return member
 
-    def _log_normaliser(self, linear: FloatArray, mean: FloatArray, root: FloatArray) -> float:
-        """½ μᵀPμ − ½ log det(P/2π), with Pμ given."""
+    def log_base(self, x: FloatArray) -> FloatArray:
+        return np.zeros(len(x))
+
+    def log_partition(self, theta: FloatArray) -> float:
+        """½ μᵀPμ − ½ log det(P/2π), where θ begins with Pμ."""
+        member = self.standard(theta)
+        if member is None:
+            return float("inf")
+        mean, root = member
         log_det_root = float(np.log(np.diag(root)).sum())
-        return 0.5 * float(mean @ linear) - log_det_root + 0.5 * self.dim * _LOG_2PI
+        return 0.5 * float(mean @ theta[: self.dim]) - log_det_root + 0.5 * self.dim * _LOG_2PI
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         mean, root = self._standard(theta)
@@ -78,30 +84,22 @@ class _GaussianFamily(Family):
         excess = np.diag(ratio) ** 2 - 1.0
         off_diagonal = np.tril(ratio, -1)
         shift = second[1].T @ (first[0] - second[0])
-        # Written so that two close members lose no digits: e − log(1 + e) on the diagonal.
+        # e − log(1 + e) on the diagonal: accurate for two members that are close.
         spread = (excess - np.log1p(excess)).sum() + (off_diagonal**2).sum()
         return 0.5 * float(spread + shift @ shift)
 
-    def divergence(
-        self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
-    ) -> Divergence:
-        """Exact for every Gaussian prior, of whichever family."""
-        inside = isinstance(prior, Distribution) and prior.family == self
-        if inside or not (isinstance(prior, Distribution) and prior.family.is_gaussian):
-            return super().divergence(theta, prior, seed, count)
+    def entropy(self, theta: FloatArray) -> float:
         _, root = self._standard(theta)
-        cross = gaussian_cross_entropy(*self.moments(theta), prior.mean, prior.covariance)
-        entropy = 0.5 * self.dim * (1.0 + _LOG_2PI) - float(np.log(np.diag(root)).sum())
-        return Divergence(cross - entropy)
+        return 0.5 * self.dim * (1.0 + _LOG_2PI) - float(np.log(np.diag(root)).sum())
 
 
 @register(arguments=("dim", "blocks"))
 class Gaussian(_GaussianFamily):
     """Gaussians on R^dim: T = (x, x_i x_j for i ≤ j), θ = (Pμ, −P_ii/2 and −P_ij).
 
-    With `blocks`, groups of indices, those whose covariance vanishes between groups, and only the
-    pairs i, j of one group; what is in no group stands alone. Roots and inverses have the same
-    zeros, so that dense matrices serve them all.
+    With `blocks`, groups of indices, the covariance is zero between groups and only the pairs i, j
+    within a group are statistics; an index in no group is a group of its own. Cholesky factors and
+    inverses have the same zeros.
     """
 
     def __init__(self, dim: int, blocks: Sequence[Sequence[int]] | None = None):
@@ -114,7 +112,7 @@ class Gaussian(_GaussianFamily):
 
     @property
     def blocks(self) -> list[list[int]] | None:
-        """The groups of more than one index; None where all are one group."""
+        """Return the groups of more than one index; None if there is only one group."""
         return None if self.chart_size == self.dim + self.dim**2 else self._groups
 
     # Matrices are made when they are first needed: a file may declare a family of which it has no
@@ -155,7 +153,7 @@ class Gaussian(_GaussianFamily):
         return matrix
 
     def _quadratic(self, hessian: FloatArray) -> FloatArray:
-        """Coefficients on x_i x_j, i ≤ j, of ½ xᵀ·hessian·x."""
+        """Return the coefficients of x_i x_j, i ≤ j, in ½ xᵀ·hessian·x."""
         upper = hessian[self._rows, self._columns]
         return np.where(self._diagonal, 0.5 * upper, upper)
 
@@ -165,7 +163,7 @@ class Gaussian(_GaussianFamily):
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         upper = theta[self.dim :]
         precision = self._symmetric(np.where(self._diagonal, -2.0 * upper, -upper))
-        # LAPACK itself: this is called so often that the checks around it would take longer.
+        # LAPACK directly: SciPy's checks would take longer than the factorisation.
         root, failed = dpotrf(precision, lower=1)
         if failed:
             return None
@@ -173,15 +171,6 @@ class Gaussian(_GaussianFamily):
 
     def statistics(self, x: FloatArray) -> FloatArray:
         return np.hstack([x, x[:, self._rows] * x[:, self._columns]])
-
-    def log_base(self, x: FloatArray) -> FloatArray:
-        return np.zeros(len(x))
-
-    def log_partition(self, theta: FloatArray) -> float:
-        member = self.standard(theta)
-        if member is None:
-            return float("inf")
-        return self._log_normaliser(theta[: self.dim], *member)
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
         mean, covariance = self.moments(theta)
@@ -217,7 +206,7 @@ class Gaussian(_GaussianFamily):
         return _FullWhitening(self, *self._standard(theta))
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
-        """Mean and a root S of the covariance, SSᵀ = Σ, all entries within blocks free."""
+        """Return the mean and the entries within blocks of S, SSᵀ = Σ."""
         mean, root = self._standard(theta)
         inverse_root = solve_triangular(root, np.eye(self.dim), lower=True, trans="T")
         return np.concatenate([mean, inverse_root[self.coupled]])
@@ -279,9 +268,6 @@ class DiagonalGaussian(_GaussianFamily):
     def __init__(self, dim: int):
         super().__init__(dim, 2 * dim, dim)
 
-    def __repr__(self) -> str:
-        return f"DiagonalGaussian({self.dim})"
-
     def _variances(self, theta: FloatArray) -> FloatArray:
         return -0.5 / theta[self.dim :]
 
@@ -300,9 +286,6 @@ class DiagonalGaussian(_GaussianFamily):
 
     def statistics(self, x: FloatArray) -> FloatArray:
         return np.hstack([x, x**2])
-
-    def log_base(self, x: FloatArray) -> FloatArray:
-        return np.zeros(len(x))
 
     def log_partition(self, theta: FloatArray) -> float:
         if not (theta[self.dim :] < 0.0).all():
@@ -339,7 +322,7 @@ class DiagonalGaussian(_GaussianFamily):
         return _DiagonalWhitening(*self._standard(theta))
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
-        """Mean and standard deviations."""
+        """Return the mean and the standard deviations."""
         variances = self._variances(theta)
         return np.concatenate([theta[: self.dim] * variances, np.sqrt(variances)])
 
@@ -370,7 +353,7 @@ class _DiagonalWhitening(NormalWhitening):
 
 
 class _KnownCovariance(_GaussianFamily):
-    """What the two families around a known covariance share."""
+    """Base of the families with a given covariance, up to a scale."""
 
     def __init__(self, covariance: Any, extra: int):
         known = frozen(covariance_matrix(covariance, "covariance"))
@@ -386,7 +369,7 @@ class _KnownCovariance(_GaussianFamily):
 
     @cached_property
     def _root(self) -> FloatArray:
-        """C of the precision, from the Cholesky factor UUᵀ = Σ with U upper triangular: C = U⁻ᵀ."""
+        """Compute C = U⁻ᵀ from the Cholesky factor UUᵀ = Σ, U upper triangular."""
         upper = cholesky(self.covariance[::-1, ::-1], lower=True)[::-1, ::-1]
         return solve_triangular(upper, np.eye(self.dim), trans="T")
 
@@ -397,7 +380,7 @@ class _KnownCovariance(_GaussianFamily):
 
 @register(arguments=("covariance",))
 class FixedGaussian(_KnownCovariance):
-    """Gaussians of one known covariance Σ: T = x, θ = Σ⁻¹μ."""
+    """Gaussians with a given covariance Σ: T = x, θ = Σ⁻¹μ."""
 
     def __init__(self, covariance: Any):
         super().__init__(covariance, 0)
@@ -430,7 +413,7 @@ class FixedGaussian(_KnownCovariance):
         return _FixedWhitening(*self._standard(theta))
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
-        """The mean."""
+        """Return the mean."""
         return self.covariance @ theta
 
     def from_coordinates(self, phi: FloatArray) -> FloatArray:
@@ -455,7 +438,7 @@ class _FixedWhitening(NormalWhitening):
 
 @register(arguments=("covariance",))
 class ScaledGaussian(_KnownCovariance):
-    """Gaussians N(μ, sΣ), Σ known: with P = Σ⁻¹, T = (x, −½ xᵀPx), θ = (Pμ/s, 1/s)."""
+    """Gaussians N(μ, sΣ) with Σ given and P = Σ⁻¹: T = (x, −½ xᵀPx), θ = (Pμ/s, 1/s)."""
 
     def __init__(self, covariance: Any):
         super().__init__(covariance, 1)
@@ -471,15 +454,6 @@ class ScaledGaussian(_KnownCovariance):
 
     def statistics(self, x: FloatArray) -> FloatArray:
         return np.hstack([x, -self._half_square(x)[:, None]])
-
-    def log_base(self, x: FloatArray) -> FloatArray:
-        return np.zeros(len(x))
-
-    def log_partition(self, theta: FloatArray) -> float:
-        member = self.standard(theta)
-        if member is None:
-            return float("inf")
-        return self._log_normaliser(theta[:-1], *member)
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
         mean, _ = self._standard(theta)
@@ -508,7 +482,7 @@ class ScaledGaussian(_KnownCovariance):
         return _ScaledWhitening(self, *self._standard(theta), scale=1.0 / float(theta[-1]))
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
-        """Mean and √s."""
+        """Return the mean and √s."""
         mean, _ = self._standard(theta)
         return np.append(mean, theta[-1] ** -0.5)
 
@@ -544,32 +518,29 @@ class _ScaledWhitening(NormalWhitening):
 
 
 def fixed_gaussian(mean: Any, covariance: Any) -> Distribution:
-    """A Gaussian in the family of those that share its covariance: only the mean is learnt."""
-    family = FixedGaussian(covariance)
-    return Distribution(
-        family, family.from_moments(vector(mean, "mean", family.dim), family.covariance)
-    )
+    """Return a Gaussian in the family with this covariance: only the mean is learnt."""
+    return _member(FixedGaussian(covariance), mean)
 
 
 def scaled_gaussian(mean: Any, covariance: Any) -> Distribution:
-    """A Gaussian in the family of those whose covariance is a multiple of its own."""
-    family = ScaledGaussian(covariance)
-    return Distribution(
-        family, family.from_moments(vector(mean, "mean", family.dim), family.covariance)
-    )
+    """Return a Gaussian in the family of the multiples of this covariance."""
+    return _member(ScaledGaussian(covariance), mean)
+
+
+def _member(family: FixedGaussian | ScaledGaussian, mean: Any) -> Distribution:
+    centre = vector(mean, "mean", family.dim)
+    return Distribution(family, family.from_moments(centre, family.covariance))
 
 
 def gaussian(
     mean: Any, covariance: Any, blocks: Sequence[Sequence[int]] | None = None
 ) -> Distribution:
-    """A Gaussian, in the family that the shape of its covariance names.
+    """Return a Gaussian in the family that the shape of its covariance implies.
 
-    A (dim, dim) matrix gives the family of all Gaussians; a vector of variances, or one number,
-    that of independent coordinates; `blocks` (groups of indices; what is in no group stands
-    alone) that of covariances that vanish between groups.
+    A (dim, dim) matrix: all Gaussians. A vector of variances, or one number: independent
+    coordinates. `blocks`, groups of indices: covariances that are zero between groups.
     """
-    centre = np.atleast_1d(finite(mean, "mean"))
-    centre = vector(centre, "mean")
+    centre = vector(np.atleast_1d(finite(mean, "mean")), "mean")
     dim = len(centre)
     spread = finite(covariance, "covariance")
     if spread.ndim == 0:

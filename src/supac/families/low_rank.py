@@ -1,4 +1,4 @@
-"""Gaussians whose covariance is a diagonal plus a few directions."""
+"""Gaussians whose covariance is diagonal plus low-rank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from supac.arrays import FloatArray, IntArray, covariance_matrix, vector, whole
 from supac.codec import register
-from supac.families.divergence import Density, Divergence, Seed, gaussian_cross_entropy
 from supac.families.family import Distribution, ParametricFamily, check_dim
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -18,8 +17,8 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 class LowRankGaussian(ParametricFamily):
     """N(μ, D + UUᵀ), D diagonal and U (dim, rank): θ = (μ, log D_ii, U_ij for j ≤ i).
 
-    With few directions that correlate it has some rank·dim numbers to learn where a full
-    covariance has dim²/2. U is lower trapezoidal, since a rotation of its columns changes nothing.
+    It has about rank·dim parameters, a full covariance dim²/2. U is lower trapezoidal, because
+    rotations of its columns leave UUᵀ unchanged.
     """
 
     def __init__(self, dim: int, rank: int):
@@ -41,18 +40,18 @@ class LowRankGaussian(ParametricFamily):
         return f"LowRankGaussian({self.dim}, {self.rank})"
 
     def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """μ (dim,), the diagonal of D (dim,) and U (dim, rank)."""
+        """Return μ (dim,), the diagonal of D (dim,) and U (dim, rank)."""
         directions = np.zeros((self.dim, self.rank))
         directions[self._entries] = theta[2 * self.dim :]
         return theta[: self.dim], np.exp(theta[self.dim : 2 * self.dim]), directions
 
     def join(self, mean: FloatArray, diagonal: FloatArray, directions: FloatArray) -> FloatArray:
-        """θ; of the directions only the span and the lengths matter."""
-        _, lower = np.linalg.qr(directions.T)  # directions = lowerᵀ·Q, of which Q changes nothing
+        """Return θ; the directions matter only through UUᵀ."""
+        _, lower = np.linalg.qr(directions.T)  # U = lowerᵀ·Q, and Q drops out of UUᵀ
         return np.concatenate([mean, np.log(diagonal), lower.T[self._entries]])
 
     def contains(self, theta: FloatArray) -> bool:
-        """Whether no variance overflows, nor a direction is so long that it hides D."""
+        """Return True if variances neither overflow nor lose D to rounding."""
         if not np.isfinite(theta).all() or np.abs(theta[self.dim : 2 * self.dim]).max() > 300.0:
             return False
         _, diagonal, directions = self.split(theta)
@@ -63,7 +62,7 @@ class LowRankGaussian(ParametricFamily):
         return mean, np.diag(diagonal) + directions @ directions.T
 
     def _precision(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """1/D (dim,), V (rank, dim) with Σ⁻¹ = D⁻¹ − VᵀV, and log det Σ (Woodbury)."""
+        """Compute 1/D (dim,), V (rank, dim) with Σ⁻¹ = D⁻¹ − VᵀV, and log det Σ (Woodbury)."""
         _, diagonal, directions = self.split(theta)
         scaled = directions / diagonal[:, None]
         root = np.linalg.cholesky(np.eye(self.rank) + directions.T @ scaled)
@@ -77,7 +76,7 @@ class LowRankGaussian(ParametricFamily):
         return np.asarray(-0.5 * (square + log_det + self.dim * _LOG_2PI))
 
     def score(self, theta: FloatArray, x: FloatArray) -> FloatArray:
-        """z = Σ⁻¹(x − μ) for μ, ½D_ii(z_i² − Σ⁻¹_ii) for log D, (zzᵀ − Σ⁻¹)U for U."""
+        """Return z = Σ⁻¹(x − μ) for μ, ½D_ii(z_i² − Σ⁻¹_ii) for log D, (zzᵀ − Σ⁻¹)U for U."""
         mean, diagonal, directions = self.split(theta)
         inverse, shared, _ = self._precision(theta)
         z = (x - mean) * inverse - ((x - mean) @ shared.T) @ shared
@@ -91,30 +90,23 @@ class LowRankGaussian(ParametricFamily):
         own, shared = rng.standard_normal((n, self.dim)), rng.standard_normal((n, self.rank))
         return np.asarray(mean + own * np.sqrt(diagonal) + shared @ directions.T)
 
-    def divergence(
-        self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
-    ) -> Divergence:
-        """Exact for a Gaussian prior."""
-        if not (isinstance(prior, Distribution) and prior.family.is_gaussian):
-            return super().divergence(theta, prior, seed, count)
-        cross = gaussian_cross_entropy(*self.moments(theta), prior.mean, prior.covariance)
-        entropy = 0.5 * (self._precision(theta)[2] + self.dim * (1.0 + _LOG_2PI))
-        return Divergence(cross - entropy)
+    def entropy(self, theta: FloatArray) -> float:
+        return 0.5 * (self._precision(theta)[2] + self.dim * (1.0 + _LOG_2PI))
 
 
 def low_rank_gaussian(mean: FloatArray, covariance: FloatArray, rank: int) -> Distribution:
-    """The member that has this mean, about these variances, and the `rank` strongest correlations.
+    """Return the member with this mean and about these variances and strongest correlations.
 
-    The directions are the largest principal components of the correlations, and the diagonal is
-    what they leave of each variance, or a hundredth of it where they leave less. Directions of no
-    strength at all would have no gradient: each has at least a twentieth of the variance.
+    The directions are the largest principal components of the correlation matrix; the diagonal is
+    the rest of each variance, at least 1 % of it. Each direction has at least 5 % of the variance,
+    since a direction of length zero has no gradient.
     """
     centre = vector(mean, "mean")
     matrix = covariance_matrix(covariance, "covariance", len(centre))
     family = LowRankGaussian(len(centre), rank)
     scales = np.sqrt(np.diag(matrix))
     values, vectors = np.linalg.eigh(matrix / np.outer(scales, scales))
-    # What each coordinate does not share with the others is close to the smallest eigenvalue.
+    # The variance that a coordinate does not share is close to the smallest eigenvalue.
     strong = np.sqrt(np.maximum(values[-rank:] - values[0], 0.05)) * vectors[:, -rank:]
     own = np.maximum(1.0 - (strong**2).sum(axis=1), 0.01)
     directions = scales[:, None] * strong

@@ -1,8 +1,9 @@
-"""Mixtures of a fixed number of members of one exponential family."""
+"""Mixtures of a fixed number of members of an exponential family."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -13,14 +14,14 @@ from supac.families.divergence import Density, Divergence, Seed
 from supac.families.family import Distribution, Family, ParametricFamily
 
 _MOST_ODDS = float(np.log(20.0))
-_PACE = 0.1  # nats by which the odds of a weight may change at a time
+_PACE = 0.1  # largest change of the log-odds of a weight in one step
 
 
 @register(arguments=("base", "count"))
 class Mixture(ParametricFamily):
     """Σ_k w_k π_{θ_k}: θ = (log w_k/w_0 for k ≥ 1, θ_0, θ_1, …).
 
-    With r_k(x) the probability that component k drew x, the score is r_k − w_k for the weights and
+    With responsibilities r_k(x), the score is r_k − w_k for the weights and
     r_k·(T(x) − ∇g(θ_k)) for the components.
     """
 
@@ -35,41 +36,40 @@ class Mixture(ParametricFamily):
         return f"Mixture({self.base}, {self.count})"
 
     def split(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Log-weights (count,) and the components' own parameters (count, base.size)."""
+        """Return log-weights (count,) and component parameters (count, base.size)."""
         odds = np.concatenate([[0.0], theta[: self.count - 1]])
         return odds - logsumexp(odds), theta[self.count - 1 :].reshape(self.count, self.base.size)
 
     def join(self, weights: FloatArray, components: FloatArray) -> FloatArray:
-        """θ of positive weights and the components' parameters: the inverse of `split`."""
+        """Return θ from positive weights and component parameters: the inverse of `split`."""
         odds = np.log(weights) - np.log(weights[0])
         return np.concatenate([odds[1:], np.ravel(components)])
 
     def aim(self, theta: FloatArray, target: FloatArray) -> FloatArray:
-        """With weights that change slowly, none to less than a twentieth of the largest.
+        """Limit the change of the weights; none falls below a twentieth of the largest.
 
-        A component whose weight has vanished is never drawn from again, and so never found useful;
-        one that is kept for long enough moves to where it is.
+        A component with zero weight would never be drawn from again.
         """
         cut = self.count - 1
         now, wanted = (np.concatenate([[0.0], each[:cut]]) for each in (theta, target))
-        # Odds that nothing depends on, between equal components, have steps without bounds.
+        # Between equal components the odds have no effect and their steps are unbounded.
         step = wanted - now
         now = now + step * min(1.0, _PACE / max(float(np.abs(step).max()), 1e-300))
         now = np.maximum(now, now.max() - _MOST_ODDS)
         return np.concatenate([(now - now[0])[1:], target[cut:]])
 
     def contains(self, theta: FloatArray) -> bool:
-        """Whether every component is in its family."""
+        """Return True if every component is in its family."""
         inside = bool(np.isfinite(theta).all())
         return inside and all(self.base.contains(each) for each in self.split(theta)[1])
 
     def _log_parts(self, theta: FloatArray, x: FloatArray) -> FloatArray:
-        """log w_k + log π_{θ_k}(x): (n, count)."""
+        """Compute log w_k + log π_{θ_k}(x): (n, count)."""
         log_weights, components = self.split(theta)
         return log_weights + np.stack([self.base.log_prob(each, x) for each in components], axis=1)
 
     def responsibilities(self, theta: FloatArray, x: FloatArray) -> FloatArray:
-        """r_k(x), the probability that component k drew x: (n, count)."""
+        """Compute r_k(x), the probability that component k drew x: (n, count)."""
         parts = self._log_parts(theta, x)
         return np.exp(parts - logsumexp(parts, axis=1, keepdims=True))
 
@@ -87,11 +87,15 @@ class Mixture(ParametricFamily):
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         log_weights, components = self.split(theta)
-        # Every component draws n points, of which some are used: then the draws of one generator
-        # are smooth in θ, which is worth more than the time.
+        # Every component draws n points, though not all are used, so that draws with one seed are
+        # smooth in θ.
         which = np.searchsorted(np.cumsum(np.exp(log_weights))[:-1], rng.random(n), side="right")
         draws = np.stack([self.base.sample(each, n, rng) for each in components])
         return draws[which, np.arange(n)]
+
+    def marginal(self, theta: FloatArray, i: int) -> tuple[FloatArray, list[Any]]:
+        log_weights, components = self.split(theta)
+        return np.exp(log_weights), [self.base.marginal(each, i)[1][0] for each in components]
 
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         log_weights, components = self.split(theta)
@@ -102,20 +106,18 @@ class Mixture(ParametricFamily):
         within = np.einsum("k,kij->ij", weights, np.stack(covariances))
         return mean, within + (weights * between.T) @ between
 
-    def _knows(self, prior: Distribution) -> bool:
-        """Whether the components' own KL to the prior is exact."""
-        return prior.family == self.base or (self.base.is_gaussian and prior.family.is_gaussian)
-
     def divergence(
         self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
     ) -> Divergence:
-        """KL(π_θ, prior), exact but for a bounded mean where the components' own KL is exact.
+        """Compute KL(π_θ, prior), up to one bounded term if the components' KL is exact.
 
-        KL = Σ_k w_k KL(π_{θ_k}, prior) − H(w) + π_θ[H(r(x))], where H is the entropy of a
-        discrete law, between 0 and log(count): the last term is all that draws are needed for.
+        KL = Σ_k w_k KL(π_{θ_k}, prior) − H(w) + π_θ[H(r(x))], with H the entropy of a discrete
+        distribution, in [0, log(count)]: only the last term is estimated from draws.
         """
         log_weights, components = self.split(theta)
-        if not (isinstance(prior, Distribution) and self._knows(prior)):
+        family = prior.family if isinstance(prior, Distribution) else None
+        both_gaussian = family is not None and family.is_gaussian and self.base.is_gaussian
+        if not (family == self.base or both_gaussian):
             return super().divergence(theta, prior, seed, count)
         parts = [self.base.divergence(each, prior) for each in components]
         weights, kls = np.exp(log_weights), np.array([each.value for each in parts])
@@ -133,10 +135,10 @@ class Mixture(ParametricFamily):
 def mixture(
     components: Sequence[Distribution], weights: Sequence[float] | None = None
 ) -> Distribution:
-    """Σ_k w_k π_k of members of one exponential family; by default with equal weights."""
+    """Return the mixture Σ_k w_k π_k of members of one family; by default with equal weights."""
     parts = list(components)
     if not parts or any(each.family != parts[0].family for each in parts):
-        raise ValueError("the components of a mixture must be of one family, and at least one")
+        raise ValueError("a mixture needs at least one component, all from one family")
     shares = np.ones(len(parts)) if weights is None else vector(weights, "weights", len(parts))
     if not (shares > 0.0).all():
         raise ValueError(f"weights must be positive, not {shares}")
@@ -145,11 +147,11 @@ def mixture(
 
 
 def split_mixture(distribution: Distribution, count: int, seed: int = 0) -> Distribution:
-    """A mixture of `count` components that together have about the moments of `distribution`.
+    """Return a mixture of `count` components with about the moments of `distribution`.
 
-    One is in the centre if they are odd in number, the others lie in pairs on opposite sides, in
-    random directions that are orthogonal as far as there are enough, with half of the covariance;
-    each component has the other half. Where a search begins that is to find several modes.
+    Use it as the start of a search for several modes. The component means lie in pairs on opposite
+    sides (one in the centre if `count` is odd), in random directions that are orthogonal as far as
+    the dimension allows; they carry half of the covariance, each component has the other half.
     """
     base = distribution.exponential
     mean, covariance = base.moments(distribution.theta)
@@ -158,13 +160,13 @@ def split_mixture(distribution: Distribution, count: int, seed: int = 0) -> Dist
     pairs = count // 2
     z = np.random.default_rng(seed).standard_normal((pairs, base.dim))
     z[: base.dim] = np.linalg.qr(z[: base.dim].T)[0].T
-    # Each round through the directions is further out than the last, so that no two coincide.
+    # Every `dim` pairs the distance grows, so that no two means coincide.
     shell = 1.0 + np.arange(pairs) // base.dim
     z *= (shell / np.linalg.norm(z, axis=1))[:, None]
     z *= np.sqrt(0.5 * base.dim * count / (2.0 * (z**2).sum()))
     centre = np.zeros((count % 2, base.dim))
     shifts = np.concatenate([centre, z, -z]) @ np.linalg.cholesky(covariance).T
-    for share in 0.5 ** np.arange(20.0):  # where a mean must be positive, say, nearer together
+    for share in 0.5 ** np.arange(20.0):  # closer, if the means must be positive, say
         try:
             parts = [base.from_moments(mean + share * each, 0.5 * covariance) for each in shifts]
             return mixture([distribution.at(each) for each in parts])

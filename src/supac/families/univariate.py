@@ -1,9 +1,10 @@
-"""Families of one variable: Beta, Gamma, Exponential, Pareto, Bernoulli, Poisson."""
+"""Univariate families: Beta, Gamma, Exponential, Pareto, Bernoulli, Poisson."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -14,50 +15,59 @@ from supac.families.family import Distribution, Family
 
 
 class Univariate(Family):
-    """What families of one variable share: the canonical formulas, and θ as its own chart."""
+    """Base of the univariate families: canonical formulas, T = x by default, coordinates φ = θ."""
 
-    def __init__(self, size: int, *identity: Hashable):
+    def __init__(self, size: int = 1, *identity: Hashable):
         super().__init__(1, size, *identity)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self._identity[3:]))})"
 
+    def statistics(self, x: FloatArray) -> FloatArray:
+        return x
+
+    def marginal(self, theta: FloatArray, i: int) -> tuple[FloatArray, list[Any]]:
+        from scipy import stats  # noqa: PLC0415 - slow to import
+
+        return np.ones(1), [self.in_scipy(stats, theta)]
+
+    @abstractmethod
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        """Return π_θ as a frozen distribution of the module `scipy.stats`."""
+
     def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
-        """θ·T(x) − g(θ) + h(x), −∞ outside the support."""
+        """Compute θ·T(x) − g(θ) + h(x), −∞ outside the support."""
         base = self.log_base(x)
         with np.errstate(invalid="ignore", divide="ignore"):
             inside = self.statistics(x) @ theta - self.log_partition(theta) + base
         return np.where(np.isneginf(base), -np.inf, inside)
 
     def kl(self, theta: FloatArray, other: FloatArray) -> float:
-        """The Bregman divergence of g, rounded up."""
+        """Compute the Bregman divergence of g, rounded up."""
         if not (self.contains(theta) and self.contains(other)):
             return float("inf")
         here, there = self.log_partition(theta), self.log_partition(other)
         slope = float((other - theta) @ self.mean_statistics(theta))
-        # What cancels may be large: a step must not look short because its digits are lost.
+        # Large terms cancel: rounding errors must not make a step look shorter than it is.
         rounding = np.finfo(float).eps * (abs(here) + abs(there) + abs(slope))
         return max(there - here - slope, 0.0) + float(rounding)
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
-        """φ = θ."""
         return theta
 
     def from_coordinates(self, phi: FloatArray) -> FloatArray:
-        """θ = φ."""
         return phi
 
     def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
-        """The gradient itself."""
         return gradient
 
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (1,) and variance (1, 1)."""
+        """Return mean (1,) and variance (1, 1)."""
         mean, variance = self.mean_and_variance(theta)
         return np.array([mean]), np.array([[variance]])
 
     def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-        """The θ with this mean and, where the family has two parameters, this variance."""
+        """Return the θ with this mean and, if the family has two parameters, this variance."""
         theta = self.from_mean_and_variance(float(mean[0]), float(covariance[0, 0]))
         if not self.contains(theta):
             raise ValueError(f"{self} has no member with mean {mean} and covariance {covariance}")
@@ -65,11 +75,11 @@ class Univariate(Family):
 
     @abstractmethod
     def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
-        """Mean and variance of π_θ."""
+        """Compute mean and variance of π_θ."""
 
     @abstractmethod
     def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
-        """The inverse of `mean_and_variance`; one-parameter families match the mean alone."""
+        """Invert `mean_and_variance`; one-parameter families match the mean only."""
 
 
 @register
@@ -95,7 +105,7 @@ class Beta(Univariate):
 
     def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
         geometric = np.exp(mean)
-        rest = 1.0 - geometric.sum()  # positive for all members: log is concave
+        rest = 1.0 - geometric.sum()  # positive for all members, as log is concave
         if not rest > 0.0:
             raise ValueError(f"no Beta distribution has mean statistics {mean}")
         start = 0.5 + 0.5 * geometric / rest
@@ -103,6 +113,9 @@ class Beta(Univariate):
 
     def fisher(self, theta: FloatArray) -> FloatArray:
         return np.diag(special.polygamma(1, theta)) - special.polygamma(1, theta.sum())
+
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.beta(theta[0], theta[1])
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         draws = rng.beta(theta[0], theta[1], size=(n, 1))
@@ -154,6 +167,9 @@ class Gamma(Univariate):
         corner = 1.0 / rate
         return np.array([[special.polygamma(1, shape), corner], [corner, shape / rate**2]])
 
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.gamma(theta[0], scale=-1.0 / theta[1])
+
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         draws = rng.gamma(theta[0], -1.0 / theta[1], size=(n, 1))
         return np.maximum(draws, np.finfo(float).tiny)
@@ -167,7 +183,7 @@ class Gamma(Univariate):
 
 
 class _ExponentialStatistic(Univariate):
-    """Families whose statistic T ≥ 0 is exponentially distributed: θ = −rate."""
+    """Base of families whose statistic T ≥ 0 is exponentially distributed: θ = −rate."""
 
     def log_partition(self, theta: FloatArray) -> float:
         return float(-np.log(-theta[0])) if theta[0] < 0.0 else float("inf")
@@ -188,14 +204,11 @@ class _ExponentialStatistic(Univariate):
 class Exponential(_ExponentialStatistic):
     """Exponential(rate) on (0, ∞): θ = −rate, T = x."""
 
-    def __init__(self) -> None:
-        super().__init__(1)
-
-    def statistics(self, x: FloatArray) -> FloatArray:
-        return x
-
     def log_base(self, x: FloatArray) -> FloatArray:
         return np.where(x[:, 0] >= 0.0, 0.0, -np.inf)
+
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.expon(scale=-1.0 / theta[0])
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return rng.exponential(-1.0 / theta[0], size=(n, 1))
@@ -210,7 +223,7 @@ class Exponential(_ExponentialStatistic):
 
 @register(arguments=("minimum",))
 class Pareto(_ExponentialStatistic):
-    """Pareto(tail index) on (minimum, ∞), minimum known: θ = −index, T = log(x / minimum)."""
+    """Pareto(tail index) on (minimum, ∞), minimum given: θ = −index, T = log(x / minimum)."""
 
     def __init__(self, minimum: float) -> None:
         self.minimum = positive(minimum, "minimum")
@@ -223,11 +236,14 @@ class Pareto(_ExponentialStatistic):
         inside = x[:, 0] >= self.minimum
         return np.where(inside, -np.log(np.where(inside, x[:, 0], 1.0)), -np.inf)
 
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.pareto(-theta[0], scale=self.minimum)
+
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return self.minimum * np.exp(rng.exponential(-1.0 / theta[0], size=(n, 1)))
 
     def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
-        """Infinite where the tail index is at most 1 (mean) or 2 (variance)."""
+        """Compute both; infinite if the tail index is at most 1 (mean) or 2 (variance)."""
         index = -float(theta[0])
         mean = self.minimum * index / (index - 1.0) if index > 1.0 else float("inf")
         variance = mean**2 / (index * (index - 2.0)) if index > 2.0 else float("inf")
@@ -241,17 +257,11 @@ class Pareto(_ExponentialStatistic):
 class Bernoulli(Univariate):
     """Bernoulli(p) on {0, 1}: θ = logit p, T = x."""
 
-    def __init__(self) -> None:
-        super().__init__(1)
-
-    def statistics(self, x: FloatArray) -> FloatArray:
-        return x
-
     def log_base(self, x: FloatArray) -> FloatArray:
         return np.where((x[:, 0] == 0.0) | (x[:, 0] == 1.0), 0.0, -np.inf)
 
     def log_partition(self, theta: FloatArray) -> float:
-        # Outside, the variance underflows.
+        # Outside these limits the variance underflows.
         return float(np.logaddexp(0.0, theta[0])) if abs(theta[0]) < 700.0 else float("inf")
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
@@ -264,6 +274,9 @@ class Bernoulli(Univariate):
 
     def fisher(self, theta: FloatArray) -> FloatArray:
         return np.array([[special.expit(theta[0]) * special.expit(-theta[0])]])
+
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.bernoulli(self.mean_statistics(theta)[0])
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return (rng.random((n, 1)) < special.expit(theta[0])).astype(np.float64)
@@ -279,18 +292,12 @@ class Bernoulli(Univariate):
 class Poisson(Univariate):
     """Poisson(rate) on {0, 1, …}: θ = log rate, T = x, h = −log x!."""
 
-    def __init__(self) -> None:
-        super().__init__(1)
-
-    def statistics(self, x: FloatArray) -> FloatArray:
-        return x
-
     def log_base(self, x: FloatArray) -> FloatArray:
         inside = (x[:, 0] >= 0.0) & (x[:, 0] == np.floor(x[:, 0]))
         return np.where(inside, -special.gammaln(np.where(inside, x[:, 0], 0.0) + 1.0), -np.inf)
 
     def log_partition(self, theta: FloatArray) -> float:
-        # Outside, a count no longer fits in an integer, or the variance underflows.
+        # Outside these limits counts overflow integers, or the variance underflows.
         return float(np.exp(theta[0])) if -700.0 < theta[0] < 43.0 else float("inf")
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
@@ -304,6 +311,9 @@ class Poisson(Univariate):
     def fisher(self, theta: FloatArray) -> FloatArray:
         return np.exp(theta)[:, None]
 
+    def in_scipy(self, stats: Any, theta: FloatArray) -> Any:
+        return stats.poisson(np.exp(theta[0]))
+
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return rng.poisson(np.exp(theta[0]), size=(n, 1)).astype(np.float64)
 
@@ -315,7 +325,7 @@ class Poisson(Univariate):
 
 
 def newton_from_mean(family: Family, mean: FloatArray, start: FloatArray) -> FloatArray:
-    """Solve ∇g(θ) = mean by damped Newton: the minimiser of the convex g(θ) − θ·mean."""
+    """Solve ∇g(θ) = mean by damped Newton, which minimises the convex g(θ) − θ·mean."""
     theta: FloatArray = start
     for _ in range(100 if np.isfinite(mean).all() else 0):
         residual = mean - family.mean_statistics(theta)
@@ -329,38 +339,38 @@ def newton_from_mean(family: Family, mean: FloatArray, start: FloatArray) -> Flo
         theta = theta + step
         if not np.isfinite(theta).all():
             break
-        if decrement < 1e-7:  # quadratic convergence: the step just made was the last that matters
+        if decrement < 1e-7:  # quadratic convergence: this step was the last that matters
             return theta
     raise ValueError(f"no member of {family} has mean statistics {mean}")
 
 
 def beta(a: float, b: float) -> Distribution:
-    """The Beta(a, b) distribution on (0, 1)."""
+    """Return the Beta(a, b) distribution on (0, 1)."""
     return Distribution(Beta(), np.array([positive(a, "a"), positive(b, "b")]))
 
 
 def gamma(shape: float, rate: float) -> Distribution:
-    """The Gamma distribution of mean shape / rate."""
+    """Return the Gamma distribution with mean shape / rate."""
     return Distribution(Gamma(), np.array([positive(shape, "shape"), -positive(rate, "rate")]))
 
 
 def exponential(rate: float) -> Distribution:
-    """The exponential distribution of mean 1 / rate."""
+    """Return the exponential distribution with mean 1 / rate."""
     return Distribution(Exponential(), np.array([-positive(rate, "rate")]))
 
 
 def pareto(index: float, minimum: float) -> Distribution:
-    """The Pareto distribution of this tail index above `minimum`."""
+    """Return the Pareto distribution with this tail index above `minimum`."""
     return Distribution(Pareto(minimum), np.array([-positive(index, "index")]))
 
 
 def bernoulli(p: float) -> Distribution:
-    """The distribution on {0, 1} with mean p."""
+    """Return the distribution on {0, 1} with mean p."""
     if not 0.0 < p < 1.0:
         raise ValueError(f"p must be between 0 and 1, both excluded, not {p!r}")
     return Distribution(Bernoulli(), np.array([special.logit(p)]))
 
 
 def poisson(rate: float) -> Distribution:
-    """The Poisson distribution of mean `rate`."""
+    """Return the Poisson distribution with mean `rate`."""
     return Distribution(Poisson(), np.log([positive(rate, "rate")]))

@@ -10,7 +10,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from supac.arrays import FloatArray
 
-_RIDGE = 1e-12  # of the information, relative: directions that change nothing have none
+_RIDGE = 1e-12  # relative: the information may be singular
 
 
 class Whitening(ABC):
@@ -18,18 +18,18 @@ class Whitening(ABC):
 
     @abstractmethod
     def points(self, x: FloatArray) -> FloatArray:
-        """(n, dim) → (n, p): Euclidean distance there is the member's own distance between points.
+        """Map points to coordinates with a meaningful Euclidean distance: (n, dim) → (n, p).
 
-        Mahalanobis' for a Gaussian; elsewhere the distance between whitened scores.
+        Mahalanobis distance for a Gaussian, else the distance between whitened scores.
         """
 
     @abstractmethod
     def features(self, x: FloatArray) -> FloatArray:
-        """(n, dim) → (n, size): the score, orthonormal under the member."""
+        """Compute the score, orthonormalised under the member: (n, dim) → (n, size)."""
 
     @abstractmethod
     def coefficients(self, beta: FloatArray) -> FloatArray:
-        """The η with η·score(x) = beta·features(x)."""
+        """Return the η with η·score(x) = beta·features(x)."""
 
 
 class NormalWhitening(Whitening):
@@ -40,36 +40,36 @@ class NormalWhitening(Whitening):
 
     @property
     def mean(self) -> FloatArray:
-        """μ: (dim,)."""
+        """Return μ: (dim,)."""
         return self._mean
 
     @property
     def covariance(self) -> FloatArray:
-        """C⁻ᵀC⁻¹: (dim, dim)."""
+        """Compute C⁻ᵀC⁻¹: (dim, dim)."""
         return np.asarray(cho_solve((self._root, True), np.eye(len(self._root))))
 
     @abstractmethod
     def features_of_points(self, z: FloatArray) -> FloatArray:
-        """The features as functions of z, the same for every member: (n, dim) → (n, size)."""
+        """Compute the features from z: (n, dim) → (n, size)."""
 
     @abstractmethod
     def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
-        """E[f · feature] for the features of second degree, given E[∇²f] in z."""
+        """Compute E[f · feature] for the quadratic features, given E[∇²f] in z."""
 
     def points(self, x: FloatArray) -> FloatArray:
-        """z = Cᵀ(x − μ)."""
+        """Compute z = Cᵀ(x − μ)."""
         return (x - self._mean) @ self._root
 
     def spread(self, z: FloatArray) -> FloatArray:
-        """x = μ + C⁻ᵀz, the inverse of `points`: (n, dim) → (n, dim)."""
+        """Compute x = μ + C⁻ᵀz, the inverse of `points`: (n, dim) → (n, dim)."""
         return self._mean + np.asarray(solve_triangular(self._root, z.T, lower=True, trans="T").T)
 
     def features(self, x: FloatArray) -> FloatArray:
-        """The statistics, centred and orthonormal."""
+        """Compute the centred, orthonormal statistics."""
         return self.features_of_points(self.points(x))
 
     def projection(self, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
-        """E[f · features], from E[∇f] and E[∇²f] in x by the identities of Bonnet and Price."""
+        """Compute E[f · features] from E[∇f] and E[∇²f] in x (Bonnet, Price)."""
         slope = solve_triangular(self._root, gradient, lower=True)
         half = solve_triangular(self._root, hessian, lower=True)
         curvature = solve_triangular(self._root, half.T, lower=True)
@@ -79,7 +79,7 @@ class NormalWhitening(Whitening):
 class ScoreWhitening(Whitening):
     """Whitening by the Cholesky factor of the information.
 
-    With I(θ) = CCᵀ the features are C⁻¹∂_θℓ(θ, x), and they are the points as well.
+    With I(θ) = CCᵀ, both features and points are C⁻¹∂_θ log π_θ(x).
     """
 
     def __init__(self, score: Callable[[FloatArray], FloatArray], information: FloatArray):
@@ -89,14 +89,14 @@ class ScoreWhitening(Whitening):
         self._root = np.linalg.cholesky(relative + _RIDGE * np.eye(len(relative)))
 
     def points(self, x: FloatArray) -> FloatArray:
-        """The features themselves."""
+        """Return the features."""
         return self.features(x)
 
     def features(self, x: FloatArray) -> FloatArray:
-        """C⁻¹∂_θℓ(θ, x)."""
+        """Compute C⁻¹∂_θ log π_θ(x)."""
         score = self._score(x) / self._scale
         return np.asarray(solve_triangular(self._root, score.T, lower=True).T)
 
     def coefficients(self, beta: FloatArray) -> FloatArray:
-        """C⁻ᵀ beta."""
+        """Compute C⁻ᵀ beta."""
         return np.asarray(solve_triangular(self._root, beta, lower=True, trans="T")) / self._scale

@@ -1,1 +1,1 @@
-"""What is guaranteed on new data, and under which assumptions."""
+"""Certificates of the risk on new data."""

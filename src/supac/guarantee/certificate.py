@@ -1,13 +1,13 @@
-"""What is guaranteed of a posterior, with which probability, and under which assumptions.
+"""Certificates: an upper limit on a posterior's true risk, its probability and its assumptions.
 
-Two things are uncertain: the mean risk π[R] on the data at hand, of which only some fresh draws of
-the posterior are known, and the true risk, of which only the data are. Each gets its share of δ,
+Two quantities are estimated: the mean risk π[R] on the data, from fresh draws of the posterior, and
+the true risk, from the data. Each gets a share of δ,
 
-    P(π[R] > upper limit) ≤ δ_MC      over the draws, whatever the data,
-    P(true risk > bound)  ≤ δ_PAC     over the data, for all posteriors at once,
+    P(π[R] > upper limit) ≤ δ_MC      over the draws, for any data,
+    P(true risk > bound)  ≤ δ_PAC     over the data, for all posteriors simultaneously,
 
-and since every bound grows with π[R], bound(upper limit, KL) holds with probability 1 − δ. Where KL
-itself is estimated, from draws that cost no run, it has an upper limit and a share of δ as well.
+and because every bound increases with π[R], bound(upper limit, KL) holds with probability 1 − δ. If
+KL is estimated as well, from draws that need no simulator run, its upper limit gets a share of δ.
 """
 
 from __future__ import annotations
@@ -21,59 +21,45 @@ import numpy as np
 
 from supac.arrays import FloatArray, positive, whole
 from supac.families import Divergence
-from supac.problem.bounds import (
-    Bound,
-    Catoni,
-    MaurerLangfordSeeger,
-    McAllester,
-    Thiemann,
-    TolstikhinSeldin,
-    fixed_temperature,
-    kl_inverse,
-)
+from supac.problem.bounds import Bound, Catoni, fixed_temperature, kl_inverse
 
 _ASSUMPTIONS = (
-    "the risk of a parameter is the mean, over n independent data of one law, of a loss of one "
-    "datum in [0, {ceiling:g}]; the true risk is that loss's expectation",
-    "the prior was chosen without looking at these data",
-    "the draws that the upper limit rests on are independent of the search",
-    "a run that fails counts as {ceiling:g}, on these data and on any others",
+    "the risk of a parameter vector is the mean, over n independent and identically distributed "
+    "data, of a loss per datum in [0, {ceiling:g}]; the true risk is the expectation of that loss",
+    "the prior was chosen independently of these data",
+    "the draws behind the upper limit are independent of the search",
+    "a failed run counts as {ceiling:g}, on these data and on new data",
 )
-_FIXED = "the temperature {temperature:.4g} was fixed without looking at these data"
+_FIXED = "the temperature {temperature:.4g} was chosen independently of these data"
 _NOT_GUARANTEED = (
-    "the true risk of any single parameter: the bound is on the mean over the posterior",
-    "that the posterior covers the true parameters: its ranges are no credible intervals",
-    "data of another law than these n, such as another plant or another season",
+    "the true risk of any single parameter vector: the bound is on the mean over the posterior",
+    "that the posterior contains the true parameters: its ranges are not credible intervals",
+    "data from another distribution than these n, such as another plant or another season",
 )
-
-
-_KL_SHARE = 0.01  # of δ, where KL is estimated
-_KNOWN = (Catoni, McAllester, MaurerLangfordSeeger, TolstikhinSeldin, Thiemann)
-
-
+_KL_SHARE = 0.01  # of δ, for an estimated KL
 _TEXTS = ("corrections", "assumptions", "not_guaranteed")
 
 
 class CertificateError(ValueError):
-    """No certificate can be given, and why."""
+    """No certificate can be given, for the reason in the message."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """An upper limit on the posterior's true risk that holds with probability 1 − delta."""
+    """Upper limit on the posterior's true risk that holds with probability 1 − delta."""
 
     value: float
     bound: str
-    """Which bound it is."""
+    """Class name of the bound."""
     bounds: Mapping[str, float]
-    """Each bound by its name, at the same upper limit and δ: any one of them holds, chosen before
-    looking at the data."""
+    """Value of every bound at the same upper limit and δ; valid for one of them, if it was chosen
+    before looking at the data."""
     mean_risk: float
-    """Of the fresh draws, failed ones at the ceiling."""
+    """Mean over the fresh draws, failed runs at the ceiling."""
     mean_risk_upper: float
-    """Its upper confidence limit, the lesser of two that have half of δ_MC each."""
+    """Upper confidence limit of `mean_risk`: the smaller of two, each with δ_MC/2."""
     mean_risk_limits: Mapping[str, float]
-    """These two: by inversion of the binary kl, and by the empirical Bernstein inequality."""
+    """Both limits: by inversion of the binary kl, and by the empirical Bernstein inequality."""
     kl: float
     n: int
     ceiling: float
@@ -82,39 +68,39 @@ class Certificate:
     delta: float
     delta_monte_carlo: float
     delta_kl: float
-    """0 where KL is exact."""
+    """0 if KL is exact."""
     delta_pac: float
-    """What each of the compared temperatures is given, times their number."""
+    """Sum over the compared temperatures."""
     corrections: tuple[str, ...] = ()
-    """What was done to keep it valid."""
+    """Corrections that keep the limit valid, such as union bounds."""
     assumptions: tuple[str, ...] = ()
     not_guaranteed: tuple[str, ...] = field(default=_NOT_GUARANTEED)
     fingerprint: str = ""
-    """Of the posterior and the prior; "" where they were not told, as by `certify_draws`."""
+    """Fingerprint of posterior and prior; "" if unknown, as in `certify_draws`."""
 
     @property
     def vacuous(self) -> bool:
-        """Whether it says no more than that the risk is at most its ceiling."""
+        """True if the limit is not below the largest possible risk."""
         return not self.value < self.ceiling
 
     def to_json(self) -> str:
-        """For machines."""
+        """Return the certificate as JSON text."""
         return json.dumps(asdict(self) | {"vacuous": self.vacuous}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """The certificate that `to_json` wrote; CertificateError where it is none."""
+        """Read what `to_json` wrote; raise CertificateError for anything else."""
         try:
             told = json.loads(text)
             texts = {name: tuple(map(str, told[name])) for name in _TEXTS}
-            told.setdefault("fingerprint", "")  # which older files do not have
+            told.setdefault("fingerprint", "")  # missing in older files
             own = {each.name: told[each.name] for each in fields(cls)}
             return cls(**own | texts)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CertificateError(f"this is no certificate: {error!r}") from error
+            raise CertificateError(f"not a certificate: {error!r}") from error
 
     def __str__(self) -> str:
-        vacuous = " It is vacuous: risks are never larger." if self.vacuous else ""
+        vacuous = " This limit is vacuous: no risk is larger." if self.vacuous else ""
         lines = [
             f"With probability at least {_one_minus(self.delta)}, the mean true risk of the "
             f"posterior is at most {min(self.value, self.ceiling):.4g} ({self.bound}).{vacuous}",
@@ -134,7 +120,7 @@ class Certificate:
 
 
 def _one_minus(delta: float) -> str:
-    """1 − δ with as many digits as δ needs: never 1."""
+    """Format 1 − δ with enough digits to differ from 1."""
     digits = max(4, 1 - int(np.floor(np.log10(delta))))
     return f"{1.0 - delta:.{digits}g}" if digits < 16 else f"1 − {delta:g}"
 
@@ -151,29 +137,29 @@ def certify_draws(
     temperatures_tried: int = 1,
     prior_is_independent: bool = True,
 ) -> Certificate:
-    """A certificate from the risks of fresh draws (m,), NaN for failed runs.
+    """Compute a certificate from the risks (m,) of fresh draws, NaN for failed runs.
 
     Parameters
     ----------
     risk
-        Of independent draws of the posterior that were not used to find it.
+        Risks of independent draws of the posterior that the search did not use.
     kl
-        KL(posterior, prior): exact, or with an upper limit that gets a hundredth of delta.
+        KL(posterior, prior): exact, or an estimate whose upper limit gets 1 % of delta.
     bound
-        Which of the bounds is wanted; its own n and delta, if any, are replaced.
+        The bound to evaluate; its own n and delta, if any, are replaced.
     n
         Number of independent data behind each risk.
     delta
-        Probability of failure, of both parts together.
+        Total probability of failure.
     ceiling
-        The largest possible risk; by default the bound's.
+        Largest possible risk; by default that of the bound.
     monte_carlo
-        The share of delta for the draws.
+        Share of delta for the draws.
     temperatures_tried
-        How many temperatures were compared on these data, for a `Catoni` with a fixed one: δ is
-        divided among them. Infinite where it was optimised, for which there is no correction.
+        Number of temperatures compared on these data, for `Catoni` with a fixed temperature: δ is
+        divided by it. Infinite if the temperature was optimised: then the bound does not hold.
     prior_is_independent
-        Whether the prior was chosen without these data.
+        True if the prior was chosen independently of these data.
 
     """
     whole(n, "n, the number of data,", least=1)
@@ -182,18 +168,32 @@ def certify_draws(
     top = positive(getattr(bound, "ceiling", 1.0) if ceiling is None else ceiling, "ceiling")
     if not prior_is_independent:
         raise CertificateError(
-            "the prior was learnt on the same data, so that no PAC-Bayes bound holds for it: learn "
-            "it on some of the data and certify with the others"
+            "the prior was learnt on the same data, so no PAC-Bayes bound holds: learn it on one "
+            "part of the data and certify with the other"
         )
     divergence = kl if isinstance(kl, Divergence) else Divergence(float(kl))
+    return _certificate(
+        *_within(risk, top), divergence, bound, n, delta, top, monte_carlo, temperatures_tried
+    )
+
+
+def _certificate(
+    risks: FloatArray,
+    failed: int,
+    divergence: Divergence,
+    bound: Bound,
+    n: int,
+    delta: float,
+    top: float,
+    monte_carlo: float,
+    tried: float,
+) -> Certificate:
+    """Split δ, evaluate every bound at the upper limits, and write down what was corrected."""
     delta_kl = 0.0 if divergence.spread == 0.0 else _KL_SHARE * delta
     nats = divergence.upper(delta_kl)
     if not (np.isfinite(nats) and nats > -1e-9):
         raise CertificateError(f"KL(posterior, prior) must be a number of nats, not {nats!r}")
     nats = max(nats, 0.0)
-    if not isinstance(bound, _KNOWN):
-        raise CertificateError(f"{bound!r} is no bound that is known to hold")
-    risks, failed = _within(risk, top)
     delta_mc = monte_carlo * (delta - delta_kl)
     delta_pac = delta - delta_kl - delta_mc
     limits = {
@@ -201,12 +201,12 @@ def certify_draws(
         "empirical Bernstein": top * bernstein_limit(risks / top, 0.5 * delta_mc),
     }
     upper = min(limits.values())
-    chosen, corrections, assumptions = _bound(bound, n, delta_pac, top, temperatures_tried)
-    others = _all_bounds(n, delta_pac, top)
+    chosen, corrections, assumptions = _bound(bound, n, delta_pac, top, tried)
+    others = _proven_bounds(n, delta_pac, top)
     if fixed_temperature(bound) is not None:
         others["Catoni"] = chosen
     if failed:
-        corrections += (f"{failed} of {len(risks)} draws failed, and count as {top:g}",)
+        corrections += (f"{failed} of {len(risks)} draws failed and count as {top:g}",)
     if delta_kl:
         corrections += (
             f"KL was estimated as {divergence.value:.4g} from {divergence.draws:,} draws; its "
@@ -234,15 +234,16 @@ def certify_draws(
 
 
 def kl_limit(shares: FloatArray, delta: float) -> float:
-    """An upper confidence limit on the mean of values in [0, 1]: kl(mean, limit) ≤ log(1/δ)/m.
+    """Compute an upper confidence limit on the mean of values in [0, 1].
 
-    Chernoff's bound, which holds for all laws on [0, 1] since the Bernoulli law is the worst.
+    kl(mean, limit) ≤ log(1/δ)/m, Chernoff's bound. It holds for all distributions on
+    [0, 1], of which Bernoulli's is the worst case.
     """
     return kl_inverse(float(shares.mean()), -float(np.log(delta)) / len(shares))
 
 
 def bernstein_limit(shares: FloatArray, delta: float) -> float:
-    """The same by Maurer and Pontil (2009): sharper where the values vary little."""
+    """Compute the limit of Maurer and Pontil (2009), which is sharper for a small variance."""
     m = len(shares)
     if m < 2:
         return 1.0
@@ -253,7 +254,7 @@ def bernstein_limit(shares: FloatArray, delta: float) -> float:
 
 
 def _within(risk: FloatArray, top: float) -> tuple[FloatArray, int]:
-    """The risks with failures at the ceiling, and how many these are."""
+    """Return the risks with failures set to the ceiling, and the number of failures."""
     risks = np.asarray(risk, dtype=np.float64)
     if risks.ndim != 1 or not len(risks):
         raise CertificateError("a certificate needs the risks of at least one fresh draw")
@@ -261,8 +262,8 @@ def _within(risk: FloatArray, top: float) -> tuple[FloatArray, int]:
     known = risks[~failed]
     if len(known) and not (known.min() >= 0.0 and known.max() <= top):
         raise CertificateError(
-            f"risks from {known.min():.4g} to {known.max():.4g} leave [0, {top:g}]: the bound does "
-            "not hold. Give the ceiling that the loss really has, or cap the loss of each datum"
+            f"risks from {known.min():.4g} to {known.max():.4g} are outside [0, {top:g}], so the "
+            "bound does not hold: give the ceiling of the loss, or cap the loss of each datum"
         )
     return np.where(failed, top, risks), int(failed.sum())
 
@@ -270,7 +271,12 @@ def _within(risk: FloatArray, top: float) -> tuple[FloatArray, int]:
 def _bound(
     bound: Bound, n: int, delta: float, top: float, tried: float
 ) -> tuple[Bound, tuple[str, ...], tuple[str, ...]]:
-    """The bound with its data and δ, what was corrected, and what it assumes beside the others."""
+    """Return the bound for n data and δ, the corrections made and the additional assumptions."""
+    if not getattr(bound, "proof", ""):
+        raise CertificateError(
+            f"{bound!r} cites no proof, so it guarantees nothing: use one of supac's bounds, or "
+            'name the theorem where yours is defined, class Mine(Bound, proof="…")'
+        )
     if isinstance(bound, Catoni) and bound.temperature == "auto":
         ready = replace(bound, n=n, delta=delta, ceiling=top)
         count = len(ready.temperatures)
@@ -281,9 +287,8 @@ def _bound(
         return replace(bound, n=n, delta=delta, ceiling=top), (), ()  # type: ignore[type-var]
     if not np.isfinite(tried):
         raise CertificateError(
-            "the temperature was optimised on the same data, for which Catoni's bound does not "
-            'hold: use Catoni("auto", n=…, delta=…), whose grid is paid for, or '
-            "MaurerLangfordSeeger, which has no temperature"
+            "the temperature was optimised on the same data, so Catoni's bound does not hold: use "
+            'Catoni("auto", n=…, delta=…) or MaurerLangfordSeeger'
         )
     count = whole(tried, "temperatures_tried", least=1)
     fixed = Catoni(temperature, n, delta / count, top)
@@ -293,13 +298,12 @@ def _bound(
     return fixed, (note,), ()
 
 
-def _all_bounds(n: int, delta: float, top: float) -> dict[str, Bound]:
+def _proven_bounds(n: int, delta: float, top: float) -> dict[str, Bound]:
+    """Return every bound that problem files can name and that cites a proof."""
+    kinds = [kind for kind in Bound.kinds.values() if kind.proof]
     return {
-        "MaurerLangfordSeeger": MaurerLangfordSeeger(n, delta, top),
-        "McAllester": McAllester(n, delta, top),
-        "TolstikhinSeldin": TolstikhinSeldin(n, delta, top),
-        "Thiemann": Thiemann(n, delta, top),
-        'Catoni("auto")': Catoni("auto", n, delta, top),
+        'Catoni("auto")' if kind is Catoni else kind.__name__: kind.for_data(n, delta, top)
+        for kind in kinds
     }
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a run, drawn with matplotlib (extra `plot`); each function returns its axes."""
+"""Plots of a run with matplotlib (extra `plot`); each function returns its axes."""
 
 from supac.plots.canvas import drawing_is_possible
 from supac.plots.fits import fit_bands
@@ -7,15 +7,6 @@ from supac.plots.posterior import corner, marginals, trace, trace_2d
 from supac.plots.search import convergence, predictions, weights
 
 __all__ = [
-    "convergence",
-    "corner",
-    "drawing_is_possible",
-    "fit_bands",
-    "marginals",
-    "predictions",
-    "save_fit",
-    "save_posterior",
-    "trace",
-    "trace_2d",
-    "weights",
-]
+    "convergence", "corner", "drawing_is_possible", "fit_bands", "marginals", "predictions",
+    "save_fit", "save_posterior", "trace", "trace_2d", "weights",
+]  # fmt: skip

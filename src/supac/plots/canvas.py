@@ -1,4 +1,4 @@
-"""Figures and colours, and what a plot needs to know of a run."""
+"""Figures, colours, and the sequence of posteriors of a run."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ PRIOR, POSTERIOR, TRUTH = "#9aa5b1", "#0b6e99", "#c2410c"
 
 
 def drawing_is_possible() -> bool:
-    """Whether matplotlib is installed."""
+    """Return True if matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def check_drawing() -> None:
-    """ImportError where matplotlib is not installed."""
+    """Raise ImportError if matplotlib is not installed."""
     if not drawing_is_possible():
         raise ImportError("plots need matplotlib: pip install 'supac[plot]'")
 
 
 def file_figure(width: float, height: float) -> Figure:
-    """A figure that is only meant to be saved."""
+    """Return a figure for saving to a file."""
     check_drawing()
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -43,7 +43,7 @@ def file_figure(width: float, height: float) -> Figure:
 
 
 def shown_figure(width: float, height: float) -> Figure:
-    """A figure that `matplotlib.pyplot.show` shows, and a notebook by itself."""
+    """Return a figure that `matplotlib.pyplot.show` and notebooks display."""
     check_drawing()
     from matplotlib import pyplot  # noqa: PLC0415
 
@@ -51,28 +51,26 @@ def shown_figure(width: float, height: float) -> Figure:
 
 
 def axes_for(axes: Axes | None, width: float = 6.4, height: float = 4.0) -> Axes:
-    """The given axes, or those of a new figure."""
+    """Return the given axes, or those of a new figure."""
     plain = shown_figure(width, height).subplots() if axes is None else axes
     plain.spines[["top", "right"]].set_visible(False)
     return plain
 
 
 def grid_of(count: int, columns: int, width: float, height: float, **options: Any) -> list[Axes]:
-    """So many axes in rows, on a new figure; each of this size."""
+    """Return `count` axes of this size in rows, on a new figure."""
     columns = min(columns, count)
     rows = -(-count // columns)
     figure = shown_figure(width * columns, height * rows)
     every = figure.subplots(rows, columns, squeeze=False, **options).ravel()
     for axes in every[count:]:
         axes.set_visible(False)
-    for axes in every[:count]:
-        axes.spines[["top", "right"]].set_visible(False)
-    return list(every[:count])
+    return [axes_for(axes) for axes in every[:count]]
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """The way of a posterior: where it was after how many runs, from the prior to the end."""
+    """The posteriors of a run and the numbers of runs behind them, from the prior to the end."""
 
     queries: tuple[int, ...]
     posteriors: tuple[Distribution, ...]
@@ -80,32 +78,32 @@ class Track:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the parameters."""
+        """Return the names of the parameters."""
         return names_of(self.parameters, self.posteriors[0].dim)
 
     def label(self, i: int) -> str:
-        """A parameter's name and unit."""
+        """Return a parameter's name and unit."""
         unit = "" if self.parameters is None else self.parameters.units[i]
         words = f"{self.names[i]}, {unit}" if unit else self.names[i]
-        return words.replace("$", r"\$")  # or it would be read as a formula
+        return words.replace("$", r"\$")  # $ begins a formula
 
     def index(self, name: str | int) -> int:
-        """Of a parameter that is given by its name or by its place."""
+        """Return the index of a parameter, given by name or index."""
         if isinstance(name, int) and 0 <= name < len(self.names):
             return name
         if name not in self.names:
-            raise ValueError(f"{name!r} is no parameter; they are {', '.join(self.names)}")
+            raise ValueError(f"{name!r} is not a parameter; they are {', '.join(self.names)}")
         return self.names.index(str(name))
 
     def indices(self, names: Sequence[str | int] | None, most: int) -> list[int]:
-        """Of the parameters that are wanted: by default all, as far as there is room."""
+        """Return the indices of the named parameters; by default of the first `most`."""
         if names is None:
             return list(range(min(len(self.names), most)))
         return [self.index(name) for name in names]
 
 
 def track_of(run: Calibrated) -> Track:
-    """Return the posteriors that a search went through; ValueError where it has none yet."""
+    """Return the posteriors of a search; ValueError if it has none yet."""
     record = run.own_record
     if record.posterior is None:
         raise ValueError("there is no posterior to draw yet")
@@ -113,7 +111,7 @@ def track_of(run: Calibrated) -> Track:
     if record.ending is not None:
         batches += [(len(each.ids), each.posterior) for each in record.ending.validation]
     before = np.cumsum([0, *(count for count, _ in batches)]).tolist()
-    # Batches in a row may come from one posterior, and the last ones from the returned one.
+    # Successive batches may be drawn from one posterior, the last ones from the returned one.
     steps = [
         (before[i], proposal)
         for i, (_, proposal) in enumerate(batches)

@@ -1,4 +1,4 @@
-"""Simulations beside what was measured."""
+"""Plots of simulations and data."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def fit_bands(
     noise: FloatArray | float | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """One output over time: what was observed, and 90 % of the simulations of each kind.
+    """Plot one output over time: the data, and bands with 90 % of the simulations of each kind.
 
     Parameters
     ----------
     time
         (m,).
     observed
-        (m,), NaN where nothing was measured.
+        (m,), NaN for missing values.
     predicted
-        Simulations (n, m) by their kind, "prior" and "posterior"; rows with a NaN are left out, as
-        those of failed runs.
+        Simulations (n, m) by kind, "prior" and "posterior"; rows with a NaN, such as those of
+        failed runs, are left out.
     noise
-        The usual error of an observation, drawn as a bar.
+        Standard error of an observation, drawn as a bar.
     axes
-        By default those of a new figure.
+        Axes to draw on; by default those of a new figure.
 
     """
     unknown = set(predicted) - set(_COLOURS)

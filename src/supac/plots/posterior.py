@@ -1,4 +1,4 @@
-"""What was learnt: marginals, pairs, and the way there. Exact curves, no smoothing of draws."""
+"""Plots of the posterior: marginals, pairs, and its changes; exact curves, no smoothed draws."""
 
 from __future__ import annotations
 
@@ -10,15 +10,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.plots.canvas import (
-    POSTERIOR,
-    PRIOR,
-    TRUTH,
-    axes_for,
-    grid_of,
-    shown_figure,
-    track_of,
-)
+from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for, grid_of, shown_figure, track_of
 from supac.problem.parameters import Parameters
 from supac.record.calibrated import Calibrated
 from supac.record.parameter_change import ParameterChange, parameter_changes, quantiles
@@ -26,8 +18,8 @@ from supac.record.parameter_change import ParameterChange, parameter_changes, qu
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST = 12  # parameters that are drawn unless more are asked for
-_MASS = (0.5, 0.9)  # inside the curves of two parameters
+_MOST = 12  # parameters that are drawn by default
+_MASS = (0.5, 0.9)  # inside the contours of two parameters
 
 
 def marginals(
@@ -36,7 +28,7 @@ def marginals(
     parameters: Sequence[str | int] | None = None,
     truth: FloatArray | None = None,
 ) -> list[Axes]:
-    """Densities of each parameter before and after, in the user's units; one picture each."""
+    """Plot prior and posterior density of each parameter, in the user's units."""
     track, rows = track_of(run), _changes(run)
     chosen = track.indices(parameters, len(rows))
     panels = grid_of(len(chosen), 4, 2.6, 2.0)
@@ -55,9 +47,9 @@ def corner(
     parameters: Sequence[str | int] | None = None,
     truth: FloatArray | None = None,
 ) -> list[list[Axes]]:
-    """Each pair of parameters before and after: curves around 50 % and 90 % of the mass.
+    """Plot prior and posterior of each pair of parameters: contours around 50 % and 90 %.
 
-    At most twelve parameters unless they are named. The lower triangle of axes, row by row.
+    Without names, at most twelve parameters. Returns the lower triangle of axes, row by row.
     """
     track, rows = track_of(run), _changes(run)
     chosen = track.indices(parameters, _MOST)
@@ -95,7 +87,7 @@ def trace(
     parameters: Sequence[str | int] | None = None,
     truth: FloatArray | None = None,
 ) -> list[Axes]:
-    """The posterior of each parameter as runs were made: median, 5 % and 95 %; a picture each."""
+    """Plot median, 5 % and 95 % quantile of each parameter against the number of runs."""
     track = track_of(run)
     chosen = track.indices(parameters, _MOST)
     ends = [quantiles(each, track.parameters) for each in track.posteriors]
@@ -125,7 +117,7 @@ def trace_2d(
     truth: FloatArray | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """The posterior of two parameters as runs were made: a curve around half of each one's mass."""
+    """Plot the 50 % contour of two parameters for each posterior of the run."""
     track = track_of(run)
     i, j = track.index(x), track.index(y)
     plain = axes_for(axes, 5.6, 4.6)
@@ -136,28 +128,19 @@ def trace_2d(
     colours, most = colormaps["viridis_r"], max(track.queries[-1], 1)
     scale = ScalarMappable(Normalize(0, most), colours)
     for made, each in zip(track.queries, track.posteriors, strict=True):
-        last = each is track.posteriors[-1]
-        _draw_pair(
-            plain,
-            each,
-            track.parameters,
-            i,
-            j,
-            tuple(colours(made / most)),
-            (0.5,),
-            2.5 if last else 1.2,
-        )
+        width, colour = 2.5 if each is track.posteriors[-1] else 1.2, tuple(colours(made / most))
+        _draw_pair(plain, each, track.parameters, i, j, colour, (0.5,), width)
     if truth is not None:
         plain.plot(truth[i], truth[j], "x", color=TRUTH, ms=9, mew=2.5, label="truth")
         plain.legend(frameon=False)
     plain.set(xlabel=track.label(i), ylabel=track.label(j))
-    plain.set_title("The posterior of two parameters, from the prior on")
+    plain.set_title("From the prior to the posterior of two parameters")
     plain.figure.colorbar(scale, ax=plain, label="runs learnt from")
     return plain
 
 
 def _explain(axes: Axes) -> None:
-    """What the colours of one of the pictures stand for, below all of them."""
+    """Put the legend of one panel below the figure."""
     handles, words = axes.get_legend_handles_labels()
     axes.figure.legend(handles, words, loc="outside lower center", ncols=3, frameon=False)
 
@@ -168,13 +151,13 @@ def _changes(run: Calibrated) -> list[ParameterChange]:
 
 
 def _prior(run: Calibrated) -> Distribution:
-    """The prior, or where the search began if that is of no family we know."""
+    """Return the prior, or the start of the search if the prior is not a `Distribution`."""
     prior = run.own_record.prior
     return prior if isinstance(prior, Distribution) else track_of(run).posteriors[0]
 
 
 def _draw_marginal(axes: Axes, row: ParameterChange) -> None:
-    """Two densities; a posterior that is far narrower than the prior would hide it."""
+    """Draw both densities with the same height: a narrow posterior would dwarf the prior."""
     for (x, density), colour, label in (
         (row.before, PRIOR, "prior"),
         (row.after, POSTERIOR, "posterior"),
@@ -200,7 +183,7 @@ def _draw_pair(
     mass: Sequence[float] = _MASS,
     width: float = 1.5,
 ) -> None:
-    """Curves around shares of the mass of two coordinates; draws where these have no ellipses."""
+    """Draw contours of two coordinates, or points if the family is not Gaussian."""
     if not distribution.family.is_gaussian:
         x = distribution.sample(400, np.random.default_rng(0))
         x = x if parameters is None else parameters.from_latent(x)
@@ -214,9 +197,9 @@ def _draw_pair(
 def _ellipse(
     distribution: Distribution, parameters: Parameters | None, i: int, j: int, mass: float
 ) -> tuple[FloatArray, FloatArray]:
-    """The ellipse around this share of two coordinates' mass, as it is in the user's units.
+    """Return the contour around this mass of two coordinates, in the user's units.
 
-    Exact, since each parameter is an increasing function of its own coordinate.
+    Exact, because each parameter is an increasing function of its own coordinate.
     """
     part = distribution.covariance[np.ix_([i, j], [i, j])]
     angle = np.linspace(0.0, 2.0 * np.pi, 181)

@@ -1,4 +1,4 @@
-"""How a search went: its objective, what it predicted, and where its weight lies."""
+"""Plots of the search: objective, predictions and weights of the runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def convergence(run: Calibrated, *, axes: Axes | None = None) -> Axes:
-    """Objective and mean risk of the posterior behind each batch, against queries.
+    """Plot objective and mean risk of the posterior of each batch against queries.
 
-    The ring is the returned posterior, where fresh runs have validated it, with two standard
+    The ring is the returned posterior, if it was validated with fresh runs, with two standard
     errors of its mean risk.
     """
     record = run.own_record
@@ -36,29 +36,22 @@ def convergence(run: Calibrated, *, axes: Axes | None = None) -> Axes:
 
 
 def draw_history(axes: Axes, history: dict[str, FloatArray]) -> Axes:
-    """The columns of a history on given axes."""
+    """Draw the columns of a history."""
     queries = history["queries"]
     axes.plot(queries, history["objective"], "o-", color=POSTERIOR, label="objective", ms=4)
     axes.plot(queries, history["mean_risk"], "s--", color=PRIOR, label="mean risk", ms=4)
-    axes.fill_between(
-        queries,
-        history["mean_risk"],
-        history["objective"],
-        color=POSTERIOR,
-        alpha=0.08,
-        label="the price of leaving the prior",
-    )
+    both = history["mean_risk"], history["objective"]
+    axes.fill_between(queries, *both, color=POSTERIOR, alpha=0.08, label="cost of KL")
     axes.set(xlabel="risk queries", ylabel="risk", ylim=(0.0, None))
-    axes.set_title("The objective as runs are made, estimated from them")
+    axes.set_title("Objective against the number of runs, estimated from them")
     axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
+    return axes_for(axes)
 
 
 def predictions(run: Calibrated, *, axes: Axes | None = None) -> Axes:
-    """What the model expected of each step's objective, against what the next batch gave.
+    """Plot the objective of each next batch against the model's prediction.
 
-    On the line it was right; above it the batch was worse than predicted.
+    Points above the line are worse than predicted.
     """
     plain, record = axes_for(axes, 4.6, 4.4), run.own_record
     history, about = record.history, record.estimate
@@ -66,7 +59,7 @@ def predictions(run: Calibrated, *, axes: Axes | None = None) -> Axes:
     realised, queries = history["objective"][1:], history["queries"][1:]
     known = np.isfinite(predicted) & np.isfinite(realised)
     if not known.any():
-        raise ValueError("no step was predicted: there is nothing to compare")
+        raise ValueError("no step has a prediction: there is nothing to compare")
     both = np.concatenate([predicted[known], realised[known]])
     margin = 0.05 * (both.max() - both.min()) or 0.1 * abs(both.max()) or 0.1
     ends = [both.min() - margin, both.max() + margin]
@@ -88,10 +81,10 @@ def predictions(run: Calibrated, *, axes: Axes | None = None) -> Axes:
 
 
 def weights(result: Result, *, axes: Axes | None = None) -> Axes:
-    """How much of the returned posterior each generation of runs stands for.
+    """Plot the importance weight of each generation of runs under the returned posterior.
 
-    The mixture importance weights of all runs that were drawn at random, summed by generation: the
-    bars, beside the share of the runs that was made in it: the dots.
+    Bars: the mixture importance weights of all random draws, summed by generation. Dots: the share
+    of the runs in that generation.
     """
     plain = axes_for(axes)
     fitted = Importance().fit(result.evaluations, result.posterior)

@@ -1,47 +1,71 @@
 """PAC-Bayes bounds as functions of the mean risk π[R] and of KL(π, prior).
 
 Each holds with probability at least 1 − delta over n independent data, simultaneously for all
-distributions π, when the risk of one datum lies in [0, ceiling].
+distributions π, if the loss of one datum lies in [0, ceiling].
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import rel_entr
 
 from supac.arrays import positive, whole
 from supac.codec import register
+from supac.problem.selectable import Selectable, option
 
 
-class Bound(ABC):
-    """A callable (mean_risk, kl) → bound, increasing in both.
+class Bound(Selectable, ABC):
+    """Callable (mean_risk, kl) → bound on the true risk, increasing in both arguments.
 
     A bound for risks in [0, C] has C as its attribute `ceiling`; failed runs can then count as C.
+
+    `class Mine(Bound, kind="mine", proof="Theorem 1 of …")` makes a dataclass with the fields n,
+    delta and ceiling available to problem files (`kind`) and to certificates (`proof`). A subclass
+    inherits neither: it may change the formula.
     """
+
+    proof: ClassVar[str] = ""
+    """Reference to the theorem; certificates refuse a bound without one."""
+
+    def __init_subclass__(cls, *, proof: str = "", **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.proof = proof
 
     @abstractmethod
     def __call__(self, mean_risk: float, kl: float) -> float:
-        """The bound on the true risk."""
+        """Compute the bound on the true risk."""
+
+    @classmethod
+    def for_data(cls, n: int, delta: float, ceiling: float) -> Bound:
+        """Return the bound for n data, its other options at their defaults."""
+        make: Callable[..., Bound] = cls
+        return make(n=n, delta=delta, ceiling=ceiling)
 
 
 @register
 @dataclass(frozen=True)
-class Catoni(Bound):
+class Catoni(Bound, kind="catoni", proof="Catoni (2007); Alquier (2024)"):
     """π[R] + λ·KL + C²/(8λn) − λ log δ, with temperature λ and ceiling C.
 
-    Without n and delta only the part that depends on π, π[R] + λ·KL, is computed: it has the
-    same minimiser, but it bounds nothing.
+    Without n and delta, the value is π[R] + λ·KL: the same minimiser, but no bound.
 
-    The bound holds for a λ that was fixed before the data were seen. `temperature="auto"` takes the
-    best of a grid that is, `temperatures`, each λ of K with δ/K: all hold together, so that the
-    data may choose.
+    The bound holds for a λ chosen independently of the data. `temperature="auto"` takes the minimum
+    over the K values of `temperatures`, a grid that does not depend on the data, each with δ/K
+    (union bound).
     """
 
-    temperature: float | Literal["auto"]
+    temperature: float | Literal["auto"] = field(
+        metadata=option(
+            'the weight of KL, chosen before the data were seen; "auto" needs `n`',
+            word="auto",
+            default='"auto"',
+        )
+    )
     n: int | None = None
     delta: float | None = None
     ceiling: float = 1.0
@@ -49,7 +73,7 @@ class Catoni(Bound):
     def __post_init__(self) -> None:
         positive(self.ceiling, "ceiling")
         if (self.n is None) != (self.delta is None):
-            raise ValueError("n and delta go together: give both for the bound, neither for λ·KL")
+            raise ValueError("give both n and delta, or neither for π[R] + λ·KL")
         if self.n is not None and self.delta is not None:
             _check_data(self.n, self.delta, self.ceiling)
         if self.temperature == "auto":
@@ -60,15 +84,20 @@ class Catoni(Bound):
             object.__setattr__(self, "temperature", number)
 
     def __call__(self, mean_risk: float, kl: float) -> float:
-        """The bound, or the part of it that depends on π."""
+        """Compute the bound; π[R] + λ·KL without n and delta."""
         return min(self._at(each, mean_risk, kl) for each in self.temperatures)
+
+    @classmethod
+    def for_data(cls, n: int, delta: float, ceiling: float) -> Bound:
+        """Return the bound minimised over the grid of temperatures."""
+        return cls("auto", n, delta, ceiling)
 
     @property
     def temperatures(self) -> tuple[float, ...]:
-        """The temperatures that are compared: one, or a grid that is fixed by n, δ and C.
+        """Return the given temperature, or the grid for "auto", which depends on n, δ and C only.
 
-        λ = C/√(8n(KL + log 1/δ)) is the best for each KL. The grid goes from that of KL = 0, by
-        factors of √2, to that of KL = 4n, beyond which the bound is vacuous.
+        The optimal λ for each KL is C/√(8n(KL + log 1/δ)). The grid runs from the one for KL = 0,
+        in steps of √2, to the one for KL = 4n, above which the bound is vacuous.
         """
         if isinstance(self.temperature, int | float):
             return (self.temperature,)
@@ -80,7 +109,7 @@ class Catoni(Bound):
         return tuple(float(warmest * 2.0 ** (-0.5 * k)) for k in range(count))
 
     def best_temperature(self, mean_risk: float, kl: float) -> float:
-        """The temperature at which the bound is least."""
+        """Return the temperature that minimises the bound."""
         return min(self.temperatures, key=lambda each: self._at(each, mean_risk, kl))
 
     def _at(self, temperature: float, mean_risk: float, kl: float) -> float:
@@ -93,7 +122,7 @@ class Catoni(Bound):
 
 @dataclass(frozen=True)
 class _SampleBound(Bound):
-    """Bounds without a temperature, in the complexity (KL + log(2√n/δ))/n of risks in [0, 1]."""
+    """Base of the bounds in the complexity (KL + log(2√n/δ))/n, for risks in [0, 1]."""
 
     n: int
     delta: float
@@ -103,7 +132,7 @@ class _SampleBound(Bound):
         _check_data(self.n, self.delta, self.ceiling)
 
     def __call__(self, mean_risk: float, kl: float) -> float:
-        """The bound; infinite where KL is."""
+        """Compute the bound; infinite if KL is."""
         # Surrogates may predict risks below 0, where these bounds are not defined.
         share = max(mean_risk / self.ceiling, 0.0)
         if not (np.isfinite(kl) and np.isfinite(share)):
@@ -113,12 +142,12 @@ class _SampleBound(Bound):
 
     @abstractmethod
     def _unit(self, risk: float, complexity: float) -> float:
-        """The bound for risks in [0, 1]."""
+        """Compute the bound for risks in [0, 1]."""
 
 
 @register
 @dataclass(frozen=True)
-class McAllester(_SampleBound):
+class McAllester(_SampleBound, kind="mcallester", proof="McAllester (1999); Maurer (2004)"):
     """π[R] + √(complexity / 2), complexity = (KL + log(2√n/δ))/n."""
 
     def _unit(self, risk: float, complexity: float) -> float:
@@ -127,18 +156,22 @@ class McAllester(_SampleBound):
 
 @register
 @dataclass(frozen=True)
-class MaurerLangfordSeeger(_SampleBound):
-    """The largest p with kl(π[R], p) ≤ complexity, kl the one between Bernoulli laws."""
+class MaurerLangfordSeeger(
+    _SampleBound, kind="maurer-langford-seeger", proof="Langford and Seeger (2001); Maurer (2004)"
+):
+    """Largest p with kl(π[R], p) ≤ complexity, kl between Bernoulli distributions."""
 
     def _unit(self, risk: float, complexity: float) -> float:
-        # Above 1 the bound is vacuous; it still grows, which tells a search where not to go.
+        # Vacuous above 1, but still increasing, so that the search has a slope to follow.
         return max(risk, kl_inverse(min(risk, 1.0), complexity))
 
 
 @register
 @dataclass(frozen=True)
-class TolstikhinSeldin(_SampleBound):
-    """π[R] + √(2 π[R]·complexity) + 2·complexity: fast rate where the risk is small."""
+class TolstikhinSeldin(
+    _SampleBound, kind="tolstikhin-seldin", proof="Tolstikhin and Seldin (2013)"
+):
+    """π[R] + √(2 π[R]·complexity) + 2·complexity: fast rate for small risks."""
 
     def _unit(self, risk: float, complexity: float) -> float:
         return risk + float(np.sqrt(2.0 * risk * complexity)) + 2.0 * complexity
@@ -146,18 +179,20 @@ class TolstikhinSeldin(_SampleBound):
 
 @register
 @dataclass(frozen=True)
-class Thiemann(_SampleBound):
-    """π[R]/(1 − λ/2) + complexity/(λ(1 − λ/2)), at the best λ in (0, 2) or at a given one.
+class Thiemann(_SampleBound, kind="thiemann", proof="Thiemann et al. (2017)"):
+    """π[R]/(1 − λ/2) + complexity/(λ(1 − λ/2)), with the optimal λ in (0, 2) or a given one.
 
-    Quasi-convex in λ and valid for all λ at once, so minimising over it costs nothing.
+    The bound holds for all λ simultaneously, so minimising over λ needs no correction.
     """
 
-    trade_off: float | None = None
+    trade_off: float | None = field(
+        default=None, metadata=option("λ of the bound", below=2.0, default="the optimal λ")
+    )
 
     def __post_init__(self) -> None:
-        _check_data(self.n, self.delta, self.ceiling)
+        super().__post_init__()
         if self.trade_off is not None and not 0.0 < self.trade_off < 2.0:
-            raise ValueError(f"trade_off must lie between 0 and 2, not at {self.trade_off!r}")
+            raise ValueError(f"trade_off must be between 0 and 2, not {self.trade_off!r}")
 
     def _unit(self, risk: float, complexity: float) -> float:
         best = 2.0 / (float(np.sqrt(2.0 * risk / complexity + 1.0)) + 1.0)
@@ -166,14 +201,14 @@ class Thiemann(_SampleBound):
 
 
 def fixed_temperature(bound: Bound) -> float | None:
-    """λ of a bound that is linear in the mean risk and in KL; None for all others."""
+    """Return λ of a bound π[R] + λ·KL + constant; None for other bounds."""
     if isinstance(bound, Catoni) and isinstance(bound.temperature, int | float):
         return float(bound.temperature)
     return None
 
 
 def slopes(bound: Bound, mean_risk: float, kl: float) -> tuple[float, float]:
-    """∂bound/∂mean_risk and ∂bound/∂kl, by central differences: any bound has them."""
+    """Compute ∂bound/∂mean_risk and ∂bound/∂kl by central differences."""
     h, k = 1e-6 * max(abs(mean_risk), 1e-3), 1e-6 * max(kl, 1e-3)
     by_risk = (bound(mean_risk + h, kl) - bound(mean_risk - h, kl)) / (2.0 * h)
     by_kl = (bound(mean_risk, kl + k) - bound(mean_risk, max(kl - k, 0.0))) / (k + min(kl, k))
@@ -181,7 +216,7 @@ def slopes(bound: Bound, mean_risk: float, kl: float) -> tuple[float, float]:
 
 
 def worth_of_a_nat(bound: Bound, mean_risk: float, kl: float) -> float:
-    """The difference of risk that is worth one nat of KL: λ for Catoni's bound."""
+    """Compute the change of mean risk that offsets one nat of KL: λ for Catoni's bound."""
     temperature = fixed_temperature(bound)
     if temperature is not None:
         return temperature
@@ -197,12 +232,12 @@ def _check_data(n: int, delta: float, ceiling: float) -> None:
 
 
 def binary_kl(q: float, p: float) -> float:
-    """KL between the Bernoulli laws of means q and p."""
+    """Compute KL between the Bernoulli distributions with means q and p."""
     return float(rel_entr(q, p) + rel_entr(1.0 - q, 1.0 - p))
 
 
 def kl_inverse(q: float, complexity: float) -> float:
-    """The largest p in [q, 1] with binary_kl(q, p) ≤ complexity."""
+    """Compute the largest p in [q, 1] with binary_kl(q, p) ≤ complexity."""
     from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
 
     if q >= 1.0:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from supac.arrays import FloatArray, positive
 from supac.codec import register
 from supac.problem.observations import Data
+from supac.problem.selectable import Selectable, option
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,26 @@ class _Residuals:
         return self.composite.residuals(outputs)
 
 
-class SquareLoss(ABC):
+class ResidualLoss(Selectable, ABC):
+    """Loss of residuals; `class Huber(ResidualLoss, kind="huber")` adds one to problem files."""
+
+    ceiling: ClassVar[float | None] = None
+    """Largest possible loss of one datum; None if there is none."""
+    is_mean: ClassVar[bool] = True
+    """Whether the loss is a mean over the data, as PAC-Bayes bounds assume."""
+
+    @abstractmethod
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        """Compute the loss of each run: (n, m) → (n,)."""
+
+
+class SquareLoss(ResidualLoss):
     """A loss that depends on the residuals (n, m) through their mean square alone.
 
     Then its mean over the emulator's uncertainty costs nothing, however many outputs there are.
     """
+
+    is_mean = False
 
     def __call__(self, residuals: FloatArray) -> FloatArray:
         """(n, m) → (n,)."""
@@ -97,8 +113,10 @@ class SquareLoss(ABC):
 
 
 @register
-class MeanSquare(SquareLoss):
+class MeanSquare(SquareLoss, kind="mean-square"):
     """The mean of the squared residuals."""
+
+    is_mean = True
 
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
         """The identity."""
@@ -106,7 +124,7 @@ class MeanSquare(SquareLoss):
 
 
 @register
-class RootMeanSquare(SquareLoss):
+class RootMeanSquare(SquareLoss, kind="root-mean-square"):
     """The root of the mean of the squared residuals."""
 
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
@@ -116,13 +134,14 @@ class RootMeanSquare(SquareLoss):
 
 @register
 @dataclass(frozen=True)
-class Welsch:
+class Welsch(ResidualLoss, kind="welsch"):
     """The mean of 1 − exp(−½ (r/width)²) over the residuals r, each between 0 and 1.
 
     A residual well above `width` counts as 1 whatever it is: outliers cost no more than that.
     """
 
-    width: float = 3.0
+    ceiling = 1.0
+    width: float = field(default=3.0, metadata=option("the residual above which it flattens"))
 
     def __post_init__(self) -> None:
         positive(self.width, "width")
@@ -134,10 +153,11 @@ class Welsch:
 
 @register
 @dataclass(frozen=True)
-class CappedSquare:
+class CappedSquare(ResidualLoss, kind="capped-square"):
     """The mean of min((r/cap)², 1) over the residuals r, each between 0 and 1."""
 
-    cap: float = 3.0
+    ceiling = 1.0
+    cap: float = field(default=3.0, metadata=option("the residual above which it is 1"))
 
     def __post_init__(self) -> None:
         positive(self.cap, "cap")

@@ -1,21 +1,24 @@
-"""Every run of the simulator ever made."""
+"""The runs of the simulator, as columns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, IntArray, frozen
 from supac.families import Distribution
 
+_COLUMNS = ("x", "risk", "iteration", "drawn", "ok")
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluations:
-    """Immutable columns, one row a run.
+    """Immutable columns, one row per run.
 
-    Row i was drawn from `proposals[iteration[i]]`, unless it was chosen on purpose: then `drawn[i]`
-    is false. A run that failed is not `ok`; its risk is NaN, or what its loss makes of a failure.
+    Row i was drawn from `proposals[iteration[i]]` if `drawn[i]`, else chosen deterministically. A
+    failed run is not `ok`; its risk is NaN, or the value that the loss gives to a failure.
     """
 
     x: FloatArray
@@ -25,11 +28,11 @@ class Evaluations:
     ok: BoolArray
     proposals: tuple[Distribution, ...]
     outputs: FloatArray | None = None
-    """What the simulator said, (n, m), where the risk is a `Composite`; NaN where it failed."""
+    """Simulator outputs (n, m) of a `Composite` risk, NaN for failed runs."""
 
     @classmethod
     def none(cls, dim: int) -> Evaluations:
-        """No run yet."""
+        """Return empty columns."""
         nothing = np.empty(0, dtype=bool)
         return cls(np.empty((0, dim)), np.empty(0), np.empty(0, np.intp), nothing, nothing, ())
 
@@ -38,7 +41,7 @@ class Evaluations:
 
     @property
     def failed(self) -> int:
-        """Number of failed runs."""
+        """Return the number of failed runs."""
         return int((~self.ok).sum())
 
     def append(
@@ -49,9 +52,9 @@ class Evaluations:
         outputs: FloatArray | None = None,
         drawn: BoolArray | None = None,
     ) -> Evaluations:
-        """One more iteration: points drawn from `proposal`, their risks and outputs."""
+        """Return the columns with one more iteration: points from `proposal`, risks and outputs."""
         if len(self) and (outputs is None) != (self.outputs is None):
-            raise ValueError("outputs must be told of every batch or of none")
+            raise ValueError("give outputs for every batch or for none")
         iteration = np.full(len(risk), len(self.proposals), dtype=np.intp)
         ok = np.isfinite(risk)
         if outputs is not None:
@@ -59,36 +62,26 @@ class Evaluations:
             before = np.empty((0, outputs.shape[1])) if self.outputs is None else self.outputs
             outputs = frozen(np.concatenate([before, outputs]))
         drawn = np.ones(len(risk), dtype=bool) if drawn is None else drawn
-        return Evaluations(
-            x=frozen(np.concatenate([self.x, x])),
-            risk=frozen(np.concatenate([self.risk, risk])),
-            iteration=frozen(np.concatenate([self.iteration, iteration])),
-            drawn=frozen(np.concatenate([self.drawn, drawn])),
-            ok=frozen(np.concatenate([self.ok, ok])),
-            proposals=(*self.proposals, proposal),
-            outputs=outputs,
-        )
+        added = zip(_COLUMNS, (x, risk, iteration, drawn, ok), strict=True)
+        columns: dict[str, Any] = {
+            name: frozen(np.concatenate([getattr(self, name), rows])) for name, rows in added
+        }
+        return Evaluations(**columns, proposals=(*self.proposals, proposal), outputs=outputs)
 
     def select(self, rows: BoolArray | IntArray) -> Evaluations:
-        """Some of the runs."""
-        return replace(
-            self,
-            x=self.x[rows],
-            risk=self.risk[rows],
-            iteration=self.iteration[rows],
-            drawn=self.drawn[rows],
-            ok=self.ok[rows],
-            outputs=None if self.outputs is None else self.outputs[rows],
-        )
+        """Return some of the runs."""
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        outputs = None if self.outputs is None else self.outputs[rows]
+        return replace(self, **columns, outputs=outputs)
 
     def latest(self, n: int) -> Evaluations:
-        """The last n of the runs."""
+        """Return the last n runs."""
         return self if len(self) <= n else self.select(np.arange(len(self) - n, len(self)))
 
     def usable(self, failure_risk: float | None) -> Evaluations:
-        """The runs to learn from: NaN risks count as `failure_risk`, or are left out for None.
+        """Return the runs to learn from: NaN risks become `failure_risk`, or are left out for None.
 
-        Never as less than the worst run that did not fail, so that failing is never rewarded.
+        At least the largest risk of a successful run, so that failing is never better.
         """
         unknown = np.isnan(self.risk)
         if not unknown.any():
@@ -99,5 +92,5 @@ class Evaluations:
         return replace(self, risk=np.where(unknown, worst, self.risk))
 
     def minus(self, known: FloatArray) -> Evaluations:
-        """The same runs with `known` taken off their risks, which outputs then do not explain."""
+        """Subtract `known` from the risks; drop the outputs, which explain the full risks."""
         return replace(self, risk=self.risk - known, outputs=None)

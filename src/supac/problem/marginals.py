@@ -1,4 +1,4 @@
-"""Priors of single parameters in the user's units, each a standard normal in disguise."""
+"""Priors of single parameters in the user's units, as transformations of a standard normal."""
 
 from __future__ import annotations
 
@@ -10,53 +10,54 @@ from scipy import special
 
 from supac.arrays import FloatArray, finite, positive
 from supac.codec import register
+from supac.problem.selectable import Selectable
 
-_FAR = 30.0  # beyond it tails of the standard normal are only known by their logarithms
+_FAR = 30.0  # above: the tail of the standard normal underflows, only its logarithm is known
 _LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
 def _log_phi(u: FloatArray) -> FloatArray:
-    """Log-density of the standard normal."""
+    """Compute the log-density of the standard normal."""
     return -0.5 * u**2 - _LOG_ROOT_2PI
 
 
 def _share_to_latent(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Φ⁻¹ of low / (low + high), accurate at both ends."""
+    """Compute Φ⁻¹(low / (low + high)), accurate in both tails."""
     total = low + high
     from_below, from_above = special.ndtri(low / total), -special.ndtri(high / total)
     return np.where(low < high, from_below, from_above)
 
 
 def _inside(x: FloatArray, lower: float, upper: float) -> FloatArray:
-    """x, kept strictly between the bounds that rounding may have put it on."""
+    """Clip x to the open interval (lower, upper), whose ends it may reach by rounding."""
     return np.clip(x, np.nextafter(lower, upper), np.nextafter(upper, lower))
 
 
 @dataclass(frozen=True)
-class Marginal(ABC):
-    """The prior of one parameter: x = x(u), increasing, with u standard normal."""
+class Marginal(Selectable, ABC):
+    """Prior of one parameter: x = x(u), an increasing function of a standard normal u."""
 
     unit: str = field(default="", kw_only=True)
 
     @abstractmethod
     def from_latent(self, u: FloatArray) -> FloatArray:
-        """x(u), in the user's units."""
+        """Compute x(u), in the user's units."""
 
     @abstractmethod
     def to_latent(self, x: FloatArray) -> FloatArray:
-        """u(x), NaN or infinite on and outside the bounds."""
+        """Compute u(x), NaN or infinite on and outside the bounds."""
 
     @abstractmethod
     def log_slope(self, u: FloatArray) -> FloatArray:
-        """Log dx/du."""
+        """Compute log dx/du."""
 
     @property
-    @abstractmethod
     def bounds(self) -> tuple[float, float]:
-        """What x can never leave."""
+        """Return the ends of the open interval of possible values, `lower` and `upper`."""
+        return self.lower, self.upper  # type: ignore[attr-defined]
 
     def log_prob(self, x: FloatArray) -> FloatArray:
-        """Log-density of the prior at x, in the user's units."""
+        """Compute the log-density of the prior at x, in the user's units."""
         with np.errstate(invalid="ignore", divide="ignore"):
             u = self.to_latent(x)
             inside = np.isfinite(u)
@@ -66,9 +67,10 @@ class Marginal(ABC):
 
 @register(name="marginals.Normal")
 @dataclass(frozen=True)
-class Normal(Marginal):
-    """A normal prior."""
+class Normal(Marginal, kind="normal"):
+    """Normal prior."""
 
+    lower, upper = -np.inf, np.inf
     mean: float
     sd: float
 
@@ -85,16 +87,13 @@ class Normal(Marginal):
     def log_slope(self, u: FloatArray) -> FloatArray:
         return np.full_like(u, np.log(self.sd))
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return -np.inf, np.inf
-
 
 @register(name="marginals.LogNormal")
 @dataclass(frozen=True)
-class LogNormal(Marginal):
-    """A log-normal prior: log x is normal around log(median), with standard deviation log_sd."""
+class LogNormal(Marginal, kind="lognormal"):
+    """Log-normal prior: log x is normal with mean log(median) and standard deviation log_sd."""
 
+    lower, upper = 0.0, np.inf
     median: float
     log_sd: float
 
@@ -111,15 +110,11 @@ class LogNormal(Marginal):
     def log_slope(self, u: FloatArray) -> FloatArray:
         return np.log(self.log_sd * self.median) + self.log_sd * u
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return 0.0, np.inf
-
 
 @register(name="marginals.Uniform")
 @dataclass(frozen=True)
-class Uniform(Marginal):
-    """A uniform prior between two bounds: the normal pushed through its own distribution."""
+class Uniform(Marginal, kind="uniform"):
+    """Uniform prior on (lower, upper)."""
 
     lower: float
     upper: float
@@ -128,7 +123,7 @@ class Uniform(Marginal):
         _check_interval(self.lower, self.upper)
 
     def from_latent(self, u: FloatArray) -> FloatArray:
-        # Measured from the nearer bound, so that neither end loses digits.
+        # Computed from the nearer end, so that no digits are lost there.
         width = self.upper - self.lower
         rising, falling = special.ndtr(u), special.ndtr(-u)
         x = np.where(u < 0.0, self.lower + width * rising, self.upper - width * falling)
@@ -140,15 +135,11 @@ class Uniform(Marginal):
     def log_slope(self, u: FloatArray) -> FloatArray:
         return np.log(self.upper - self.lower) + _log_phi(u)
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return self.lower, self.upper
-
 
 @register(name="marginals.LogitNormal")
 @dataclass(frozen=True)
-class LogitNormal(Marginal):
-    """A prior between two bounds that is normal in the logit of the share of the way between."""
+class LogitNormal(Marginal, kind="logitnormal"):
+    """Prior on (lower, upper) for which the logit of (x − lower)/(upper − lower) is normal."""
 
     lower: float
     upper: float
@@ -159,7 +150,7 @@ class LogitNormal(Marginal):
         _check_interval(self.lower, self.upper)
         positive(self.logit_sd, "logit_sd")
         if not self.lower < self.median < self.upper:
-            raise ValueError(f"median must lie between the bounds, not at {self.median!r}")
+            raise ValueError(f"median must be between lower and upper, not {self.median!r}")
 
     def _logit(self, u: FloatArray) -> FloatArray:
         centre = np.log((self.median - self.lower) / (self.upper - self.median))
@@ -180,23 +171,20 @@ class LogitNormal(Marginal):
         scale = np.log((self.upper - self.lower) * self.logit_sd)
         return np.asarray(scale + special.log_expit(v) + special.log_expit(-v))
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return self.lower, self.upper
-
 
 @register(name="marginals.HalfNormal")
 @dataclass(frozen=True)
-class HalfNormal(Marginal):
-    """The absolute value of a centred normal of standard deviation `scale`."""
+class HalfNormal(Marginal, kind="halfnormal"):
+    """Half-normal prior: |z|, z normal with mean 0 and standard deviation scale."""
 
+    lower, upper = 0.0, np.inf
     scale: float
 
     def __post_init__(self) -> None:
         positive(self.scale, "scale")
 
     def from_latent(self, u: FloatArray) -> FloatArray:
-        # P(|Z| ≤ x/scale) = Φ(u); half of the upper or of the lower tail, whichever is accurate.
+        # P(|Z| ≤ x/scale) = Φ(u): solved in the tail where it is accurate.
         far = -special.ndtri(0.5 * special.ndtr(-u))
         far = np.where(u < _FAR, far, -special.ndtri_exp(special.log_ndtr(-u) - np.log(2.0)))
         near = np.sqrt(2.0) * special.erfinv(special.ndtr(u))
@@ -211,15 +199,11 @@ class HalfNormal(Marginal):
         z = self.from_latent(u) / self.scale
         return np.asarray(np.log(0.5 * self.scale) + _log_phi(u) - _log_phi(z))
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return 0.0, np.inf
-
 
 @register(name="marginals.LogUniform")
 @dataclass(frozen=True)
-class LogUniform(Marginal):
-    """A prior between two positive bounds that is uniform in log x."""
+class LogUniform(Marginal, kind="loguniform"):
+    """Log-uniform prior: log x is uniform between log(lower) and log(upper)."""
 
     lower: float
     upper: float
@@ -240,10 +224,6 @@ class LogUniform(Marginal):
 
     def log_slope(self, u: FloatArray) -> FloatArray:
         return self._log.log_slope(u) + self._log.from_latent(u)
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        return self.lower, self.upper
 
 
 def _check_interval(lower: float, upper: float) -> None:

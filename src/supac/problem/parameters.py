@@ -1,4 +1,4 @@
-"""Named parameters: their priors, and the latent Gaussian behind them."""
+"""Named parameters: priors, units and the latent Gaussian."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from supac.problem.marginals import Marginal
 
 @register(arguments=("marginals", "blocks", "latent"), later=("latent",))
 class Parameters:
-    """Named parameters with their priors, and which of them may become correlated.
+    """Named parameters with their priors, and the pairs that may become correlated.
 
-    Behind each parameter stands a standard normal u; the posterior is a Gaussian of all u.
-    `blocks=None` lets every pair correlate, `blocks=[]` none, and lists of names only the pairs
-    within a list. `latent` is another prior of all u than the standard normal, such as one that was
-    learnt from other tasks.
+    Each parameter is a function of a latent standard normal u; the posterior is a Gaussian of u.
+    `blocks=None` allows all correlations, `blocks=[]` none, and lists of names those within a list.
+    `latent` replaces the standard normal prior of u, for instance by one learnt from other tasks.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class Parameters:
         return len(self.names)
 
     def with_prior(self, latent: Distribution) -> Parameters:
-        """The same parameters with another prior of what stands behind them."""
+        """Return the same parameters with another latent prior."""
         return Parameters(self.marginals, self.blocks, latent)
 
     def _prior(self, blocks: Sequence[Sequence[str]] | None) -> Distribution:
@@ -79,21 +78,21 @@ class Parameters:
 
     @property
     def units(self) -> tuple[str, ...]:
-        """The unit of each parameter, "" where none was given."""
+        """Return the unit of each parameter, "" if none was given."""
         return tuple(marginal.unit for marginal in self.marginals.values())
 
     @property
     def bounds(self) -> FloatArray:
-        """Lower and upper bound of each parameter: (dim, 2)."""
+        """Return lower and upper bound of each parameter: (dim, 2)."""
         return np.array([marginal.bounds for marginal in self.marginals.values()])
 
     def from_latent(self, u: FloatArray) -> FloatArray:
-        """Points in the user's units: (n, dim) → (n, dim)."""
+        """Convert latent points to the user's units: (n, dim) → (n, dim)."""
         columns = zip(self.marginals.values(), u.T, strict=True)
         return np.column_stack([marginal.from_latent(column) for marginal, column in columns])
 
     def to_latent(self, x: Any) -> FloatArray:
-        """Latent points: (n, dim) → (n, dim); ValueError on or outside a bound."""
+        """Convert points to latent ones: (n, dim) → (n, dim); ValueError on or outside a bound."""
         inside = points(x, "x", len(self))
         columns = []
         for (name, marginal), column in zip(self.marginals.items(), inside.T, strict=True):
@@ -106,20 +105,20 @@ class Parameters:
         return np.column_stack(columns)
 
     def log_jacobian(self, u: FloatArray) -> FloatArray:
-        """Log |det dx/du|: (n, dim) → (n,)."""
+        """Compute log |det dx/du|: (n, dim) → (n,)."""
         columns = zip(self.marginals.values(), u.T, strict=True)
         return np.sum([marginal.log_slope(column) for marginal, column in columns], axis=0)
 
     def sample(self, latent: Distribution, n: int, rng: np.random.Generator | int) -> FloatArray:
-        """Draws of a latent distribution in the user's units: (n, dim)."""
+        """Draw from a latent distribution, in the user's units: (n, dim)."""
         return self.from_latent(latent.sample(n, rng))
 
     def log_prob(self, latent: Distribution, x: Any) -> FloatArray:
-        """Log-density of a latent distribution at points in the user's units: (n, dim) → (n,)."""
+        """Compute a latent distribution's log-density in the user's units: (n, dim) → (n,)."""
         u = self.to_latent(x)
         return latent.log_prob(u) - self.log_jacobian(u)
 
 
 def names_of(parameters: Parameters | None, dim: int) -> tuple[str, ...]:
-    """Of the parameters; x0, x1, … where they have none."""
+    """Return the names of the parameters; x0, x1, … without `Parameters`."""
     return tuple(f"x{i}" for i in range(dim)) if parameters is None else parameters.names

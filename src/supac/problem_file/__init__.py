@@ -1,8 +1,8 @@
-"""Problems written down in a file: read, checked, and ready for `minimize`."""
+"""Problem files: reading, checking, and the arguments of `minimize` that they describe."""
 
 from supac.problem.observations import Observations
-from supac.problem_file.belonging import check_belongs
-from supac.problem_file.errors import Complaint, ProblemFileError
+from supac.problem_file.compatibility import check_compatible
+from supac.problem_file.errors import FileError, ProblemFileError
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.reader import (
     files_of,
@@ -17,21 +17,10 @@ from supac.problem_file.reader import (
 from supac.problem_file.schema import BOUNDS
 from supac.problem_file.starter import StarterKind, starter_files
 
+check_belongs = check_compatible
+
 __all__ = [
-    "BOUNDS",
-    "Complaint",
-    "Observations",
-    "ProblemFile",
-    "ProblemFileError",
-    "StarterKind",
-    "check_belongs",
-    "files_of",
-    "make_problem",
-    "observations_of",
-    "problem_of",
-    "read_problem",
-    "source_of",
-    "starter_files",
-    "store_of",
-    "title_of",
-]
+    "BOUNDS", "FileError", "Observations", "ProblemFile", "ProblemFileError", "StarterKind",
+    "check_belongs", "check_compatible", "files_of", "make_problem", "observations_of",
+    "problem_of", "read_problem", "source_of", "starter_files", "store_of", "title_of",
+]  # fmt: skip

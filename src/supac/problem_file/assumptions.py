@@ -1,13 +1,13 @@
-"""What every bound assumes of the data and of the loss, as far as a problem file can tell."""
+"""Check of the assumptions of a bound that a problem file can tell: n, ceiling and loss."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from supac.problem.composite import CappedSquare, Composite, RootMeanSquare, Welsch
+from supac.problem.composite import Composite
 from supac.problem.observations import Observations
-from supac.problem_file.locate import Key
+from supac.problem_file.errors import Key
 
 
 def objections(
@@ -16,30 +16,29 @@ def objections(
     risk: Callable[..., Any],
     observations: Observations | None,
 ) -> list[tuple[Key, str]]:
-    """Why nothing holds with this n and this ceiling (None where none was given): key and words."""
+    """Return the violated assumptions: the key and a message each; None: not given in the file."""
     loss = risk.loss if isinstance(risk, Composite) else None
-    limited = isinstance(loss, Welsch | CappedSquare)
+    largest = getattr(loss, "ceiling", None)
     found: list[tuple[Key, str]] = []
-    if limited and ceiling is not None and ceiling < 1.0:
-        found.append((("bound", "ceiling"), "this loss goes up to 1: leave ceiling out"))
+    if largest is not None and ceiling is not None and ceiling < largest:
+        found.append((("bound", "ceiling"), f"this loss goes up to {largest:g}: remove ceiling"))
     if n is None:
         return found
     if observations is not None and n > observations.measured:
-        words = (
-            f"n = {n}, but {observations.measured} numbers were measured: n counts independent "
-            "data, and cannot be more than there are"
+        message = (
+            f"n = {n}, but {observations.measured} numbers were measured: n counts independent data"
         )
-        found.append((("bound", "n"), words))
-    if isinstance(loss, RootMeanSquare):
-        words = (
-            "the root of a mean is no mean over the data, as every bound assumes: choose another "
-            "loss, or leave n out and give a temperature"
+        found.append((("bound", "n"), message))
+    if not getattr(loss, "is_mean", True):
+        message = (
+            "this loss is no mean over the data, as every bound assumes: choose another loss, or "
+            "remove n and give a temperature"
         )
-        found.append((("bound", "n"), words))
-    elif loss is not None and not limited and ceiling is None:
-        words = (
-            "with this loss, n needs a ceiling, the largest possible risk; the losses "
-            '"welsch" and "capped-square" have one of themselves'
+        found.append((("bound", "n"), message))
+    elif loss is not None and largest is None and ceiling is None:
+        message = (
+            "with this loss, n needs a ceiling, the largest possible risk; or choose a loss that "
+            'has one, such as "welsch"'
         )
-        found.append((("bound",), words))
+        found.append((("bound",), message))
     return found

@@ -1,4 +1,4 @@
-"""What is wrong with a problem file: where, what, and how to mend it."""
+"""Errors of a problem file, with the line, the key, the reason and a correction."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from supac.problem_file.locate import Key, key_lines, line_of
+Key = tuple[str | int, ...]
+"""Path of a key through tables and arrays: ("parameters", "k", "unit")."""
 
 _HINTS = (
     ("Illegal character '\\n'", "a text must end with a quote on the line where it begins"),
     ("Unescaped '\\'", "write paths with / or between single quotes: 'C:\\data'"),
     ("Invalid value", 'texts need quotes, numbers a point: unit = "mol/L", sd = 0.5'),
     ("Expected '=' after a key", 'a setting looks like name = value; a comment begins with "#"'),
-    ("Cannot overwrite", "it stands in the file twice: keep one of the two"),
-    ("twice", "it stands in the file twice: keep one of the two"),
+    ("Cannot overwrite", "it is in the file twice: keep one of the two"),
+    ("twice", "it is in the file twice: keep one of the two"),
     ("Unclosed array", "a list must end with ]"),
     ("Unclosed inline table", "a table in one line must end with } on that line"),
-    ("Expected newline or end", "write one setting a line, and quotes around texts"),
-    ("Expected ']'", "a table's name stands alone on its line: [run]"),
+    ("Expected newline or end", "write one setting per line, and quotes around texts"),
+    ("Expected ']'", "the name of a table is alone on its line: [run]"),
 )
-
 _SYNONYMS = {
     "gaussian": "normal", "lognorm": "lognormal", "loggaussian": "lognormal",
     "min": "lower", "minimum": "lower", "low": "lower",
@@ -33,12 +33,11 @@ _SYNONYMS = {
     "mu": "mean", "std": "sd", "stddev": "sd", "stdev": "sd", "sigma": "sd",
     "model": "simulator", "priors": "parameters", "observations": "data",
 }  # fmt: skip
-"""What others call our words."""
 
 
 @dataclass(frozen=True)
-class Complaint:
-    """One thing that is wrong."""
+class FileError:
+    """One error of a problem file."""
 
     message: str
     key: Key = ()
@@ -46,62 +45,113 @@ class Complaint:
 
 
 class ProblemFileError(ValueError):
-    """A problem file that cannot be used, with everything that is wrong with it."""
+    """A problem file that cannot be used, with all errors that were found."""
 
-    def __init__(self, path: Path, complaints: Iterable[Complaint], text: str = ""):
-        self.path, self.complaints = path, tuple(complaints)
+    def __init__(self, path: Path, errors: Iterable[FileError], text: str = ""):
+        self.path, self.errors = path, tuple(errors)
         source = text.splitlines()
-        super().__init__("\n".join(_words(path, each, source) for each in self.complaints))
+        super().__init__("\n".join(_message(path, each, source) for each in self.errors))
 
 
-def _words(path: Path, complaint: Complaint, source: list[str]) -> str:
-    where = path.name if complaint.line is None else f"{path.name}, line {complaint.line}"
-    key = f", {spelled(complaint.key)}" if complaint.key else ""
-    words = f"{where}{key}: {complaint.message}"
-    if complaint.line is not None and 0 < complaint.line <= len(source):
-        words += f"\n  {complaint.line} | {source[complaint.line - 1].strip()}"
-    return words
+def _message(path: Path, error: FileError, source: list[str]) -> str:
+    where = path.name if error.line is None else f"{path.name}, line {error.line}"
+    key = f", {spelled(error.key)}" if error.key else ""
+    message = f"{where}{key}: {error.message}"
+    if error.line is not None and 0 < error.line <= len(source):
+        message += f"\n  {error.line} | {source[error.line - 1].strip()}"
+    return message
 
 
-class Complaints:
-    """Gathers what is wrong, so that all of it can be told at once."""
+class FileErrors:
+    """Collects the errors of a file, to report all of them at once."""
 
     def __init__(self, path: Path, text: str):
         self.path, self._text = path, text
-        self._lines = _lines_of(text)
-        self._found: list[Complaint] = []
+        self._found: list[FileError] = []
 
     def add(self, key: Key, message: str) -> None:
-        """Something is wrong with this key."""
-        self._found.append(Complaint(message, key, line_of(self._lines, key)))
+        """Add an error of this key."""
+        self._found.append(FileError(message, key, line_of(key_lines(self._text), key)))
 
     def raise_any(self) -> None:
-        """ProblemFileError where something was wrong, from the top of the file down."""
+        """Raise ProblemFileError if there are errors, sorted by line."""
         if self._found:
             found = sorted(self._found, key=lambda each: each.line or 0)
             raise ProblemFileError(self.path, found, self._text)
 
     def fail(self, key: Key, message: str) -> ProblemFileError:
-        """The error that ends the reading: this, and whatever was wrong before."""
+        """Return the exception for this error and all earlier ones."""
         self.add(key, message)
         return ProblemFileError(self.path, self._found, self._text)
 
 
-def _lines_of(text: str) -> dict[Key, int]:
-    """Of every key; of none where the text can be read but is too deep to be looked through."""
-    try:
-        return key_lines(text)
-    except RecursionError:
-        return {}
+Complaints = FileErrors
+
+
+def key_lines(text: str) -> dict[Key, int]:
+    """Return the line on which each key of a valid TOML text is set, from 1.
+
+    The standard library does not tell lines: every statement is parsed by itself. All keys and
+    array entries of one statement have the line on which it begins.
+    """
+    lines: dict[Key, int] = {}
+    places: dict[Key, int] = {}  # index of the current table in each array of tables
+    table: Key = ()
+    statement, start = "", 1
+    for number, line in enumerate(text.split("\n"), start=1):
+        inside_array = bool(statement) and "#" not in line and line.rstrip().endswith((",", "["))
+        statement += line + "\n"
+        if inside_array:
+            continue
+        try:
+            found = tomllib.loads(statement)
+        except tomllib.TOMLDecodeError:  # the statement goes on
+            continue
+        if statement.lstrip().startswith("["):
+            table = _enter(found, places, lines, start)
+        else:
+            _note(found, table, lines, start)
+        statement, start = "", number + 1
+    return lines
+
+
+def _enter(header: Any, places: dict[Key, int], lines: dict[Key, int], line: int) -> Key:
+    """Return the path of the table that [a.b] or [[a.b]] opens."""
+    table: Key = ()
+    while header:
+        name, header = next(iter(header.items()))
+        table = (*table, name)
+        lines.setdefault(table, line)
+        if isinstance(header, list):
+            places[table], header = places.get(table, -1) + 1, header[0]
+        if table in places:
+            table = (*table, places[table])
+            lines.setdefault(table, line)
+    return table
+
+
+def _note(value: Any, key: Key, lines: dict[Key, int], line: int) -> None:
+    """Record the line of every key and array entry below `key`."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    for name, each in inner:
+        lines.setdefault((*key, name), line)
+        if isinstance(each, dict | list):
+            _note(each, (*key, name), lines, line)
+
+
+def line_of(lines: dict[Key, int], key: Key) -> int | None:
+    """Return the line of a key, or of the innermost table that should contain it."""
+    parents = (key[:length] for length in range(len(key), 0, -1))
+    return next((lines[each] for each in parents if each in lines), None)
 
 
 def parse(text: str, path: Path) -> dict[str, Any]:
-    """The tables of a text; ProblemFileError where it is no TOML."""
+    """Parse TOML; raise ProblemFileError with a hint if it is invalid."""
     try:
         return tomllib.loads(text)
     except RecursionError as error:
-        message = "brackets within brackets, too deep to be read"
-        raise ProblemFileError(path, [Complaint(message)], text) from error
+        message = "brackets are nested too deeply"
+        raise ProblemFileError(path, [FileError(message)], text) from error
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"line (\d+)", str(error))
         lines = text.splitlines()
@@ -111,19 +161,19 @@ def parse(text: str, path: Path) -> dict[str, Any]:
             hint = "numbers have a point, not a comma: 0.05"
         reason = re.sub(r" \(at .*\)$", "", str(error))
         message = f"{reason}{'; ' if hint else ''}{hint}"
-        raise ProblemFileError(path, [Complaint(message, (), line)], text) from error
-    except ValueError as error:  # a whole number of more digits than Python reads
-        raise ProblemFileError(path, [Complaint(str(error))], text) from error
+        raise ProblemFileError(path, [FileError(message, (), line)], text) from error
+    except ValueError as error:  # an integer with more digits than Python reads
+        raise ProblemFileError(path, [FileError(str(error))], text) from error
 
 
 def suggestion(word: object, known: Iterable[str]) -> str:
-    """`; did you mean "…"?`, or nothing where nothing is like it."""
+    """Return `; did you mean "…"?`, or "" if no known word is similar."""
     close = closest(word, known)
     return "" if close is None else f'; did you mean "{close}"?'
 
 
 def closest(word: object, known: Iterable[str]) -> str | None:
-    """The known word that means the same or is most like it, if any is."""
+    """Return the known word that is a synonym or most similar; None if none is."""
     plain = {_plain(each): each for each in known}
     synonym = _SYNONYMS.get(_plain(str(word)))
     if synonym in plain:
@@ -132,19 +182,19 @@ def closest(word: object, known: Iterable[str]) -> str | None:
     return plain[close[0]] if close else None
 
 
+def _plain(word: str) -> str:
+    return re.sub(r"[\s_-]", "", word.lower())
+
+
 def no_file(path: Path) -> str:
-    """What to say of a file that is not there."""
+    """Return the error message for a missing file."""
     near = path.parent.glob(f"*{path.suffix}") if path.parent.is_dir() else ()
     hint = suggestion(path.name, (each.name for each in near))
     return f"there is no file {path}{hint or '; paths are relative to the problem file'}"
 
 
-def _plain(word: str) -> str:
-    return re.sub(r"[\s_-]", "", word.lower())
-
-
 def spelled(key: Key) -> str:
-    """A key as it would be written in one line."""
+    """Return a key as TOML writes it in one line."""
     words = ""
     for part in key:
         if isinstance(part, int):
@@ -156,22 +206,16 @@ def spelled(key: Key) -> str:
 
 
 def in_toml(value: Any) -> str:
-    """A value as it stands in the file, cut where it is long."""
-    if isinstance(value, bool):
-        words = "true" if value else "false"
-    elif isinstance(value, str):
+    """Return a value as TOML writes it, at most 60 characters."""
+    if isinstance(value, bool | str):
         words = json.dumps(value, ensure_ascii=False)
     elif isinstance(value, dict):
         words = "a table"
     elif isinstance(value, list):
         words = f"[{', '.join(map(in_toml, value))}]"
     else:
-        words = _digits(value)
+        try:
+            words = str(value)
+        except ValueError:  # Python prints at most some thousand digits
+            words = "a number with thousands of digits"
     return words if len(words) <= 60 else f"{words[:57]}..."
-
-
-def _digits(value: Any) -> str:
-    try:
-        return str(value)
-    except ValueError:  # Python writes no more than some thousand digits
-        return "a number of thousands of digits"

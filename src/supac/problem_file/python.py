@@ -1,4 +1,4 @@
-"""A function of a user's own Python file."""
+"""Functions of the user's own Python files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from supac.problem_file.errors import suggestion
 
 
 class PythonFunctionError(ValueError):
-    """There is no such function, or its file cannot be run."""
+    """The function does not exist, or its file cannot be run."""
 
 
 class PythonFunction:
-    """`function` of `module`, a file in `folder` or an installed package.
+    """The function "module:name" of a file in `folder` or of an installed package.
 
-    It travels to other processes by its name, and is loaded there.
+    Other processes get its name and load it themselves.
     """
 
     def __init__(self, folder: Path, reference: str):
@@ -32,12 +32,12 @@ class PythonFunction:
         self.__module__, self.__qualname__ = self.module, self.name
 
     def set_up(self) -> None:
-        """Load it, unless that was done."""
+        """Load the function if it is not loaded."""
         if self._function is None:
             self._function = self._load()
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """What the function returns."""
+        """Call the function."""
         self.set_up()
         return self._function(*arguments, **named)  # type: ignore[misc]
 
@@ -46,11 +46,11 @@ class PythonFunction:
 
     @property
     def file(self) -> Path:
-        """Where the module would be as a file beside the problem file."""
+        """Return the path of the module beside the problem file, which may not exist."""
         return self.folder.joinpath(*self.module.split(".")).with_suffix(".py")
 
     def missing_arguments(self, names: tuple[str, ...]) -> str:
-        """What is wrong with calling it with these names; "" where nothing is, or nobody knows."""
+        """Return an error message if the function cannot be called with these names, else ""."""
         self.set_up()
         try:
             signature = inspect.signature(self._function)  # type: ignore[arg-type]
@@ -76,44 +76,36 @@ class PythonFunction:
 
 
 def _module(folder: Path, name: str, file: Path) -> ModuleType:
-    """The module, from a file in the folder before anything that is installed."""
-    if name.endswith(".py") and not file.is_file():  # `model.py`, not a module `py` of `model`
+    """Import the module, from a file in the folder rather than an installed package."""
+    if name.endswith(".py") and not file.is_file():  # not a module `py` of a package `model`
         raise PythonFunctionError(f'write "{name.removesuffix(".py")}:…", without .py')
     if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))  # its own imports may lie beside it
+        sys.path.insert(0, str(folder))  # for imports from files beside it
     try:
         if "." in name or not file.is_file():
             return importlib.import_module(name)
         if name.partition(".")[0] in sys.stdlib_module_names:
-            raise PythonFunctionError(
-                f"{file.name} has the name of one of Python's own modules: rename it"
-            )
-        known = sys.modules.get(name)
-        if known is not None and Path(getattr(known, "__file__", None) or "").resolve() == (
-            file.resolve()
-        ):
-            return known
+            raise PythonFunctionError(f"{file.name} has the name of a Python module: rename it")
+        known = getattr(sys.modules.get(name), "__file__", None)
+        if known and Path(known).resolve() == file.resolve():
+            return sys.modules[name]
         return _fresh(name, file)
     except PythonFunctionError:
         raise
     except ModuleNotFoundError as error:
-        if _is_of(error.name, name):
+        missing = f"{error.name}."
+        if f"{name}.".startswith(missing):  # the module or its package, not one that it imports
             near = [f"{each.stem}:" for each in folder.glob("*.py")]
             hint = suggestion(f"{name}:", near).replace(":", "") or f" in {folder}"
             raise PythonFunctionError(f"there is no {name}.py{hint}") from error
         raise PythonFunctionError(_place(error, folder, file)) from error
     except SystemExit as error:
         raise PythonFunctionError(
-            f"{_place(error, folder, file)}, which ends Python, when it was loaded: put what only "
-            'a script should do below `if __name__ == "__main__":`'
+            f"{_place(error, folder, file)} when it was loaded: put the code of a script below "
+            '`if __name__ == "__main__":`'
         ) from error
     except Exception as error:
         raise PythonFunctionError(_place(error, folder, file)) from error
-
-
-def _is_of(missing: str | None, name: str) -> bool:
-    """Whether what is missing is the module itself or a package that it is in, not an import."""
-    return missing is not None and f"{name}.".startswith(f"{missing}.")
 
 
 def _fresh(name: str, file: Path) -> ModuleType:
@@ -135,7 +127,7 @@ def _fresh(name: str, file: Path) -> ModuleType:
 
 
 def _place(error: BaseException, folder: Path, file: Path) -> str:
-    """An error of the user's file with the line it came from."""
+    """Describe an error of the user's file, with its line."""
     if isinstance(error, SyntaxError):
         return f"{Path(error.filename or file).name}, line {error.lineno}: {error.msg}"
     frames = [

@@ -1,4 +1,4 @@
-"""The reference of all keys for the documentation, made from the tables that check a file.
+"""The reference of all tables and keys for the documentation.
 
 python -m supac.problem_file.reference docs/problem-file.md
 """
@@ -6,48 +6,74 @@ python -m supac.problem_file.reference docs/problem-file.md
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from supac.problem_file.schema import LOSSES, PARAMETER, PRIORS, TABLES, TITLE, Table, shape_of
+from supac.problem_file import schema
+from supac.problem_file.schema import Table
 
 BEGIN, END = "<!-- reference: begin -->", "<!-- reference: end -->"
 
 
 def reference() -> str:
-    """All tables in Markdown."""
-    parts = [_table(table) for table in (PARAMETER, *TABLES)]
-    top = f"At the top of the file, `title`: {TITLE.meaning}; by default {TITLE.default}."
-    return "\n\n".join([top, *parts])
+    """Return all tables as Markdown."""
+    title = schema.TITLE
+    top = f"At the top of the file, `title`: {title.meaning}; by default {title.default}."
+    parameter = schema.parameter_table()
+    priors = [
+        (name, ", ".join(f"`{each}`" for each in schema.shape_of(name))) for name in schema.PRIORS
+    ]
+    parts = [
+        f"### [{parameter.name}]\n\n{parameter.meaning}\n",
+        *_rows(
+            ("prior", "takes", ""), ((f"`{n}`", t, _first(schema.PRIORS, n)) for n, t in priors)
+        ),
+        "\nA prior may also have a `unit`, which is shown with every value.",
+    ]
+    return "\n\n".join([top, "\n".join(parts), *map(_table, schema.tables())])
 
 
 def _table(table: Table) -> str:
-    needed = "" if table.required or table is PARAMETER else " May be left out."
-    lines = [f"### [{table.name}]", "", table.meaning + needed, ""]
-    if table is PARAMETER:
-        lines += ["| prior | takes | |", "|---|---|---|"]
-        for name, kind in PRIORS.items():
-            about = (kind.__doc__ or "").splitlines()[0]
-            lines.append(f"| `{name}` | {_code(*shape_of(name))} | {about} |")
-        return "\n".join(
-            [*lines, "", "Beside these a prior may have a `unit`, which is shown with every value."]
-        )
-    lines += ["| key | value | meaning | if left out |", "|---|---|---|---|"]
-    for each in table.settings:
-        default = "**needed**" if each.required else each.default or "–"
-        lines.append(f"| `{each.name}` | {each.kind.words} | {each.meaning} | {default} |")
+    optional = "" if table.required else " May be left out."
+    parts = [
+        f"### [{table.name}]\n\n{table.meaning}{optional}\n",
+        *_rows(
+            ("key", "value", "meaning", "if left out"),
+            (
+                (
+                    f"`{each.name}`",
+                    each.type.description,
+                    each.description,
+                    "**needed**" if each.required else each.default or "–",
+                )
+                for each in table.settings
+            ),
+        ),
+    ]
     if table.name == "loss":
-        lines += ["", "| kind | |", "|---|---|"]
-        for name, kind in LOSSES.items():
-            lines.append(f"| `{name}` | {(kind.__doc__ or '').splitlines()[0]} |")
-    return "\n".join(lines)
+        parts += [
+            "",
+            *_rows(("kind", ""), ((f"`{n}`", _first(schema.LOSSES, n)) for n in schema.LOSSES)),
+        ]
+    return "\n".join(parts)
 
 
-def _code(*words: str) -> str:
-    return ", ".join(f"`{word}`" for word in words)
+def _rows(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    return [
+        f"| {' | '.join(headings)} |".replace("  ", " "),
+        "|---" * len(headings) + "|",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+
+
+def _first(classes: Mapping[str, type], name: str) -> str:
+    """Return the first line of a class's docstring."""
+    return (classes[name].__doc__ or "").splitlines()[0]
 
 
 def updated(text: str) -> str:
-    """A document with the reference of today between its two marks."""
+    """Return a document with the current reference between its two marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{reference()}\n\n{END}{after}"

@@ -1,4 +1,4 @@
-"""The pictures of a report."""
+"""The charts of a report."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from supac.report.words import escape, number
 
 
 def convergence(run: Account) -> str:
-    """Objective and mean risk of the posterior behind each batch, and of the one returned."""
+    """Draw objective and mean risk after each batch, and of the returned posterior."""
     queries, objective = run.history["queries"], run.history["objective"]
     mean_risk = run.history["mean_risk"]
     end = np.array([float(max(run.made, int(queries[-1])))])
     final = np.array([run.objective if run.validated else math.nan])
-    # One bad step at the beginning should not flatten all that follows.
+    # One bad step at the beginning must not flatten the rest of the chart.
     shown = objective[np.isfinite(objective)]
     cap = 4.0 * float(np.median(shown)) if len(shown) else math.inf
     panel = Panel(
@@ -44,20 +44,10 @@ def convergence(run: Account) -> str:
 
 
 def marginal(row: ParameterChange, index: int) -> str:
-    """Densities of one parameter before and after, each as high as the picture."""
+    """Draw the prior and posterior density of one parameter, scaled to the same height."""
     (x, before), (z, after) = row.before, row.after
-    low, high = span(_middle(x, before), _middle(z, after), room=0.02)
-    panel = Panel(
-        f"marginal-{index}",
-        (low, high),
-        (0.0, 1.05),
-        width=250,
-        height=132,
-        left=10,
-        bottom=26,
-        top=6,
-        right=10,
-    )
+    view = span(_middle(x, before), _middle(z, after), room=0.02)
+    panel = Panel(f"marginal-{index}", view, (0.0, 1.05), 250, 132, 10, 26, 6, 10)
     for kind, line, grid, height in (
         ("prior", "prior dashed", x, before),
         ("posterior", "posterior", z, after),
@@ -65,16 +55,13 @@ def marginal(row: ParameterChange, index: int) -> str:
         scaled = height / (height.max() or 1.0)
         panel.area(grid, np.zeros_like(grid), scaled, kind)
         panel.line(grid, scaled, line)
-    words = (
-        f"{row.name}: prior {number(row.prior[1])} ({number(row.prior[0])} to "
-        f"{number(row.prior[2])}), posterior {number(row.posterior[1])} "
-        f"({number(row.posterior[0])} to {number(row.posterior[2])}) {row.unit}"
-    )
+    (a, b, c), (d, e, f) = (map(number, each) for each in (row.prior, row.posterior))
+    words = f"{row.name}: prior {b} ({a} to {c}), posterior {e} ({d} to {f}) {row.unit}"
     return panel.draw(words.strip(), "", most=4, y_ticks=False)
 
 
 def _middle(x: FloatArray, density: FloatArray) -> FloatArray:
-    """Where nearly all of the mass is: far tails would flatten the rest of the picture."""
+    """Return the points between the 1 % and 98 % quantiles, to leave out long tails."""
     steps = np.diff(x, prepend=x[0])
     mass = np.cumsum(density * steps)
     inside = (mass > 0.01 * mass[-1]) & (mass < 0.98 * mass[-1])
@@ -82,7 +69,7 @@ def _middle(x: FloatArray, density: FloatArray) -> FloatArray:
 
 
 def correlation_map(names: tuple[str, ...], r: FloatArray) -> str:
-    """A square of squares, blue where parameters rise together, orange where they do not."""
+    """Draw the correlation matrix: blue for positive, orange for negative entries."""
     dim = len(names)
     longest = max(map(len, names))
     side, label = (44 if dim <= 8 else 26 if dim <= 16 else 16), min(8 * longest + 12, 150)
@@ -98,7 +85,7 @@ def correlation_map(names: tuple[str, ...], r: FloatArray) -> str:
         ]
         for j in range(dim):
             kind = "self" if i == j else "together" if r[i, j] > 0.0 else "against"
-            # With numbers at most half, so that they stay readable on it.
+            # At most 0.5 below numbers, which must stay readable.
             most = 0.5 if dim <= 8 else 1.0
             opacity = 1.0 if i == j else most * min(abs(float(r[i, j])), 1.0)
             x, y = label + j * side, label + i * side
@@ -118,7 +105,7 @@ def correlation_map(names: tuple[str, ...], r: FloatArray) -> str:
 
 
 def fit(observations: Observations, run: Account, column: int) -> str:
-    """One observed column: the first batch, fresh runs of the posterior, and what was measured."""
+    """Draw one observed column: first batch, fresh runs of the posterior, and data."""
     rows = observations.rows
     part = slice(column * rows, (column + 1) * rows)
     x = np.arange(1.0, rows + 1.0) if observations.times is None else observations.times
@@ -145,7 +132,7 @@ def fit(observations: Observations, run: Account, column: int) -> str:
     panel.bars(x, low, high, "data")
     panel.dots(x, data, "data")
     name = observations.columns[column]
-    words = f"{name}: what was measured, with its usual error, and simulations"
+    words = f"{name}: the data with their standard error, and simulations"
     for each in run.misfits:
         if each.column == name:
             words += (
@@ -158,7 +145,7 @@ def fit(observations: Observations, run: Account, column: int) -> str:
 def _view(
     low: FloatArray, high: FloatArray, draws: dict[str, FloatArray | None]
 ) -> tuple[float, float]:
-    """All of the data and of the posterior; of the first batch, as much as leaves them visible."""
+    """Return a range with all data and posterior runs, and part of the first batch."""
     fresh, first = draws["posterior"], draws["prior"]
     inner = span(low, high, *([] if fresh is None else [fresh]))
     if first is None:

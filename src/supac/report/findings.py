@@ -1,4 +1,4 @@
-"""What a report says of the posterior: its parameters, and how well it fits the data."""
+"""Sections of the report about the posterior: the parameters and the fit to the data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from supac.report.words import escape, listed, number, with_range
 
 
 def what_was_learnt(run: Account) -> str:
-    """Each parameter before and after."""
+    """Return the section with prior and posterior of each parameter."""
     rows = run.learnt
     if not rows:
         words = "There is no posterior yet." if run.posterior is None else "The prior is not known."
@@ -22,46 +22,39 @@ def what_was_learnt(run: Account) -> str:
     cells = [
         (
             row.name, row.unit, with_range(row.prior), with_range(row.posterior),
-            _bar(row), "–" if math.isnan(row.kl) else f"{row.kl:.2f}", row.words,
+            _bar(row.width), "–" if math.isnan(row.kl) else f"{row.kl:.2f}", row.words,
         )
         for row in rows
     ]  # fmt: skip
     headings = ("parameter", "unit", "prior", "posterior", "width", "KL", "in a word")
     caption = "Median (5 % to 95 %) of each parameter, before the data and after"
     reading = (
-        "Width is the spread of the posterior over that of the prior, on the scale on which the "
-        "prior is normal: 1 where nothing was learnt, 0.1 where a tenth of the uncertainty is "
-        "left. KL, in nats, counts a move of the middle too. The ranges belong to the distribution "
-        "that minimises the objective; they are no credible intervals."
+        "Width is the ratio of posterior to prior standard deviation, on the scale on which the "
+        "prior is normal: 1 if nothing was learnt, 0.1 if a tenth of the uncertainty is left. KL, "
+        "in nats, also counts a shift. The ranges belong to the distribution that minimises the "
+        "objective; they are not credible intervals."
     )
     pictures = "".join(
         f"<figure><figcaption>{escape(row.name)}{_unit(row)}</figcaption>"
         f"{figures.marginal(row, i)}</figure>"
         for i, row in enumerate(rows)
     )
-    keys = legend(("prior", "prior"), ("posterior", "posterior"))
     return section(
         "learnt",
         "What was learnt",
         table(caption, headings, cells, numbers=(2, 3, 5)),
         paragraph(reading, "small"),
-        keys,
+        legend(("prior", "prior"), ("posterior", "posterior")),
         f'<div class="multiples">{pictures}</div>',
-        paragraph(
-            "Each curve is drawn as high as its picture: only positions and widths compare.",
-            "small",
-        ),
+        paragraph("All curves have the same height: compare positions and widths only.", "small"),
         _informed(rows, run),
         _correlated(run),
     )
 
 
-def _bar(row: ParameterChange) -> Markup:
-    share = min(max(row.width, 0.0), 1.0)
-    return Markup(
-        '<span class="bar" aria-hidden="true">'
-        f'<span style="width:{100 * share:.0f}%"></span></span>{row.width:.2f}'
-    )
+def _bar(width: float) -> Markup:
+    inner = f'<span style="width:{100 * min(max(width, 0.0), 1.0):.0f}%"></span>'
+    return Markup(f'<span class="bar" aria-hidden="true">{inner}</span>{width:.2f}')
 
 
 def _unit(row: ParameterChange) -> str:
@@ -69,38 +62,33 @@ def _unit(row: ParameterChange) -> str:
 
 
 def _informed(rows: list[ParameterChange], run: Account) -> str:
-    """What the data said something about, and what not."""
-    groups = {
-        words: [row.name for row in rows if row.words == words]
-        for words in ("pinned down", "narrowed", "moved only", "hardly informed")
-    }
+    """Group the parameters by how much the data changed them."""
     meanings = {
         "pinned down": "to less than a third of the prior’s spread",
         "narrowed": "to less than four fifths of it",
         "moved only": "elsewhere, but as uncertain as before",
-        "hardly informed": "these are what the prior says; other data are needed to learn them",
+        "hardly informed": "as in the prior; other data are needed to learn them",
     }
-    lines: list[object] = [
-        Markup(
-            f"<strong>{words.capitalize()}</strong> ({meanings[words]}): {escape(listed(names))}."
-        )
-        for words, names in groups.items()
-        if names
-    ]
-    if len(rows) > 1 and _one_by_one(run):
+    lines: list[object] = []
+    for words, meaning in meanings.items():
+        names = [row.name for row in rows if row.words == words]
+        if names:
+            group = f"<strong>{words.capitalize()}</strong> ({meaning})"
+            lines.append(Markup(f"{group}: {escape(listed(names))}."))
+    if len(rows) > 1 and _product_prior(run):
         total = run.posterior_kl
         rest = joint_kl(rows, total)
         lines.append(
-            f"Of {number(total)} nats in all, {number(rest)} are in how parameters hang together: "
-            "combinations of them are better known than each is by itself."
+            f"Of {number(total)} nats in all, {number(rest)} are due to correlations: combinations "
+            "of parameters are better known than each parameter alone."
             if rest > 0.05
-            else "What was learnt is about the parameters one by one, not about combinations."
+            else "The data inform single parameters, not combinations of them."
         )
     return "<h3>What the data did and did not inform</h3>" + items(lines)
 
 
-def _one_by_one(run: Account) -> bool:
-    """Whether KL is that of the parameters one by one and of what joins them: a normal product."""
+def _product_prior(run: Account) -> bool:
+    """Return True for independent Gaussian priors, for which `joint_kl` holds."""
     if run.prior is None or not run.prior.family.is_gaussian:
         return False
     covariance = run.prior.covariance
@@ -122,10 +110,7 @@ def _correlated(run: Account) -> str:
         if size > 0.3
     ]
     where = " in latent coordinates, in which every prior is normal" if run.parameters else ""
-    caption = (
-        f"Correlations of the posterior{where}. Blue: both large or both small; orange: "
-        "one large where the other is small."
-    )
+    caption = f"Correlations of the posterior{where}. Blue: positive; orange: negative."
     words = "The strongest:" if strong else "No two parameters are correlated by more than 0.3."
     picture = figures.correlation_map(run.names, r) if len(r) <= 40 else ""
     return (
@@ -137,10 +122,10 @@ def _correlated(run: Account) -> str:
 
 
 def how_well_it_fits(run: Account) -> str:
-    """Simulations beside what was measured, where both are known."""
+    """Return the section that compares simulations with data; "" if either is unknown."""
     observations = run.observations
     known = run.first if run.fresh is None else run.fresh
-    # Outputs that are no residuals of these data cannot be drawn beside them.
+    # Outputs of another number than the data are not their residuals.
     if observations is None or known is None or known.shape[1] != observations.measured:
         return ""
     shown = run.fresh is not None
@@ -149,19 +134,19 @@ def how_well_it_fits(run: Account) -> str:
         f"{figures.fit(observations, run, i)}</figure>"
         for i, name in enumerate(observations.columns)
     )
-    kinds = [("prior", "first batch, before anything was learnt")]
+    kinds = [("prior", "first batch, drawn from the prior")]
     kinds += [("posterior", f"{run.validated} fresh runs of the posterior")] if shown else []
     return section(
         "fit",
         "How well it fits",
-        legend(*kinds, ("data", "measured, with its usual error")),
+        legend(*kinds, ("data", "measured, with its standard error")),
         f'<div class="multiples wide">{pictures}</div>',
         _misfit(run) if shown else paragraph("There are no fresh runs of the posterior to show."),
     )
 
 
 def _misfit(run: Account) -> str:
-    """How far fresh runs are from the data, in units of the noise."""
+    """Return the table of misfits by observed column."""
     rows = [
         (each.column, f"{each.measured}", number(each.typical, 2), number(each.mean, 2), each.far)
         for each in run.misfits
@@ -169,9 +154,7 @@ def _misfit(run: Account) -> str:
     headings = ("column", "measured", "typical misfit", "mean misfit", "over 3 noises off")
     words = (
         "In units of the noise, at the median of the fresh runs. A typical misfit near 1 is as "
-        "good as the noise allows; a mean misfit far from 0 means that simulations are too high or "
-        "too low on the whole."
+        "good as the noise allows; a mean misfit far from 0 is a bias."
     )
-    return table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4)) + paragraph(
-        words, "small"
-    )
+    listing = table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4))
+    return listing + paragraph(words, "small")

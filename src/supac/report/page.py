@@ -1,4 +1,4 @@
-"""One page that holds everything: no network, no script, the fonts of the reader's system."""
+"""The report as one self-contained HTML page, without scripts or external files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 
 from supac.guarantee.certificate import Certificate
 from supac.record.calibrated import Calibrated
@@ -23,33 +24,33 @@ def write_report(
     certificate: Certificate | None = None,
     force: bool = False,
 ) -> Path:
-    """Write a run as one self-contained HTML page: where it is.
+    """Write a run as one self-contained HTML page; return its path.
 
     Parameters
     ----------
     run
-        A `Result`, or what `read_store` tells of a store; nothing is run.
+        A `Result`, or a store read with `read_store`; the simulator is not run.
     path
-        Of the page; a file that is there already is kept, unless `force`.
+        The page to write.
     title
-        By default that of the problem file.
+        Heading; by default the title of the problem file.
     certificate
-        What `certify` gave for this run's posterior.
+        Certificate of this run's posterior, from `certify`.
     force
-        Replace the file.
+        Replace an existing file.
 
     """
     target = Path(path)
     if target.exists() and not force:
-        raise FileExistsError(f"{target} is there already; pass force=True to replace it")
+        raise FileExistsError(f"{target} exists already; pass force=True to replace it")
     page = make_page(account_of(run, title=title, certificate=certificate))
     target.write_text(page, encoding="utf-8")
     return target
 
 
 def make_page(run: Account) -> str:
-    """The page as text."""
-    verdict = assess(run)
+    """Return the page as text."""
+    verdict, part = assess(run), files("supac.report")
     parts = [
         sections.in_short(run, verdict),
         sections.asked(run),
@@ -60,39 +61,19 @@ def make_page(run: Account) -> str:
         sections.failures(run),
         sections.trusted(verdict),
         sections.again(run),
-        sections.glossary(),
+        part.joinpath("glossary.html").read_text(encoding="utf-8").strip(),
     ]
-    body = "\n".join(part for part in parts if part)
-    style = files("supac.report").joinpath("style.css").read_text(encoding="utf-8")
-    title = escape(run.title)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title} – supac report</title>
-<style>
-{style}</style>
-</head>
-<body>
-<a class="skip" href="#content">Skip to the content</a>
-<header>
-<p class="small">Calibration report</p>
-<h1>{title}</h1>
-{_contents(body)}
-</header>
-<main id="content">
-{body}
-</main>
-</body>
-</html>
-"""
+    body = "\n".join(filter(None, parts))
+    return Template(part.joinpath("page.html").read_text(encoding="utf-8")).substitute(
+        title=escape(run.title),
+        style=part.joinpath("style.css").read_text(encoding="utf-8"),
+        contents=_contents(body),
+        body=body,
+    )
 
 
 def _contents(body: str) -> str:
-    """Links to the sections."""
+    """Return links to the sections."""
     found = re.findall(r'<section id="([a-z-]+)">\n<h2>(.*?)</h2>', body)
     links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading in found)
     return f'<nav aria-label="Contents"><ul>{links}</ul></nav>'

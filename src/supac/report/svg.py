@@ -1,7 +1,7 @@
-"""Small pictures as text: axes, lines and dots, whose colours the page's style decides.
+"""Small SVG charts: axes, lines and dots, with colours from the style sheet.
 
-Written by hand rather than drawn by Matplotlib, so that they follow the reader's light or dark
-theme, are a few kilobytes each, and need no extra.
+Without Matplotlib: they follow the light or dark theme, are a few kilobytes each, and need no
+optional dependency.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from supac.arrays import FloatArray
 from supac.report.words import escape, number, power_of, times_ten_to
 
 Range = tuple[float, float]
-_LETTER = 7.5  # how wide one is, about
+_LETTER = 7.5  # approximate width of a character
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers between two others, at most so many."""
+    """Return at most `most` round numbers between two limits."""
     if not low < high:
         return [low]
     power = 10.0 ** math.floor(math.log10((high - low) / most))
@@ -33,7 +33,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def labels(values: Sequence[float], power: int = 0) -> list[str]:
-    """Ticks as text, over a power of ten, with as many digits as tell them as they are."""
+    """Format ticks, divided by a power of ten, with as many digits as they need."""
     scaled = [value / 10.0**power for value in values]
     largest = max(map(abs, scaled))
     for digits in (2, 3, 4, 5):
@@ -45,10 +45,10 @@ def labels(values: Sequence[float], power: int = 0) -> list[str]:
 
 @dataclass(eq=False)
 class Panel:
-    """One pair of axes; what is drawn lies within them."""
+    """A chart with one pair of axes; everything is clipped to them."""
 
     name: str
-    """Of the picture, unlike any other on the page."""
+    """Unique on the page."""
     x: Range
     y: Range
     width: int = 440
@@ -65,12 +65,8 @@ class Panel:
 
     def _y(self, value: float) -> float:
         share = (value - self.y[0]) / ((self.y[1] - self.y[0]) or 1.0)
-        # A line that leaves the picture by far is cut off by it, but some readers choke on 1e300.
-        return (
-            self.height
-            - self.bottom
-            - min(max(share, -9.0), 9.0) * (self.height - self.bottom - self.top)
-        )
+        share = min(max(share, -9.0), 9.0)  # clipped anyway, but some viewers fail on 1e300
+        return self.height - self.bottom - share * (self.height - self.bottom - self.top)
 
     def _points(self, x: FloatArray, y: FloatArray) -> str:
         known = np.isfinite(x) & np.isfinite(y)
@@ -79,16 +75,16 @@ class Panel:
         )
 
     def line(self, x: FloatArray, y: FloatArray, kind: str) -> None:
-        """Through the points that are known."""
+        """Draw a line through the finite points."""
         self.parts.append(f'<polyline class="line {kind}" points="{self._points(x, y)}"/>')
 
     def area(self, x: FloatArray, low: FloatArray, high: FloatArray, kind: str) -> None:
-        """Between two lines."""
+        """Fill the area between two lines."""
         outline = f"{self._points(x, high)} {self._points(x[::-1], low[::-1])}"
         self.parts.append(f'<polygon class="area {kind}" points="{outline}"/>')
 
     def dots(self, x: FloatArray, y: FloatArray, kind: str, radius: float = 3.0) -> None:
-        """One at each point that is known."""
+        """Draw a dot at each finite point."""
         for a, b in zip(x, y, strict=True):
             if math.isfinite(a) and math.isfinite(b):
                 self.parts.append(
@@ -97,7 +93,7 @@ class Panel:
                 )
 
     def bars(self, x: FloatArray, low: FloatArray, high: FloatArray, kind: str) -> None:
-        """Upright, from low to high."""
+        """Draw vertical bars from low to high."""
         for a, b, c in zip(x, low, high, strict=True):
             if math.isfinite(a + b + c):
                 self.parts.append(
@@ -106,15 +102,9 @@ class Panel:
                 )
 
     def draw(
-        self,
-        title: str,
-        x_label: str,
-        y_label: str = "",
-        *,
-        most: int = 5,
-        y_ticks: bool = True,
+        self, title: str, x_label: str, y_label: str = "", *, most: int = 5, y_ticks: bool = True
     ) -> str:
-        """The picture, with what it shows in words for those who do not see it."""
+        """Return the chart, with a title that describes it for screen readers."""
         inner = self.width - self.left - self.right, self.height - self.bottom - self.top
         clip = (
             f'<clipPath id="{self.name}-clip"><rect x="{self.left - 4}" y="{self.top - 4}" '
@@ -126,28 +116,23 @@ class Panel:
 
     def _axes(self, most: int, *, y_ticks: bool) -> str:
         floor, end = self.height - self.bottom, self.width - self.right
-        parts = [f'<path class="axis" d="M{self.left} {floor}H{end}"/>']
+        drawn = f'<path class="axis" d="M{self.left} {floor}H{end}"/>'
         if y_ticks:
             values = ticks(*self.y, most)
             power = power_of(values)
             for value, words in zip(values, labels(values, power), strict=True):
                 y = self._y(value)
-                parts += [
-                    f'<path class="grid" d="M{self.left} {y:.1f}H{end}"/>',
-                    _text(self.left - 6, y + 4, words, "end"),
-                ]
-            parts += [_text(2, self.top + 4, times_ten_to(power), "start")] if power else []
+                drawn += f'<path class="grid" d="M{self.left} {y:.1f}H{end}"/>'
+                drawn += _text(self.left - 6, y + 4, words, "end")
+            drawn += _text(2, self.top + 4, times_ten_to(power), "start") if power else ""
         values = ticks(*self.x, most)
         power = power_of(values)
         for value, words in zip(values, labels(values, power), strict=True):
             half = 0.5 * _LETTER * len(words)
             x = min(max(self._x(value), half), self.width - half)
-            parts += [
-                f'<path class="axis" d="M{self._x(value):.1f} {floor}v4"/>',
-                _text(x, floor + 18, words, "middle"),
-            ]
-        parts += [_text(end, self.top + 8, times_ten_to(power), "end")] if power else []
-        return "".join(parts)
+            drawn += f'<path class="axis" d="M{self._x(value):.1f} {floor}v4"/>'
+            drawn += _text(x, floor + 18, words, "middle")
+        return drawn + (_text(end, self.top + 8, times_ten_to(power), "end") if power else "")
 
     def _labels(self, x_label: str, y_label: str) -> str:
         parts = ""
@@ -164,7 +149,7 @@ class Panel:
 
 
 def svg(name: str, title: str, width: float, height: float, inside: str, grow: float = 1.2) -> str:
-    """A picture with a title for screen readers, which may grow to so many times its size."""
+    """Return an SVG element with a title for screen readers; `grow` limits its size."""
     return (
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-labelledby="{name}-title" '
         f'style="max-width:{grow * width:g}px">'
@@ -177,7 +162,7 @@ def _text(x: float, y: float, words: str, anchor: str) -> str:
 
 
 def span(*values: FloatArray, zero: bool = False, room: float = 0.05) -> Range:
-    """The range of the known values, with some room around; from 0 on where that is asked for."""
+    """Return the range of the finite values plus a margin; `zero` includes 0."""
     known = np.concatenate([each[np.isfinite(each)].ravel() for each in values])
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     low = min(low, 0.0) if zero else low

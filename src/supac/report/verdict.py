@@ -1,4 +1,4 @@
-"""Can this result be used? A few questions to a run, the answer to each, and the worst of them."""
+"""The verdict on a result: a list of checks, and the worst outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from supac.report.words import at_most, count_of, number, percent
 
 
 class Level(IntEnum):
-    """How far a result may be trusted; the worst answer decides."""
+    """Degree of trust in a result."""
 
     TRUST = 0
     LOOK = 1
@@ -25,13 +25,13 @@ class Level(IntEnum):
 
     @property
     def words(self) -> str:
-        """As readers see it."""
+        """Return the level as text."""
         return ("trust", "look", "do not trust")[self]
 
 
 @dataclass(frozen=True)
 class Check:
-    """A question, its answer, and what to do about it."""
+    """A question, its answer with advice, and the level."""
 
     question: str
     answer: str
@@ -40,265 +40,255 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The worst of the answers, and all of them, the worst first."""
+    """All checks, the worst first."""
 
     checks: tuple[Check, ...]
 
     @property
     def level(self) -> Level:
-        """The worst."""
+        """Return the worst level."""
         return max((check.level for check in self.checks), default=Level.TRUST)
 
     @property
     def reasons(self) -> tuple[Check, ...]:
-        """The answers that are not good."""
+        """Return the checks that are not passed."""
         return tuple(check for check in self.checks if check.level)
 
     @property
     def sentence(self) -> str:
-        """What it means."""
+        """Return the meaning of the level."""
         return (
-            "No check speaks against this result.",
-            "The result may well be right, but read the following before you use it.",
-            "Do not use these numbers before the following is mended.",
+            "All checks are passed.",
+            "The result may be right, but read the following before you use it.",
+            "Do not use these numbers before the following is corrected.",
         )[self.level]
 
 
-_COVERED = 0.7  # Pareto k̂ up to which weighted runs stand for the posterior
+Answer = tuple[Level, str] | None
+
+_COVERED = 0.7  # largest Pareto k̂ at which weighted runs represent the posterior
 _MANY_FAILURES, _SOME_FAILURES = 0.5, 0.1
-_ROUGH = 0.2  # of the objective, the standard error of the mean risk from which it is rough
-_OFF = 2.0  # noises by which simulations typically miss the data from which they do not fit
+_ROUGH = 0.2  # standard error of the mean risk, relative to the objective
+_OFF = 2.0  # typical misfit, in units of the noise, above which the model does not fit
 _CONFLICT = 2.5  # prior standard deviations between prior and posterior means
 
 
 def assess(run: Account) -> Verdict:
-    """Every check of a run; the order of equals is that of this list."""
+    """Check a run; checks of one level keep the order of the questions."""
     if run.posterior is None:
-        missing = "No: nothing has been learnt yet. `supac resume` goes on with the run."
+        missing = "No: nothing has been learnt yet. `supac resume` continues the run."
         return Verdict((Check("Is there a posterior?", missing, Level.DO_NOT_TRUST),))
+    names = list(_QUESTIONS)
     if run.stop_reason is StopReason.FAILURES and not len(run.risks):
-        return Verdict((_ended(run), _failed(run)))  # no risk is known: nothing else can be asked
-    questions: tuple[Callable[[Account], Check | None], ...] = (
-        _ended, _validated, _predicted, _precise, _failed, _in_range, _learnt, _enough_runs,
-        _fits, _agrees_with_prior, _says_something, _other_notes,
-    )  # fmt: skip
-    if hardly_begun(run.history) and run.stop_reason is not StopReason.CONVERGED:
-        # What is found on the way says nothing of the data, the model or the prior.
-        questions = (_enough_runs, _ended, _validated, _failed, _in_range)
-    checks = [check for check in (ask(run) for ask in questions) if check is not None]
+        names = [_ENDED, _FAILED]  # no risk is known
+    elif hardly_begun(run.history) and run.stop_reason is not StopReason.CONVERGED:
+        # The intermediate posterior says nothing about the data, the model or the prior.
+        names = [_ENOUGH, _ENDED, _CHECKED, _FAILED, _RANGE]
+    answers = [(name, _QUESTIONS[name](run)) for name in names]
+    checks = [Check(name, given[1], given[0]) for name, given in answers if given is not None]
     return Verdict(tuple(sorted(checks, key=lambda check: -check.level)))
 
 
-def _ended(run: Account) -> Check:
-    question = "Did the search come to its end?"
-    if run.stop_reason is None:
-        words = "it is still running" if run.running else "it was stopped; `supac resume` goes on"
-        return Check(question, f"No: {words}. These are the numbers so far.", Level.LOOK)
-    if run.stop_reason is StopReason.FAILURES:
-        return Check(question, f"No. {run.stop_reason.sentence}", Level.DO_NOT_TRUST)
-    if run.stop_reason in (StopReason.INTERRUPTED, StopReason.USER):
-        return Check(question, f"No. {run.stop_reason.sentence}", Level.LOOK)
-    return Check(question, f"Yes. {run.stop_reason.sentence}")
+def _ended(run: Account) -> Answer:
+    reason = run.stop_reason
+    if reason is None:
+        words = "it is still running" if run.running else "it was stopped; `supac resume` continues"
+        return Level.LOOK, f"No: {words}. These are the numbers so far."
+    if reason is StopReason.FAILURES:
+        return Level.DO_NOT_TRUST, f"No. {reason.sentence}"
+    if reason in (StopReason.INTERRUPTED, StopReason.USER):
+        return Level.LOOK, f"No. {reason.sentence}"
+    return Level.TRUST, f"Yes. {reason.sentence}"
 
 
-def _validated(run: Account) -> Check:
-    question = "Was the posterior checked with fresh runs?"
+def _validated(run: Account) -> Answer:
     if run.validated > 1:
-        words = f"Yes: its mean risk is that of {run.validated} runs that were not used to find it."
-        return Check(question, words)
+        words = f"Yes: its mean risk is that of {run.validated} runs that the search did not use."
+        return Level.TRUST, words
     covered, told = _coverage(run)
     if covered:
-        words = (
-            "No: its mean risk is estimated from the runs that it was fitted to, which is "
-            f"optimistic, though they cover it ({told})."
-        )
-        return Check(question, words, Level.LOOK)
-    words = (
-        f"No, and the runs made do not cover it ({told}): its mean risk is a guess of the model. "
-        "Let the run come to its end, or give it a larger budget."
+        words = f"the estimate is optimistic, although these runs cover the posterior ({told})."
+        return Level.LOOK, f"No: its mean risk is estimated from the runs it was fitted to; {words}"
+    return Level.DO_NOT_TRUST, (
+        f"No, and the runs do not cover the posterior ({told}): its mean risk is a guess of the "
+        "model. Let the run finish, or increase the budget."
     )
-    return Check(question, words, Level.DO_NOT_TRUST)
 
 
 def _coverage(run: Account) -> tuple[bool, str]:
-    """Whether the runs made stand for the posterior by themselves, and what says so."""
+    """Return True if the weighted runs represent the posterior, and the diagnostic."""
     assert run.posterior is not None
     k_hat, size = _last(run.history["k_hat"]), _last(run.history["effective_size"])
     if not math.isnan(k_hat):
         side = "below" if k_hat <= _COVERED else "above"
         return k_hat <= _COVERED, f"Pareto k̂ = {number(k_hat)}, {side} {_COVERED}"
-    # Where weights have no tail to look at, as those of Voronoi cells.
+    # Voronoi weights have no Pareto tail.
     unknowns = run.posterior.family.size + 1
     worth = "an unknown number" if math.isnan(size) else number(size)
     told = f"they are worth {worth} of its draws, and the surrogate has {unknowns} unknowns"
     return size >= unknowns, told
 
 
-def _predicted(run: Account) -> Check | None:
-    """Whether fresh runs bear out what the search expected of its last posterior."""
+def _predicted(run: Account) -> Answer:
+    """Compare the validated objective with the prediction for the last step."""
     predicted = _last(run.history["predicted"])
     if run.validated < 2 or run.bound is None or math.isnan(predicted):
         return None
-    question = "Do they bear out what the search predicted?"
     error = 0.0 if math.isnan(run.mean_risk_error) else run.mean_risk_error
-    least = run.bound(run.mean_risk - 2.0 * error, run.kl)
     told = f"objective {number(run.objective)}, predicted {number(predicted)}"
-    if least > predicted:
-        words = (
-            f"No: they are worse by more than two standard errors ({told}). The fresh runs "
-            "count; but the model was wrong somewhere, so more runs may find something better."
+    if run.bound(run.mean_risk - 2.0 * error, run.kl) > predicted:
+        return Level.LOOK, (
+            f"No: they are worse by more than two standard errors ({told}). The fresh runs count, "
+            "but the model was wrong somewhere: more runs may find a better posterior."
         )
-        return Check(question, words, Level.LOOK)
-    return Check(question, f"Yes, within two standard errors: {told}.")
+    return Level.TRUST, f"Yes, within two standard errors: {told}."
 
 
-def _precise(run: Account) -> Check | None:
+def _precise(run: Account) -> Answer:
     if run.validated < 2 or not math.isfinite(run.mean_risk_error):
         return None
-    question = "Is the mean risk known precisely?"
     told = f"{number(run.mean_risk)} ± {number(run.mean_risk_error, 2)} (one standard error)"
     if run.mean_risk_error > _ROUGH * abs(run.objective):
-        words = f"Roughly: {told}. A certificate with more draws says more."
-        return Check(question, words, Level.LOOK)
-    return Check(question, f"Yes: {told}.")
+        return Level.LOOK, f"Roughly: {told}. A certificate with more draws is more precise."
+    return Level.TRUST, f"Yes: {told}."
 
 
-def _failed(run: Account) -> Check:
-    question = "Did runs fail?"
+def _failed(run: Account) -> Answer:
     total, failed = run.made + run.known, len(run.failures)
     if not failed:
-        return Check(question, f"None of {total:,}.")
+        return Level.TRUST, f"None of {total:,}."
     share = failed / max(total, 1)
     told = f"{failed} of {total:,} ({percent(share)})"
     if share > _MANY_FAILURES:
-        words = f"Most: {told}. Mend the simulator, or narrow the prior to where it works."
-        return Check(question, words, Level.DO_NOT_TRUST)
+        words = f"Most: {told}. Correct the simulator, or narrow the prior to where it works."
+        return Level.DO_NOT_TRUST, words
     if run.on_failure == "drop":
-        words = f"{told}. They were left out: everything here is about runs that do not fail."
-        return Check(question, words, Level.LOOK)
+        return Level.LOOK, f"{told}. They were left out: all numbers are about successful runs."
     if share > _SOME_FAILURES:
-        words = f"{told}. They count as the worst risk; see below whether their reasons are known."
-        return Check(question, words, Level.LOOK)
-    return Check(question, f"{told}, few enough; each counts as the worst risk.")
+        return Level.LOOK, f"{told}. They count as the largest risk; check their reasons below."
+    return Level.TRUST, f"{told}; each counts as the largest risk."
 
 
-def _in_range(run: Account) -> Check | None:
+def _in_range(run: Account) -> Answer:
     if run.ceiling is None or not len(run.risks):
         return None
-    question = f"Are all risks between 0 and {run.ceiling:g}, as the bound assumes?"
     low, high = float(run.risks.min()), float(run.risks.max())
+    told = f"from {number(low)} to {number(high)}, with a ceiling of {run.ceiling:g}"
     if low < 0.0 or high > run.ceiling:
-        words = (
-            f"No: from {number(low)} to {number(high)}. The objective bounds nothing. Use a loss "
-            "with a largest value, or give the bound the ceiling that the loss has."
+        return Level.DO_NOT_TRUST, (
+            f"No: {told}. The objective bounds nothing. Use a bounded loss, or give the bound the "
+            "ceiling of the loss."
         )
-        return Check(question, words, Level.DO_NOT_TRUST)
-    return Check(question, f"Yes: from {number(low)} to {number(high)}.")
+    return Level.TRUST, f"Yes: {told}."
 
 
-def _learnt(run: Account) -> Check | None:
+def _learnt(run: Account) -> Answer:
     known = run.history["objective"][np.isfinite(run.history["objective"])]
     if not len(known) or not math.isfinite(run.objective):
         return None
-    question = "Is the posterior better than where the search began?"
     told = f"objective {number(run.objective)} after {number(known[0])}"
     if run.objective >= known[0]:
-        words = f"No: {told}. The data may say nothing, or the search has not found it yet."
-        return Check(question, words, Level.LOOK)
-    return Check(question, f"Yes: {told}.")
+        words = f"No: {told}. The data may say nothing, or the search has not converged yet."
+        return Level.LOOK, words
+    return Level.TRUST, f"Yes: {told}."
 
 
-def _enough_runs(run: Account) -> Check | None:
-    """Nothing where too few steps were made to tell, or where it has not come to its end."""
-    question = "Were there enough runs?"
-    settled = Check(question, "The objective was not falling any more at the end.")
+def _enough_runs(run: Account) -> Answer:
+    """Return None if too few steps were made to tell, or if the search has not ended."""
+    settled = Level.TRUST, "The objective was no longer decreasing at the end."
     if run.stop_reason is StopReason.CONVERGED:
         return settled
     if hardly_begun(run.history):
         if run.stop_reason is not StopReason.BUDGET:
             return None
-        return Check(question, f"No: only one step was made. {_go_on(run, 3)}", Level.LOOK)
+        return Level.LOOK, f"No: only one step was made. {_more_budget(run, 3)}"
     if note_on_the_budget(run.history):
-        words = f"No: the objective was still falling at the end. {_go_on(run, 2)}"
-        return Check(question, words, Level.LOOK)
+        return Level.LOOK, f"No: the objective was still falling at the end. {_more_budget(run, 2)}"
     return settled if np.isfinite(run.history["objective"]).sum() >= 4 else None
 
 
-def _go_on(run: Account, times: int) -> str:
-    """How to have so many times the budget."""
+def _more_budget(run: Account, factor: int) -> str:
+    """Return the advice to multiply the budget."""
     if run.budget is None or not run.origin.problem_file:
-        return "Go on with a larger budget."
-    return f"Raise the budget: `supac resume {run.origin.store} --budget {times * run.budget}`."
+        return "Continue with a larger budget."
+    return f"Increase it: `supac resume {run.origin.store} --budget {factor * run.budget}`."
 
 
-def _fits(run: Account) -> Check | None:
-    """By the misfit of each observed column where it is known, and by the risk."""
-    question = "Does the simulator fit the data?"
+def _fits(run: Account) -> Answer:
+    """Judge the misfit of each observed column, if known, and the mean risk."""
     advice = "Look at the fit: is the noise realistic, is the model right?"
     off = [each for each in run.misfits if each.typical > _OFF]
     if off:
         told = ", ".join(f"{each.column} by {number(each.typical, 2)}" for each in off)
-        words = f"Badly: it is typically more than {_OFF:g} noises off ({told}). {advice} If both "
-        words += "are, the posterior is too wide: more data, or a sharper loss, would narrow it."
-        return Check(question, words, Level.LOOK)
+        return Level.LOOK, (
+            f"Badly: it is typically more than {_OFF:g} noises off ({told}). {advice} If both are, "
+            "the posterior is too wide: more data, or a sharper loss, would narrow it."
+        )
     risk = f"mean risk {number(run.mean_risk)}"
-    if run.ceiling is not None and math.isfinite(run.mean_risk):
+    bounded = run.ceiling is not None and math.isfinite(run.mean_risk)
+    if run.ceiling is not None and bounded:
         risk += f", of at most {run.ceiling:g}"
         if run.mean_risk > 0.5 * run.ceiling:
-            return Check(question, f"Badly: {risk}. {advice}", Level.LOOK)
+            return Level.LOOK, f"Badly: {risk}. {advice}"
     if run.misfits:
-        worst = max(run.misfits, key=lambda each: each.typical)
-        words = f"Yes: no column is typically more than {number(worst.typical, 2)} noises off"
-        return Check(question, f"{words} ({risk}).")
-    if run.ceiling is None or not math.isfinite(run.mean_risk):
-        return None
-    return Check(question, f"As far as the loss tells: {risk}.")
+        worst = max(each.typical for each in run.misfits)
+        words = f"Yes: no column is typically more than {number(worst, 2)} noises off ({risk})."
+        return Level.TRUST, words
+    return (Level.TRUST, f"As far as the loss tells: {risk}.") if bounded else None
 
 
-def _agrees_with_prior(run: Account) -> Check | None:
+def _agrees_with_prior(run: Account) -> Answer:
     rows = run.learnt
     if not rows or math.isnan(rows[0].shift):
         return None
-    question = "Do the data agree with the prior?"
     far = [row for row in rows if abs(row.shift) > _CONFLICT]
+    limit = f"by more than {_CONFLICT} prior standard deviations"
     if far:
         told = ", ".join(f"{row.name} by {number(abs(row.shift), 2)}" for row in far)
-        words = (
-            f"Not everywhere: the posterior moved by more than {_CONFLICT} prior standard "
-            f"deviations ({told}). Is the prior right, is the model?"
-        )
-        return Check(question, words, Level.LOOK)
-    return Check(
-        question, f"No parameter moved by more than {_CONFLICT} prior standard deviations."
-    )
+        words = f"No: the posterior moved {limit} ({told}). Is the prior right, is the model?"
+        return Level.LOOK, words
+    return Level.TRUST, f"Yes: no parameter moved {limit}."
 
 
-def _says_something(run: Account) -> Check | None:
+def _informative(run: Account) -> Answer:
     certificate, ceiling = run.certificate, run.ceiling
-    question = "Does the guarantee say something?"
     if certificate is not None:
         if certificate.vacuous:
             words = "No: the certificate only says that the risk is at most its largest value."
-            return Check(question, words, Level.LOOK)
-        return Check(question, f"Yes: at most {at_most(certificate.value)}.")
-    if ceiling is None or not math.isfinite(run.objective):
+            return Level.LOOK, words
+        return Level.TRUST, f"Yes: at most {at_most(certificate.value)}."
+    if ceiling is None or not math.isfinite(run.objective) or run.objective < ceiling:
         return None
-    if run.objective >= ceiling:
-        words = (
-            f"No: the bound ({number(run.objective)}) is no less than the largest possible risk "
-            f"({ceiling:g}), since there are only {count_of(run.data or 0, 'datum', 'data')}."
-        )
-        return Check(question, words, Level.LOOK)
-    return None
+    return Level.LOOK, (
+        f"No: the bound ({number(run.objective)}) is no less than the largest possible risk "
+        f"({ceiling:g}), because there are only {count_of(run.data or 0, 'datum', 'data')}."
+    )
 
 
-def _other_notes(run: Account) -> Check | None:
-    if not run.other_notes:
-        return None
-    return Check("What else did the search note?", " — ".join(run.other_notes), Level.LOOK)
+def _other_notes(run: Account) -> Answer:
+    return (Level.LOOK, " — ".join(run.other_notes)) if run.other_notes else None
 
 
 def _last(column: FloatArray) -> float:
-    """The last known value; NaN where there is none."""
+    """Return the last finite value; NaN if there is none."""
     known = column[np.isfinite(column)]
     return float(known[-1]) if len(known) else math.nan
+
+
+_ENDED, _CHECKED = "Did the search come to its end?", "Was the posterior checked with fresh runs?"
+_FAILED, _ENOUGH = "Did runs fail?", "Were there enough runs?"
+_RANGE = "Are all risks in the range that the bound assumes?"
+_QUESTIONS: dict[str, Callable[[Account], Answer]] = {
+    _ENDED: _ended,
+    _CHECKED: _validated,
+    "Do the fresh runs confirm the prediction?": _predicted,
+    "Is the mean risk known precisely?": _precise,
+    _FAILED: _failed,
+    _RANGE: _in_range,
+    "Is the posterior better than the start of the search?": _learnt,
+    _ENOUGH: _enough_runs,
+    "Does the simulator fit the data?": _fits,
+    "Do the data agree with the prior?": _agrees_with_prior,
+    "Does the guarantee say something?": _informative,
+    "What else did the search note?": _other_notes,
+}

@@ -1,4 +1,4 @@
-"""Numbers and texts as a page shows them; whatever comes from elsewhere is escaped here."""
+"""Formatting of numbers and texts for the page, with escaping of all external text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def escape(text: object) -> str:
-    """Return text of unknown origin for HTML and SVG: names, units and messages are not ours."""
+    """Escape text for HTML and SVG, such as names, units and messages; show hidden characters."""
     return html.escape(visible(str(text).replace("\r\n", "\n")), quote=True)
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with so many digits; a power of ten where it is far from one."""
+    """Format a number with this many digits; with a power of ten if it is very small or large."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0.0 else f"{MINUS}∞")
     if value != 0.0 and not 1e-4 <= abs(value) < 1e6:
@@ -30,43 +30,43 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def times_ten_to(power: int) -> str:
-    """·10³."""
+    """Return a power of ten such as ·10³."""
     return f"·10{str(power).translate(_RAISED)}"
 
 
 def power_of(values: Sequence[float]) -> int:
-    """The power of ten that numbers far from one have in common; 0 where they are near it."""
+    """Return the common power of ten of very small or large numbers, else 0."""
     largest = max(map(abs, values))
     return 0 if largest == 0.0 or 1e-2 <= largest < 1e5 else math.floor(math.log10(largest))
 
 
 def with_range(quantiles: tuple[float, float, float]) -> str:
-    """Median (low to high), with a common power of ten where the numbers are far from one."""
+    """Format quantiles as `median (low to high)`, with a common power of ten if needed."""
     power = power_of(quantiles)
     low, middle, high = (number(value / 10.0**power) for value in quantiles)
     return f"{middle} ({low} to {high})" + (times_ten_to(power) if power else "")
 
 
 def at_most(value: float, digits: int = 3) -> str:
-    """A number rounded up, as befits a limit."""
+    """Format an upper limit, rounded up."""
     if not math.isfinite(value) or value == 0.0:
         return number(value, digits)
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
-    # What has no more digits than these stays as it is, whatever its last bit.
+    # A number with no more digits than these must not be rounded up by its last bit.
     return number(math.ceil(value / unit - 1e-9) * unit, digits)
 
 
 def percent(share: float) -> str:
-    """A share of one."""
+    """Format a fraction as a percentage."""
     digits = 1 if 0.0 < share < 0.1 else 0
     return f"{100.0 * share:.{digits}f} %"
 
 
 def count_of(count: int, one: str, many: str) -> str:
-    """`3 runs`, `1 run`."""
+    """Return `3 runs` or `1 run`."""
     return f"{count:,} {one if count == 1 else many}"
 
 
 def listed(words: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return `a`, `a and b` or `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

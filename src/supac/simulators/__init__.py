@@ -1,4 +1,4 @@
-"""Simulators like a user's own: they import nothing of the rest of the package."""
+"""Example simulators; like a user's own, they do not import the search."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ __all__ = ["adm1", "drug", "synthetic"]
 
 
 def __getattr__(name: str) -> Any:
-    """A simulator when it is first asked for: most users bring their own."""
+    """Import a simulator on first use."""
     if name in __all__:
         return import_module(f"supac.simulators.{name}")
     raise AttributeError(f"module 'supac.simulators' has no attribute {name!r}")

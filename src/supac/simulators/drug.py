@@ -1,8 +1,8 @@
-"""A drug and its target: a calibration problem of twelve rates, with synthetic data.
+"""Target-mediated drug disposition: a calibration problem of twelve rates with synthetic data.
 
-Target-mediated drug disposition with an indirect response. A dose is absorbed from a depot A into
-plasma C, which exchanges with a peripheral compartment P; drug binds its target R, the complex X
-is internalised, and the complex inhibits what forms the effect E:
+With an indirect response: a dose is absorbed from a depot A into plasma C, which exchanges with a
+peripheral compartment P; drug binds its target R, the complex X is internalised and inhibits the
+formation of the effect E:
 
     A' = −ka·A                                             b = kon·C·R − koff·X
     C' = (ka·A − CL·C − Q·(C − P)) / V1 − b
@@ -11,8 +11,8 @@ is internalised, and the complex inhibits what forms the effect E:
     X' = b − kint·X
     E' = kout·(1 / (1 + X/IC50) − E)
 
-from A = dose, R = R0, E = 1 and nothing else. A is an amount (nmol), E a share of its baseline,
-the others are concentrations (nM); time is in hours.
+from A = dose, R = R0, E = 1, the others 0. A is an amount (nmol), E relative to its baseline, the
+others are concentrations (nM); time is in hours.
 """
 
 from __future__ import annotations
@@ -33,47 +33,39 @@ FloatArray = npt.NDArray[np.float64]
 DOSES = np.array([3.0, 30.0, 150.0])
 TIMES = np.array([0.5, 1, 2, 4, 8, 12, 24, 36, 48, 72, 96, 120, 144, 168])
 
-# What made the data, how many standard deviations of log x the prior's median lies off, the unit.
+# True value, offset of the prior's median in standard deviations of log x, unit.
 PARAMETERS = {
-    "ka": (0.8, 1.2, "1/h"),
-    "CL": (0.25, -0.8, "L/h"),
-    "V1": (3.0, 0.7, "L"),
-    "Q": (0.5, -1.3, "L/h"),
-    "V2": (4.0, 0.6, "L"),
-    "kon": (0.5, 1.4, "1/(nM h)"),
-    "koff": (0.05, -0.9, "1/h"),
-    "kint": (0.08, 1.0, "1/h"),
-    "kdeg": (0.05, -1.1, "1/h"),
-    "R0": (10.0, 0.9, "nM"),
-    "kout": (0.15, -0.7, "1/h"),
-    "IC50": (2.0, 1.3, "nM"),
-}
+    "ka": (0.8, 1.2, "1/h"), "CL": (0.25, -0.8, "L/h"), "V1": (3.0, 0.7, "L"),
+    "Q": (0.5, -1.3, "L/h"), "V2": (4.0, 0.6, "L"), "kon": (0.5, 1.4, "1/(nM h)"),
+    "koff": (0.05, -0.9, "1/h"), "kint": (0.08, 1.0, "1/h"), "kdeg": (0.05, -1.1, "1/h"),
+    "R0": (10.0, 0.9, "nM"), "kout": (0.15, -0.7, "1/h"), "IC50": (2.0, 1.3, "nM"),
+}  # fmt: skip
 TRUTH = np.array([value for value, _, _ in PARAMETERS.values()])
 LOG_SD = 0.7
 
 _NOISE, _OUTLIERS, _OUTLIER = 0.15, 0.04, 1.5
-_WELSCH = 0.5  # the residual from which the loss flattens
-_SMALL = 1e-3  # what is far below it counts as nothing
+_WELSCH = 0.5  # the residual above which the loss flattens
+_SMALL = 1e-3  # outputs far below it count as zero
 _GAMMA = 1.0 - 1.0 / np.sqrt(2.0)  # makes the method L-stable
-_CHUNK = 1024  # rows whose states stay in the processor's cache
+_CHUNK = 1024  # rows whose states fit in the processor's cache
 
 
 class _Interval:
     """Steps of one length h, by ROS2 (Verwer et al., 1999): second order, L-stable.
 
-    Each of its two stages solves (I − γhJ)k = f with the exact Jacobian J. Only binding couples
-    C, R and X, so the elimination comes down to one unknown: the linearised binding γh·∇b·k. All
-    pivots are sums of positive terms.
+    Each of the two stages solves (I − γhJ)k = f with the exact Jacobian J. Only binding couples C,
+    R and X, so one unknown remains after elimination: the linearised binding γh·∇b·k. All pivots
+    are sums of positive terms.
     """
 
     def __init__(self, x: FloatArray, h: float) -> None:
-        """Everything that a step of length h needs and that stays: x is (12, n)."""
+        """Precompute the coefficients of a step of length h: x is (12, n)."""
         self.h = h
         s = _GAMMA * h
         self.ka, cl, v1, q, v2, self.kon, self.koff, kint, kdeg, self.r0, kout, self.ic50 = x
         self.absorbed, self.out, self.q1, self.q2 = self.ka / v1, (cl + q) / v1, q / v1, q / v2
         self.kint, self.kdeg, self.kout = kint, kdeg, kout
-        # One over the diagonal, once P is eliminated, and the multipliers beside it.
+        # Inverse diagonal after the elimination of P, and the multipliers.
         self.over_a = 1.0 / (1.0 + s * self.ka)
         self.over_p = 1.0 / (1.0 + s * self.q2)
         self.over_c = 1.0 / (1.0 + s * (cl / v1 + self.q1 * self.over_p))
@@ -87,7 +79,7 @@ class _Interval:
         self.x_to_e = s * kout / self.ic50
 
     def advance(self, y: FloatArray) -> FloatArray:
-        """The state (6, doses, n) one step later; what a long step carries below zero is zero."""
+        """Advance the state (6, doses, n) by one step; negative values become zero."""
         relief = self._relief(y)
         first = self._solve(y, relief, self._slopes(y, relief))
         ahead = y + self.h * first
@@ -99,11 +91,11 @@ class _Interval:
         return np.maximum(y + first + second, 0.0)
 
     def _relief(self, y: FloatArray) -> FloatArray:
-        """The share of the effect's formation that is not inhibited: (doses, n)."""
+        """Compute the fraction of the formation that is not inhibited: (doses, n)."""
         return self.ic50 / (self.ic50 + y[4])
 
     def _slopes(self, y: FloatArray, relief: FloatArray) -> FloatArray:
-        """The right-hand side f: (6, doses, n)."""
+        """Compute the right-hand side f: (6, doses, n)."""
         a, c, p, r, x, e = y
         binding = self.kon * c * r - self.koff * x
         slopes = np.empty_like(y)
@@ -116,10 +108,10 @@ class _Interval:
         return slopes
 
     def _solve(self, y: FloatArray, relief: FloatArray, f: FloatArray) -> FloatArray:
-        """The k with (I − γhJ)k = f, where J is the Jacobian at y: (6, doses, n)."""
+        """Solve (I − γhJ)k = f with the Jacobian J at y: (6, doses, n)."""
         k = np.empty_like(f)
         k[0] = f[0] * self.over_a
-        # Without binding, and with P eliminated, C, R and X are each on their own.
+        # Without binding, and with P eliminated, C, R and X are uncoupled.
         free_p = f[2] * self.over_p
         free_c = f[1] + self.a_to_c * k[0] + self.p_to_c * free_p
         by_r, by_c = self.r_binds * y[3], self.c_binds * y[1]
@@ -134,11 +126,10 @@ class _Interval:
 
 
 def states(x: FloatArray, *, steps: int = 12) -> FloatArray:
-    """(A, C, P, R, X, E) at `TIMES` after each of `DOSES`: (n, 12) → (n, doses, times, 6).
+    """Simulate (A, C, P, R, X, E) at `TIMES` after each dose: (n, 12) → (n, doses, times, 6).
 
-    `steps` equal ones lead from each time to the next, twice as many to the first, where the
-    solution is steep. A row's numbers do not depend on the other rows; one that overflows ends in
-    NaN or infinity.
+    There are `steps` equal steps between successive times, twice as many before the first, where
+    the solution is steep. Rows are independent; one that overflows has NaN or infinite values.
     """
     if x.ndim != 2 or x.shape[1] != len(PARAMETERS):
         raise ValueError(f"x must have a row of {len(PARAMETERS)} rates a run, not shape {x.shape}")
@@ -151,7 +142,7 @@ def states(x: FloatArray, *, steps: int = 12) -> FloatArray:
 
 
 def _integrate(x: FloatArray, steps: int, found: FloatArray) -> None:
-    """Fills `found` (n, doses, times, 6) for x (12, n)."""
+    """Fill `found` (n, doses, times, 6) for x (12, n)."""
     y = np.zeros((6, len(DOSES), x.shape[1]))
     y[0], y[3], y[5] = DOSES[:, None], x[9], 1.0
     for i, length in enumerate(np.diff(TIMES, prepend=0.0)):
@@ -163,9 +154,9 @@ def _integrate(x: FloatArray, steps: int, found: FloatArray) -> None:
 
 
 def outputs(x: FloatArray) -> FloatArray:
-    """Logarithms of plasma drug, total target and effect: (n, 12) → (n, 126).
+    """Simulate the logarithms of plasma drug, total target and effect: (n, 12) → (n, 126).
 
-    Dose by dose, time by time, the three of them.
+    Ordered by dose, then time, then quantity.
     """
     y = states(x)
     with np.errstate(all="ignore"):
@@ -175,9 +166,9 @@ def outputs(x: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem:
-    """What there is to calibrate, in the user's units: x (n, 12), in the order of `parameters`.
+    """Calibration problem; x (n, 12) is in the user's units.
 
-    `observed` are the logarithms that `outputs` predicts: (126,).
+    `observed` are the observed values of `outputs`: (126,).
     """
 
     observed: FloatArray
@@ -187,7 +178,7 @@ class Problem:
 
     @cached_property
     def parameters(self) -> Parameters:
-        """The twelve rates; every pair may become correlated."""
+        """Return the twelve rates; all pairs may be correlated."""
         return Parameters(
             {
                 name: LogNormal(value * float(np.exp(LOG_SD * offset)), LOG_SD, unit=unit)
@@ -197,36 +188,36 @@ class Problem:
 
     @property
     def prior(self) -> Distribution:
-        """The latent prior; `minimize` wants `parameters`, so that the risk gets its own units."""
+        """Return the latent prior; pass `parameters` to `minimize`, for the user's units."""
         return self.parameters.prior
 
     @property
     def composite(self) -> Composite:
-        """The risk in its two parts."""
+        """Return the risk as simulator and loss."""
         return Composite(self.simulate, self.loss)
 
     def simulate(self, x: FloatArray) -> FloatArray:
-        """Predicted minus observed logarithms: (n, 12) → (n, 126), a row of NaN for a failure."""
+        """Compute predicted minus observed logarithms: (n, 12) → (n, 126), NaN for a failure."""
         residuals = outputs(x) - self.observed
         residuals[~np.isfinite(residuals).all(axis=1)] = np.nan
         return residuals
 
     def loss(self, residuals: FloatArray) -> FloatArray:
-        """Welsch's loss, the mean of 1 − exp(−r²/2c²) with c = 0.5: (n, 126) → (n,).
+        """Compute Welsch's loss, the mean of 1 − exp(−r²/2c²) with c = 0.5: (n, 126) → (n,).
 
-        At most 1, which is also the loss of a failed run. Outliers count little.
+        At most 1, which is also the loss of a failed run.
         """
         with np.errstate(over="ignore", under="ignore"):
             mean = -np.expm1(-0.5 * (residuals / _WELSCH) ** 2).mean(axis=1)
         return np.where(np.isnan(mean), 1.0, mean)
 
     def risk(self, x: FloatArray) -> FloatArray:
-        """(n, 12) → (n,), between 0 and 1."""
+        """Compute the risk, between 0 and 1: (n, 12) → (n,)."""
         return self.loss(self.simulate(x))
 
 
 def example(seed: int = 3) -> Problem:
-    """Data made at `TRUTH` with 15 % noise, and some 4 % of outliers upwards."""
+    """Return a problem with data from `TRUTH`, 15 % noise and about 4 % upward outliers."""
     rng = np.random.default_rng(seed)
     observed = outputs(TRUTH[None])[0]
     observed += _NOISE * rng.standard_normal(observed.size)

@@ -1,7 +1,7 @@
-"""The paper's synthetic risks: bounded, oscillating bowls, and environments that draw them.
+"""The paper's synthetic risks: bounded, oscillating functions, and environments of them.
 
-The paper's text and the code that produced its results differ in two places; both are here by
-name. `Variant.CODE` reproduces the published numbers.
+The paper's text and its code differ in two places; both variants are available. `Variant.CODE`
+reproduces the published numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Variant(StrEnum):
-    """Which definition of the risk."""
+    """Definition of the risk."""
 
     CODE = "code"
     """tanh(((cos ωq − 1)/ω + q)/10), entries of A with standard deviation 0.1."""
@@ -26,7 +26,7 @@ class Variant(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class SyntheticRisk:
-    """A function of q = |(x − minimum)A|² with its only global minimum at `minimum`."""
+    """Function of q = |(x − minimum)A|² with its only global minimum at `minimum`."""
 
     minimum: FloatArray
     matrix: FloatArray
@@ -34,11 +34,11 @@ class SyntheticRisk:
     variant: Variant = Variant.CODE
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """The risk, in [0, 1): (n, dim) → (n,)."""
+        """Compute the risk, in [0, 1): (n, dim) → (n,)."""
         return np.tanh(self._height(self._square(x)) / 10.0)
 
     def gradient(self, x: FloatArray) -> FloatArray:
-        """∇R: (n, dim) → (n, dim)."""
+        """Compute ∇R: (n, dim) → (n, dim)."""
         q = self._square(x)
         outer = (1.0 - np.tanh(self._height(q) / 10.0) ** 2) * self._slope(q) / 10.0
         return 2.0 * outer[:, None] * ((x - self.minimum) @ self.matrix @ self.matrix.T)
@@ -59,7 +59,7 @@ class SyntheticRisk:
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """A distribution of related risks: their minima are N(centre, root·rootᵀ)."""
+    """Distribution of related risks, with minima N(centre, root·rootᵀ)."""
 
     centre: FloatArray
     root: FloatArray
@@ -69,7 +69,7 @@ class Environment:
     def draw(
         cls, rng: np.random.Generator, dim: int = 8, variant: Variant = Variant.CODE
     ) -> Environment:
-        """A centre on the sphere of radius 2; minima that vary in two directions only."""
+        """Draw a centre on the sphere of radius 2; minima vary mainly in two directions."""
         from scipy.stats import ortho_group  # noqa: PLC0415 - slow to import
 
         direction = rng.standard_normal(dim)
@@ -79,7 +79,7 @@ class Environment:
         return cls(2.0 * direction / np.linalg.norm(direction), rotation * deviations, variant)
 
     def draw_task(self, rng: np.random.Generator) -> SyntheticRisk:
-        """One risk of this environment."""
+        """Draw one risk of this environment."""
         dim = len(self.centre)
         noise = 0.1 if self.variant is Variant.CODE else 0.05
         return SyntheticRisk(
@@ -91,6 +91,6 @@ class Environment:
 
 
 def example(seed: int = 0) -> SyntheticRisk:
-    """One of the paper's 8-dimensional risks."""
+    """Return one of the paper's 8-dimensional risks."""
     rng = np.random.default_rng(seed)
     return Environment.draw(rng).draw_task(rng)

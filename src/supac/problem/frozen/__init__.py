@@ -1,4 +1,4 @@
-"""Distributions in the user's units, spelled as `scipy.stats` spells its own."""
+"""Distributions in the user's units, with the interface of `scipy.stats`."""
 
 from supac.problem.frozen.joint import Frozen
 from supac.problem.frozen.marginal import FrozenMarginal

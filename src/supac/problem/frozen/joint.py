@@ -1,4 +1,4 @@
-"""All parameters together, in the user's units."""
+"""Joint distribution of all parameters, in the user's units."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.problem.frozen.marginal import FrozenMarginal, laws_of
+from supac.problem.frozen.marginal import FrozenMarginal
 from supac.problem.frozen.moments import moments
 from supac.problem.marginals import Normal
 from supac.problem.parameters import Parameters, names_of
 
 RandomState = np.random.Generator | int | None
-"""A generator, a seed, or None for other draws every time, as SciPy has it."""
+"""A generator, a seed, or None for a random seed, as in SciPy."""
 
 
 class Frozen:
-    """A distribution in the user's units, with the methods of SciPy's frozen distributions.
+    """Distribution in the user's units, with the methods of SciPy's frozen distributions.
 
-    With `parameters` the distribution is one of what stands behind them; their density is
-    p(x) = p(u) / |det dx/du| at u = u(x). Without, the units are its own.
+    With `parameters`, `distribution` is that of the latent u, and the density in the user's units
+    is p(x) = p(u) / |det dx/du| at u = u(x). Without them, x = u.
     """
 
     def __init__(self, distribution: Distribution, parameters: Parameters | None = None):
         if parameters is not None and len(parameters) != distribution.dim:
             raise ValueError(
-                f"parameters must be the {distribution.dim} of the distribution, not {parameters!r}"
+                f"the distribution needs {distribution.dim} parameters, not {parameters!r}"
             )
         self.distribution, self.parameters = distribution, parameters
         self.names = names_of(parameters, distribution.dim)
@@ -38,7 +38,7 @@ class Frozen:
         return f"Frozen({', '.join(self.names)})"
 
     def rvs(self, size: int | tuple[int, ...] = 1, random_state: RandomState = None) -> FloatArray:
-        """Independent draws, (*size, dim); (dim,) for one, as in SciPy."""
+        """Draw independent points: (*size, dim), or (dim,) for size 1, as in SciPy."""
         shape = (size,) if isinstance(size, int | np.integer) else tuple(size)
         rng = np.random.default_rng(random_state)
         draws = self.distribution.sample(int(np.prod(shape)), rng)
@@ -47,9 +47,9 @@ class Frozen:
         return draws[0] if shape == (1,) else draws.reshape(*shape, self.dim)
 
     def logpdf(self, x: Any) -> FloatArray:
-        """Log-density, −inf on and outside the bounds: (…, dim) → (…).
+        """Compute the log-density, −inf on and outside the bounds: (…, dim) → (…).
 
-        Of families of whole numbers, it is the log-probability.
+        For discrete families it is the log-probability.
         """
         points = np.asarray(x, dtype=np.float64)
         if points.shape[-1:] != (self.dim,):
@@ -70,7 +70,7 @@ class Frozen:
         return np.where(inside, density, outside)
 
     def pdf(self, x: Any) -> FloatArray:
-        """Density: (…, dim) → (…)."""
+        """Compute the density: (…, dim) → (…)."""
         return np.exp(self.logpdf(x))
 
     @cached_property
@@ -80,32 +80,32 @@ class Frozen:
         return moments(self.distribution, self.parameters)
 
     def mean(self) -> FloatArray:
-        """(dim,)."""
+        """Return the mean (dim,)."""
         return self._moments[0].copy()
 
     def cov(self) -> FloatArray:
-        """(dim, dim)."""
+        """Return the covariance (dim, dim)."""
         return self._moments[1].copy()
 
     def var(self) -> FloatArray:
-        """(dim,)."""
+        """Return the variances (dim,)."""
         return np.diag(self._moments[1]).copy()
 
     def std(self) -> FloatArray:
-        """(dim,)."""
+        """Return the standard deviations (dim,)."""
         return np.sqrt(self.var())
 
     def marginal(self, parameter: str | int | np.integer[Any]) -> Any:
-        """One parameter by its name or number, with cdf, ppf, interval and so on.
+        """Return the distribution of one parameter, by name or index, with cdf, ppf, interval etc.
 
-        Without `Parameters`, the distribution of `scipy.stats` itself where it has one.
+        Without `Parameters` it is a distribution of `scipy.stats`, if there is one.
         """
         i = self._index(parameter)
-        shares, laws = laws_of(self.distribution, i)
+        shares, laws = self.distribution.family.marginal(self.distribution.theta, i)
         if self.parameters is None and len(laws) == 1:
             return laws[0]
         marginals = {} if self.parameters is None else self.parameters.marginals
-        transform = marginals.get(self.names[i], Normal(0.0, 1.0))  # which changes nothing
+        transform = marginals.get(self.names[i], Normal(0.0, 1.0))  # the identity
         mean, covariance = self._moments
         return FrozenMarginal(shares, laws, transform, float(mean[i]), float(covariance[i, i]))
 

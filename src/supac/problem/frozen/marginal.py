@@ -1,78 +1,24 @@
-"""One parameter, in the user's units."""
+"""Distribution of one parameter, in the user's units."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from supac.arrays import FloatArray
-from supac.families import (
-    Bernoulli,
-    Beta,
-    Distribution,
-    Exponential,
-    Gamma,
-    Mixture,
-    Pareto,
-    Poisson,
-    Product,
-    StudentT,
-)
 from supac.problem.marginals import Marginal
 
-_HALVINGS = 200  # at most: of the interval in which a quantile of a mixture lies
-_ONE: FloatArray = np.ones(1)
+_HALVINGS = 200  # at most, of the interval around a quantile of a mixture
 
 Law = Any
-"""A frozen distribution of `scipy.stats`, of one variable."""
-
-_UNIVARIATE: dict[type, Callable[[Any, FloatArray], Law]] = {
-    Beta: lambda _, theta: stats.beta(theta[0], theta[1]),
-    Gamma: lambda _, theta: stats.gamma(theta[0], scale=-1.0 / theta[1]),
-    Exponential: lambda _, theta: stats.expon(scale=-1.0 / theta[0]),
-    Pareto: lambda family, theta: stats.pareto(-theta[0], scale=family.minimum),
-    Bernoulli: lambda family, theta: stats.bernoulli(family.mean_statistics(theta)[0]),
-    Poisson: lambda _, theta: stats.poisson(np.exp(theta[0])),
-}
-
-
-def laws_of(latent: Distribution, i: int) -> tuple[FloatArray, list[Law]]:
-    """Coordinate i as a mixture of laws of `scipy.stats`: their weights, and they themselves."""
-    family, theta = latent.family, latent.theta
-    if family.is_gaussian:
-        return _ONE, [stats.norm(latent.mean[i], np.sqrt(latent.covariance[i, i]))]
-    if isinstance(family, StudentT):
-        location, scale = family.base.moments(theta)
-        return _ONE, [stats.t(family.freedom, location[i], np.sqrt(scale[i, i]))]
-    if type(family) in _UNIVARIATE:
-        return _ONE, [_UNIVARIATE[type(family)](family, theta)]
-    if isinstance(family, Product):
-        return laws_of(*_factor(family, theta, i))
-    if isinstance(family, Mixture):
-        log_shares, components = family.split(theta)
-        laws = [laws_of(Distribution(family.base, each), i)[1][0] for each in components]
-        return np.exp(log_shares), laws
-    raise TypeError(
-        f"the distribution of a single coordinate of {family} is not known: use draws, rvs(n)"
-    )
-
-
-def _factor(family: Product, theta: FloatArray, i: int) -> tuple[Distribution, int]:
-    """The factor that coordinate i belongs to, and its place there."""
-    ends = np.cumsum([factor.size for factor in family.factors])[:-1]
-    for factor, group, part in zip(
-        family.factors, family.groups, np.split(theta, ends), strict=True
-    ):
-        if i in group:
-            return Distribution(factor, part), group.tolist().index(i)
-    raise AssertionError(f"{family} has no coordinate {i}")
+"""A univariate frozen distribution of `scipy.stats`."""
 
 
 class FrozenMarginal:
-    """x = x(u), increasing, where u has a mixture of laws; the methods are those of SciPy's.
+    """Distribution of x = x(u), increasing, for a mixture distribution of u; methods as in SciPy.
 
     cdf(x) = Σ_k w_k F_k(u(x)), and pdf(x) = Σ_k w_k f_k(u(x)) / x'(u).
     """
@@ -86,19 +32,16 @@ class FrozenMarginal:
         variance: float,
     ):
         if any(isinstance(law.dist, stats.rv_discrete) for law in laws):
-            which = (
-                "mixtures of whole numbers" if len(laws) > 1 else "whole numbers behind Parameters"
-            )
-            raise TypeError(f"{which} have no quantiles here: use draws, rvs(n)")
+            raise TypeError("discrete distributions have no quantiles here: use draws, rvs(n)")
         self._shares, self._laws, self._transform = shares, list(laws), transform
         self._mean, self._variance = mean, variance
 
     def support(self) -> tuple[float, float]:
-        """The bounds that it never leaves."""
+        """Return the ends of the support."""
         return float(self.ppf(0.0)), float(self.ppf(1.0))
 
     def _latent(self, x: Any) -> tuple[FloatArray, FloatArray]:
-        """x as an array, and u(x); −inf and +inf below and above the bounds."""
+        """Return x as an array, and u(x), −inf and +inf below and above the bounds."""
         points = np.asarray(x, dtype=np.float64)
         lower, upper = self._transform.bounds
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -111,11 +54,11 @@ class FrozenMarginal:
         return np.tensordot(self._shares, np.stack(values), axes=1)
 
     def pdf(self, x: Any) -> FloatArray:
-        """Density in the user's unit, 0 on and outside the bounds."""
+        """Compute the density in the user's unit, 0 on and outside the bounds."""
         return np.exp(self.logpdf(x))
 
     def logpdf(self, x: Any) -> FloatArray:
-        """Log-density in the user's unit, −inf on and outside the bounds."""
+        """Compute the log-density in the user's unit, −inf on and outside the bounds."""
         points, u = self._latent(x)
         inside = np.isfinite(u)
         safe = np.where(inside, u, 0.0)
@@ -125,19 +68,19 @@ class FrozenMarginal:
         return np.where(inside, density, np.where(np.isnan(points), np.nan, -np.inf))[()]
 
     def cdf(self, x: Any) -> FloatArray:
-        """P(X ≤ x)."""
+        """Compute P(X ≤ x)."""
         return self._mixed("cdf", self._latent(x)[1])[()]
 
     def sf(self, x: Any) -> FloatArray:
-        """P(X > x), accurate where it is small."""
+        """Compute P(X > x), accurately for small values."""
         return self._mixed("sf", self._latent(x)[1])[()]
 
     def ppf(self, q: Any) -> FloatArray:
-        """The quantile x with P(X ≤ x) = q."""
+        """Compute the quantile x with P(X ≤ x) = q."""
         return self._quantile(q, "ppf", "cdf")
 
     def isf(self, q: Any) -> FloatArray:
-        """The upper quantile x with P(X > x) = q."""
+        """Compute the upper quantile x with P(X > x) = q."""
         return self._quantile(q, "isf", "sf")
 
     def _quantile(self, q: Any, inverse: str, function: str) -> FloatArray:
@@ -146,8 +89,8 @@ class FrozenMarginal:
         ends = np.stack([getattr(law, inverse)(share) for law in self._laws])
         low, high = ends.min(axis=0), ends.max(axis=0)
         rising = 1.0 if function == "cdf" else -1.0
-        # Between the least and the largest of the components' own quantiles, which may be far
-        # apart and may also be infinite: then they all are.
+        # The quantile of a mixture lies between the smallest and the largest of the components',
+        # which are all infinite if one is.
         for _ in range(_HALVINGS if len(ends) > 1 else 0):
             middle = np.where(low == high, low, 0.5 * low + 0.5 * high)
             if ((middle <= low) | (middle >= high) | np.isnan(middle)).all():
@@ -160,32 +103,30 @@ class FrozenMarginal:
         return np.where(np.isneginf(high), lower, np.where(np.isposinf(high), upper, x))[()]
 
     def interval(self, confidence: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """The middle range with this probability, as much below it as above."""
+        """Return the central interval with this probability."""
         outside = 0.5 * (1.0 - confidence)
         return self.ppf(outside), self.isf(outside)
 
     def median(self) -> float:
-        """The middle: as likely below as above."""
+        """Return the median."""
         return float(self.ppf(0.5))
 
     def mean(self) -> float:
-        """In the user's unit."""
+        """Return the mean."""
         return self._mean
 
     def var(self) -> float:
-        """In the square of the user's unit."""
+        """Return the variance."""
         return self._variance
 
     def std(self) -> float:
-        """In the user's unit."""
+        """Return the standard deviation."""
         return float(np.sqrt(self._variance))
 
     def rvs(
-        self,
-        size: int | tuple[int, ...] = 1,
-        random_state: np.random.Generator | int | None = None,
+        self, size: int | tuple[int, ...] = 1, random_state: np.random.Generator | int | None = None
     ) -> FloatArray:
-        """Independent draws, (*size,); a number for one, as in SciPy."""
+        """Draw independent values: (*size,), or a number for size 1, as in SciPy."""
         rng = np.random.default_rng(random_state)
         which = rng.choice(len(self._laws), size=size, p=self._shares / self._shares.sum())
         draws = np.stack([law.rvs(size=size, random_state=rng) for law in self._laws])

@@ -1,18 +1,18 @@
-"""Mean and covariance of parameters that are functions of a Gaussian.
+"""Mean and covariance of parameters that are functions of a latent Gaussian.
 
-With u = m + s·z, z standard normal, and h_k the Hermite polynomials that are orthonormal under it,
-a parameter is x_i(u_i) = Σ_k a_ik h_k(z_i), and by Mehler's formula
+With u = m + s·z, z standard normal, and h_k the orthonormal Hermite polynomials, a parameter is
+x_i(u_i) = Σ_k a_ik h_k(z_i), and by Mehler's formula
 
     mean_i = a_i0,    cov_ij = Σ_{k ≥ 1} a_ik a_jk ρ_ij^k,
 
-ρ being the correlations of u. The a_ik are integrals of one variable, by the trapezoidal rule:
-beside a Gaussian its error vanishes faster than any power of the step. Since Σ_{k ≥ 1} a_ik² is the
-variance, what K terms leave out is known: with r_i = var_i − Σ_{k ≤ K} a_ik² it is at most
+ρ being the correlations of u. The a_ik are one-dimensional integrals, computed by the trapezoidal
+rule, whose error with a Gaussian weight vanishes faster than any power of the step. Since
+Σ_{k ≥ 1} a_ik² is the variance, K terms leave out at most
 
-    |ρ_ij|^(K + 1) √(r_i r_j),
+    |ρ_ij|^(K + 1) √(r_i r_j),    r_i = var_i − Σ_{k ≤ K} a_ik²;
 
-and where that is too much, the covariance is an integral of two variables. A log-normal parameter,
-x_i = c·exp(a·z_i), tilts the Gaussian: cov_ij = mean_i (E x_j(u_j + s_j a ρ_ij) − mean_j).
+if that is too much, the covariance is a two-dimensional integral. For a log-normal parameter,
+x_i = c·exp(a·z_i), there is a closed form: cov_ij = mean_i (E x_j(u_j + s_j a ρ_ij) − mean_j).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from supac.problem.parameters import Parameters
 
 _TERMS = 80
 _STEPS = (0.05, 0.025, 0.0125)
-_AGREE = 1e-6  # between a step and its double, in standard deviations: far less is the error then
-_AGREE_AT_LAST = 1e-3  # where there is no finer step: more than that, and draws are better
-_LEFT_OUT = 1e-10  # of the correlations, by the terms that are not summed
-_REACH = 12.0  # standard deviations beyond which there is nothing to integrate
-_DRAWS = 200_000  # behind families that are no Gaussians
+_AGREE = 1e-6  # difference of a step and its double, in standard deviations; the error is far less
+_AGREE_AT_LAST = 1e-3  # for the finest step; above it, draws are more accurate
+_LEFT_OUT = 1e-10  # error of a correlation by the terms that are not summed
+_REACH = 12.0  # half-width of the integrals, in standard deviations
+_DRAWS = 200_000  # for non-Gaussian families
 
 
 def moments(latent: Distribution, parameters: Parameters) -> tuple[FloatArray, FloatArray]:
-    """Mean (dim,) and covariance (dim, dim) in the user's units.
+    """Compute mean (dim,) and covariance (dim, dim) in the user's units.
 
-    For Gaussians and mixtures of them by integrals, else from draws, always the same ones; so too
-    where x(u) is too steep for the finest of the steps.
+    By integrals for Gaussians and mixtures of them; from draws with a fixed seed for other
+    families, and if x(u) is too steep for the finest step.
     """
     parts = _gaussians(latent)
     if parts is None:
@@ -60,11 +60,10 @@ def moments(latent: Distribution, parameters: Parameters) -> tuple[FloatArray, F
 
 
 def _gaussians(latent: Distribution) -> list[tuple[float, FloatArray, FloatArray]] | None:
-    """Weights, means and covariances of the Gaussians that it consists of; None if of others."""
+    """Return weights, means and covariances of a mixture of Gaussians; None for other families."""
     family = latent.family
-    if isinstance(family, Product) and all(each.is_gaussian for each in family.factors):
-        return [(1.0, latent.mean, latent.covariance)]
-    if family.is_gaussian:
+    factors = family.factors if isinstance(family, Product) else (family,)
+    if all(each.is_gaussian for each in factors):
         return [(1.0, latent.mean, latent.covariance)]
     if isinstance(family, Mixture) and family.base.is_gaussian:
         log_shares, components = family.split(latent.theta)
@@ -75,7 +74,7 @@ def _gaussians(latent: Distribution) -> list[tuple[float, FloatArray, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class _Line:
-    """A parameter as a function of the standard normal z behind it, x(m + s·z)."""
+    """A parameter as a function of its standard normal z: x(m + s·z)."""
 
     marginal: Marginal
     mean: float
@@ -86,11 +85,11 @@ class _Line:
 
     @property
     def rate(self) -> float | None:
-        """The a in c·exp(a·z), where it is of this kind."""
+        """Return a if x = c·exp(a·z), else None."""
         return self.marginal.log_sd * self.deviation if type(self.marginal) is LogNormal else None
 
     def exponential(self, rate: float) -> float:
-        """The mean of c·exp(a·z)."""
+        """Compute the mean of c·exp(a·z)."""
         with np.errstate(over="ignore"):
             return float(self(np.zeros(())) * np.exp(0.5 * rate**2))
 
@@ -98,7 +97,7 @@ class _Line:
 def _pushed(
     mean: FloatArray, covariance: FloatArray, parameters: Parameters
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Of a Gaussian N(mean, covariance) behind the parameters; None where no step will do."""
+    """Compute the moments for a latent N(mean, covariance); None if no step is fine enough."""
     deviations = np.sqrt(np.diag(covariance))
     lines = [
         _Line(marginal, float(m), float(s))
@@ -127,7 +126,7 @@ def _pushed(
 
 
 def _grid(lines: Sequence[_Line]) -> tuple[FloatArray, FloatArray] | None:
-    """Points of z and their weights, so near to each other that half as many would nearly do."""
+    """Return points of z and weights, so dense that half of them give nearly the same moments."""
     for step in _STEPS:
         count = 2 * int(np.ceil(0.5 * _REACH / step))
         z = step * np.arange(-count, count + 1, dtype=np.float64)
@@ -139,14 +138,14 @@ def _grid(lines: Sequence[_Line]) -> tuple[FloatArray, FloatArray] | None:
 
 
 def _disagreement(x: FloatArray, weight: FloatArray) -> float:
-    """Between the means and variances of all points and of every other one."""
+    """Compare means and variances from all points and from every other point."""
     means, variances = [], []
     for stride in (1, 2):
         share = stride * weight[::stride]
         means.append(share @ x[::stride])
         variances.append(share @ (x[::stride] - means[0]) ** 2)
     scale = variances[0]
-    if scale == 0.0:  # at a bound, to all digits
+    if scale == 0.0:  # x is at a bound, to all digits
         return 0.0
     return float(max(abs(means[1] - means[0]) / np.sqrt(scale), abs(variances[1] / scale - 1.0)))
 
@@ -158,7 +157,7 @@ def _mehler(
     weight: FloatArray,
     correlation: FloatArray,
 ) -> FloatArray:
-    """Covariances of the parameters with the values x (dim, n) at the points z."""
+    """Compute the covariances of parameters with the values x (dim, n) at the points z."""
     away = x - (x @ weight)[:, None]
     root = np.sqrt(weight)
     coefficients = _hermite(z, root) @ (root * away).T
@@ -177,14 +176,14 @@ def _mehler(
 
 
 def _double(away: FloatArray, other: _Line, rho: float, z: FloatArray, weight: FloatArray) -> float:
-    """E away(z) x(ρ z + √(1 − ρ²) w), with w as z and independent of it."""
+    """Compute E away(z) x(ρ z + √(1 − ρ²) w), with w an independent copy of z."""
     across = np.sqrt(max(1.0 - rho**2, 0.0)) * z
     given = np.array([other(rho * each + across) @ weight for each in z])
     return float((weight * away) @ given)
 
 
 def _tilted(line: _Line, shift: float, z: FloatArray, weight: FloatArray) -> float:
-    """E x(z + shift) − E x(z), in closed form for an exponential."""
+    """Compute E x(z + shift) − E x(z), in closed form for an exponential."""
     if line.rate is not None:
         with np.errstate(over="ignore"):
             return float(line.exponential(line.rate) * np.expm1(line.rate * shift))
@@ -192,7 +191,7 @@ def _tilted(line: _Line, shift: float, z: FloatArray, weight: FloatArray) -> flo
 
 
 def _hermite(z: FloatArray, root: FloatArray) -> FloatArray:
-    """h_1(z), …, h_80(z), times the root of the weight, which keeps them bounded: (80, n)."""
+    """Compute h_1(z), …, h_80(z) times the root of the weight, which is bounded: (80, n)."""
     rows = [root, z * root]
     for k in range(1, _TERMS):
         rows.append((z * rows[k] - np.sqrt(k) * rows[k - 1]) / np.sqrt(k + 1.0))
@@ -203,7 +202,7 @@ def _from_draws(latent: Distribution, parameters: Parameters) -> tuple[FloatArra
     x = parameters.sample(latent, _DRAWS, 0)
     centre, covariance = x.mean(axis=0), np.atleast_2d(np.cov(x.T))
     if isinstance(latent.family, StudentT):
-        # exp(t) has no mean when t has a Student-t's tails, whatever draws would say.
+        # exp(t) has no mean for a Student-t distributed t.
         heavy = [isinstance(each, LogNormal) for each in parameters.marginals.values()]
         centre[heavy] = np.inf
         covariance[heavy, :] = covariance[:, heavy] = np.nan

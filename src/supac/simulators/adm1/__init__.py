@@ -1,4 +1,4 @@
-"""Anaerobic Digestion Model No. 1, fast enough to be called a million times."""
+"""Anaerobic Digestion Model No. 1 (ADM1), compiled."""
 
 from supac.simulators.adm1.digester import (
     OUTPUT_UNITS,
@@ -12,18 +12,6 @@ from supac.simulators.adm1.problem import Problem, example, load
 from supac.simulators.adm1.simulator import Simulator
 
 __all__ = [
-    "BSM2",
-    "BSM2_KINETICS",
-    "CALIBRATED",
-    "OUTPUTS",
-    "OUTPUT_UNITS",
-    "PAPER",
-    "PAPER_KINETICS",
-    "Digester",
-    "DigesterError",
-    "Problem",
-    "Simulator",
-    "UnitsWarning",
-    "example",
-    "load",
-]
+    "BSM2", "BSM2_KINETICS", "CALIBRATED", "OUTPUTS", "OUTPUT_UNITS", "PAPER", "PAPER_KINETICS",
+    "Digester", "DigesterError", "Problem", "Simulator", "UnitsWarning", "example", "load",
+]  # fmt: skip

@@ -1,8 +1,8 @@
-"""From the model's formulas to straight-line code: right-hand side, Jacobian, sparse LU.
+"""Code generation from the model's formulas: right-hand side, Jacobian, sparse LU.
 
-Several simulations run side by side, one in each *lane*: a quantity lives in LANES consecutive
-places of one work array W, and every routine is a loop over the lanes that becomes vector
-instructions. What the states do not influence is computed once, ahead of the steps.
+LANES simulations run in parallel, one in each *lane*: a quantity has LANES consecutive entries of
+one work array W, and every routine is a loop over the lanes that the compiler vectorises. What does
+not depend on the states is computed once, before the steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from supac.simulators.adm1.expressions import Graph, Node, parse
 
 LANES = 16
 
-# What the formulas need of the thirty calibrated parameters: pH limits become a Hill function.
+# Symbols made of the thirty calibrated parameters: pH limits become a Hill function.
 KINETICS = (
     *(name for name in model.CALIBRATED if not name.startswith("pH")),
     "K_pH_aa", "n_aa", "K_pH_ac", "n_ac", "K_pH_h2", "n_h2",
@@ -31,7 +31,7 @@ ION_PAIR = ("S_cation", "S_anion")
 
 
 def stoichiometry() -> dict[str, dict[str, str]]:
-    """Process → component → formula of its coefficient, balances closed by S_IC and S_IN."""
+    """Return process → component → coefficient formula, balances closed by S_IC and S_IN."""
     table = {}
     for process in model.PROCESSES:
         row = dict(process.yields)
@@ -49,10 +49,9 @@ COEFFICIENTS = tuple(sorted({made for row in stoichiometry().values() for made i
 
 
 class Equations:
-    """The model as one graph, given which of its names are symbols.
+    """The model as one graph; names other than the symbols `given` are computed from formulas.
 
-    The other names are computed from the formulas. `extra` states, name → formula of their rate of
-    change, may be added to watch what flows.
+    `extra` are additional states, name → formula of the rate of change, to record flows.
     """
 
     def __init__(self, given: Iterable[str], extra: Mapping[str, str]):
@@ -67,11 +66,11 @@ class Equations:
         self._extra = extra
 
     def parse(self, formula: str) -> Node:
-        """A formula of the model's names."""
+        """Parse a formula of the model's names."""
         return parse(formula, self.names, self.graph)
 
     def change(self, state: str) -> Node:
-        """Rate of change of a state; for S_H, the charge balance that determines it."""
+        """Return the rate of change of a state; for S_H, the charge balance that determines it."""
         if state == "S_H":
             return self.parse(model.CHARGE_BALANCE)
         if state in model.GAS_BALANCE:
@@ -85,7 +84,7 @@ class Equations:
         return total
 
     def _flow(self, state: str) -> Node:
-        """What flows in, less what flows out and what goes into the gas."""
+        """Return inflow minus outflow and transfer into the gas."""
         flow = self.graph.symbol(f"in_{state}") - self.names["D"] * self.names[state]
         if state in model.TRANSFER:
             flow = flow - self.parse(model.TRANSFER[state])
@@ -97,10 +96,9 @@ class Equations:
         return self.graph.symbol(f"nu{COEFFICIENTS.index(made)}")
 
     def slope(self, state: str, by: str) -> Node:
-        """∂(rate of change of `state`)/∂`by`, as the matrix of a step has it.
+        """Return ∂(rate of change of `state`)/∂`by` for the matrix of a step.
 
-        What is slow is left out of the processes as a whole, in all their rows alike, so that a
-        step still conserves what they conserve.
+        Slow states are left out of all rows of the processes, so that a step conserves mass.
         """
         slow = by in model.SLOW and state in model.LIQUID
         return self.graph.derivative(
@@ -109,7 +107,7 @@ class Equations:
 
 
 def states_of(variant: str, extra: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The states that obey a differential equation, and those that obey an algebraic one."""
+    """Return the states with a differential equation, and those with an algebraic one."""
     if variant == "dae":
         liquid = [name for name in model.LIQUID if name != "S_h2"]
         return [*liquid, *model.GAS, *extra], ["S_h2", "S_H"]
@@ -119,7 +117,7 @@ def states_of(variant: str, extra: Iterable[str]) -> tuple[list[str], list[str]]
 
 @dataclass
 class Factors:
-    """LU of diag(g, 0)·identity − Jacobian, in an order that keeps it sparse."""
+    """Sparse LU factors of diag(g, 0) − Jacobian."""
 
     order: list[str] = field(default_factory=list)
     lower: dict[tuple[str, str], Node] = field(default_factory=dict)
@@ -127,15 +125,15 @@ class Factors:
     inverse_pivot: dict[str, Node] = field(default_factory=dict)
 
     def all(self) -> dict[tuple[str, str], Node]:
-        """Every factor by row and column; a pivot's inverse stands on the diagonal."""
+        """Return every factor by row and column, inverse pivots on the diagonal."""
         pivots = {(name, name): node for name, node in self.inverse_pivot.items()}
         return {**self.lower, **self.upper, **pivots}
 
 
 def factorise(equations: Equations, differential: list[str], algebraic: list[str]) -> Factors:
-    """Eliminate first whatever creates the least fill (Markowitz), without numerical pivoting.
+    """Factorise in the order of least fill (Markowitz), without numerical pivoting.
 
-    The chain of reactions is nearly triangular, so a few hundred operations do.
+    The chain of reactions is nearly triangular: a few hundred operations suffice.
     """
     graph, left = equations.graph, differential + algebraic
     zero, factors = graph.number(0.0), Factors()
@@ -169,29 +167,29 @@ def factorise(equations: Equations, differential: list[str], algebraic: list[str
 
 
 class Layout:
-    """Where quantities live in the work array, in units of LANES."""
+    """Positions of quantities in the work array, in units of LANES."""
 
     def __init__(self) -> None:
         self.size = 0
         self.offsets: dict[str, int] = {}
 
     def add(self, name: str, length: int = 1) -> None:
-        """Room for `length` quantities under one name."""
+        """Reserve `length` quantities under one name."""
         self.offsets[name] = self.size
         self.size += length
 
     def at(self, name: str, k: int = 0) -> str:
-        """The place of quantity k of `name`, in the current lane."""
+        """Return the expression of quantity k of `name` in the current lane."""
         return f"W[{(self.offsets[name] + k) * LANES} + l]"
 
 
 def generate(variant: str, extra: Mapping[str, str]) -> str:
-    """The source of the model's routines, as `driver.py` uses them."""
+    """Return the source of the routines that `driver.py` calls."""
     return _Writer(variant, extra).source()
 
 
 class _Writer:
-    """Arranges the equations into functions of the work array."""
+    """Writes the equations as functions of the work array."""
 
     def __init__(self, variant: str, extra: Mapping[str, str]):
         self.dae = variant == "dae"
@@ -204,9 +202,9 @@ class _Writer:
         results = [*self.changes, *self.factors.all().values()]
         moving = [names[name] for name in (*self.states, "D")] + [graph.symbol("g")]
         moving += [graph.symbol(f"in_{name}") for name in model.LIQUID]
-        # Ahead of the steps: what only parameters (and what is held) influence.
+        # Before the steps: what depends on parameters and held states only.
         self.ahead = {node: f"a{k}" for k, node in enumerate(graph.frontier(results, moving))}
-        # Ahead of each evaluation: exponentials and logarithms, which have no vector instruction.
+        # Before each evaluation: exponentials and logarithms, which have no vector instruction.
         slow = [
             node
             for node in graph.needed(results, self.ahead)
@@ -231,36 +229,36 @@ class _Writer:
         return layout
 
     def source(self) -> str:
-        """All of it."""
-        heading = [
+        """Return the whole source."""
+        near = self._state_places("y") | {"S_H": self.layout.at("S_H")}
+        lines = [
             f"LANES = {LANES}",
             f"STATES = {tuple(self.states)!r}",
             f"DIFFERENTIAL = {len(self.differential)}",
             f"DAE = {self.dae}",
             f"SIZE = {self.layout.size * LANES}",
             *(f"AT_{name} = {at * LANES}" for name, at in self.layout.offsets.items()),
+            *self._prepare(),
+            *self._evaluate("rhs", {}),
+            *self._evaluate("rhs_and_factors", self.factors.all()),
+            *self._solve(),
+            *self._algebra("inhibition", "W", PH_INHIBITION, self.places),
+            *self._newton("S_H", ["S_nh3", "S_hco3"]),
+            *self._newton("S_h2", []),
+            *self._algebra("ions", "W, constants", ("S_nh3", "S_hco3"), near),
+            *self._gas(),
         ]
-        return "\n".join(
-            [
-                *heading,
-                *self._prepare(),
-                *self._evaluate("rhs", {}),
-                *self._evaluate("rhs_and_factors", self.factors.all()),
-                *self._solve(),
-                *self._inhibition(),
-                *self._newton("S_H", ["S_nh3", "S_hco3"]),
-                *self._newton("S_h2", []),
-                *self._ions(),
-                *self._gas(),
-            ]
-        )
+        return "\n".join(lines)
 
     def _function(self, name: str, arguments: str, loops: list[list[str]]) -> list[str]:
-        """A function made of loops over the lanes, with what all lanes share read ahead of them."""
+        """Return a function of loops over the lanes; values shared by all lanes are read first."""
         shared: dict[str, str] = {}
         text = "\n".join(line for loop in loops for line in loop)
         words = set(_words(text)) - set(_words(arguments))
-        for array, symbols in (("constants", CONSTANTS), ("inflow", _inflows(self.states))):
+        for array, symbols in (
+            ("constants", CONSTANTS),
+            ("inflow", [f"in_{s}" for s in self.states]),
+        ):
             shared |= {s: f"{array}[{k}]" for k, s in enumerate(symbols) if s in words}
         shared |= {f"nu{k}": f"nu[{k}]" for k in range(len(COEFFICIENTS)) if f"nu{k}" in words}
         body = [f"    {symbol} = {place}" for symbol, place in shared.items()]
@@ -275,7 +273,7 @@ class _Writer:
         given: Mapping[Node, str],
         places: Mapping[str, str],
     ) -> list[str]:
-        """The body of a loop over the lanes: read, compute, write."""
+        """Return the body of a loop over the lanes: read, compute, write."""
         needed = graph.needed(results.values(), given)
         read = [given[node] for node in needed if node in given]
         read += [graph.text(n) for n in needed if graph.operation(n) == "symbol" and n not in given]
@@ -293,7 +291,7 @@ class _Writer:
         return self._function("prepare", "W, constants, nu", [loop])
 
     def _evaluate(self, name: str, factors: Mapping[tuple[str, str], Node]) -> list[str]:
-        """f(Y), and the factors of the matrix of a step where they are wanted."""
+        """Return the routine that computes f(Y) and, if given, the factors of a step."""
         graph, places = self.equations.graph, self.places | self._state_places("Y")
         results = {self.layout.at("f", k): node for k, node in enumerate(self.changes)}
         results |= {self.layout.at("factors", k): node for k, node in enumerate(factors.values())}
@@ -303,7 +301,7 @@ class _Writer:
         return self._function(name, "W, constants, nu, inflow, D, g", loops)
 
     def _solve(self) -> list[str]:
-        """f ← the solution of LU x = f."""
+        """Return the routine that replaces f by the solution of LU x = f."""
         order = list(self.factors.all())
         entry = {key: self.layout.at("factors", k) for k, key in enumerate(order)}
         x = {name: f"x{k}" for k, name in enumerate(self.states)}
@@ -319,23 +317,17 @@ class _Writer:
         loop += [f"{place[name]} = {x[name]}" for name in self.states]
         return self._function("solve", "W", [loop])
 
-    def _inhibition(self) -> list[str]:
-        """Inhibition by the pH of now."""
+    def _algebra(
+        self, name: str, arguments: str, made: tuple[str, ...], places: Mapping[str, str]
+    ) -> list[str]:
+        """Return the routine that computes some names of the algebra from the current S_H."""
         equations = Equations([*model.LIQUID, *model.GAS, "S_H"], {})
-        results = {self.layout.at(name): equations.names[name] for name in PH_INHIBITION}
-        loop = self._loop(equations.graph, results, {}, self.places)
-        return self._function("inhibition", "W", [loop])
-
-    def _ions(self) -> list[str]:
-        """Ions in equilibrium with the S_H of now."""
-        equations = Equations([*model.LIQUID, *model.GAS, "S_H"], {})
-        results = {self.layout.at(name): equations.names[name] for name in ("S_nh3", "S_hco3")}
-        places = self._state_places("y") | {"S_H": self.layout.at("S_H")}
+        results = {self.layout.at(each): equations.names[each] for each in made}
         loop = self._loop(equations.graph, results, {}, places)
-        return self._function("ions", "W, constants", [loop])
+        return self._function(name, arguments, [loop])
 
     def _newton(self, name: str, computed: list[str]) -> list[str]:
-        """One Newton iteration for S_H or S_h2 in the lanes whose residual is still too large."""
+        """Return one Newton iteration for S_H or S_h2, in lanes with too large a residual."""
         given = {*model.LIQUID, *model.GAS, "S_H", *HELD} - set(computed)
         equations = Equations(sorted(given), {})
         results = {"residual": equations.change(name), "slope": equations.slope(name, name)}
@@ -353,9 +345,9 @@ class _Writer:
         return self._function(f"newton_{name}", arguments, [loop])
 
     def _gas(self) -> list[str]:
-        """Flow of gas and of methane (m³/d), partial pressures of methane and carbon dioxide.
+        """Return the routine for gas and methane flow (m³/d) and partial pressures of CH4 and CO2.
 
-        Where `normalised` is 1 and not 0, the flow is that at atmospheric pressure.
+        With `normalised` = 1 the flow is that at atmospheric pressure.
         """
         equations = self.equations
         pressure = equations.names["p_gas"] = equations.parse("p_h2 + p_ch4 + p_co2 + p_h2o")
@@ -369,7 +361,3 @@ class _Writer:
 
 def _words(text: str) -> list[str]:
     return "".join(c if c.isalnum() or c == "_" else " " for c in text).split()
-
-
-def _inflows(states: list[str]) -> list[str]:
-    return [f"in_{name}" for name in states]

@@ -1,4 +1,4 @@
-"""A digester: its volumes and temperatures, what it is fed, where it began, what was observed."""
+"""Data of a digester: volumes, temperatures, feed, initial state and observations."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ INITIAL_FIELDS = ("time", *model.LIQUID, "pH", *model.GAS)
 
 
 class UnitsWarning(UserWarning):
-    """A value was taken in another unit than its field is meant for."""
+    """A value was interpreted in another unit than that of its field."""
 
 
 class DigesterError(ValueError):
-    """A digester's data are incomplete or impossible."""
+    """The data of a digester are incomplete or impossible."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Digester:
-    """The data of one digester.
+    """Data of one digester.
 
-    A row of the feed describes what entered since the row before. Observations are daily, at whole
-    days: that of day k tells of the end of day k, or of all of it; NaN where nothing was measured.
-    Times in days, volumes in m³, temperatures in K, Q in m³/d.
+    A row of the feed describes the time since the previous row. Observations are daily: that of day
+    k is a value at the end of day k, or a total of that day; NaN for missing ones. Times in days,
+    volumes in m³, temperatures in K, Q in m³/d.
     """
 
     V_liq: float
@@ -62,23 +62,25 @@ class Digester:
 
     @property
     def S_H(self) -> float:  # noqa: N802 - the paper's name
-        """The initial concentration of H⁺ in kmol/m³; the field pH may hold it already."""
+        """Return the initial H⁺ concentration in kmol/m³, from pH or given instead of it."""
         pH = float(self.initial["pH"])
         return pH if _is_concentration(pH) else 10.0**-pH
 
     @property
     def days(self) -> FloatArray:
-        """The days whose outputs a simulation gives, each by its end."""
+        """Return the days of the outputs of a simulation."""
         first = int(whole_days(self.initial["time"])) + 1
         return np.arange(first, int(whole_days(self.feed["time"][-1])) + 1, dtype=np.float64)
 
     @property
     def observed(self) -> FloatArray:
-        """Observations of the outputs, one row a day, NaN where there is none: (days, 9)."""
+        """Return the observations of the outputs, NaN for missing ones: (days, 9)."""
         values = np.full((len(self.days), len(OUTPUTS)), np.nan)
         rows = np.round(self.observations["time"] - self.days[0]).astype(int)
         start = float(self.initial["time"])
-        whole = 1 if start - whole_days(start) > 1e-6 else 0  # of a part of a day nothing is known
+        whole = (
+            1 if start - whole_days(start) > 1e-6 else 0
+        )  # nothing is known about a part of a day
         known = (rows >= whole) & (rows < len(self.days))
         for k, name in enumerate(OUTPUTS):
             if name in self.observations:
@@ -129,86 +131,72 @@ class Digester:
 
 
 def whole_days(time: Any) -> Any:
-    """Days completed at a time, which may have been summed up from tenths."""
+    """Return the days completed at a time, which may have rounding errors."""
     return np.floor(np.asarray(time) + 1e-6).astype(int)
 
 
 def _is_concentration(pH: float) -> bool:
-    """No digester has a pH below 0.1; no water has 0.1 kmol/m³ of H⁺ unless it is acid."""
+    """Return True for a value below 0.1, which is no pH of a digester but an H⁺ concentration."""
     return 0.0 < pH < 0.1
+
+
+def _require(condition: Any, message: str) -> None:
+    if not condition:
+        raise DigesterError(message)
 
 
 def _check_reactor(digester: Digester) -> None:
     for name in ("V_liq", "V_gas"):
-        if not getattr(digester, name) > 0.0:
-            raise DigesterError(f"{name} must be a positive volume in m³")
+        _require(getattr(digester, name) > 0.0, f"{name} must be a positive volume in m³")
     for name in ("T_ad", "T_op"):
         value = getattr(digester, name)
-        if not 250.0 < value < 400.0:
-            hint = f"; {value:g} °C is {value + 273.15:g} K" if 0.0 < value < 100.0 else ""
-            raise DigesterError(f"{name} = {value:g} is no temperature in kelvin{hint}")
+        hint = f"; {value:g} °C is {value + 273.15:g} K" if 0.0 < value < 100.0 else ""
+        _require(250.0 < value < 400.0, f"{name} = {value:g} is no temperature in kelvin{hint}")
 
 
 def _check_initial(initial: Mapping[str, float]) -> None:
     for name in INITIAL_FIELDS:
-        if not (np.isfinite(initial[name]) and initial[name] >= 0.0):
-            raise DigesterError(
-                f"initial state: {name} = {initial[name]} must be a number, 0 or more"
-            )
-    if initial["pH"] > 14.0:
-        raise DigesterError(f"initial state: pH = {initial['pH']:g} is above 14")
+        value = initial[name]
+        message = f"initial state: {name} = {value} must be a number, 0 or more"
+        _require(np.isfinite(value) and value >= 0.0, message)
+    _require(initial["pH"] <= 14.0, f"initial state: pH = {initial['pH']:g} is above 14")
 
 
 def _check_observations(observations: Table, days: FloatArray) -> None:
     time = observations["time"]
-    if not np.allclose(time, np.round(time), atol=1e-6):
-        bad = time[np.argmax(np.abs(time - np.round(time)))]
-        raise DigesterError(
-            f"observations: time {bad:g} is no whole day; one row a day, at its end"
-        )
-    if len(np.unique(np.round(time))) < len(time):
-        raise DigesterError("observations: a day occurs twice")
+    for bad in time[~np.isclose(time, np.round(time), atol=1e-6)]:
+        raise DigesterError(f"observations: time {bad:g} is no whole day; give one row per day")
+    _require(len(np.unique(np.round(time))) == len(time), "observations: a day occurs twice")
     for name in OUTPUTS:
         wrong = observations.get(name, np.ones(1)) <= 0.0
-        if wrong.any():
-            raise DigesterError(
-                f"observations: {name} is not positive in row {int(np.argmax(wrong)) + 1}; "
-                "residuals are logarithmic: leave it empty where it was below detection"
-            )
+        message = (
+            f"observations: {name} is not positive in row {int(np.argmax(wrong)) + 1}; residuals "
+            "are logarithmic: leave values below detection empty"
+        )
+        _require(not wrong.any(), message)
     outside = int(((time < days[0]) | (time > days[-1])).sum()) if len(days) else len(time)
     if outside and len(time) > 1:
-        warnings.warn(
-            f"{outside} days of observations lie outside the days that the feed covers; ignored",
-            UserWarning,
-            stacklevel=5,
-        )
+        message = f"{outside} days of observations are outside the days of the feed; ignored"
+        warnings.warn(message, UserWarning, stacklevel=5)
 
 
 def _check_feed(feed: Table, start: float) -> None:
     time = feed["time"]
     for name, column in feed.items():
-        if not np.isfinite(column).all():
-            row = int(np.argmin(np.isfinite(column)))
-            raise DigesterError(
-                f"feed: {name} is missing in row {row + 1}; every row must be complete"
-            )
-        if name != "time" and (column < 0.0).any():
-            raise DigesterError(
-                f"feed: {name} is negative in row {int(np.argmax(column < 0.0)) + 1}"
-            )
-    if time[0] < start:
-        raise DigesterError(
-            f"feed begins at day {time[0]:g}, before the initial state at {start:g}"
-        )
+        known, bad = np.isfinite(column), column < 0.0
+        message = f"feed: {name} is missing in row {int(np.argmin(known)) + 1}"
+        _require(known.all(), f"{message}; every row must be complete")
+        message = f"feed: {name} is negative in row {int(np.argmax(bad)) + 1}"
+        _require(name == "time" or not bad.any(), message)
+    message = f"feed begins at day {time[0]:g}, before the initial state at {start:g}"
+    _require(time[0] >= start, message)
     steps = np.diff(np.concatenate([[start], time]))
-    if (steps[1:] <= 0.0).any():
-        row = int(np.argmax(steps[1:] <= 0.0)) + 2
-        raise DigesterError(f"feed: time does not increase at row {row}, day {time[row - 1]:g}")
-    if (steps > 1.0 + 1e-9).any():
-        row = int(np.argmax(steps > 1.0 + 1e-9))
+    for i in np.flatnonzero(steps[1:] <= 0.0) + 1:
+        raise DigesterError(f"feed: time does not increase at row {i + 1}, day {time[i]:g}")
+    for i in np.flatnonzero(steps > 1.0 + 1e-9):
         raise DigesterError(
-            f"feed: a gap of {steps[row]:.3g} days ends at day {time[row]:g}; outputs are daily: "
-            "give at least one row a day (Q = 0 where nothing was fed)"
+            f"feed: a gap of {steps[i]:.3g} days ends at day {time[i]:g}; outputs are daily: give "
+            "at least one row per day (Q = 0 without feed)"
         )
 
 
@@ -218,7 +206,7 @@ def _read_json(path: Path, required: tuple[str, ...]) -> dict[str, float]:
     except FileNotFoundError as error:
         raise DigesterError(f"{path.name} is missing") from error
     except json.JSONDecodeError as error:
-        raise DigesterError(f"{path.name} is no JSON: {error}") from error
+        raise DigesterError(f"{path.name} is not JSON: {error}") from error
     _check_complete(path, required, values)
     return {name: _number(value, f"{path.name}: {name}") for name, value in values.items()}
 
@@ -231,40 +219,31 @@ def _read_csv(path: Path, required: tuple[str, ...], optional: tuple[str, ...] =
         raise DigesterError(f"{path.name} is missing") from error
     header = [name.strip() for name in header]
     _check_complete(path, required, header)
-    if len(set(header)) < len(header):
-        raise DigesterError(f"{path.name} has two columns of one name")
-    if not rows:
-        raise DigesterError(f"{path.name} holds no rows")
-    for k, row in enumerate(rows):
-        if len(row) != len(header):
-            raise DigesterError(
-                f"{path.name}: row {k + 1} has {len(row)} cells, the header {len(header)}; "
-                "decimals are points, cells are separated by commas"
-            )
-    wanted = [name for name in (*required, *optional) if name in header]
-    return {
-        name: np.array(
-            [
-                _number(row[header.index(name)] or "nan", f"{path.name}: {name} in row {k + 1}")
-                for k, row in enumerate(rows)
-            ]
-        )
-        for name in wanted
-    }
+    _require(len(set(header)) == len(header), f"{path.name} has two columns of one name")
+    _require(rows, f"{path.name} has no rows")
+    table: Table = {}
+    for k, row in enumerate(rows, start=1):
+        message = f"{path.name}: row {k} has {len(row)} cells, the header {len(header)}; "
+        message += "use decimal points, and commas between cells"
+        _require(len(row) == len(header), message)
+    for name in (each for each in (*required, *optional) if each in header):
+        cells = [row[header.index(name)] or "nan" for row in rows]
+        where = f"{path.name}: {name} in row"
+        table[name] = np.array([_number(cell, f"{where} {k}") for k, cell in enumerate(cells, 1)])
+    return table
 
 
 def _number(value: object, where: str) -> float:
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
-        raise DigesterError(f"{where} is no number: {value!r}") from error
+        raise DigesterError(f"{where} is not a number: {value!r}") from error
 
 
 def _check_complete(path: Path, required: tuple[str, ...], given: Collection[str]) -> None:
     missing = [name for name in required if name not in given]
-    if missing:
-        hint = "; are its cells separated by commas?" if len(given) < 2 else ""
-        raise DigesterError(f"{path.name} lacks {', '.join(missing)}{hint}")
+    hint = "; are its cells separated by commas?" if len(given) < 2 else ""
+    _require(not missing, f"{path.name} lacks {', '.join(missing)}{hint}")
 
 
 def _write_csv(path: Path, table: Table) -> None:

@@ -1,7 +1,7 @@
 """Integration of the generated equations: RODAS3 steps, feed intervals, daily outputs.
 
-`kernel.py` puts the part below the line behind the generated routines and compiles both together;
-this file is read, not imported. W is the work array: quantity q of lane l at q·LANES + l.
+This file is not imported: `kernel.py` appends the part below the line to the generated routines and
+compiles both. W is the work array: quantity q of lane l at q·LANES + l.
 """
 # mypy: ignore-errors
 # ruff: noqa: F821
@@ -18,14 +18,14 @@ DL = DIFFERENTIAL * LANES
 SMALL = np.array(
     [{"S_h2": 1e-5, "S_H": 1e-6}.get(s, 1e-2) for s in STATES]
 )  # below: absolute error
-# What must not become negative: concentrations, but not what is only watched.
+# Concentrations must not become negative; recorded flows may.
 CONCENTRATION = np.array([s[:2] in ("S_", "X_") for s in STATES])
 STATE_OUTPUTS = tuple(STATES.index(s) for s in ("S_va", "S_bu", "S_pro", "S_ac", "S_IN"))
 
 
 @compiled
 def add_drift(W, now, later, washed, share):
-    """f ← f + share·h·∂f/∂t, for a feed that changes linearly during the step."""
+    """Add share·h·∂f/∂t to f, for a feed that changes linearly during the step."""
     for i in range(N):
         change = share * (later[i] - now[i])
         dilution = share * washed[i] * (later[N] - now[N])
@@ -35,7 +35,7 @@ def add_drift(W, now, later, washed, share):
 
 @compiled
 def note_lowest(W):
-    """The lowest concentration seen in each lane; NaN stays NaN."""
+    """Update the lowest concentration of each lane; NaN stays NaN."""
     for i in range(N):
         if CONCENTRATION[i]:
             for lane in range(LANES):
@@ -45,7 +45,7 @@ def note_lowest(W):
 
 @compiled
 def error_of_step(W, rtol):
-    """Root mean square of the error over its tolerance, in the first lane."""
+    """Compute the root mean square of error/tolerance in the first lane."""
     total = 0.0
     for i in range(N):
         k = i * LANES
@@ -56,7 +56,7 @@ def error_of_step(W, rtol):
 
 @compiled
 def unsettled(W, tolerance):
-    """Whether a Newton iteration has to go on in any lane; one that is NaN is past help."""
+    """Return True if a lane needs another Newton iteration; NaN lanes do not count."""
     largest = 0.0
     for lane in range(LANES):
         largest = max(largest, abs(W[AT_residual + lane]))
@@ -65,7 +65,7 @@ def unsettled(W, tolerance):
 
 @compiled
 def settle_H(W, constants, nu, tolerance):
-    """S_H from the charge balance, lane by lane."""
+    """Solve the charge balance for S_H in each lane."""
     for lane in range(LANES):
         W[AT_residual + lane] = 1.0
     for _ in range(1000):
@@ -76,7 +76,7 @@ def settle_H(W, constants, nu, tolerance):
 
 @compiled
 def settle_h2(W, constants, nu, D, in_S_h2, tolerance):
-    """S_h2 from its stationary balance, lane by lane."""
+    """Solve the stationary balance for S_h2 in each lane."""
     for lane in range(LANES):
         W[AT_residual + lane] = 1.0
     for _ in range(1000):
@@ -87,7 +87,7 @@ def settle_h2(W, constants, nu, D, in_S_h2, tolerance):
 
 @compiled
 def settle(W, constants, nu, D, in_S_h2, tolerance):
-    """Consistent S_H and S_h2 (and with them the algebraic states of the variant dae)."""
+    """Compute consistent S_H and S_h2, the algebraic states of the variant dae."""
     settle_H(W, constants, nu, tolerance)
     if DAE:
         inhibition(W)
@@ -102,18 +102,18 @@ def settle(W, constants, nu, D, in_S_h2, tolerance):
 @compiled
 def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_in, day, solids,
              options, outputs, trace, lowest):  # fmt: skip
-    """LANES simulations side by side, through all feed intervals.
+    """Simulate all feed intervals in LANES lanes.
 
     kinetics (LANES, …); initial (N + 4,): the states, then S_H, S_h2, S_cation, S_anion. feed
     (n, 2, N + 1): inflow (dilution rate times concentration) and dilution rate at the beginning and
-    the end of each interval; ions_in (n, 2); h2_in (n,), the inflow of S_h2; day (n,): which row of
-    the outputs an interval completes, or −1; solids (days, N + 1): weights that make volatile
-    solids of the states, and those of the feed.
+    the end of each interval; ions_in (n, 2); h2_in (n,), the inflow of S_h2; day (n,): the row of
+    the outputs that an interval completes, or −1; solids (days, N + 1): weights of the states in
+    volatile solids, and the solids of the feed.
 
-    Steps are fixed: they grow by 1.3 from h_first to h_max in the intervals of the transient at the
-    beginning, and are about h_max after it. With rtol > 0 they follow the error of the first lane.
-    Outputs (LANES, days, 9) become NaN on the day a simulation fails; `lowest` (LANES,) is the
-    lowest concentration until then, negative where a fixed step was too long.
+    Steps are fixed: they grow by 1.3 from h_first to h_max during the initial transient, and are
+    about h_max after it. With rtol > 0 they adapt to the error of the first lane. Outputs (LANES,
+    days, 9) are NaN from the day a simulation fails; `lowest` (LANES,) is the lowest concentration
+    until then, negative if a fixed step was too long.
     """
     h_first, h_max, transient, rtol, tolerance = options
     W = np.zeros(SIZE)
@@ -185,7 +185,7 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
                 add_drift(W, now, later, washed, 1.5)
             solve(W)
             for k in range(NL):
-                W[AT_K2 + k] = W[AT_K1 + k] - W[AT_f + k]  # K1 − K2, all that is needed of it
+                W[AT_K2 + k] = W[AT_K1 + k] - W[AT_f + k]  # K1 − K2
                 W[AT_Y + k] = W[AT_y + k] + 2.0 * W[AT_K1 + k]
             rhs(W, constants, nu, later, later[N], 0.0)
             for k in range(DL):
@@ -277,7 +277,7 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
             row[5], row[6] = volume[lane], methane[lane]
             row[7], row[8] = p_ch4[lane] / parts, p_co2[lane] / parts
             least = min(least, left, 1.0 - W[AT_S_H + lane], row[5], row[6], row[7], row[8])
-            if not failed[lane]:  # what comes after a failure says nothing
+            if not failed[lane]:  # values after a failure mean nothing
                 lowest[lane] = W[AT_lowest + lane]
             failed[lane] = failed[lane] or not least > 0.0
             if failed[lane]:

@@ -1,7 +1,7 @@
-"""Formulas as a graph: parsed from text, differentiated exactly, written out as straight-line code.
+"""Formulas as a graph: parsed from text, differentiated exactly, written as straight-line code.
 
-Equal subexpressions are one node, so nothing is computed twice; constants fold; what no result
-needs is never written.
+Equal subexpressions are one node and computed once; constants are folded; only what the results
+need is written.
 """
 
 from __future__ import annotations
@@ -10,23 +10,18 @@ import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-_OPERATORS: dict[type[ast.operator], Callable[[Node, Node], Node]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
-_BINARY: dict[str, Callable[[float, float], float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-}
+Operator = Callable[[Any, Any], Any]
+_OPERATORS: dict[type[ast.operator], Operator] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
+_BINARY: dict[str, Operator] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 @dataclass(frozen=True)
 class Node:
-    """A place in a graph; arithmetic on it makes more nodes."""
+    """Node of a graph; arithmetic makes new nodes."""
 
     graph: Graph
     index: int
@@ -48,12 +43,12 @@ class Node:
 
     @property
     def is_zero(self) -> bool:
-        """Whether this is the constant 0."""
+        """Return True for the constant 0."""
         return self.graph.value(self) == 0.0
 
 
 class Graph:
-    """Nodes (operation, arguments), each made once; an argument comes before its node."""
+    """Graph of unique nodes (operation, arguments), arguments before their nodes."""
 
     def __init__(self) -> None:
         self._nodes: list[tuple[str, tuple[object, ...]]] = []
@@ -68,26 +63,25 @@ class Graph:
         return Node(self, self._places[key])
 
     def number(self, value: float) -> Node:
-        """A constant."""
+        """Return a constant node."""
         return self._intern("number", float(value))
 
     def symbol(self, text: str) -> Node:
-        """Something that the surrounding code computes, written as `text`."""
+        """Return a node that the surrounding code computes under the name `text`."""
         return self._intern("symbol", text)
 
     def value(self, node: Node) -> float | None:
-        """The number that a node is, None if it is not constant."""
+        """Return the value of a constant node, None for others."""
         operation, arguments = self._nodes[node.index]
         return arguments[0] if operation == "number" else None  # type: ignore[return-value]
 
     def make(self, operation: str, *arguments: Node) -> Node:
-        """A node of operation +, -, *, 1/, log, exp, positive or sign, simplified."""
-        values = [self.value(argument) for argument in arguments]
+        """Return the simplified node of an operation: +, -, *, 1/, log, exp, positive or sign."""
         if operation in _BINARY:
-            left, right = arguments
-            return self._make_binary(operation, left, right)
-        if operation == "1/" and values[0] is not None:
-            return self.number(1.0 / values[0])
+            return self._make_binary(operation, *arguments)
+        value = self.value(arguments[0])
+        if operation == "1/" and value is not None:
+            return self.number(1.0 / value)
         return self._intern(operation, arguments[0].index)
 
     def _make_binary(self, operation: str, left: Node, right: Node) -> Node:
@@ -121,21 +115,21 @@ class Graph:
         return self._intern(operation, left.index, right.index)
 
     def _negated(self, node: Node) -> Node | None:
-        """b where the node is 0 − b."""
+        """Return b if the node is 0 − b, else None."""
         if self.operation(node) != "-":
             return None
         left, right = (Node(self, index) for index in self._inner(node.index))
         return right if left.is_zero else None
 
     def derivative(self, of: Node, by: Node) -> Node:
-        """∂of/∂by, by the chain rule."""
+        """Return ∂of/∂by, by the chain rule."""
         key = (of.index, by.index)
         if key not in self._derivatives:
             self._derivatives[key] = self._differentiate(of, by)
         return self._derivatives[key]
 
     def _differentiate(self, of: Node, by: Node) -> Node:
-        if of.index <= by.index:  # what comes before a symbol cannot depend on it
+        if of.index <= by.index:  # earlier nodes cannot depend on a symbol
             return self.number(1.0 if of.index == by.index else 0.0)
         operation = self.operation(of)
         if operation in ("number", "symbol"):
@@ -151,7 +145,7 @@ class Graph:
         return self._outer_slope(operation, of, inner[0]) * slopes[0]
 
     def _outer_slope(self, operation: str, of: Node, inner: Node) -> Node:
-        """The derivative of a function of one variable."""
+        """Return the derivative of a function of one variable."""
         if operation == "1/":
             return -(of * of)
         if operation == "log":
@@ -163,7 +157,7 @@ class Graph:
         return self.number(0.0)  # sign
 
     def needed(self, results: Iterable[Node], given: Iterable[Node] = ()) -> list[Node]:
-        """What the results are computed from, with themselves, in order; `given` is not opened."""
+        """Return the results and everything they need, in order, without the inputs of `given`."""
         known = {node.index for node in given}
         found: set[int] = set()
         stack = [node.index for node in results]
@@ -180,15 +174,15 @@ class Graph:
         return () if operation in ("number", "symbol") else arguments  # type: ignore[return-value]
 
     def operation(self, node: Node) -> str:
-        """The operation of a node; "symbol" or "number" for a leaf."""
+        """Return the operation of a node; "symbol" or "number" for a leaf."""
         return self._nodes[node.index][0]
 
     def text(self, symbol: Node) -> str:
-        """What a symbol is written as."""
+        """Return the text of a symbol."""
         return str(self._nodes[symbol.index][1][0])
 
     def frontier(self, results: Iterable[Node], moving: Iterable[Node]) -> list[Node]:
-        """The largest parts of the results that none of the `moving` symbols influences."""
+        """Return the largest subexpressions that do not depend on the `moving` symbols."""
         moved = {node.index for node in moving}
         order = self.needed(results)
         for node in order:
@@ -202,7 +196,7 @@ class Graph:
         return [node for node in nodes if self._inner(node.index)]
 
     def code(self, results: Mapping[str, Node], given: Mapping[Node, str]) -> list[str]:
-        """Straight-line statements that assign each result to its target."""
+        """Return straight-line statements that assign each result to its target."""
         text: dict[int, str] = {node.index: name for node, name in given.items()}
         lines = []
         for node in self.needed(results.values(), given):
@@ -225,13 +219,13 @@ def _statement(operation: str, operands: list[str]) -> str:
         "1/": "1.0 / {}",
         "log": "math.log({})",
         "exp": "math.exp({})",
-        "positive": "0.5 * ({0} + abs({0}))",  # without a branch, so that lanes stay together
+        "positive": "0.5 * ({0} + abs({0}))",  # no branch, so that it vectorises
         "sign": "0.5 + 0.5 * math.copysign(1.0, {})",
     }[operation].format(operands[0])
 
 
 def parse(formula: str, names: Mapping[str, Node], graph: Graph) -> Node:
-    """A formula of +, −, *, / and the functions below, on named nodes."""
+    """Parse a formula of named nodes, with +, −, *, / and the functions below."""
 
     def monod(substrate: Node, half: Node) -> Node:
         return substrate / (half + substrate)
@@ -268,7 +262,7 @@ def parse(formula: str, names: Mapping[str, Node], graph: Graph) -> Node:
 
 
 def constant(formula: str, values: Mapping[str, float]) -> float:
-    """The value of a formula of numbers."""
+    """Evaluate a formula of numbers."""
     graph = Graph()
     node = parse(formula, {name: graph.number(value) for name, value in values.items()}, graph)
     value = graph.value(node)

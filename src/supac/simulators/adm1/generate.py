@@ -1,10 +1,10 @@
-"""Makes the embedded data set: a synthetic digester, fed unevenly, observed with noise.
+"""Generation of the embedded data set: a synthetic digester with uneven feed and noise.
 
     python -m supac.simulators.adm1.generate FOLDER
 
 A 2,500 m³ digester at 35 °C gets about 110 m³ of sludge a day, less at weekends, its composition
-drifting slowly, with twelve days of overload from day 90. The true parameters are a draw of the
-paper's prior, at half its spread; the digester has been run to a steady state with them before.
+drifting slowly, with twelve days of overload from day 90. The true parameters are a draw from the
+paper's prior with half its spread; the initial state is the steady state for them.
 Observations: log-normal noise of 8 % on concentrations, 4 % on gas; one in twenty is missing.
 """
 
@@ -30,7 +30,7 @@ GUESS = {
 
 
 def true_parameters() -> dict[str, float]:
-    """What generated the observations."""
+    """Return the parameters that generated the observations."""
     z = np.random.default_rng([SEED, 0]).standard_normal(len(PRIOR))
     return {
         name: float(median * np.exp(0.5 * log_sd * draw))
@@ -39,13 +39,13 @@ def true_parameters() -> dict[str, float]:
 
 
 def make_feed() -> Table:
-    """Four rows a day: weekly rhythm, drifting composition, an overload."""
+    """Return the feed, four rows per day: weekly rhythm, drifting composition, an overload."""
     rng = np.random.default_rng([SEED, 1])
     time = np.arange(0.0, DAYS + 1e-9, 1.0 / ROWS_A_DAY)
     day = np.ceil(time).astype(int)
 
     def drift(step: float) -> FloatArray:
-        """A stationary process in the logarithm that forgets in about ten days."""
+        """Return a log-normal AR(1) process with a time scale of about ten days."""
         noise, level, path = rng.standard_normal(DAYS + 1), 0.0, []
         for shock in noise:
             level = 0.9 * level + step * shock
@@ -71,7 +71,7 @@ def make_feed() -> Table:
 
 
 def steady_state(feed: Table, x: FloatArray) -> dict[str, float]:
-    """The state after 300 days of the average feed."""
+    """Return the state after 300 days of the average feed."""
     days = np.arange(0.0, 301.0)
     average = {name: np.full_like(days, column.mean()) for name, column in feed.items()}
     nothing = {"time": np.array([1.0]), **{name: np.array([np.nan]) for name in OUTPUTS}}
@@ -84,7 +84,7 @@ def steady_state(feed: Table, x: FloatArray) -> dict[str, float]:
 
 
 def make_digester() -> Digester:
-    """The whole data set."""
+    """Return the whole data set."""
     x, feed = np.array([list(true_parameters().values())]), make_feed()
     initial = steady_state(feed, x)
     time = np.arange(1.0, DAYS + 1.0)

@@ -1,4 +1,4 @@
-"""Compiles the model once and keeps it: the generated routines and the driver, through Numba."""
+"""Compilation of the model with Numba: the generated routines and the driver, cached on disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ compiled = numba.njit(
 
 @cache
 def load(variant: str, extra: tuple[tuple[str, str], ...] = ()) -> ModuleType:
-    """The compiled model; compiling takes a while the first time and is said on stderr."""
+    """Return the compiled model; compiled on the first call."""
     try:
         import numba  # noqa: PLC0415
     except ImportError as error:
@@ -41,30 +41,28 @@ def load(variant: str, extra: tuple[tuple[str, str], ...] = ()) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where Numba looks for what its cache refers to
+    sys.modules[spec.name] = module  # Numba's cache refers to it
     spec.loader.exec_module(module)
     return module
 
 
 def _source_file(variant: str, extra: Mapping[str, str], numba_version: str) -> Path:
-    """Where the source lives, written if it is not there: Numba keeps its cache beside it."""
+    """Return the path of the source, written if necessary; Numba keeps its cache beside it."""
     here = Path(__file__).parent
-    definition = "".join(
-        (here / name).read_text()
-        for name in ("model.py", "expressions.py", "compiler.py", "driver.py", "kernel.py")
-    )
+    names = ["model.toml", "model.py", "expressions.py", "compiler.py", "driver.py", "kernel.py"]
+    definition = "".join((here / name).read_text() for name in names)
     key = hashlib.sha256(f"{definition}{variant}{extra}{numba_version}".encode()).hexdigest()[:16]
     path = _cache_folder() / f"adm1_{variant}_{key}.py"
     if not path.exists():
         driver = (here / "driver.py").read_text().split(f"# {'-' * 96}\n", 1)[1]
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
             file.write(_HEADING + generate(variant, extra) + "\n\n" + driver)
-        os.replace(file.name, path)  # whole or not at all, also with several processes
+        os.replace(file.name, path)  # atomic, also with several processes
     return path
 
 
 def _cache_folder() -> Path:
-    """$SUPAC_CACHE, else a folder of the user's, else a temporary one."""
+    """Return $SUPAC_CACHE, or the user's cache folder, or a temporary one."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     shared = Path(tempfile.gettempdir()) / f"supac-{getpass.getuser()}"
     for folder in (os.environ.get("SUPAC_CACHE"), home / "supac", shared):
@@ -76,12 +74,12 @@ def _cache_folder() -> Path:
         except OSError:
             continue
         return Path(folder)
-    raise OSError("no folder to keep the compiled ADM1 in; set SUPAC_CACHE to one")
+    raise OSError("no folder for the compiled ADM1: set SUPAC_CACHE to one")
 
 
 @contextmanager
 def announced(module: ModuleType, variant: str) -> Iterator[None]:
-    """Say on stderr that what happens inside compiles, and for how long, where it does."""
+    """Print to stderr that the code inside compiles, and how long it took, if it does."""
     path = Path(str(module.__file__))
     if any(path.parent.glob(f"__pycache__/{path.stem}.simulate-*.nbc")):
         yield

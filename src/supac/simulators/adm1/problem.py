@@ -21,43 +21,27 @@ from supac.simulators.adm1.simulator import Simulator
 FAILURE = 3.0
 """The risk of a failed run, and the ceiling of the risk."""
 
-# The paper's prior: independent log-normals around published values (median, standard deviation of
-# the logarithm), and which parameters the posterior may correlate.
+# The paper's prior: independent log-normals (median, standard deviation of the logarithm), and the
+# groups of parameters that the posterior may correlate.
 _WIDE, _USUAL, _NARROW = 0.5545177444479562, 0.2772588722239781, 0.10494570578699643
-PRIOR = {
-    **{name: (model.PAPER_KINETICS[name], _USUAL) for name in model.CALIBRATED},
-    **{
-        name: (model.PAPER_KINETICS[name], _WIDE)
-        for name in ("k_dis", "k_hyd_li", "k_m_fa", "K_S_fa", "K_S_c4")
-    },
-    **{
-        n: (model.PAPER_KINETICS[n], _NARROW)
-        for n in (
-            "K_S_aa", "K_I_h2_fa", "K_I_h2_c4", "K_I_h2_pro", "pH_UL:LL_ac", "pH_LL_ac", "K_I_nh3",
-            "pH_LL_h2", "K_S_IN",
-        )
-    },
+_SPREADS = {
+    **dict.fromkeys(("k_dis", "k_hyd_li", "k_m_fa", "K_S_fa", "K_S_c4"), _WIDE),
+    **dict.fromkeys(("K_S_aa", "K_I_h2_fa", "K_I_h2_c4", "K_I_h2_pro", "pH_UL:LL_ac", "pH_LL_ac",
+                     "K_I_nh3", "pH_LL_h2", "K_S_IN"), _NARROW),
 }  # fmt: skip
+PRIOR = {n: (model.PAPER_KINETICS[n], _SPREADS.get(n, _USUAL)) for n in model.CALIBRATED}
 BLOCKS = (
-    ("k_dis", "k_hyd_ch", "k_hyd_pr", "k_hyd_li"),
-    ("k_m_su", "K_S_su"),
-    ("k_m_aa", "K_S_aa"),
-    ("pH_UL:LL_aa", "pH_LL_aa"),
-    ("k_m_fa", "K_S_fa", "K_I_h2_fa"),
-    ("k_m_c4", "K_S_c4", "K_I_h2_c4"),
-    ("k_m_pro", "K_S_pro", "K_I_h2_pro"),
-    ("k_m_ac", "K_S_ac"),
-    ("pH_UL:LL_ac", "pH_LL_ac", "K_I_nh3"),
-    ("k_m_h2", "K_S_h2"),
-    ("pH_UL:LL_h2", "pH_LL_h2"),
-    ("k_dec",),
-    ("K_S_IN",),
-)
+    ("k_dis", "k_hyd_ch", "k_hyd_pr", "k_hyd_li"), ("k_m_su", "K_S_su"), ("k_m_aa", "K_S_aa"),
+    ("pH_UL:LL_aa", "pH_LL_aa"), ("k_m_fa", "K_S_fa", "K_I_h2_fa"),
+    ("k_m_c4", "K_S_c4", "K_I_h2_c4"), ("k_m_pro", "K_S_pro", "K_I_h2_pro"), ("k_m_ac", "K_S_ac"),
+    ("pH_UL:LL_ac", "pH_LL_ac", "K_I_nh3"), ("k_m_h2", "K_S_h2"), ("pH_UL:LL_h2", "pH_LL_h2"),
+    ("k_dec",), ("K_S_IN",),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem:
-    """What there is to calibrate, in the user's units: x (n, 30), in the order of `parameters`."""
+    """Calibration problem of a digester; x (n, 30) is in the user's units."""
 
     digester: Digester
     simulator: Simulator
@@ -67,7 +51,7 @@ class Problem:
 
     @cached_property
     def parameters(self) -> Parameters:
-        """The thirty parameters with the paper's priors and blocks."""
+        """Return the thirty parameters with the paper's priors and blocks."""
         marginals = {
             name: LogNormal(median, log_sd, unit=model.UNITS[name])
             for name, (median, log_sd) in PRIOR.items()
@@ -76,19 +60,19 @@ class Problem:
 
     @property
     def prior(self) -> Distribution:
-        """The latent prior; `minimize` wants `parameters`, so that the risk gets its own units."""
+        """Return the latent prior; pass `parameters` to `minimize`, for the user's units."""
         return self.parameters.prior
 
     def simulate(self, x: FloatArray) -> FloatArray:
-        """Nine outputs a day, day after day: (n, 30) → (n, 9·days), NaN from a failure on."""
+        """Simulate nine outputs per day: (n, 30) → (n, 9·days), NaN from a failure on."""
         outputs = self.simulator.outputs(x)
         return outputs.reshape(len(outputs), outputs.shape[1] * outputs.shape[2])
 
     def loss(self, outputs: FloatArray) -> FloatArray:
-        """The paper's risk of simulated outputs: (n, 9·days) → (n,).
+        """Compute the paper's risk of simulated outputs: (n, 9·days) → (n,).
 
-        Root mean square of softly capped log-residuals over what was observed, at most 3; 3 for a
-        run with a prediction missing, observed or not. Negative predictions count as zero.
+        Root mean square of softly capped log-residuals of the observations, at most 3; 3 for a run
+        with any missing output. Negative outputs count as zero.
         """
         if outputs.ndim != 2 or outputs.shape[1] != self.data.log_observed.size:
             raise ValueError(
@@ -98,16 +82,16 @@ class Problem:
         return Loss()(self.data.residuals(outputs))
 
     def risk(self, x: FloatArray) -> FloatArray:
-        """(n, 30) → (n,), between 0 and 3."""
+        """Compute the risk, between 0 and 3: (n, 30) → (n,)."""
         return self.loss(self.simulate(x))
 
     def residuals(self, x: FloatArray) -> FloatArray:
-        """Signed and softly capped log-residuals: (n, 30) → (n, observed), NaN if failed."""
+        """Compute softly capped log-residuals: (n, 30) → (n, observed), NaN if failed."""
         return self.data.residuals(self.simulate(x))
 
     @property
     def composite(self) -> Composite:
-        """The same risk as outputs, data and loss, for `minimize(problem.composite, …)`."""
+        """Return the risk as simulator, loss and data; it takes many points at a time."""
         return Composite(self.simulate, Loss(), self.data)
 
     @cached_property
@@ -115,13 +99,13 @@ class Problem:
         """Measurements of the digester."""
         observed = self.digester.observed
         if np.isnan(observed).all():
-            raise DigesterError("no observation lies within the days that the feed covers")
+            raise DigesterError("there is no observation in the days of the feed")
         return LogObservations(np.log(observed + _SMALL).ravel())
 
 
 @dataclass(frozen=True, eq=False)
 class LogObservations:
-    """Logarithms of what was measured, NaN where nothing was: (9·days,)."""
+    """Logarithms of the measurements, NaN where nothing was measured: (9·days,)."""
 
     log_observed: FloatArray
 
@@ -129,7 +113,7 @@ class LogObservations:
         return f"LogObservations({int(np.isfinite(self.log_observed).sum())} numbers)"
 
     def residuals(self, outputs: FloatArray) -> FloatArray:
-        """Softly capped log-residuals of what was observed; a row of NaN for a failed run."""
+        """Compute softly capped log-residuals of the observations; NaN for a failed run."""
         seen = ~np.isnan(self.log_observed)
         failed = ~np.isfinite(outputs).all(axis=1, keepdims=True)
         predicted = np.log(np.maximum(np.where(failed, 0.0, outputs)[:, seen], 0.0) + _SMALL)
@@ -141,17 +125,17 @@ class Loss(RootMeanSquare):
     """Root mean square of the residuals, at most 3, and 3 for a failed run."""
 
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
-        """The root, capped."""
+        """Compute the root, at most 3."""
         return np.where(np.isnan(mean_square), FAILURE, np.minimum(np.sqrt(mean_square), FAILURE))
 
 
-_SMALL = 1e-8  # what is far below it counts as nothing
+_SMALL = 1e-8  # outputs far below it count as zero
 
 
 def soft_cap(residual: FloatArray, cap: float = 3.0, elbow: float = 2.0) -> FloatArray:
-    """|residual| where it is small, `cap` where it is large, smooth in between."""
+    """Compute a smooth function that is |residual| for small and `cap` for large residuals."""
     scale = (1.0 + np.exp(-elbow * cap)) / elbow
-    # More than twice as fast as logaddexp; elbow * cap is far from overflow.
+    # Twice as fast as logaddexp; elbow * cap cannot overflow.
     rise = np.log1p(np.exp(elbow * cap)) - np.log1p(np.exp(elbow * (cap - np.abs(residual))))
     return scale * rise
 
@@ -165,7 +149,7 @@ def load(
     normalised: bool = False,
     threads: int = 1,
 ) -> Problem:
-    """The problem of a digester in the layout of the paper's data; options as in `Simulator`."""
+    """Load a digester in the layout of the paper's data; options as in `Simulator`."""
     digester = Digester.read(folder)
     simulator = Simulator(
         digester, variant, fixed, interpolate=interpolate, normalised=normalised, threads=threads
@@ -174,5 +158,5 @@ def load(
 
 
 def example(variant: Literal["dae", "split"] = "dae", *, threads: int = 1) -> Problem:
-    """The embedded digester: 196 days of synthetic data, made by `generate.py`."""
+    """Load the embedded digester: 196 days of synthetic data, made by `generate.py`."""
     return load(Path(__file__).parent / "data", variant, threads=threads)

@@ -1,4 +1,4 @@
-"""The compiled model with a digester's data: parameters in, daily outputs out."""
+"""The ADM1 simulator: calibrated parameters → daily outputs of one digester."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ BASE_TEMPERATURE = 298.15
 class Simulator:
     """ADM1 for one digester.
 
-    `variant`: "dae" solves pH and S_h2 together with the rest; "split" holds them during each feed
-    interval and solves for them after it, as the paper's code does. `fixed`: the values that are
-    not calibrated, `model.BSM2` or `model.PAPER` or your own. `interpolate`: flow and loads (flow
-    times concentration) change linearly from row to row, rather than being held. `normalised`: gas
-    flows at atmospheric pressure. Steps are fixed, `steps_a_day` of them (more in the first two
-    days).
+    `variant`: "dae" solves pH and S_h2 together with the other states; "split" holds them during
+    each feed interval and solves for them after it, as the paper's code does. `fixed`: the values
+    that are not calibrated, such as `model.BSM2` or `model.PAPER`. `interpolate`: flow and loads
+    (flow times concentration) change linearly between rows instead of stepwise. `normalised`: gas
+    flows at atmospheric pressure. `steps_a_day`: number of fixed steps, more in the first days.
     """
 
     digester: Digester
@@ -46,7 +45,7 @@ class Simulator:
     steps_a_day: int = 12
     threads: int = 1
     watch: tuple[tuple[str, str], ...] = ()
-    """Extra states, (name, formula of their rate of change), to watch what flows."""
+    """Additional states, (name, formula of the rate of change), to record flows."""
 
     def __post_init__(self) -> None:
         if self.variant not in ("dae", "split"):
@@ -67,18 +66,18 @@ class Simulator:
         return f"Simulator({self.digester!r}, {self.variant!r})"
 
     def outputs(self, x: FloatArray, rtol: float = 0.0) -> FloatArray:
-        """The nine daily outputs for each row of calibrated parameters: (n, 30) → (n, days, 9).
+        """Simulate the nine daily outputs for calibrated parameters: (n, 30) → (n, days, 9).
 
         NaN from the day on which a run fails: gas stops, a concentration becomes negative, or, in
-        the variant "split" as in the paper, effluent holds more volatile solids than the day's
-        feed. With rtol > 0 the steps follow their own error.
+        the variant "split" as in the paper, the effluent has more volatile solids than the feed of
+        that day. With rtol > 0 the steps are adaptive.
         """
         return self._run(x, rtol, trace=False)[0]
 
     def trajectories(self, x: FloatArray, rtol: float = 0.0) -> dict[str, FloatArray]:
-        """All 35 states, pH and q_gas at the time of each row of the feed: name → (n, rows).
+        """Simulate all 35 states, pH and q_gas at the `time` of each feed row: name → (n, rows).
 
-        `time` has these times. NaN from the day after a run has failed on.
+        NaN from the day after a failure on.
         """
         _, traces = self._run(x, rtol, trace=True)
         solved = ("S_H", "S_h2", "S_cation", "S_anion", "q_gas")  # states themselves in "dae"
@@ -90,7 +89,7 @@ class Simulator:
         return {"time": time, **states, **self._ions(states), "pH": pH}
 
     def _ions(self, states: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-        """The six ions, in equilibrium with S_H."""
+        """Compute the six ions in equilibrium with S_H."""
         constants = dict(zip(CONSTANTS, self._constants(), strict=True))
         pairs = {
             f"S_{acid}_ion": (f"S_{acid}", f"K_a_{acid}") for acid in ("va", "bu", "pro", "ac")
@@ -102,7 +101,7 @@ class Simulator:
         }
 
     def load(self) -> None:
-        """Load the model now rather than at the first run; ImportError where Numba is missing."""
+        """Load the model before the first run; ImportError without Numba."""
         assert self._module
 
     @cached_property
@@ -115,7 +114,7 @@ class Simulator:
         kinetics = kinetics_of(_checked(x))
         with kernel.announced(self._module, self.variant):
             outputs, traces, lowest = self._batch(kinetics, rtol, trace)
-        # A fixed step that went below zero was too long for this row: let its steps adapt.
+        # A row with negative concentrations needs shorter steps: repeat it with adaptive ones.
         doubtful = np.flatnonzero(~(lowest >= 0.0))
         if rtol == 0.0 and len(doubtful):
             outputs[doubtful], again, _ = self._batch(kinetics[doubtful], 1e-4, trace)
@@ -126,7 +125,7 @@ class Simulator:
     def _batch(
         self, kinetics: FloatArray, rtol: float, trace: bool
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Rows in groups as wide as the kernel; one row a group where the steps adapt to it."""
+        """Simulate rows in groups of LANES, or one by one with adaptive steps."""
         lanes, n = self._module.LANES, len(kinetics)
         width = 1 if rtol > 0.0 else lanes
 
@@ -135,7 +134,7 @@ class Simulator:
             chosen = kinetics[rows] if n else np.ones((lanes, len(KINETICS)))
             return self._simulate(chosen, rtol, trace)
 
-        starts = range(0, max(n, 1), width)  # of no rows at all, the shapes
+        starts = range(0, max(n, 1), width)  # without rows, for the shapes
         if self.threads > 1:
             with ThreadPoolExecutor(self.threads) as pool:
                 groups = list(pool.map(group, starts))
@@ -164,7 +163,7 @@ class Simulator:
 
     @cached_property
     def _data(self) -> dict[str, FloatArray]:
-        """What the kernel needs of the digester, in the order of its arguments."""
+        """Return the kernel's arguments from the digester, in their order."""
         digester, states = self.digester, self._module.STATES
         feed, initial = digester.feed, digester.initial
         dilution = feed["Q"] / digester.V_liq
@@ -173,7 +172,7 @@ class Simulator:
             inflow[:, k] = dilution * feed.get(name, 0.0)
         inflow[:, -1] = dilution
         before = np.concatenate([inflow[:1], inflow[:-1]]) if self.interpolate else inflow
-        # The paper's code takes the field pH for a pH, whatever it holds.
+        # The paper's code always takes the field pH as a pH.
         S_H = 10.0 ** -initial["pH"] if self.variant == "split" else digester.S_H
         start = {**dict.fromkeys(dict(self.watch), 0.0), **initial, "S_H": S_H}
         return {
@@ -192,7 +191,7 @@ class Simulator:
         }
 
     def _constants(self) -> FloatArray:
-        """Physical constants at the digester's temperature (van 't Hoff)."""
+        """Compute the physical constants at the digester's temperature (van 't Hoff)."""
         digester = self.digester
         warming = 1.0 / BASE_TEMPERATURE - 1.0 / digester.T_ad
 
@@ -216,14 +215,14 @@ class Simulator:
         return np.array([values[name] for name in CONSTANTS])
 
     def _completed_days(self) -> Any:
-        """Which day each feed interval completes, −1 for none."""
+        """Return the day that each feed interval completes, −1 for none."""
         ends = whole_days(self.digester.feed["time"])
         start = int(whole_days(self.digester.initial["time"]))
         before = np.concatenate([[start], ends[:-1]])
         return np.where(ends > before, ends - start - 1, -1)
 
     def _solids(self) -> FloatArray:
-        """Weights that make volatile solids of the states, and each day's solids in the feed."""
+        """Return the states' weights in volatile solids, and the solids of each day's feed."""
         feed, states, completes = self.digester.feed, self._module.STATES, self._completed_days()
         table = np.zeros((len(self.digester.days), len(states) + 1))
         table[:, :-1] = [1.0 / COD_OF_SOLIDS[n] if n in COD_OF_SOLIDS else 0.0 for n in states]
@@ -238,7 +237,7 @@ class Simulator:
         for n in map(int, np.flatnonzero(completes >= 0)):
             rows = slice(first, n + 1)
             total = volume[rows].sum()
-            # Nothing fed on a day says nothing about what may leave.
+            # A day without feed sets no limit.
             table[completes[n], -1] = (volume[rows] @ fed[rows]) / total if total > 0.0 else np.inf
             first = n + 1
         return table
@@ -256,7 +255,7 @@ def _check_fixed(fixed: Mapping[str, float]) -> None:
         )
     wrong = [name for name, value in fixed.items() if not value > 0.0]
     if wrong:
-        raise ValueError(f"fixed values must be positive, but not so: {', '.join(wrong)}")
+        raise ValueError(f"fixed values must be positive, but these are not: {', '.join(wrong)}")
 
 
 def _checked(x: FloatArray) -> FloatArray:
@@ -270,14 +269,14 @@ def _checked(x: FloatArray) -> FloatArray:
         row, column = np.argwhere(~fine)[0]
         name, value = model.CALIBRATED[column], values[row, column]
         raise ValueError(
-            f"every parameter of ADM1 must be positive and finite, but {name} = {value} in row "
-            f"{row}; latent points become parameters by problem.parameters.from_latent(u)"
+            f"parameters of ADM1 must be positive and finite, but {name} = {value} in row {row}; "
+            "convert latent points with problem.parameters.from_latent(u)"
         )
     return values
 
 
 def kinetics_of(x: FloatArray) -> FloatArray:
-    """The kernel's parameters: the pH limits become K_pH = 10^−(middle) and n = 3/(UL − LL)."""
+    """Compute the kernel's parameters: pH limits become K_pH = 10^−(middle), n = 3/(UL − LL)."""
     values = dict(zip(model.CALIBRATED, x.T, strict=True))
     for group in ("aa", "ac", "h2"):
         width = values[f"pH_UL:LL_{group}"]

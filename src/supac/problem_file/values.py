@@ -1,0 +1,120 @@
+"""Types of the values in a problem file: descriptions and checks."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from supac.problem_file.errors import in_toml, suggestion
+
+_FUNCTION = re.compile(r"\s*[\w-]+(\.[\w-]+)*\s*:\s*[^\W\d]\w*\s*")
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """Description of the values that a key accepts, and the check."""
+
+    description: str
+    accepts: Callable[[Any], bool]
+    choices: tuple[str, ...] = ()
+    repair: Callable[[str], str] | None = None
+    """Corrects a common mistake in a text."""
+
+    def error(self, value: Any) -> str:
+        """Return the error message for a value; "" if it is accepted."""
+        if self.accepts(value):
+            return ""
+        hint = ""
+        if isinstance(value, str):
+            hint = suggestion(value, self.choices)
+            if not self.choices and _is_number(value):
+                hint = "; write it without quotes"
+            if self.repair is not None and self.accepts(self.repair(value)):
+                hint = f"; write {in_toml(self.repair(value))}"
+        return f"must be {self.description}, not {in_toml(value)}{hint}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _number(value: Any) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer too large for a float
+        return False
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_text, value))
+
+
+def _number_or_column(value: Any) -> bool:
+    return _text(value) or (_number(value) and value > 0)
+
+
+def one_of(*choices: str) -> ValueType:
+    """Return the type of a text from a list."""
+    return ValueType(f"one of {', '.join(map(in_toml, choices))}", lambda v: v in choices, choices)
+
+
+def integer(least: int) -> ValueType:
+    """Return the type of an integer, `least` or more."""
+    return ValueType(
+        f"a whole number, {least} or more",
+        lambda v: isinstance(v, int) and not isinstance(v, bool) and least <= v < 2**63,
+    )
+
+
+def positive(below: float = math.inf, word: str = "") -> ValueType:
+    """Return the type of a number in (0, below), or of one word."""
+    limits = "above 0" if below == math.inf else f"between 0 and {below:g}"
+    return ValueType(
+        f"a number {limits}" + (f', or "{word}"' if word else ""),
+        lambda v: (bool(word) and v == word) or (_number(v) and 0 < v < below),
+        (word,) if word else (),
+    )
+
+
+TEXT = ValueType("a text in quotes", _text)
+ANY_TEXT = ValueType("a text in quotes", lambda v: isinstance(v, str))
+FLAG = ValueType("true or false", lambda v: isinstance(v, bool))
+NUMBER = ValueType("a number", _number)
+FRACTION = ValueType("a number from 0 to 1", lambda v: _number(v) and 0 <= v <= 1)
+WORDS = ValueType('a list of texts, such as ["./model", "--fast"]', _texts)
+NAMES = ValueType("a text or a list of texts", lambda v: _text(v) or _texts(v))
+FUNCTION = ValueType(
+    'written as "module:function"',
+    lambda v: _text(v) and _FUNCTION.fullmatch(v) is not None,
+    # A path to the file: ./lib/model.py:simulate is lib.model:simulate.
+    repair=lambda v: re.sub(r"[/\\]", ".", re.sub(r"^\.[/\\]?|\.py(?=:)", "", v)),
+)
+TABLE = ValueType("a table", lambda v: isinstance(v, dict))
+URL = ValueType(
+    'an address such as "http://localhost:4242"',
+    lambda v: _text(v) and v.startswith(("http://", "https://")),
+)
+NOISE = ValueType(
+    "a number above 0, the name of a column, or a table with one of these per observed column",
+    lambda v: (
+        _number_or_column(v)
+        or (isinstance(v, dict) and bool(v) and all(map(_number_or_column, v.values())))
+    ),
+)
+CORRELATED = ValueType(
+    '"all", "none", or lists of parameters such as [["k1", "k2"]]',
+    lambda v: v in ("all", "none") or (isinstance(v, list) and all(map(_texts, v))),
+    ("all", "none"),
+)
