@@ -23,13 +23,14 @@ settings.load_profile("patient")
 GROUPS = {
     # They kill processes, wait for them or count their seconds: never two of them at a time.
     "processes": (
-        "tests/faults", "tests/test_cli_", "tests/test_dask.py", "tests/test_executors.py",
-        "tests/test_program.py", "tests/test_umbridge.py",
+        "tests/faults", "tests/cli/test_commands.py", "tests/cli/test_elsewhere.py",
+        "tests/cli/test_safety.py", "tests/running", "tests/test_dask.py",
+        "tests/test_executors.py", "tests/test_program.py", "tests/test_umbridge.py",
     ),
     # They run ADM1: the first of them compiles it, and the others need not.
     "compiled": (
-        "tests/adm1", "tests/examples/test_documents.py", "tests/test_cli.py",
-        "tests/test_problem_file.py",
+        "tests/simulators/adm1", "tests/examples/test_documents.py", "tests/cli/test_demo.py",
+        "tests/problem_file",
     ),
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ from supac.problem_file.locate import key_lines, line_of
 from supac.problem_file.reference import BEGIN, reference, updated
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def write(folder: Path, kind: Any = "python", **changes: str) -> Path:

@@ -24,7 +24,7 @@ from supac.problem_file import StarterKind, starter_files
 from supac.record.store.file import claim, release
 
 SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 SLOW = """
 import time
 from math import exp

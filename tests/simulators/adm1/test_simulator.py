@@ -23,7 +23,7 @@ from supac.simulators.adm1.simulator import kinetics_of
 
 pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
 
-SHARED = Path(__file__).parents[3] / "shared" / "reference"
+SHARED = Path(__file__).parents[4] / "shared" / "reference"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the reference data are not here")
 UNSEEN = {"time": np.array([1.0]), **{name: np.array([np.nan]) for name in adm1.OUTPUTS}}
 PUBLISHED = np.array([list(adm1.BSM2_KINETICS.values())])

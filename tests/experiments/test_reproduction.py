@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-EXPERIMENT = Path(__file__).parents[1] / "experiments" / "reproduction"
+EXPERIMENT = Path(__file__).parents[2] / "experiments" / "reproduction"
 if TYPE_CHECKING:
     from records import Results
 
