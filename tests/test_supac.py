@@ -314,6 +314,7 @@ def test_a_step_that_made_things_worse_is_taken_back() -> None:
     assert good.memory["radius"][0] > info.radius
 
 
+@pytest.mark.slow
 def test_many_evaluations_are_regressed_on() -> None:
     problem = supac.Problem.within(PLANE, supac.Catoni(0.05))
     algorithm = supac.SuPAC(first=1_600)
@@ -327,7 +328,7 @@ def test_many_evaluations_are_regressed_on() -> None:
         state, _ = algorithm.tell(problem, state, x, wave(x))
     fresh = supac.SuPAC(supac.Uniform(), supac.FixedStep(0.5, 1.0), first=20_000, batch=20_000)
     best = supac.minimize(
-        wave, PLANE, supac.Catoni(0.05), budget=400_000, vectorized=True, algorithm=fresh
+        wave, PLANE, supac.Catoni(0.05), budget=160_000, vectorized=True, algorithm=fresh
     ).posterior
     x = np.random.default_rng(7).standard_normal((100_000, 2))
     objectives = [

@@ -292,8 +292,7 @@ def test_a_store_without_runs_is_no_obstacle(slow: Path) -> None:
 
 
 def test_a_killed_run_is_resumed_to_the_same_bits(slow: Path) -> None:
-    whole = start(slow, "run", "problem.toml", "--store", "whole.supac", "-q")
-    ended(whole)
+    call("run", slow / "problem.toml", "--store", slow / "whole.supac", "-q")
     killed = start(slow, "run", "problem.toml", "-q")
     until(lambda: made(slow / "run.supac") >= 25)
     os.killpg(killed.pid, signal.SIGKILL)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
 pytest.importorskip("matplotlib", reason="the pictures need the extra plot")
-pytestmark = pytest.mark.slow
 Rows = list[dict[str, str]]
 
 

@@ -21,6 +21,7 @@ Rule = Callable[[int, int], float]
 def _path(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="the pictures need the extra plot")
     monkeypatch.syspath_prepend(EXPERIMENT)
+    monkeypatch.setattr("os.fsync", lambda file: None)  # 800 rows a test, which nobody will miss
 
 
 def falling(pace: float, end: float = 0.12) -> Rule:

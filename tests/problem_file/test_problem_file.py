@@ -520,6 +520,7 @@ def test_a_risk_without_data(folder: Path) -> None:
     assert result.mean_risk < 0.5
 
 
+@pytest.mark.slow
 def test_the_digester_brings_its_own(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
     problem = supac.read_problem(write(tmp_path, "adm1"))
