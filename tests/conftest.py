@@ -28,8 +28,8 @@ GROUPS = {
     # They kill processes, wait for them or count their seconds: never two of them at a time.
     "processes": (
         "tests/faults", "tests/cli/test_commands.py", "tests/cli/test_elsewhere.py",
-        "tests/cli/test_safety.py", "tests/running", "tests/test_dask.py",
-        "tests/test_executors.py", "tests/test_program.py", "tests/test_umbridge.py",
+        "tests/running", "tests/test_dask.py", "tests/test_executors.py", "tests/test_program.py",
+        "tests/test_umbridge.py",
     ),
     # They run ADM1: the first of them compiles it, and the others need not.
     "compiled": (
@@ -39,8 +39,8 @@ GROUPS = {
 }  # fmt: skip
 # Processes, clusters, compilers, a browser, documents and experiments.
 SLOW = (
-    *GROUPS["processes"], "tests/cli/test_demo.py", "tests/examples", "tests/experiments",
-    "tests/report/test_browser.py", "tests/simulators/adm1/test_simulator.py",
+    *GROUPS["processes"], "tests/cli/test_demo.py", "tests/cli/test_safety.py", "tests/examples",
+    "tests/experiments", "tests/report/test_browser.py", "tests/simulators/adm1/test_simulator.py",
 )  # fmt: skip
 
 
