@@ -4,15 +4,20 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
 
-# One process a core, at most four; ARGS="-n 0" runs them in this one. What goes together is said in
-# tests/conftest.py.
+# All tests, one process a core, at most four; ARGS="-n 0" runs them in this one. Which tests share a
+# process, and which ones are slow, is said in tests/conftest.py.
+PYTEST := $(BIN)/pytest --numprocesses logical --maxprocesses 4
 test: .venv/ready
-	$(BIN)/pytest --numprocesses logical --maxprocesses 4 $(ARGS)
+	$(PYTEST) $(ARGS)
+
+# After each edit: all but the slow ones, in less than a minute. Those it names may have become slow.
+test-fast: .venv/ready
+	$(PYTEST) -m "not slow" --durations 5 --durations-min 2 $(ARGS)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

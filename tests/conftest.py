@@ -1,4 +1,8 @@
-"""How the tests share a machine when several processes run them (`pytest -n`, as `make test`)."""
+"""Which tests share a process (`pytest -n`, as `make test`), and which ones are slow.
+
+`make test-fast` leaves out the slow ones: those of the places in SLOW, and those with the marker
+`slow`, which is for a single test of two seconds or more in a file of quick ones.
+"""
 
 from __future__ import annotations
 
@@ -19,30 +23,40 @@ if WORKER:  # before NumPy is imported: as many processes as cores leave each on
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
-# What one process runs, in this order; every other file is a group of its own.
+# Files that one process runs, in this order; every other file is a group of its own.
 GROUPS = {
     # They kill processes, wait for them or count their seconds: never two of them at a time.
     "processes": (
-        "tests/faults", "tests/running", "tests/test_cli_",
+        "tests/faults", "tests/cli/test_commands.py", "tests/cli/test_elsewhere.py",
+        "tests/running",
     ),
     # They run ADM1: the first of them compiles it, and the others need not.
     "compiled": (
-        "tests/adm1", "tests/examples/test_documents.py", "tests/test_cli.py",
-        "tests/test_problem_file.py",
+        "tests/simulators/adm1", "tests/examples/test_documents.py", "tests/cli/test_demo.py",
+        "tests/problem_file",
     ),
 }  # fmt: skip
+# Processes, clusters, compilers, a browser, documents and experiments.
+SLOW = (
+    *GROUPS["processes"], "tests/cli/test_demo.py", "tests/cli/test_safety.py", "tests/examples",
+    "tests/experiments", "tests/report/test_browser.py", "tests/simulators/adm1/test_simulator.py",
+)  # fmt: skip
 
 
 def group_of(test: str) -> str:
-    """By where a test is: tests of one file share what is slow to make."""
+    """Return the group of a test: tests of one file share what is slow to make."""
     return next(
         (group for group, places in GROUPS.items() if test.startswith(places)),
         test.partition("::")[0],
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The large groups begin first, so that no process is left with one at the end."""
+    """Mark slow tests; begin with large groups, so that no process is left with one at the end."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker("slow")
     if WORKER:
         ranks = {group: rank for rank, group in enumerate(GROUPS)}
         items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
@@ -50,7 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Whole groups, one after the other."""
+    """Give each process whole groups, one after the other."""
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415
 
     class ByGroup(LoadScopeScheduling):  # type: ignore[misc]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from conftest import GROUPS, SLOW
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "supac"
 
@@ -123,6 +125,19 @@ def test_modules_of_one_layer_do_not_import_in_circles() -> None:
 
     for name in graph:
         assert name not in reachable(name, frozenset()), f"{name} imports itself in the end"
+
+
+def test_tests_lie_where_their_package_lies() -> None:
+    packages = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
+    kinds = {"laws", "theorems", "faults", "examples", "experiments"}
+    tests = ROOT / "tests"
+    places = {path.relative_to(tests).parts[0] for path in tests.glob("*/**/test_*.py")}
+    assert places <= packages | kinds
+
+
+def test_slow_tests_and_groups_are_named_as_they_are() -> None:
+    places = {*SLOW, *(place for group in GROUPS.values() for place in group)}
+    assert [place for place in sorted(places) if not (ROOT / place).exists()] == []
 
 
 def test_the_core_imports_without_the_extras() -> None:

@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +114,7 @@ def name_data(folder: Path | None) -> str:
     return PAPER_DATA if PAPER_DATA.endswith(name) else f"data {name}"
 
 
+@cache
 def fingerprint(what: Setting | Experiment) -> str:
     """Of all that decides what comes out: rows that were made otherwise do not count."""
     if isinstance(what, Setting):

@@ -59,7 +59,7 @@ class Scale:
 
 
 FULL = Scale()
-QUICK = Scale(960, 480, 3, 1, 2, 1000, quick=True)
+QUICK = Scale(960, 480, 3, 1, 1, 1000, quick=True)
 
 
 def ce(kl_max: float, alpha_max: float) -> str:

@@ -67,12 +67,12 @@ def same(result: supac.Result, other: supac.Result) -> bool:
     )
 
 
-def test_a_driver_that_is_killed_twenty_times(tmp_path: Path, unbroken: supac.Result) -> None:
+def test_a_driver_that_is_killed_a_dozen_times(tmp_path: Path, unbroken: supac.Result) -> None:
     """SIGKILL at random moments: what was finished is kept, no child survives, same bits."""
     toy = Toy(tmp_path / "ledger")
     rng = np.random.default_rng(0)
     kills = 0
-    while kills < 20:
+    while kills < 12:
         driver = start_driver(tmp_path)
         # Half of them after the next runs began, the others anywhere, start-up included.
         made = sum(map(len, toy.executions().values()))
@@ -88,7 +88,7 @@ def test_a_driver_that_is_killed_twenty_times(tmp_path: Path, unbroken: supac.Re
         driver.communicate()
         kills += 1
         assert gone_within(children | {p for each in toy.executions().values() for p in each}, 5.0)
-    assert kills == 20, "the run ended too early for the test to mean what it says"
+    assert kills == 12, "the run ended too early for the test to mean what it says"
     result = minimize(toy, store=tmp_path / "run.supac")
     assert same(result, unbroken)
     executions = toy.executions()
@@ -112,7 +112,7 @@ def test_a_killed_run_in_one_process(tmp_path: Path, unbroken: supac.Result) -> 
     assert sum(map(len, toy.executions().values())) <= BUDGET + 1
 
 
-@pytest.mark.parametrize("executor", [1, 2, 4])
+@pytest.mark.parametrize("executor", [1, 4])
 def test_the_same_bits_whatever_the_number_of_workers(
     executor: int, tmp_path: Path, unbroken: supac.Result
 ) -> None:
@@ -127,15 +127,16 @@ def test_the_same_bits_whatever_the_order_of_completion(
             time.sleep(0.05 * (abs(float(x[0])) % 1.0))
             return super().__call__(x)
 
-    assert same(minimize(Shuffled(tmp_path / "ledger"), execution=4), unbroken)
+    with ThreadPoolExecutor(4) as threads:
+        assert same(minimize(Shuffled(tmp_path / "ledger"), execution=threads), unbroken)
 
 
-@pytest.mark.parametrize("fault", ["segfault once", "exit once", "kill once"])
 def test_a_worker_that_dies_is_replaced_and_its_run_made_again(
-    fault: str, tmp_path: Path, unbroken: supac.Result
+    tmp_path: Path, unbroken: supac.Result
 ) -> None:
     points = unbroken.evaluations.x[[4, 27, 60]]
-    toy = Toy(tmp_path / "ledger", faults={name_of(x): fault for x in points})
+    faults = ("segfault once", "exit once", "kill once")
+    toy = Toy(tmp_path / "ledger", faults=dict(zip(map(name_of, points), faults, strict=True)))
     assert same(minimize(toy, execution=2, store=tmp_path / "run.supac"), unbroken)
     assert [len(toy.executions()[name_of(x)]) for x in points] == [2, 2, 2]
     supac.export(tmp_path / "run.supac", tmp_path / "runs.csv")
@@ -217,7 +218,7 @@ class Fickle(Toy):
 
 @pytest.mark.parametrize("policy", ["penalise", "drop"])
 def test_a_tenth_of_the_runs_failing_is_no_reason_to_stop(policy: Policy, tmp_path: Path) -> None:
-    result = minimize(Fickle(tmp_path / "ledger"), execution=supac.Execution(2, on_failure=policy))
+    result = minimize(Fickle(tmp_path / "ledger"), execution=supac.Execution(on_failure=policy))
     assert result.stop_reason is supac.StopReason.BUDGET
     assert 2 <= len(result.failures) <= 16
     assert result.on_failure == policy
@@ -470,7 +471,7 @@ def test_asynchronous_is_as_good() -> None:
     normal = np.random.default_rng(0).standard_normal((4_000, 3))
 
     def uneven(x: np.ndarray) -> float:
-        time.sleep(0.02 * float(np.exp(x[2])))
+        time.sleep(0.01 * float(np.exp(x[2])))
         return value(x)
 
     def true_objective(mode: Literal["batch", "async"], seed: int) -> float:

@@ -325,9 +325,14 @@ def test_a_second_driver_in_one_process_is_refused(store: Path, finished: Finish
     assert_same(supac.resume(store, wave, budget=70, callback=nested), run(budget=70))
 
 
-def test_another_program_that_writes_is_no_damage(store: Path) -> None:
-    db = sqlite3.connect(store)
+def test_another_program_that_writes_is_no_damage(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db, connect = sqlite3.connect(store), sqlite3.connect
     db.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr(  # seconds that are waited for
+        "sqlite3.connect", lambda *names, **how: connect(*names, **how | {"timeout": 0.2})
+    )
     with pytest.raises(supac.StoreBusyError, match=r"in use by another program: .*locked"):
         run(store=store)
     db.close()

@@ -32,6 +32,7 @@ def test_score_gradients_are_unbiased() -> None:
     assert_mean(np.array(estimates), exact_projection(risk, at).eta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     [

@@ -330,6 +330,7 @@ def test_a_step_that_made_things_worse_is_taken_back() -> None:
     assert good.last_step.radius > info.radius
 
 
+@pytest.mark.slow
 def test_many_evaluations_are_regressed_on() -> None:
     problem = supac.Problem.within(PLANE, supac.Catoni(0.05))
     algorithm = supac.SuPAC(first=1_600)
@@ -346,7 +347,7 @@ def test_many_evaluations_are_regressed_on() -> None:
         wave,
         PLANE,
         supac.Catoni(0.05),
-        budget=400_000,
+        budget=160_000,
         execution=supac.Execution(vectorized=True),
         algorithm=fresh,
     ).posterior

@@ -103,6 +103,7 @@ def test_theorem_1_holds_for_a_proxy_plus_a_correction(name: str, bound: supac.B
     np.testing.assert_allclose(corrected, gradient(risk, at, bound), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_corollary_1_the_minimiser_is_a_fixed_point_of_natural_gradient_steps() -> None:
     """From the minimiser of the true bound over mixtures, the solver has nowhere to go."""
     bound, start = supac.Catoni(0.1), MEMBERS["mixture"]

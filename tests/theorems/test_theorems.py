@@ -286,7 +286,7 @@ def test_meta_gradient_needs_no_derivative_of_the_posterior(name: str, bound: st
     prior, each = PRIORS[name], BOUNDS[bound]
 
     def optimum(own: supac.Distribution, at: supac.Distribution) -> supac.Distribution:
-        for _ in range(100):  # the closed-form update, exact projections
+        for _ in range(40):  # the closed-form update, exact projections
             surrogate = exact_projection(risk, at)
             target = ray_minimiser(each, surrogate, view_prior(own, at, np.random.default_rng(0)))
             step = FixedStep(0.7, 2.0).move(at, target, at)

@@ -87,7 +87,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> supac.Distribution:
     """What a run in one process finds."""
     folder = tmp_path_factory.mktemp("here")
     write(folder, "python")
-    command(folder, "run", "problem.toml")
+    call(folder, "run", "problem.toml")
     return posterior(folder)
 
 
@@ -108,7 +108,7 @@ def test_a_server_gives_the_bits_of_the_function(
 ) -> None:
     served(tmp_path, url)
     assert "outputs compared 24" in call(tmp_path, "run", "problem.toml", "--check")
-    command(tmp_path, "run", "problem.toml", "--workers", "2")
+    call(tmp_path, "run", "problem.toml", "--workers", "2")
     assert posterior(tmp_path) == here
     certificate = call(tmp_path, "certify", "run.supac", "--draws", "20", "--json")
     assert json.loads(certificate)["failed"] == 0
@@ -162,7 +162,7 @@ def test_a_cluster_gives_the_bits_of_one_process(
 
 def test_asynchronous_runs_on_a_cluster_spend_the_budget(address: str, tmp_path: Path) -> None:
     on_dask(tmp_path, address, 'mode = "async"')
-    command(tmp_path, "run", "problem.toml")
+    call(tmp_path, "run", "problem.toml")
     posterior(tmp_path)
 
 
@@ -190,7 +190,7 @@ def test_a_killed_run_on_a_cluster_is_resumed_to_the_same_bits(
     (tmp_path / "driver").unlink()
     kept = len(supac.read_store(tmp_path / "run.supac").made)
     assert 0 < kept < 60
-    command(tmp_path, "resume", "run.supac")
+    call(tmp_path, "resume", "run.supac")
     assert posterior(tmp_path) == here
     certificate = call(tmp_path, "certify", "run.supac", "--draws", "20", "--json")
     assert json.loads(certificate)["draws"] == 20

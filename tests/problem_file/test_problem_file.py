@@ -23,7 +23,7 @@ from supac.problem_file.errors import key_lines, line_of, parse
 from supac.problem_file.reference import BEGIN, reference, updated
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def write(folder: Path, kind: Any = "python", **changes: str) -> Path:
@@ -597,6 +597,7 @@ def test_a_risk_without_data(folder: Path) -> None:
     assert result.mean_risk < 0.5
 
 
+@pytest.mark.slow
 def test_the_digester_brings_its_own(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
     problem = supac.read_problem(write(tmp_path, "adm1"))

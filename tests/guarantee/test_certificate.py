@@ -164,6 +164,7 @@ def result() -> supac.Result:
     return supac.minimize(risk, PRIOR, bound, budget=80, execution=supac.Execution(vectorized=True))
 
 
+@pytest.mark.slow
 def test_a_result_certifies_itself_with_fresh_runs(result: supac.Result) -> None:
     given = result.certify(
         risk, n=N, delta=DELTA, draws=300, execution=supac.Execution(vectorized=True)

@@ -43,6 +43,7 @@ def search(start: supac.Distribution, **options: object) -> supac.Result:
     return supac.minimize(two_modes, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_mixture_finds_both_modes_and_beats_every_gaussian() -> None:
     mixed = search(supac.split_mixture(PLANE, 2)).posterior
     ours, error = true_objective(two_modes, mixed, PLANE, 0.05)
@@ -101,6 +102,7 @@ def test_a_risk_of_one_mode_has_no_such_note() -> None:
     assert "mode" not in " ".join(result.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
@@ -131,7 +133,7 @@ def in_eight_dimensions(
         task,
         prior,
         supac.Catoni(0.1),
-        budget=200,
+        budget=120,
         start=make(prior),
         execution=supac.Execution(vectorized=True),
         progress=False,
@@ -251,6 +253,7 @@ def test_a_users_own_family_is_given_again(tmp_path: Path) -> None:
     assert supac.resume(store, two_modes, start=start).posterior == first.posterior
 
 
+@pytest.mark.slow
 def test_a_mixture_is_certified_with_an_upper_limit_on_its_kl() -> None:
     result = search(supac.split_mixture(PLANE, 2))
     certificate = result.certify(

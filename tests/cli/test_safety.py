@@ -195,7 +195,12 @@ def test_names_and_messages_of_a_store_are_shown_as_they_are_spelled(tmp_path: P
         return float(np.tanh(x[0] ** 2))
 
     supac.minimize(
-        fails, parameters, supac.Catoni(0.05), budget=40, store=store, on_failure="penalise"
+        fails,
+        parameters,
+        supac.Catoni(0.05),
+        budget=40,
+        store=store,
+        execution=supac.Execution(on_failure="penalise"),
     )
     shown = call("show", store).output
     assert not INVISIBLE.search(shown)

@@ -12,18 +12,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-EXPERIMENT = Path(__file__).parents[1] / "experiments" / "reproduction"
+EXPERIMENT = Path(__file__).parents[2] / "experiments" / "reproduction"
 if TYPE_CHECKING:
     from records import Results
 
 pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
 pytest.importorskip("matplotlib", reason="the pictures need the extra plot")
-pytestmark = pytest.mark.slow
 Rows = list[dict[str, str]]
 
 
@@ -63,6 +63,17 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
     finish(reproduce(out))
     assert "| some | 1 /" in (out / "reproduction.md").read_text()
     return out
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The program as a module; it decides on threads when it is imported."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.syspath_prepend(EXPERIMENT)
+    import reproduce as program  # noqa: PLC0415
+
+    return program
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +139,9 @@ def test_learnt_priors_are_better_for_new_tasks(results: Results) -> None:
         assert first - last > 3.0 * lesson["test_error"][seen][-1]
 
 
-def test_what_is_there_is_not_run_again(quick: Path, tmp_path: Path) -> None:
+def test_what_is_there_is_not_run_again(
+    quick: Path, results: Results, program: ModuleType, tmp_path: Path
+) -> None:
     """Two runs taken out are made again, to the digit, and no others."""
     again = tmp_path / "again"
     shutil.copytree(quick, again)
@@ -143,8 +156,8 @@ def test_what_is_there_is_not_run_again(quick: Path, tmp_path: Path) -> None:
         return {(r["setting"], r["repeat"]): (r["objective"], r["kl"]) for r in rows if r["kl"]}
 
     assert values(read(again, "runs")) == values(read(quick, "runs"))
-    words = finish(reproduce(again))
-    assert "all runs are there already" in words
+    folder = type(results.folder)(again / "reproduction")
+    assert program._missing(replace(results, folder=folder), None) == []
 
 
 def test_claims_can_fail(results: Results) -> None:
@@ -169,8 +182,13 @@ def exchanged(results: Results) -> Results:
     return other
 
 
-def test_wrong_options_say_what_to_do(tmp_path: Path) -> None:
-    process = reproduce(tmp_path, "--data", str(tmp_path))
-    words, _ = process.communicate()
-    assert process.returncode == 2
-    assert "holds no digester" in words
+def test_wrong_options_say_what_to_do(
+    program: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["reproduce", "--quick", "--data", str(tmp_path)])
+    with pytest.raises(SystemExit, match="2"):
+        program.main()
+    assert "holds no digester" in capsys.readouterr().err

@@ -24,7 +24,7 @@ from supac.problem_file import StarterKind, starter_files
 from supac.record.store.file import lock, unlock
 
 SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 SLOW = """
 import time
 from math import exp
@@ -293,8 +293,7 @@ def test_a_store_without_runs_is_no_obstacle(slow: Path) -> None:
 
 
 def test_a_killed_run_is_resumed_to_the_same_bits(slow: Path) -> None:
-    whole = start(slow, "run", "problem.toml", "--store", "whole.supac", "-q")
-    ended(whole)
+    call("run", slow / "problem.toml", "--store", slow / "whole.supac", "-q")
     killed = start(slow, "run", "problem.toml", "-q")
     until(lambda: made(slow / "run.supac") >= 25)
     os.killpg(killed.pid, signal.SIGKILL)

@@ -16,7 +16,7 @@ from supac.simulators.adm1.compiler import Equations, factorise, states_of, stoi
 from supac.simulators.adm1.expressions import Graph, constant, parse
 from supac.simulators.adm1.problem import BLOCKS, PRIOR
 
-SHARED = Path(__file__).parents[3] / "shared" / "reference"
+SHARED = Path(__file__).parents[4] / "shared" / "reference"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the reference data are not here")
 FIXED = pytest.mark.parametrize("fixed", [model.BSM2, model.PAPER], ids=["bsm2", "paper"])
 

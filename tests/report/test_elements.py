@@ -1,0 +1,61 @@
+"""Pieces of a page: whatever comes from elsewhere is escaped, whatever we wrote is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from supac.report.elements import Markup, code, details, facts, figure, items, section, table
+from supac.report.words import count_of, escape, listed, number, percent, with_range
+
+EVIL = '<script>"&\x1b\x00'
+SAFE = "&lt;script&gt;&quot;&amp;\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
+
+
+def test_texts_of_others_are_escaped_everywhere() -> None:
+    pieces = [
+        section("part", EVIL, "<p>ours</p>"),
+        table(EVIL, [EVIL], [[EVIL, EVIL]]),
+        facts([(EVIL, EVIL)]),
+        figure("<svg/>", EVIL),
+        items([EVIL]),
+        details(EVIL, "<p>ours</p>"),
+        code(EVIL, EVIL),
+    ]
+    for piece in pieces:
+        assert "<script>" not in piece
+        assert SAFE in piece
+    assert escape(EVIL) == SAFE
+    assert "<p>ours</p>" in pieces[0]
+
+
+def test_our_own_markup_is_left_as_it_is() -> None:
+    assert items([Markup("<b>bold</b>")]) == "<ul><li><b>bold</b></li></ul>"
+
+
+def test_a_table_names_its_rows_and_columns() -> None:
+    made = table("Runs", ["name", "risk"], [["first", 1], ["second", 2]], numbers=[1])
+    assert made.count('<th scope="col"') == 2
+    assert made.count('<th scope="row"') == 2
+    assert made.count('<td class="number"') == 2
+    assert "<caption>Runs</caption>" in made
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (number(float("nan")), "–"),
+        (number(-float("inf")), "\N{MINUS SIGN}∞"),
+        (number(-1.5e-7), "\N{MINUS SIGN}1.5·10⁻⁷"),
+        (number(12_345.6), "12,346"),
+        (with_range((1e-7, 2e-7, 3e-7)), "2 (1 to 3)·10⁻⁷"),
+        (with_range((0.5, 1.0, 2.0)), "1 (0.5 to 2)"),
+        (percent(0.05), "5.0 %"),
+        (percent(0.95), "95 %"),
+        (count_of(1, "run", "runs"), "1 run"),
+        (count_of(2_000, "run", "runs"), "2,000 runs"),
+        (listed(["a", "b", "c"]), "a, b and c"),
+        (listed(["a"]), "a"),
+    ],
+)
+def test_numbers_and_lists_in_words(said: str, words: str) -> None:
+    assert said == words
