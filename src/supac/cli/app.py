@@ -25,9 +25,7 @@ EXIT_CODES = (
     "\n\nExit codes: 0 done, 1 error, 2 wrong usage, 3 stopped early and can be resumed, "
     "130 stopped by Ctrl-C."
 )
-_EXPECTED = (
-    supac.EvaluationError, supac.StoreError, ExecutionError, ImportError, ValueError, OSError
-)  # fmt: skip
+_KNOWN = (supac.EvaluationError, supac.StoreError, ExecutionError, ImportError, ValueError, OSError)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,7 +34,7 @@ app = typer.Typer(
     epilog=EXIT_CODES,
 )
 console = CleanConsole()
-complaints = CleanConsole(stderr=True)
+error_console = CleanConsole(stderr=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -63,9 +61,9 @@ def guarded() -> Iterator[None]:
     """Print expected errors as a message and exit; with a traceback if SUPAC_TRACEBACK is set."""
     try:
         yield
-    except _EXPECTED as error:
+    except _KNOWN as error:
         if os.environ.get("SUPAC_TRACEBACK"):
-            complaints.print(traceback.format_exc(), soft_wrap=True)
+            error_console.print(traceback.format_exc(), soft_wrap=True)
         raise failed(_system_error(error) if isinstance(error, OSError) else str(error)) from error
 
 
@@ -117,15 +115,15 @@ def print_json(value: dict[str, Any]) -> None:
 
 def inform(message: str) -> None:
     """Print a status message to stderr."""
-    complaints.print(message, soft_wrap=True)
+    error_console.print(message, soft_wrap=True)
 
 
 def warn(message: str) -> None:
     """Print a warning to stderr."""
-    complaints.print(message, style="yellow", soft_wrap=True)
+    error_console.print(message, style="yellow", soft_wrap=True)
 
 
 def failed(message: str) -> typer.Exit:
     """Print an error to stderr; return the exit to raise."""
-    complaints.print(message, style="red", soft_wrap=True)
+    error_console.print(message, style="red", soft_wrap=True)
     return typer.Exit(ERROR)
