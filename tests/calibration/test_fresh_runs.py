@@ -147,7 +147,7 @@ def test_what_cannot_be_predicted_is_said(tmp_path: Path) -> None:
     plain = supac.minimize(
         lambda x: float(np.tanh(x @ x)), supac.gaussian([0.0], [[1.0]]), BOUND, budget=20
     )
-    with pytest.raises(ValueError, match="all 5 runs failed, the first with: .*no licence"):
+    with pytest.raises(ValueError, match=r"all 5 runs failed, the first with: .*no licence"):
         supac.predict(plain, fail, 5)
     with pytest.raises(ValueError, match="n must be a whole number, 1 or more, not 0"):
         supac.predict(plain, lambda x: x, 0)

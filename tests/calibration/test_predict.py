@@ -68,7 +68,7 @@ def test_failed_runs_are_left_out_and_told(result: supac.Result) -> None:
 
 
 def test_a_prediction_without_a_good_run_is_an_error(result: supac.Result) -> None:
-    with pytest.raises(ValueError, match="all 5 runs failed, the first with: .*NaN"):
+    with pytest.raises(ValueError, match=r"all 5 runs failed, the first with: .*NaN"):
         supac.predict(result, lambda x: np.full(2, np.nan), 5, progress=False)
 
 

@@ -371,14 +371,14 @@ def test_the_first_good_run_says_how_many_outputs_there_are() -> None:
         return np.nan if x[0] > 1.0 else outputs(x)[: 3 if slow else 2]
 
     risk = supac.Composite(odd, supac.MeanSquare())
-    options: dict[str, Any] = {
-        "budget": 20,
-        "execution": supac.Execution(on_failure="drop"),
-        "progress": False,
-    }
-    one = supac.minimize(risk, PRIOR, BOUND, **options)
+
+    def search(workers: ThreadPoolExecutor | None) -> supac.Result:
+        where = supac.Execution(workers, on_failure="drop")
+        return supac.minimize(risk, PRIOR, BOUND, budget=20, execution=where, progress=False)
+
+    one = search(None)
     with ThreadPoolExecutor(8) as threads:
-        many = supac.minimize(risk, PRIOR, BOUND, execution=threads, **options)
+        many = search(threads)
     assert same(one, many)
     assert 0 < len(one.failures) < 20
 
@@ -418,7 +418,7 @@ def test_a_refused_resume_changes_nothing(tmp_path: Path, unbroken: supac.Result
     minimize(toy, store=store, execution=supac.Execution(max_failures=0.7, timeout=30.0))
     with pytest.raises(ValueError, match="raise it"):
         supac.resume(store, toy, budget=20)
-    with pytest.raises(TypeError, match="workers must be"):
+    with pytest.raises(TypeError, match="must be None, a number of processes, an Executor, or a"):
         supac.resume(store, toy, execution=object())
     assert same(supac.resume(store, toy), unbroken)
     assert read_config(store)["max_failures"] == 0.7  # and resume has kept it

@@ -188,6 +188,7 @@ def test_a_problem_file_is_gone_on_with_by_the_command(tmp_path: Path) -> None:
     assert "60 of 60, 20 of them to validate" in call("show", store).output
     page = supac.write_report(then, tmp_path / "report.html").read_text()
     assert "Two reactions in a row" in page
+    assert 'aria-labelledby="fit-1-title"' in page  # outputs again, from residuals and data
     frame = then.to_pandas()  # residuals still, as the file has them
     width = now.told_width()
     assert sum(column.startswith("output_") for column in frame) == then.told_width() == width

@@ -125,8 +125,8 @@ def how_well_it_fits(run: Account) -> str:
     """Return the section that compares simulations with data; "" if either is unknown."""
     observations = run.observations
     known = run.first if run.fresh is None else run.fresh
-    # Outputs of another number than the data are not their residuals.
-    if observations is None or known is None or known.shape[1] != observations.measured:
+    # Outputs that are no residuals of these data cannot be drawn beside them.
+    if observations is None or known is None or known.shape[1] != len(observations.values):
         return ""
     shown = run.fresh is not None
     pictures = "".join(

@@ -1,4 +1,4 @@
-"""The one scheduler of runs: for batches, single runs and many tasks, whatever they are made for."""
+"""The one scheduler of runs: batches, single runs and many tasks, for any purpose."""
 
 from __future__ import annotations
 
