@@ -33,6 +33,7 @@ class Trace:
         self.files: dict[str, int] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        """Count a call, as `sys.setprofile` reports it."""
         path = Path(frame.f_code.co_filename)
         if event == "call" and path.is_relative_to(PACKAGE):
             name = str(path.relative_to(PACKAGE))

@@ -415,7 +415,7 @@ def test_runs_come_back_where_they_are_asked_for(result: supac.Result) -> None:
 
 def test_a_result_of_version_0_1_is_read() -> None:
     """Its runs were kept as evaluations, with the reasons of those that failed."""
-    text = (Path(__file__).parent / "stores" / "result.json").read_text()
+    text = (Path(__file__).parents[1] / "stores" / "result.json").read_text()
     told, again = strictly(text), supac.Result.from_json(text)
     assert told["version"] == 1
     for name in ("objective", "mean_risk", "mean_risk_error", "kl", "effective_size", "validated"):

@@ -311,7 +311,7 @@ def test_the_page_in_the_docs_is_what_its_tables_say(tmp_path: Path) -> None:
 
     if not figures.PUBLISHED.exists():
         pytest.skip("the paper's tables, which the page quotes, are not here")
-    docs = EXPERIMENT.parents[2] / "docs"
+    docs = EXPERIMENT.parents[1] / "docs"
     shutil.copytree(docs / "reproduction", tmp_path / "reproduction")
     results = records.Results(
         records.Folder(tmp_path / "reproduction"),

@@ -67,12 +67,12 @@ def same(result: supac.Result, other: supac.Result) -> bool:
     )
 
 
-def test_a_driver_that_is_killed_a_dozen_times(tmp_path: Path, unbroken: supac.Result) -> None:
+def test_a_driver_that_is_killed_twenty_times(tmp_path: Path, unbroken: supac.Result) -> None:
     """SIGKILL at random moments: what was finished is kept, no child survives, same bits."""
     toy = Toy(tmp_path / "ledger")
     rng = np.random.default_rng(0)
     kills = 0
-    while kills < 12:
+    while kills < 20:
         driver = start_driver(tmp_path)
         # Half of them after the next runs began, the others anywhere, start-up included.
         made = sum(map(len, toy.executions().values()))
@@ -88,7 +88,7 @@ def test_a_driver_that_is_killed_a_dozen_times(tmp_path: Path, unbroken: supac.R
         driver.communicate()
         kills += 1
         assert gone_within(children | {p for each in toy.executions().values() for p in each}, 5.0)
-    assert kills == 12, "the run ended too early for the test to mean what it says"
+    assert kills == 20, "the run ended too early for the test to mean what it says"
     result = minimize(toy, store=tmp_path / "run.supac")
     assert same(result, unbroken)
     executions = toy.executions()

@@ -427,3 +427,19 @@ def test_outputs_without_a_residual_are_failed_runs() -> None:
     assert all("needs positive outputs" in run.message for run in outcome.failures)
     with pytest.raises(TypeError, match=r"data must have a method residuals\(outputs\), not be 3"):
         supac.Composite(one, supac.Welsch(), 3)  # type: ignore[arg-type]
+
+
+def test_outputs_that_nothing_was_measured_at_need_not_be_finite() -> None:
+    """What was measured at them later is all that would have to be simulated again."""
+    data = supac.Observations(("A",), np.array([1.0, np.nan, 2.0]), np.ones(3))
+
+    def simulate(x: FloatArray) -> FloatArray:
+        return np.array([x[0], np.nan, x[1] if x[0] < 2.5 else np.nan])
+
+    risk = supac.Composite(simulate, supac.MeanSquare(), data)
+    outcome = evaluate(risk, X, vectorized=False, raising=False)
+    assert [run.ok for run in outcome.runs] == [True, True, False, True]
+    assert outcome.outputs is not None
+    np.testing.assert_array_equal(outcome.outputs[0], [X[0, 0] - 1.0, X[0, 1] - 2.0])
+    assert outcome.runs[0].outputs is not None
+    assert np.isnan(outcome.runs[0].outputs[1])

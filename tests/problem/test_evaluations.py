@@ -46,7 +46,7 @@ def test_a_run_without_outputs_has_failed_whatever_its_risk() -> None:
     runs = Evaluations.none(1).append(np.zeros((2, 1)), np.array([0.5, 3.0]), LINE, outputs)
     assert runs.ok.tolist() == [True, False]
     assert runs.usable(None).risk.tolist() == [0.5, 3.0]
-    with pytest.raises(ValueError, match="outputs must be told of every batch or of none"):
+    with pytest.raises(ValueError, match="give outputs for every batch or for none"):
         runs.append(np.zeros((1, 1)), np.zeros(1), LINE)
 
 

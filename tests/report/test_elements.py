@@ -8,7 +8,7 @@ from supac.report.elements import Markup, code, details, facts, figure, items, s
 from supac.report.words import count_of, escape, listed, number, percent, with_range
 
 EVIL = '<script>"&\x1b\x00'
-SAFE = "&lt;script&gt;&quot;&amp;\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
+SAFE = "&lt;script&gt;&quot;&amp;␛␀"
 
 
 def test_texts_of_others_are_escaped_everywhere() -> None:

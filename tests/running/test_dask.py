@@ -129,13 +129,10 @@ def test_a_longer_timeout_counts_from_the_next_run_on(executor: Any) -> None:
         time.sleep(0.3)
         return wave(x)
 
-    few: dict[str, Any] = {
-        "execution": supac.Execution(executor, on_failure="penalise"),
-        "budget": 2,
-        "algorithm": supac.SuPAC(first=2, batch=2),
-    }
-    assert len(minimize(slow, execution=supac.Execution(timeout=0.1), **few).failures) == 2
-    assert len(minimize(slow, execution=supac.Execution(timeout=9.0), **few).failures) == 0
+    few = supac.SuPAC(first=2, batch=2)
+    for timeout, failures in ((0.1, 2), (9.0, 0)):
+        where = supac.Execution(executor, timeout=timeout, on_failure="penalise")
+        assert len(minimize(slow, execution=where, budget=2, algorithm=few).failures) == failures
 
 
 def segfault(x: FloatArray) -> float:

@@ -25,7 +25,7 @@ from supac.cli.tables import summary
 from supac.problem_file import (
     ProblemFile,
     StarterKind,
-    check_belongs,
+    check_compatible,
     problem_of,
     read_problem,
     starter_files,
@@ -166,7 +166,7 @@ def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Record]:
     else:
         before = read_store(target)
         ready = problem_of(before, as_begun=as_begun)
-    for words in check_belongs(ready, before):
+    for words in check_compatible(ready, before):
         warn(words)
     return ready, before
 

@@ -1,11 +1,11 @@
-"""`supac show`, `certify` and `export`: what a store holds."""
+"""`supac show`, `certify` and `export`: read a store."""
 
 from __future__ import annotations
 
 import textwrap
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.live import Live
@@ -28,7 +28,14 @@ from supac.cli.tables import summary
 from supac.exchange import export as export_runs
 from supac.exchange import table_file, table_of, write_table
 from supac.guarantee.certificate import Certificate
-from supac.problem_file import BOUNDS, check_belongs, problem_of, read_problem, store_of, title_of
+from supac.problem_file import (
+    BOUNDS,
+    check_compatible,
+    problem_of,
+    read_problem,
+    store_of,
+    title_of,
+)
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.record.store import NotAStoreError, is_being_written, resolve_path
@@ -62,7 +69,7 @@ def _title(run: Record) -> str:
 
 
 def _followed(path: Path, *, quiet: bool) -> Record:
-    """Look again and again until nobody is at work on it any more."""
+    """Read a store repeatedly until no process writes to it."""
     shown = console.is_terminal and not quiet
     resolve_path(path)  # an error where no store can ever appear
     if not path.absolute().parent.is_dir():
@@ -88,7 +95,7 @@ def _followed(path: Path, *, quiet: bool) -> Record:
 
 
 def _look(path: Path) -> Record | None:
-    """What a store holds; None while somebody is only just making it, so that it is not yet one."""
+    """Read a store; return None while it is just being created."""
     making = is_being_written(path)
     try:
         return read_store(path)
@@ -99,19 +106,19 @@ def _look(path: Path) -> Record | None:
 
 
 def _begun(path: Path) -> bool:
-    """Not where it is missing or empty: it appears with the first run."""
+    """Return False if the file is missing or empty."""
     return path.is_file() and path.stat().st_size > 0
 
 
 def _bound_name(word: str | None) -> str | None:
-    """One of the names in a problem file."""
+    """Check that a bound has one of the names in a problem file."""
     if word is not None and word not in BOUNDS:
         raise typer.BadParameter(f"must be one of {', '.join(BOUNDS)}")
     return word
 
 
 @app.command(epilog="Example: `supac certify run.supac --n 24 --draws 2000`." + EXIT_CODES)
-def certify(  # noqa: PLR0913, PLR0917 - one argument an option
+def certify(
     store: StorePath,
     n: Annotated[
         int | None, typer.Option("--n", min=1, help="Independent data, if the file is silent.")
@@ -138,11 +145,10 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what is guaranteed of the posterior on new data, from fresh runs of the simulator.
+    """Certify the posterior on new data, with fresh runs of the simulator.
 
-    Fewer draws give a higher limit. Runs are kept in the store: after an interruption, the same
-    command goes on. With a problem file, its
-    present text counts, so that `n` may be added to it.
+    Fewer draws certify a higher risk. The runs are kept in the store: after an interruption, the
+    same command goes on. With a problem file, its present text counts, so that `n` may be added.
     """
     if out is not None:
         check_vacant(out, force=force)
@@ -150,28 +156,19 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
         raise failed("--quiet would show nothing of all these runs: give --out or --json too")
     with guarded():
         run = read_store(store_of(store))
-        with user_code():
-            by_file = store.suffix == ".toml" and not as_begun
-            named = store if problem is None and by_file else problem
-            ready = problem_of(run, as_begun=as_begun) if named is None else read_problem(named)
-        for words in check_belongs(ready, run):
-            warn(words)
-        if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
-            warn("the run has not ended: this is about its posterior so far")
+        ready = _problem_for(run, store, problem, as_begun=as_begun)
         ready.data_behind(run, n)
-        given = {"delta": delta, "execution": workers}
-        changes: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
         if not (quiet or as_json):
             inform(_ahead(run, draws, ready.with_workers(workers).workers))
             if out is None:
                 inform("shown only; --out certificate.json keeps it, for supac report")
-        if quiet:
-            changes["progress"] = False
-        if not run.running:  # its runs are kept as they end
-            changes["store"] = run.file
         try:
             with user_code():
-                certificate = ready.certify(run, n=n, bound=bound, draws=draws, **changes)
+                certificate = ready.certify(
+                    run, n=n, bound=bound, draws=draws, delta=delta, execution=workers,
+                    progress=False if quiet else None,
+                    store=None if run.running else run.file,  # nobody else may write to it
+                )  # fmt: skip
         except KeyboardInterrupt as error:
             warn(f"stopped: its runs are kept in {run.file}; the same command goes on")
             raise typer.Exit(INTERRUPTED) from error
@@ -185,8 +182,21 @@ def certify(  # noqa: PLR0913, PLR0917 - one argument an option
                 console.print(_wrapped(str(certificate)))
 
 
+def _problem_for(run: Record, store: Path, problem: Path | None, *, as_begun: bool) -> ProblemFile:
+    """Read the problem file to certify with; warn where it or the search has a peculiarity."""
+    with user_code():
+        by_file = store.suffix == ".toml" and not as_begun
+        named = store if problem is None and by_file else problem
+        ready = problem_of(run, as_begun=as_begun) if named is None else read_problem(named)
+    for words in check_compatible(ready, run):
+        warn(words)
+    if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
+        warn("the run has not ended: this is about its posterior so far")
+    return ready
+
+
 def _ahead(run: Record, draws: int, executor: object) -> str:
-    """How much there is to do, by how long the runs of the search took."""
+    """Estimate the work from the time that the runs of the search took."""
     if not run.seconds > 0.0:
         return f"{draws} fresh runs"
     each = run.seconds / len(run.made)
@@ -199,7 +209,7 @@ def _ahead(run: Record, draws: int, executor: object) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """Lines that fit the terminal, what follows a dash below what stands after it."""
+    """Wrap lines to the width of the terminal, with hanging indents."""
     return "\n".join(
         textwrap.fill(line, console.width, subsequent_indent=" " * (2 if line[:1] != " " else 4))
         for line in text.splitlines()

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from supac.arrays import FloatArray, frozen
+from supac.arrays import BoolArray, FloatArray, frozen
 from supac.codec import register
 
 
@@ -49,9 +49,14 @@ class Observations:
         return len(self.values) // len(self.columns)
 
     @property
+    def needed(self) -> BoolArray:
+        """Outputs that are compared with a measurement: (rows · columns,)."""
+        return np.isfinite(self.values)
+
+    @property
     def measured(self) -> int:
         """How many numbers were measured."""
-        return int(np.isfinite(self.values).sum())
+        return int(self.needed.sum())
 
     def flat(self, outputs: Any) -> FloatArray:
         """One simulation as a vector, from {column: values}, (rows, columns) or a vector."""
@@ -87,7 +92,7 @@ class Observations:
         """(…, rows · columns) → (…, measured)."""
         if outputs.shape[-1:] != self.values.shape:
             raise ValueError(self._unfit(outputs))
-        seen = np.isfinite(self.values)
+        seen = self.needed
         simulated, observed = outputs[..., seen], self.values[seen]
         if not self.logarithmic:
             return (simulated - observed) / self.noise[seen]
@@ -97,7 +102,7 @@ class Observations:
 
     def outputs(self, residuals: FloatArray) -> FloatArray:
         """Invert `residuals`; NaN where nothing was measured."""
-        seen = np.isfinite(self.values)
+        seen = self.needed
         simulated = np.full((*residuals.shape[:-1], len(self.values)), np.nan)
         shift = self.noise[seen] * residuals
         measured = self.values[seen]

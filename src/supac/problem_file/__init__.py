@@ -17,10 +17,8 @@ from supac.problem_file.reader import (
 from supac.problem_file.schema import BOUNDS
 from supac.problem_file.starter import StarterKind, starter_files
 
-check_belongs = check_compatible
-
 __all__ = [
     "BOUNDS", "FileError", "Observations", "ProblemFile", "ProblemFileError", "StarterKind",
-    "check_belongs", "check_compatible", "files_of", "make_problem", "observations_of",
+    "check_compatible", "files_of", "make_problem", "observations_of",
     "problem_of", "read_problem", "source_of", "starter_files", "store_of", "title_of",
 ]  # fmt: skip

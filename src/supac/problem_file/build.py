@@ -15,7 +15,7 @@ from supac.problem.observations import Observations
 from supac.problem.parameters import Parameters
 from supac.problem_file.assumptions import objections
 from supac.problem_file.data import read_observations
-from supac.problem_file.errors import Complaints, no_file, suggestion
+from supac.problem_file.errors import FileErrors, no_file, suggestion
 from supac.problem_file.fingerprints import named_file
 from supac.problem_file.known import read_known
 from supac.problem_file.problem import ProblemFile
@@ -30,16 +30,16 @@ _DIGESTER_CEILING = 3.0  # what ADM1's loss is capped at
 class Builder:
     """Makes the parts one after the other, from a document whose keys have been checked."""
 
-    def __init__(self, document: dict[str, Any], path: Path, text: str, complaints: Complaints):
+    def __init__(self, document: dict[str, Any], path: Path, text: str, errors: FileErrors):
         self._document, self._path, self._text = document, path, text
-        self._folder, self._complaints = path.parent, complaints
+        self._folder, self._errors = path.parent, errors
 
     def _table(self, name: str) -> dict[str, Any]:
         return dict(self._document.get(name, {}))
 
     def build(self) -> ProblemFile:
         """The problem, or the first error that the rest depends on."""
-        kind = kind_of(self._table("simulator"), self._complaints)
+        kind = kind_of(self._table("simulator"), self._errors)
         digester = self._table("simulator").get("builtin") == "adm1"
         given = self._parameters(optional=digester)
         observations = None
@@ -51,16 +51,14 @@ class Builder:
             assert given is not None
             parameters = given
             if "data" in self._document:
-                observations = read_observations(
-                    self._table("data"), self._folder, self._complaints
-                )
+                observations = read_observations(self._table("data"), self._folder, self._errors)
             simulate = make_simulator(
                 self._table("simulator"),
                 kind,
                 parameters,
                 observations,
                 self._folder,
-                self._complaints,
+                self._errors,
             )
             risk, vectorized = self._risk(simulate), simulate.vectorized
         bound = self._bound(risk, observations, digester=digester)
@@ -91,7 +89,7 @@ class Builder:
         if not table:
             if optional:
                 return None
-            raise self._complaints.fail(
+            raise self._errors.fail(
                 ("parameters",) if "parameters" in self._document else (),
                 "there are no parameters: write a table [parameters] with a line for each, such as "
                 'k = { prior = "lognormal", median = 1.0, log_sd = 0.5 }',
@@ -103,8 +101,8 @@ class Builder:
                 make: Callable[..., Any] = PRIORS[entry["prior"]]
                 marginals[name] = make(**numbers, unit=entry.get("unit", ""))
             except ValueError as error:
-                self._complaints.add(("parameters", name), str(error))
-        self._complaints.raise_any()
+                self._errors.add(("parameters", name), str(error))
+        self._errors.raise_any()
         return Parameters(marginals, blocks=self._blocks(tuple(table)))
 
     def _blocks(self, names: tuple[str, ...]) -> list[list[str]] | None:
@@ -117,23 +115,23 @@ class Builder:
             key = ("posterior", "correlated")
             if name not in names:
                 hint = suggestion(name, names) or f"; they are {', '.join(names)}"
-                self._complaints.add(key, f"{name} is no parameter{hint}")
+                self._errors.add(key, f"{name} is no parameter{hint}")
             elif name in seen:
-                self._complaints.add(key, f"{name} stands in the lists twice")
+                self._errors.add(key, f"{name} stands in the lists twice")
             seen.add(name)
-        self._complaints.raise_any()
+        self._errors.raise_any()
         return blocks
 
     def _digester(self, given: Parameters | None) -> tuple[Composite, Parameters]:
         for name in ("data", "loss", "posterior"):
             if name in self._document and (name != "posterior" or given is None):
-                self._complaints.add((name,), "adm1 brings its own: remove this table")
-        self._complaints.raise_any()
+                self._errors.add((name,), "adm1 brings its own: remove this table")
+        self._errors.raise_any()
         # Slow to import, and most users bring their own simulator.
         from supac.problem_file.digester import digester_risk, load_digester  # noqa: PLC0415
 
-        problem = load_digester(self._table("simulator"), self._folder, self._complaints)
-        return digester_risk(problem, given, self._complaints)
+        problem = load_digester(self._table("simulator"), self._folder, self._errors)
+        return digester_risk(problem, given, self._errors)
 
     def _risk(self, simulate: Simulate) -> Callable[..., Any]:
         """The risk: of residuals by a loss, or the simulator's own answer."""
@@ -143,19 +141,19 @@ class Builder:
         table = self._table("loss")
         if "python" in table:
             for other in set(table) - {"python"}:
-                self._complaints.add(("loss", other), "goes with kind, not with python: remove it")
-            self._complaints.raise_any()
+                self._errors.add(("loss", other), "goes with kind, not with python: remove it")
+            self._errors.raise_any()
             key = ("loss", "python")
-            loss = load_function(table["python"], self._folder, key, self._complaints)
+            loss = load_function(table["python"], self._folder, key, self._errors)
             return Composite(simulate, loss, simulate.observations)
         kind = LOSSES[table.get("kind", "welsch")]
         wanted = [f.name for f in fields(kind)] if hasattr(kind, "__dataclass_fields__") else []
         options = {name: value for name, value in table.items() if name != "kind"}
         for other in set(options) - set(wanted):
-            self._complaints.add(
+            self._errors.add(
                 ("loss", other), f'does not go with kind = "{table.get("kind", "welsch")}"'
             )
-        self._complaints.raise_any()
+        self._errors.raise_any()
         return Composite(simulate, kind(**options), simulate.observations)
 
     def _bound(
@@ -166,17 +164,17 @@ class Builder:
         kind: Callable[..., Any] = BOUNDS[name]
         takes = {each.name for each in fields(BOUNDS[name])}  # type: ignore[arg-type]
         for other in set(table) - takes - {"kind", "delta", "n"}:
-            self._complaints.add(("bound", other), f"does not go with {name}: remove it")
+            self._errors.add(("bound", other), f"does not go with {name}: remove it")
         temperature = table.get("temperature", "auto")
         if "n" not in table and (kind is not Catoni or temperature == "auto"):
-            self._complaints.add(
+            self._errors.add(
                 ("bound",),
                 f"{name} needs n, the number of independent data"
                 + ("" if "kind" in table else "; or, without a guarantee, temperature = 0.01"),
             )
         for key, words in objections(table.get("n"), table.get("ceiling"), risk, observations):
-            self._complaints.add(key, words)
-        self._complaints.raise_any()
+            self._errors.add(key, words)
+        self._errors.raise_any()
         options = {key: value for key, value in table.items() if key not in ("kind", "delta", "n")}
         options.setdefault("ceiling", _DIGESTER_CEILING if digester else 1.0)
         if kind is Catoni:
@@ -184,7 +182,7 @@ class Builder:
         if "n" in table:
             options |= {"n": table["n"], "delta": float(table.get("delta", 0.05))}
         elif "delta" in table:
-            raise self._complaints.fail(
+            raise self._errors.fail(
                 ("bound", "delta"),
                 "is the probability that a guarantee for n data fails: add n, or remove delta",
             )
@@ -201,13 +199,13 @@ class Builder:
         problem = Problem.within(parameters, bound, loss=loss)
         first = len(algorithm.ask(problem, algorithm.init(problem, 0)))
         if run["budget"] < first:
-            raise self._complaints.fail(
+            raise self._errors.fail(
                 ("run", "budget"),
                 f"{run['budget']} is less than the first batch of {first} runs: raise it, or set "
                 f"first = {run['budget']}",
             )
         if run.get("validation", 0) + first > run["budget"]:
-            raise self._complaints.fail(
+            raise self._errors.fail(
                 ("run", "validation"), f"leaves too little for the first batch of {first} runs"
             )
         options: dict[str, Any] = {"algorithm": algorithm}
@@ -225,20 +223,20 @@ class Builder:
         try:
             return read_known(path, parameters, risk, observations)
         except FileNotFoundError as error:
-            raise self._complaints.fail(("run", "known"), no_file(path)) from error
+            raise self._errors.fail(("run", "known"), no_file(path)) from error
         except OSError as error:
             words = f"{path.name} cannot be read: {error.strerror}"
-            raise self._complaints.fail(("run", "known"), words) from error
+            raise self._errors.fail(("run", "known"), words) from error
         except ValueError as error:
-            raise self._complaints.fail(("run", "known"), str(error)) from error
+            raise self._errors.fail(("run", "known"), str(error)) from error
 
     def _execution(self, *, vectorized: bool) -> Execution:
         """Where and how runs are made."""
         table = self._table("execution")
         if "workers" in table and "dask" in table:
-            raise self._complaints.fail(("execution", "dask"), "goes without workers: keep one")
+            raise self._errors.fail(("execution", "dask"), "goes without workers: keep one")
         if table.get("mode") == "async" and not {"workers", "dask"} & set(table):
-            raise self._complaints.fail(
+            raise self._errors.fail(
                 ("execution", "mode"), '"async" needs workers, such as workers = 4, or dask'
             )
         names = ("mode", "timeout", "retries", "max_failures")

@@ -85,9 +85,6 @@ class FileErrors:
         return ProblemFileError(self.path, self._found, self._text)
 
 
-Complaints = FileErrors
-
-
 def key_lines(text: str) -> dict[Key, int]:
     """Return the line on which each key of a valid TOML text is set, from 1.
 

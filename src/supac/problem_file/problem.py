@@ -17,7 +17,7 @@ from supac.problem.bounds import Bound
 from supac.problem.observations import Observations
 from supac.problem.parameters import Parameters
 from supac.problem_file.assumptions import objections
-from supac.problem_file.errors import Complaints, parse
+from supac.problem_file.errors import FileErrors, parse
 from supac.problem_file.fingerprints import fingerprints
 from supac.problem_file.schema import BOUNDS
 from supac.record.record import Record
@@ -87,7 +87,7 @@ class ProblemFile:
         elif not may_be_store(store):
             words = f"{store.name} is there already, and no store: choose another name"
         if words:
-            raise Complaints(self.path, self.text).fail(("run", "store"), words)
+            raise FileErrors(self.path, self.text).fail(("run", "store"), words)
 
     def certify(
         self,

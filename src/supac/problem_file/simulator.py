@@ -15,7 +15,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.problem.observations import Observations
 from supac.problem.parameters import Parameters
-from supac.problem_file.errors import Complaints, in_toml
+from supac.problem_file.errors import FileErrors, in_toml
 from supac.problem_file.fingerprints import named_file
 from supac.problem_file.python import PythonFunction, PythonFunctionError
 from supac.problem_file.schema import OPTIONS_OF
@@ -50,15 +50,15 @@ class Simulate:
         return self.observations.flat(answer)
 
 
-def kind_of(table: Mapping[str, Any], complaints: Complaints) -> str:
+def kind_of(table: Mapping[str, Any], errors: FileErrors) -> str:
     """Which of the kinds of simulators it is; keys that go with another are refused."""
     kinds = [kind for kind in OPTIONS_OF if kind in table]
     if len(kinds) != 1:
         if kinds:
-            raise complaints.fail(
+            raise errors.fail(
                 ("simulator", kinds[1]), f"there is {kinds[0]} already: keep one of them"
             )
-        raise complaints.fail(
+        raise errors.fail(
             ("simulator",),
             f"needs one of {', '.join(OPTIONS_OF)}; for a function simulate of model.py beside "
             'this file, python = "model:simulate"',
@@ -66,10 +66,8 @@ def kind_of(table: Mapping[str, Any], complaints: Complaints) -> str:
     for kind, options in OPTIONS_OF.items():
         for name in options:
             if name in table and kind != kinds[0]:
-                complaints.add(
-                    ("simulator", name), f"goes with {kind}, not with {kinds[0]}: remove it"
-                )
-    complaints.raise_any()
+                errors.add(("simulator", name), f"goes with {kind}, not with {kinds[0]}: remove it")
+    errors.raise_any()
     return kinds[0]
 
 
@@ -79,29 +77,29 @@ def make_simulator(
     parameters: Parameters,
     observations: Observations | None,
     folder: Path,
-    complaints: Complaints,
+    errors: FileErrors,
 ) -> Simulate:
     """Any simulator but ADM1, which brings its own data."""
     if kind == "python":
-        return _python(table, parameters, observations, folder, complaints)
+        return _python(table, parameters, observations, folder, errors)
     if kind == "command":
-        program = _program(table, parameters, observations, folder, complaints)
+        program = _program(table, parameters, observations, folder, errors)
         return Simulate(program, observations=observations)
     if kind == "umbridge":
         server = UMBridge(table["umbridge"], table.get("model", "forward"), table.get("config"))
         return Simulate(server, observations=observations)
-    return _reaction(parameters, observations, complaints)
+    return _reaction(parameters, observations, errors)
 
 
 def load_function(
-    reference: str, folder: Path, key: tuple[str, ...], complaints: Complaints
+    reference: str, folder: Path, key: tuple[str, ...], errors: FileErrors
 ) -> PythonFunction:
     """A function of a file of the user's, loaded."""
     function = PythonFunction(folder, reference)
     try:
         function.set_up()
     except PythonFunctionError as error:
-        raise complaints.fail(key, str(error)) from error
+        raise errors.fail(key, str(error)) from error
     return function
 
 
@@ -110,20 +108,20 @@ def _python(
     parameters: Parameters,
     observations: Observations | None,
     folder: Path,
-    complaints: Complaints,
+    errors: FileErrors,
 ) -> Simulate:
-    function = load_function(table["python"], folder, ("simulator", "python"), complaints)
+    function = load_function(table["python"], folder, ("simulator", "python"), errors)
     vectorized = bool(table.get("vectorized", False))
     names: tuple[str, ...] = ()
     if table.get("arguments") == "names":
         if vectorized:
-            raise complaints.fail(
+            raise errors.fail(
                 ("simulator", "arguments"), 'with vectorized = true it must be "array"'
             )
         names = parameters.names
         trouble = function.missing_arguments(names)
         if trouble:
-            raise complaints.fail(("simulator", "arguments"), trouble)
+            raise errors.fail(("simulator", "arguments"), trouble)
     return Simulate(function, names, observations, vectorized)
 
 
@@ -132,7 +130,7 @@ def _program(
     parameters: Parameters,
     observations: Observations | None,
     folder: Path,
-    complaints: Complaints,
+    errors: FileErrors,
 ) -> Program:
     key = ("simulator", "command")
     # It is started in another folder: what lies beside the problem file is named in full.
@@ -144,16 +142,16 @@ def _program(
             else f"no program of this name is installed, nor is there a file {folder / words[0]}"
         )
         given = in_toml(table["command"][0])
-        raise complaints.fail(key, f"{given} cannot be started: {hint}")
+        raise errors.fail(key, f"{given} cannot be started: {hint}")
     if "/" in words[0] and not os.access(words[0], os.X_OK):
         name = Path(words[0]).name
         first = {".py": "{python}", ".sh": "sh", ".R": "Rscript", ".jl": "julia", ".pl": "perl"}
         interpreter = first.get(Path(name).suffix)
         hint = "" if interpreter is None else f', or write ["{interpreter}", "{name}"]'
-        raise complaints.fail(key, f"{name} is not executable: chmod +x {name}{hint}")
+        raise errors.fail(key, f"{name} is not executable: chmod +x {name}{hint}")
     beside = [word for word in table["command"][1:] if _looks_like_a_file(word, folder)]
     if beside:
-        raise complaints.fail(key, f"there is no file {folder / beside[0]}")
+        raise errors.fail(key, f"there is no file {folder / beside[0]}")
     answer = table.get("key")
     if answer is None and observations is not None:
         answer = list(observations.columns)
@@ -182,16 +180,16 @@ def _looks_like_a_file(word: str, folder: Path) -> bool:
 
 
 def _reaction(
-    parameters: Parameters, observations: Observations | None, complaints: Complaints
+    parameters: Parameters, observations: Observations | None, errors: FileErrors
 ) -> Simulate:
     if set(parameters.names) != set(PARAMETERS):
-        raise complaints.fail(
+        raise errors.fail(
             ("parameters",),
             f"the built-in reaction has the parameters {', '.join(PARAMETERS)}, not "
             f"{', '.join(parameters.names)}",
         )
     if observations is None or observations.columns != OUTPUTS or observations.times is None:
-        raise complaints.fail(
+        raise errors.fail(
             ("data", "observed") if observations is not None else ("simulator", "builtin"),
             'the built-in reaction needs data with a column time and observed = ["A", "B"]',
         )

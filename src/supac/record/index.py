@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from supac.arrays import FloatArray, frozen
+from supac.arrays import BoolArray, FloatArray, frozen
 from supac.problem import Parameters
 from supac.record.record import Record
 from supac.record.run import Purpose, Run, Status
@@ -85,8 +85,16 @@ class RunIndex:
         """Count runs that were asked for."""
         self._next += count
 
-    def adopt(self, known: ImportedRuns | None, parameters: Parameters | None) -> list[Run]:
-        """Return imported runs that were not learnt from: earlier ones, then new ones."""
+    def adopt(
+        self,
+        known: ImportedRuns | None,
+        parameters: Parameters | None,
+        needed: BoolArray | None = None,
+    ) -> list[Run]:
+        """Return imported runs that were not learnt from: earlier ones, then new ones.
+
+        `needed` are the outputs that must be finite, (m,), by default all.
+        """
         before, self._adopted = self._adopted, []
         if known is None:
             return before
@@ -96,6 +104,8 @@ class RunIndex:
                 continue
             outputs = None if known.outputs is None else known.outputs[row]
             values = known.risk[row] if outputs is None else outputs
+            if outputs is not None and needed is not None and len(needed) == len(outputs):
+                values = outputs[needed]
             good = known.statuses[row] is Status.OK and bool(np.isfinite(values).all())
             failure = known.statuses[row]
             run = Run(

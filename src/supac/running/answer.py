@@ -15,7 +15,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from supac.arrays import FloatArray, as_floats
+from supac.arrays import BoolArray, FloatArray, as_floats
 from supac.record.run import Status
 
 _OURS = str(Path(__file__).parents[1])
@@ -89,6 +89,8 @@ class Simulator:
     ndim: int
     """Of an answer: 0 for a number, 1 for outputs."""
     vectorized: bool = False
+    needed: BoolArray | None = None
+    """Outputs that must be finite, (m,), by default all: nothing may be measured at the others."""
 
     @property
     def wanted(self) -> str:
@@ -124,7 +126,9 @@ class Simulator:
         if values is None or values.ndim != self.ndim or not values.size:
             message = f"{self.name} must return {self.wanted}, not {describe(raw)}"
             return Answer(Status.INVALID, None, seconds, message)
-        if not np.isfinite(values).all():
+        needed = values if self.needed is None or len(self.needed) != values.size else None
+        needed = values[self.needed] if needed is None else needed
+        if not np.isfinite(needed).all():
             what = str(values) if self.ndim == 0 else "NaN or infinity"
             return Answer(Status.INVALID, values, seconds, f"{self.name} returned {what}")
         return Answer(Status.OK, values, seconds)

@@ -184,7 +184,7 @@ class Runner:
                 raise ValueError(f"known has {has}outputs, but the risk is {wants}a Composite")
             if known.outputs is not None:
                 function.note_failed_width(known.outputs.shape[1])
-        adopted = self._indexes[0].adopt(known, self._parameters)
+        adopted = self._indexes[0].adopt(known, self._parameters, self._simulators[0].needed)
         runs = [self._evaluated(run) for run in adopted]
         if known is not None:
             known.check_risks(runs)
@@ -310,4 +310,6 @@ def _simulator(risk: Risk, vectorized: bool, parameters: Parameters | None) -> S
     function = risk.simulate if isinstance(risk, Composite) else risk
     if parameters is not None and hasattr(function, "named"):
         function = function.named(parameters.names)
-    return Simulator(function, "simulate" if composite else "risk", int(composite), vectorized)
+    name, needed = "simulate" if composite else "risk", getattr(risk, "data", None)
+    needed = getattr(needed, "needed", None) if composite else None
+    return Simulator(function, name, int(composite), vectorized, needed)
