@@ -30,6 +30,7 @@ from supac.exchange import table_file, table_of, write_table
 from supac.guarantee.certificate import Certificate
 from supac.problem_file import (
     BOUNDS,
+    ProblemFile,
     check_compatible,
     problem_of,
     read_problem,
