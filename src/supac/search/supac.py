@@ -46,7 +46,7 @@ class SuPAC:
     first: int | None = None
     batch: int | None = None
     inner: int | None = None
-    tolerance: float | None = None
+    tolerance: float | None = field(default=None, repr=False)
     """KL between successive posteriors below which a search has converged; 1e-12 by default."""
 
     def __post_init__(self) -> None:
