@@ -211,21 +211,25 @@ class Record(Calibrated):
         return tuple(run for _, run in sorted(self._runs.items()))
 
     @property
-    def made(self) -> tuple[Run, ...]:
-        """Runs of the search and its validation, without those that were imported; light."""
+    def search_runs(self) -> tuple[Run, ...]:
+        """Runs of the search and its validation, without outputs; imported ones included."""
         own = ("search", "validation")
-        return tuple(r for r in self.light_runs if not r.source and r.purpose in own)
+        return tuple(run for run in self.light_runs if run.purpose in own)
+
+    @property
+    def made(self) -> tuple[Run, ...]:
+        """Runs of the search and its validation, without outputs or imported runs."""
+        return tuple(run for run in self.search_runs if not run.source)
 
     @property
     def imported(self) -> tuple[Run, ...]:
-        """Runs that were made elsewhere; light."""
+        """Imported runs, without outputs."""
         return tuple(run for run in self.light_runs if run.source)
 
     @property
     def failures(self) -> tuple[Run, ...]:
-        """Failed runs of the search and its validation, with the reason of each; light."""
-        own = ("search", "validation")
-        return tuple(run for run in self.light_runs if not run.ok and run.purpose in own)
+        """Failed runs of the search and its validation, with their messages."""
+        return tuple(run for run in self.search_runs if not run.ok)
 
     @property
     def failures_by_kind(self) -> list[tuple[Status, int, str]]:

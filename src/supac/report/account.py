@@ -70,7 +70,7 @@ class Account(Estimate):
     budget: int | None
     seconds: float
     risks: FloatArray
-    """Risks of all runs that did not fail."""
+    """Risks of the successful runs of the search and its validation."""
     failures: tuple[Run, ...]
     on_failure: str
     notes: tuple[str, ...]
@@ -176,7 +176,7 @@ def account_of(
         known=record.known,
         budget=record.settings.get("budget"),
         seconds=record.seconds,
-        risks=np.array([each.risk for each in record.light_runs if each.ok]),
+        risks=np.array([each.risk for each in record.search_runs if each.ok]),
         failures=record.failures,
         on_failure=str(record.settings["on_failure"]),
         notes=record.notes,

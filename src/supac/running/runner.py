@@ -29,7 +29,8 @@ _ALL_AT_ONCE = (
 )
 _ONE = "leave out vectorized=True if it takes one point"
 _SHAPE_ERRORS = ("TypeError", "ValueError", "IndexError", "AttributeError", "AxisError")
-_PATIENCE = 0.2  # seconds between looks at whether a stop was asked for
+_PATIENCE = 0.2  # seconds between checks for a requested stop
+_MESSAGE = 2_000  # characters of a failure message that are kept
 
 
 class EvaluationError(RuntimeError):
@@ -246,7 +247,7 @@ class Runner:
             answer = answer.without_error()
         return Run(
             ticket.id, frozen(np.array(ticket.x)), answer.status, risk, outputs, answer.seconds,
-            answer.message, answer.attempts, purpose=ticket.purpose, task=ticket.task,
+            answer.message[:_MESSAGE], answer.attempts, purpose=ticket.purpose, task=ticket.task,
         )  # fmt: skip
 
     def _evaluated(self, run: Run) -> Run:
