@@ -458,7 +458,7 @@ def test_what_was_left_out_is_said(result: supac.Result) -> None:
         lambda: again.to_json(runs=True),
         lambda: supac.reoptimize(again, simulate, budget=10),
     ):
-        with pytest.raises(ValueError, match="left out of"):
+        with pytest.raises(ValueError, match="without its runs"):
             wants_runs()
     assert len(again.to_pandas(posterior=3)) == 3
 

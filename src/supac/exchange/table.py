@@ -32,8 +32,7 @@ def table_of(record: Record, *, posterior: int | None = None, seed: int = 0) -> 
     """Return one row a run, or `posterior` draws instead, as columns."""
     if posterior is not None:
         return table_of_draws(record.sample(posterior, seed), record.parameters)
-    if record.counts is not None:
-        raise ValueError("its runs were left out of the file: write it with runs=True")
+    record.check_runs()
     table = table_of_runs(record)
     drawn, weight = _drawn_and_weight(record)
     keys = [(run.task, run.id) for run in record.light_runs]

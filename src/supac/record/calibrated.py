@@ -1,4 +1,4 @@
-"""What a record and a result have in common: draws of the posterior, tables, plots' data."""
+"""Methods shared by records and results: draws of the posterior and tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ERRORS = 6.0  # standard errors by which estimates of one KL may differ
 
 
 class Calibrated(ABC):
-    """A search with a posterior, ended or not."""
+    """Base class of `Record` and `Result`."""
 
     @property
     @abstractmethod
@@ -92,9 +92,9 @@ def check_certificate(
     estimate: Estimate,
     certificate: Certificate | None,
 ) -> None:
-    """Raise ValueError where a certificate is about another posterior, or about another prior.
+    """Raise ValueError if a certificate belongs to another posterior or prior.
 
-    Compare fingerprints, and KL where one of them has none.
+    Compare fingerprints, and KL if one of them has no fingerprint.
     """
     if certificate is None:
         return
@@ -105,9 +105,9 @@ def check_certificate(
         mine = fingerprint(posterior, prior)
         if mine and certificate.fingerprint not in ("", mine):
             raise ValueError(
-                "the certificate is about another posterior, or about another prior (its "
-                f"fingerprint is {certificate.fingerprint}, this run's is {mine}): certify this "
-                "run, and give that certificate"
+                "the certificate is about another posterior or another prior (its fingerprint is "
+                f"{certificate.fingerprint}, this run's is {mine}): certify this run, and give "
+                "that certificate"
             )
     # Where KL is estimated, a certificate holds an upper limit, of more draws than these.
     slack = max(_ERRORS * kl.error, 1e-6 * abs(kl.value), 1e-9)

@@ -1,4 +1,4 @@
-"""Ids of the runs of one task, and the runs of an earlier process that were not learnt from."""
+"""Ids of the runs of one task, and runs of an earlier process that no round has used yet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from supac.record.run import Purpose, Run, Status
 
 
 class ImportedRuns(Protocol):
-    """Runs that were made elsewhere, column by column."""
+    """Imported runs as columns."""
 
     @property
     def risk(self) -> FloatArray: ...  # noqa: D102
@@ -40,10 +40,7 @@ class ImportedRuns(Protocol):
 
 
 class RunIndex:
-    """Assign ids, and find runs that an earlier process has made by their points.
-
-    Of several runs at one point the first made is the first found.
-    """
+    """Assign ids, and find runs of an earlier process by their points, the oldest first."""
 
     def __init__(self, record: Record, task: int = 0):
         told = {run for each in record.rounds if each.task == task for run in each.ids}
@@ -62,12 +59,12 @@ class RunIndex:
         self._next = len(told)
 
     def find(self, x: FloatArray, purpose: Purpose) -> Run | None:
-        """Take a run at this point that was made for this purpose, but not learnt from."""
+        """Take an unused run of an earlier process with this point and purpose, if there is one."""
         runs = self._untold.get((purpose, x.tobytes()))
         return runs.popleft() if runs else None
 
     def take_searches(self) -> list[Run]:
-        """Take all such runs of the search."""
+        """Take all unused search runs of an earlier process, in the order of their ids."""
         mine = [key for key in self._untold if key[0] == "search"]
         runs = [run for key in mine for run in self._untold.pop(key)]
         return sorted(runs, key=lambda run: run.id)
@@ -82,7 +79,7 @@ class RunIndex:
         return number
 
     def advance(self, count: int) -> None:
-        """Count runs that were asked for."""
+        """Advance the next id by `count` requested runs."""
         self._next += count
 
     def adopt(
@@ -91,9 +88,9 @@ class RunIndex:
         parameters: Parameters | None,
         needed: BoolArray | None = None,
     ) -> list[Run]:
-        """Return imported runs that were not learnt from: earlier ones, then new ones.
+        """Return imported runs that no round has used: recorded ones, then those of `known`.
 
-        `needed` are the outputs that must be finite, (m,), by default all.
+        `needed`, (m,), marks the outputs that must be finite, by default all.
         """
         before, self._adopted = self._adopted, []
         if known is None:
