@@ -67,12 +67,10 @@ def minimize(
         `Composite(simulate, loss)`, which needs far fewer runs.
     prior
         A distribution, or `Parameters`: then risk and proxy take the user's units.
-    bound
-        Such as `Catoni(temperature=0.01)`.
+    bound, algorithm
+        Such as `Catoni(temperature=0.01)` and `SuPAC()`, the default.
     budget
         Number of runs. Batches are never cut: a search with a larger budget begins the same way.
-    algorithm
-        By default `SuPAC()`.
     start
         First posterior, whose family is searched; by default the prior. Required if the prior is
         not in an exponential family.

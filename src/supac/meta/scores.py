@@ -61,20 +61,15 @@ def evaluate_priors(
 ) -> PriorScores:
     """Optimise each task from scratch under each prior, and estimate its bound by fresh draws.
 
-    A search that stops because too many of its runs fail scores NaN, with a note. Ctrl-C raises
-    KeyboardInterrupt.
+    A search that stops because too many of its runs fail scores NaN, with a note.
 
     Parameters
     ----------
-    priors
-        Such as `MetaResult.priors`; or functions of a task, such as `MetaResult.prior_of`.
-    tasks
-        Tasks that the priors were not learnt from.
-    budget
-        Number of runs of each search.
-    draws
-        Number of fresh runs for the mean risk of each posterior; 0 uses the search's own
-        estimate, which takes a part of the budget.
+    priors, tasks
+        Priors, or functions of a task such as `MetaResult.prior_of`, and tasks not learnt from.
+    budget, draws
+        Numbers of runs of each search, and of fresh runs for the mean risk of its posterior; 0
+        draws uses the search's own estimate, which takes a part of the budget.
     parameters
         Parameters that the priors were learnt with, if risks are functions of the user's units.
     algorithm, execution, progress
@@ -98,10 +93,8 @@ def evaluate_priors(
             ).run()  # fmt: skip
             if interrupt.requested:
                 raise KeyboardInterrupt
-            mean_risk = result.mean_risk
-            if result.stop_reason is StopReason.FAILURES:
-                mean_risk = np.nan
-            elif draws:
+            mean_risk = np.nan if result.stop_reason is StopReason.FAILURES else result.mean_risk
+            if draws and result.stop_reason is not StopReason.FAILURES:
                 x = result.posterior.sample(draws, np.random.default_rng([seed + i, draws]))
                 mean_risk = fresh_mean_risk(task, x, parameters, where)
             if np.isnan(mean_risk):
@@ -110,7 +103,8 @@ def evaluate_priors(
             rows.append((bound, mean_risk, result.kl, len(result.evaluations)))
             bar.advance(bound)
     table = np.array(rows, dtype=np.float64).reshape(len(priors), len(tasks), 4)
-    return PriorScores(*np.moveaxis(table, 2, 0), notes=tuple(notes))
+    objective, means, kl, queries = np.moveaxis(table, 2, 0)
+    return PriorScores(objective, means, kl, queries, tuple(notes))
 
 
 def fresh_mean_risk(

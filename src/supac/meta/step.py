@@ -12,7 +12,7 @@ The derivative of θ̂_i does not enter, since θ̂_i minimises its bound.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -24,6 +24,7 @@ from supac.families import Family
 _NEWTON, _ENOUGH = 50, 1e-12
 _HALVINGS = 60
 _TRIALS = 60  # of bisection, to the last bit
+_COLUMNS = ("features", "posteriors", "priors", "weights", "recent")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +48,8 @@ class Lesson:
     @property
     def latest(self) -> Lesson:
         """Tasks optimised for the current prior."""
-        rows = self.recent
-        return replace(
-            self,
-            features=self.features[rows],
-            posteriors=self.posteriors[rows],
-            priors=self.priors[rows],
-            weights=self.weights[rows],
-            recent=rows[rows],
-        )
+        rows: dict[str, Any] = {name: getattr(self, name)[self.recent] for name in _COLUMNS}
+        return replace(self, **rows)
 
     def followed(self, prior: FloatArray) -> Lesson:
         """Return the posteriors on their surrogates under another prior: Aφ_i − η_i/λ_i."""
@@ -73,14 +67,12 @@ class Lesson:
         if not count:
             return self
         extra = np.full(len(self.weights), count * self.weights.mean() / len(self.weights))
-        return replace(
-            self,
-            features=np.concatenate([self.features, self.features]),
-            posteriors=np.concatenate([self.posteriors, np.tile(self.origin, (len(extra), 1))]),
-            priors=np.concatenate([self.priors, self.priors]),
-            weights=np.concatenate([self.weights, extra]),
-            recent=np.concatenate([self.recent, self.recent]),
-        )
+        added: dict[str, Any] = {name: getattr(self, name) for name in _COLUMNS}
+        added |= {"posteriors": np.tile(self.origin, (len(extra), 1)), "weights": extra}
+        both: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), new]) for name, new in added.items()
+        }
+        return replace(self, **both)
 
 
 class MetaStep(Protocol):

@@ -1,4 +1,4 @@
-"""What a problem file says, as a value: the arguments of `minimize`."""
+"""A problem file as a value: the arguments of `minimize`."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from supac.running.execution import Execution
 
 @dataclass(frozen=True, eq=False)
 class ProblemFile:
-    """A problem that was read from a file, checked and ready to run."""
+    """A problem read from a file, checked and ready to run."""
 
     path: Path
     text: str
     title: str
     parameters: Parameters
     risk: Callable[..., Any]
-    """A `Composite` where there are outputs."""
+    """A `Composite` if there are outputs."""
     bound: Bound
     n: int | None
-    """How many independent data there are, where the file says so."""
+    """Number of independent data, if the file states it."""
     delta: float
     budget: int
     first: int
-    """Runs of the first batch, which no smaller budget can pay for."""
+    """Number of runs of the first batch: the smallest budget."""
     seed: int
     store: Path
     execution: Execution = Execution()
@@ -60,7 +60,7 @@ class ProblemFile:
         progress: bool | None = None,
         callback: Callable[[Iteration], object] | None = None,
     ) -> Result:
-        """Run the problem; what is given here replaces what the file says.
+        """Run the problem; arguments replace settings of the file.
 
         `execution` may be other workers, such as 8; an `Execution` replaces all of the file's.
         """
@@ -72,13 +72,13 @@ class ProblemFile:
         ).run()  # fmt: skip
 
     def with_workers(self, given: Execution | Any) -> Execution:
-        """Return the file's execution with other workers, or another execution as it is."""
+        """Return a given execution, or the file's with other workers."""
         if given is None or isinstance(given, Execution):
             return given or self.execution
         return replace(self.execution, workers=given)
 
     def check_store(self) -> None:
-        """ProblemFileError where the runs cannot be kept in the store that the file names."""
+        """Raise ProblemFileError if the file's store cannot be written."""
         words, store = "", self.store
         if not store.parent.is_dir():
             words = f"there is no folder {store.parent}: make it first"
@@ -104,7 +104,7 @@ class ProblemFile:
     ) -> Certificate:
         """Certify the posterior of a search with fresh runs; arguments as in `certify`.
 
-        `bound` is the name of another one, as in a problem file.
+        `bound` is the name of another bound, as in a problem file.
         """
         count = self.data_behind(run, n)
         assert run.posterior is not None
@@ -121,7 +121,7 @@ class ProblemFile:
         )  # fmt: skip
 
     def data_behind(self, run: Record, n: int | None = None) -> int:
-        """The number of data that a certificate counts; ValueError where there can be none."""
+        """Return the number of data of a certificate; ValueError if none can be given."""
         count = n or self.n
         if count is None:
             most = "N" if self.observations is None else self.observations.measured
@@ -139,11 +139,11 @@ class ProblemFile:
 
     @property
     def description(self) -> str:
-        """What the store keeps, so that the run can be gone on with from it alone."""
+        """Path, text and checksums as JSON, from which a store alone can be resumed."""
         known = {"problem_file": str(self.path), "text": self.text, "files": self.files}
         return json.dumps(known)
 
     @property
     def files(self) -> dict[str, str]:
-        """The files that the problem names, by what they are for, with a checksum of each."""
+        """Checksums of the files that the problem names, by their role."""
         return fingerprints(parse(self.text, self.path), self.path.parent)

@@ -3,40 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol
 
-import numpy as np
-
-from supac.arrays import BoolArray, FloatArray, frozen
-from supac.problem import Parameters
+from supac.arrays import FloatArray
 from supac.record.record import Record
-from supac.record.run import Purpose, Run, Status
-
-
-class ImportedRuns(Protocol):
-    """Imported runs as columns."""
-
-    @property
-    def risk(self) -> FloatArray: ...  # noqa: D102
-
-    @property
-    def outputs(self) -> FloatArray | None: ...  # noqa: D102
-
-    @property
-    def seconds(self) -> FloatArray: ...  # noqa: D102
-
-    @property
-    def messages(self) -> Sequence[str]: ...  # noqa: D102
-
-    @property
-    def sources(self) -> Sequence[str]: ...  # noqa: D102
-
-    @property
-    def statuses(self) -> Sequence[Status]: ...  # noqa: D102
-
-    def latent(self, parameters: Parameters | None) -> FloatArray: ...  # noqa: D102
+from supac.record.run import Purpose, Run
 
 
 class RunIndex:
@@ -82,39 +54,11 @@ class RunIndex:
         """Advance the next id by `count` requested runs."""
         self._next += count
 
-    def adopt(
-        self,
-        known: ImportedRuns | None,
-        parameters: Parameters | None,
-        needed: BoolArray | None = None,
-    ) -> list[Run]:
-        """Return imported runs that no round has used: recorded ones, then those of `known`.
-
-        `needed`, (m,), marks the outputs that must be finite, by default all.
-        """
-        before, self._adopted = self._adopted, []
-        if known is None:
-            return before
-        runs = []
-        for row, point in enumerate(known.latent(parameters)):
-            if (known.sources[row], point.tobytes()) in self._imported:
-                continue
-            outputs = None if known.outputs is None else known.outputs[row]
-            values = known.risk[row] if outputs is None else outputs
-            if outputs is not None and needed is not None and len(needed) == len(outputs):
-                values = outputs[needed]
-            good = known.statuses[row] is Status.OK and bool(np.isfinite(values).all())
-            failure = known.statuses[row]
-            run = Run(
-                self.reserve(),
-                frozen(np.array(point)),
-                Status.OK if good else Status.INVALID if failure is Status.OK else failure,
-                float(known.risk[row]) if good and outputs is None else np.nan,
-                seconds=float(known.seconds[row]),
-                message="" if good else known.messages[row] or "no value",
-                source=known.sources[row],
-                task=self.task,
-            )
-            runs.append(run if outputs is None or not good else replace(run, outputs=outputs))
-            self.advance(1)
-        return before + runs
+    def adopt(self, imported: Iterable[Run]) -> list[Run]:
+        """Return imported runs that no round has used: recorded ones, then new ones with ids."""
+        runs, self._adopted = self._adopted, []
+        for run in imported:
+            if (run.source, run.x.tobytes()) not in self._imported:
+                runs.append(replace(run, id=self.reserve(), task=self.task))
+                self.advance(1)
+        return runs

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.codec import Spec, UnknownSpecError, from_spec, to_spec
+from supac.codec import Spec, from_spec_or_name, to_spec
 from supac.families import Distribution, ParametricFamily
 from supac.problem import Bound, Composite, Evaluations, Parameters
 from supac.record.calibrated import Calibrated
@@ -505,14 +505,7 @@ def read_store(path: str | os.PathLike[str]) -> Record:
 
 
 def _settings(config: Mapping[str, Spec]) -> dict[str, Any]:
-    return {name: _setting(spec) for name, spec in config.items()}
-
-
-def _setting(spec: Spec) -> Any:
-    try:
-        return from_spec(spec)
-    except UnknownSpecError as error:
-        return str(error)
+    return {name: from_spec_or_name(spec) for name, spec in config.items()}
 
 
 def _family(settings: Mapping[str, Any]) -> ParametricFamily | None:

@@ -178,15 +178,15 @@ class Runner:
 
     def adopt(self, known: KnownRuns | None) -> list[Run]:
         """Record imported runs, and return those that no round has used."""
-        function = self.functions[0]
+        function, imported = self.functions[0], []
         if known is not None:
             if (function.composite is None) != (known.outputs is None):
                 has, wants = ("no ", "") if known.outputs is None else ("", "not ")
                 raise ValueError(f"known has {has}outputs, but the risk is {wants}a Composite")
             if known.outputs is not None:
                 function.note_failed_width(known.outputs.shape[1])
-        adopted = self._indexes[0].adopt(known, self._parameters, self._simulators[0].needed)
-        runs = [self._evaluated(run) for run in adopted]
+            imported = known.to_runs(self._parameters, self._simulators[0].needed)
+        runs = [self._evaluated(run) for run in self._indexes[0].adopt(imported)]
         if known is not None:
             known.check_risks(runs)
         self._record.add(runs)
