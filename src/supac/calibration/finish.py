@@ -23,11 +23,7 @@ _RECENT = 20_000  # latest runs that estimate the mean risk if there are no fres
 
 
 def make_ending(
-    problem: Problem,
-    validated: Validated,
-    record: Record,
-    stop: StopReason,
-    failure_loss: float,
+    problem: Problem, validated: Validated, record: Record, stop: StopReason, failure_loss: float
 ) -> Ending:
     """Estimate the objective of the returned posterior, and collect warnings."""
     state, fresh = validated.state, validated.fresh

@@ -79,11 +79,6 @@ class Loop:
         """Number of runs told to the algorithm."""
         return len(self.state.evaluations) - self.imported
 
-    @property
-    def infos(self) -> list[Info]:
-        """Diagnostics of all rounds."""
-        return [each.info for each in self.record.rounds]
-
     def restore(self) -> None:
         """Restore the state from the record."""
         record = self.record

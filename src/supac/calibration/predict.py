@@ -53,9 +53,7 @@ def predict(
     """
     record = posterior.own_record
     rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
-    if record.posterior is None:
-        raise ValueError(f"{record.path or 'this search'} has no posterior yet")
-    latent = record.posterior.sample(whole(n, "n", least=1), rng)
+    latent = record.known_posterior().sample(whole(n, "n", least=1), rng)
     policy = replace(Execution.of(execution), mode="batch", on_failure="drop")
     runs = run_fresh(
         latent, Composite(simulate, _no_loss), policy, "prediction", parameters=record.parameters,

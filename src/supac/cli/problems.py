@@ -71,8 +71,7 @@ def init(
 def run(
     problem: ProblemPath,
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Check the file, make one run, and keep nothing."),
+        bool, typer.Option("--check", help="Check the file, make one run, and keep nothing.")
     ] = False,
     store: Annotated[
         Path | None, typer.Option(help="Store of the runs, instead of the file's.")
@@ -210,10 +209,7 @@ def _settle(store: Path, old: Path) -> None:
         end = None
     kept = settle(store, old, ended=end in (StopReason.BUDGET, StopReason.CONVERGED))
     if kept == old:
-        place, new = (
-            _short(old),
-            store.resolve(),
-        )  # the log is beside the file, not beside a link
+        place, new = (_short(old), store.resolve())  # the log is beside the file, not beside a link
         warn(
             f"the earlier store is kept as {place}; to have it back: rm -f "
             f"{' '.join(_short(new.with_name(new.name + end)) for end in ('-wal', '-shm'))}; "

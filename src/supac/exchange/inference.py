@@ -38,9 +38,7 @@ def as_arviz(
     """Return draws of posterior and prior, and fresh outputs, as groups, with attributes."""
     arviz = _arviz()
     count, number = whole(draws, "draws", least=1), whole(seed, "seed", least=0)
-    posterior, parameters = record.posterior, record.parameters
-    if posterior is None:
-        raise ValueError("there is no posterior yet")
+    posterior, parameters = record.known_posterior(), record.parameters
     check_certificate(posterior, record.prior, record.estimate, certificate)
     groups = {"posterior": _chain(_draws(posterior, parameters, count, number))}
     if isinstance(record.prior, Distribution):
@@ -63,10 +61,7 @@ def as_arviz(
 
 
 def _draws(
-    latent: Distribution,
-    parameters: Parameters | None,
-    count: int,
-    rng: np.random.Generator | int,
+    latent: Distribution, parameters: Parameters | None, count: int, rng: np.random.Generator | int
 ) -> xarray.Dataset:
     x = latent.sample(count, rng) if parameters is None else parameters.sample(latent, count, rng)
     return as_xarray(table_of_draws(x, parameters), parameters, "draw")

@@ -122,11 +122,7 @@ def best_prior(prior: FloatArray, lesson: Lesson) -> FloatArray:
 
 
 def _newton(
-    prior: FloatArray,
-    features: FloatArray,
-    weights: FloatArray,
-    family: Family,
-    slope: FloatArray,
+    prior: FloatArray, features: FloatArray, weights: FloatArray, family: Family, slope: FloatArray
 ) -> FloatArray:
     """Compute H⁻¹·slope, H = Σ w_i I(Aφ_i) ⊗ φ_iφ_iᵀ: (size, k)."""
     size, k = prior.shape

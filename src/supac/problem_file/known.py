@@ -17,10 +17,7 @@ _MEANING = "what the simulator returns, column after column, as `supac export` w
 
 
 def read_known(
-    path: Path,
-    parameters: Parameters,
-    risk: Callable[..., Any],
-    observations: Observations | None,
+    path: Path, parameters: Parameters, risk: Callable[..., Any], observations: Observations | None
 ) -> KnownRuns:
     """Read known runs; ValueError if the columns do not fit the problem."""
     known = read_csv(path, parameters)

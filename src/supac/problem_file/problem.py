@@ -107,7 +107,6 @@ class ProblemFile:
         `bound` is the name of another bound, as in a problem file.
         """
         count = self.data_behind(run, n)
-        assert run.posterior is not None
         chosen, share = self.bound, self.delta if delta is None else delta
         if bound is not None:
             make: Callable[..., Bound] = BOUNDS[bound]
@@ -115,8 +114,8 @@ class ProblemFile:
             ceiling = getattr(self.bound, "ceiling", 1.0)
             chosen = make(n=count, delta=share, ceiling=ceiling, **price)
         return certify(
-            run.posterior, self.parameters, self.risk, chosen, n=count, delta=share, draws=draws,
-            execution=self.with_workers(execution), store=store, progress=progress,
+            run.known_posterior(), self.parameters, self.risk, chosen, n=count, delta=share,
+            draws=draws, execution=self.with_workers(execution), store=store, progress=progress,
             seed=self.seed if seed is None else seed,
         )  # fmt: skip
 
@@ -133,8 +132,7 @@ class ProblemFile:
         given = parse(self.text, self.path)["bound"].get("ceiling")
         for _, words in objections(count, given, self.risk, self.observations):
             raise ValueError(f"no certificate can be given: {words}")
-        if run.posterior is None:
-            raise ValueError(f"{run.path} has no posterior yet: nothing can be said of it")
+        run.known_posterior()  # an error if there is none
         return count
 
     @property

@@ -31,7 +31,8 @@ class Calibrated(ABC):
     def own_record(self) -> Record:
         """The record behind it."""
 
-    def _known_posterior(self) -> Distribution:
+    def known_posterior(self) -> Distribution:
+        """Return the posterior; ValueError if there is none yet."""
         posterior = self.own_record.posterior
         if posterior is None:
             raise ValueError(f"{self.own_record.path or 'this search'} has no posterior yet")
@@ -39,7 +40,7 @@ class Calibrated(ABC):
 
     def sample(self, n: int, rng: np.random.Generator | int = 0) -> FloatArray:
         """Draw from the posterior, in the user's units where there are `Parameters`: (n, dim)."""
-        parameters, posterior = self.own_record.parameters, self._known_posterior()
+        parameters, posterior = self.own_record.parameters, self.known_posterior()
         if parameters is None:
             return posterior.sample(n, rng)
         return parameters.sample(posterior, n, rng)
@@ -49,7 +50,7 @@ class Calibrated(ABC):
         """The posterior in the user's units, with the methods of SciPy's frozen distributions."""
         from supac.problem.frozen import Frozen  # noqa: PLC0415 - SciPy's take long to import
 
-        return Frozen(self._known_posterior(), self.own_record.parameters)
+        return Frozen(self.known_posterior(), self.own_record.parameters)
 
     def to_pandas(self, *, posterior: int | None = None, seed: int = 0) -> pandas.DataFrame:
         """Return one row a run, or `posterior=1000` draws instead; in the user's units."""

@@ -147,11 +147,7 @@ def _density(
 
 
 def _drawn(
-    before: FloatArray,
-    after: FloatArray,
-    known: Parameters | None,
-    i: int,
-    ends: tuple[Ends, Ends],
+    before: FloatArray, after: FloatArray, known: Parameters | None, i: int, ends: tuple[Ends, Ends]
 ) -> ParameterChange:
     marginal = _marginal(known, i)
     x = [marginal.from_latent(each) for each in (before, after)]

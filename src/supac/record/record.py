@@ -23,7 +23,7 @@ from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.risk_function import residuals_of
 from supac.record.round import Round, history_of
 from supac.record.run import Run, Status, by_kind
-from supac.record.store import Store, contents_of, is_being_written, outputs_of, reading
+from supac.record.store import Contents, Store, contents_of, is_being_written, outputs_of, reading
 from supac.record.store.file import raise_if_damaged
 from supac.record.store.rows import unpack
 
@@ -87,11 +87,23 @@ class Record(Calibrated):
         """Open a file for writing, and continue its content; `config` are the settings as JSON."""
         store = Store(path, config, lambda _: family)
         found = store.contents
+        record = cls.of_contents(found, settings, family, store.path)
+        record._store = store
+        return record
+
+    @classmethod
+    def of_contents(
+        cls,
+        found: Contents,
+        settings: Mapping[str, Any],
+        family: ParametricFamily | None,
+        path: Path,
+    ) -> Self:
+        """Make a record of what was read from a file."""
         record = cls(
-            settings, family, runs=found.runs, rounds=found.rounds, path=store.path,
-            ending=found.ending,
-        )  # fmt: skip
-        record.state, record._store, record._widths = found.state, store, found.widths
+            settings, family, runs=found.runs, rounds=found.rounds, ending=found.ending, path=path
+        )
+        record.state, record._widths = found.state, found.widths
         record.made_with, record.created = found.made_with, found.created
         return record
 
@@ -493,14 +505,8 @@ def read_store(path: str | os.PathLike[str]) -> Record:
     with reading(path) as db:
         found = contents_of(db, path, lambda config: _family(_settings(config)))
     settings = _settings(found.config)
-    record = Record(
-        settings, _family(settings), runs=found.runs, rounds=found.rounds, ending=found.ending,
-        path=path,
-    )  # fmt: skip
-    record.state, record.running = found.state, running
-    record._widths = found.widths
-    record.description, record.created = found.description, found.created
-    record.made_with = found.made_with
+    record = Record.of_contents(found, settings, _family(settings), path)
+    record.running, record.description = running, found.description
     return record
 
 
