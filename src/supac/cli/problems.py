@@ -57,7 +57,7 @@ def init(
     there = [name for name in files if (folder / name).exists()]
     if there and not force:
         raise failed(
-            f"{folder / there[0]} is there already: choose another folder, or --force replaces it"
+            f"{folder / there[0]} already exists: choose another folder, or --force replaces it"
         )
     with guarded():
         folder.mkdir(parents=True, exist_ok=True)
@@ -98,8 +98,8 @@ def run(
         if target.exists():
             if not force and has_good_run(target):
                 raise failed(
-                    f"{_short(target)} is there already. To go on with it: supac resume "
-                    f"{_short(target)}. To begin anew and lose its runs: --force"
+                    f"{_short(target)} already exists. To continue it: supac resume "
+                    f"{_short(target)}. To replace it and lose its runs: --force"
                 )
             old = set_aside(target)
     try:
@@ -141,13 +141,13 @@ def resume(
             raise failed(
                 f"all {len(before.made)} runs in {_short(before.file)} failed, most often with: "
                 f"{before.failures_by_kind[0][2]}\nThey are not made again. When the simulator is "
-                f"mended, begin anew: supac run {_short(ready.path)}{other}"
+                f"repaired, start again: supac run {_short(ready.path)}{other}"
             )
         wanted = budget or max(before.budget, ready.budget)
         ended = before.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
         if ended and wanted <= before.budget and not before.running:
             _report(before, ready.title, as_json=as_json, quiet=quiet)
-            warn("nothing is left to do; a larger --budget goes on")
+            warn("nothing is left to do; continue with a larger --budget")
             return
         changes = _changes(ready, wanted, workers)
     _go(ready, before.file, changes, as_json=as_json, quiet=quiet)
@@ -159,7 +159,7 @@ def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Record]:
         ready = read_problem(target)
         if not ready.store.exists():
             raise ValueError(
-                f"there is no store {_short(ready.store)} to go on with: supac run {target}"
+                f"there is no store {_short(ready.store)} to continue: supac run {target}"
             )
         before = read_store(ready.store)
     else:
@@ -190,7 +190,7 @@ def _go(
             with user_code():
                 result = ready.minimize(store=store, progress=shown, **changes)
         except KeyboardInterrupt as error:
-            warn(f"stopped; to go on: supac resume {_short(store)}")
+            warn(f"stopped; to continue: supac resume {_short(store)}")
             raise typer.Exit(RESUMABLE) from error
         end = read_store(store)
         _report(end, ready.title, as_json=as_json, quiet=quiet)

@@ -168,7 +168,7 @@ def certify(
                     store=None if run.running else run.file,  # one writer at a time
                 )  # fmt: skip
         except KeyboardInterrupt as error:
-            warn(f"stopped: its runs are kept in {run.file}; the same command goes on")
+            warn(f"stopped: its runs are kept in {run.file}; the same command continues")
             raise typer.Exit(INTERRUPTED) from error
         try:  # print it even if writing fails
             if out is not None:

@@ -39,7 +39,7 @@ def table_file(path: str | os.PathLike[str], *, force: bool) -> Path:
 def vacant(target: Path, *, force: bool) -> Path:
     """Return the path; FileExistsError if it exists and `force` is false."""
     if target.exists() and not force:
-        raise FileExistsError(f"{target} is there already; pass force=True to replace it")
+        raise FileExistsError(f"{target} already exists; pass force=True to replace it")
     return target
 
 

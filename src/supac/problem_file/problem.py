@@ -85,7 +85,7 @@ class ProblemFile:
         elif store.is_dir():
             words = f"{store} is a folder: name a file in it"
         elif not may_be_store(store):
-            words = f"{store.name} is there already, and no store: choose another name"
+            words = f"{store.name} exists and is not a store: choose another name"
         if words:
             raise FileErrors(self.path, self.text).fail(("run", "store"), words)
 

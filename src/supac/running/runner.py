@@ -23,7 +23,7 @@ from supac.running.interrupt import Interrupt, Interrupted
 
 Risk = Callable[[FloatArray], Any]
 
-_GO_ON = 'pass Execution(on_failure="penalise") or "drop" to go on in spite of such runs'
+_GO_ON = 'pass Execution(on_failure="penalise") or "drop" to continue despite such runs'
 _ALL_AT_ONCE = (
     "pass Execution(vectorized=True) if {name} takes an (n, dim) array and answers for all points"
 )
