@@ -236,7 +236,7 @@ _RENAMED = {"Snapshot": "Record", "Uniform": "FreshDraws"}
 
 
 def __getattr__(name: str) -> Any:
-    """What only few need, problem files and pictures for instance, when it is asked for."""
+    """Import rarely used names, such as problem files and plots, on demand."""
     if name == "plots":
         return import_module("supac.plots")
     if name in _RENAMED:

@@ -52,13 +52,13 @@ def test_every_old_keyword_is_tested_here() -> None:
 
 def warned(function: Callable[..., Any], *arguments: Any, old: Old, **options: Any) -> Any:
     """Return the value of a call that warns once for every old keyword, at the caller's line."""
-    with pytest.warns(DeprecationWarning, match="gone in the next release") as told:
+    with pytest.warns(DeprecationWarning, match="removed in the next release") as told:
         value = function(*arguments, **options, **old)
     words = [str(each.message) for each in told]
     assert len(words) == len(old)
     for name in old:
         new = {"executor": "workers"}.get(name, name)
-        pattern = rf"{name}= is now execution=Execution\({new}=…\), .* gone in the next release"
+        pattern = rf"{name}= is now execution=Execution\({new}=…\), .* removed in the next release"
         assert any(re.match(pattern, each) for each in words)
     assert {each.filename for each in told} == {__file__}
     return value

@@ -118,7 +118,7 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
     ]  # fmt: skip
     mine = tmp_path / "data.csv"
     mine.write_text("mine")
-    assert "data.csv is there already" in call("init", tmp_path, code=1).output.replace("\n", "")
+    assert "data.csv already exists" in call("init", tmp_path, code=1).output.replace("\n", "")
     assert mine.read_text() == "mine"
     assert not (tmp_path / "problem.toml").exists()
     call("init", tmp_path, "--force")
@@ -230,7 +230,7 @@ def test_check_says_where_runs_cannot_be_kept(study: Path) -> None:
     problem = study / "problem.toml"
     problem.write_text(problem.read_text().replace('"run.supac"', '"data.csv"'))
     said = " ".join(call("run", problem, "--check", code=1).output.split())
-    assert "run.store: data.csv is there already, and no store: choose another name" in said
+    assert "run.store: data.csv exists and is not a store: choose another name" in said
     call("run", problem, "--check", "--store", study / "other.supac")
 
 
@@ -275,7 +275,7 @@ def test_a_simulator_that_always_fails_says_why(slow: Path) -> None:
         words = " ".join(call("resume", slow / target, "-q", code=1).output.split())
         assert "all 10 runs in" in words
         assert "1 numbers for A, but the data have 12 rows" in words
-        assert "not made again. When the simulator is mended, begin anew: supac run" in words
+        assert "not made again. When the simulator is repaired, start again: supac run" in words
     ended(start(slow, "run", "problem.toml", "-q"))  # there is nothing that --force could lose
     assert not supac.read_store(slow / "run.supac").failures
     assert not list(slow.glob("*.replaced*"))

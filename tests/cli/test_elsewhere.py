@@ -200,4 +200,4 @@ def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="distributed is not installed")
     on_dask(tmp_path, f"tcp://127.0.0.1:{free_port()}")
     said = call(tmp_path, "run", "problem.toml", code=1)
-    assert "no Dask scheduler answers at executor = 'tcp://127.0.0.1" in said
+    assert "no Dask scheduler answers at workers = 'tcp://127.0.0.1" in said

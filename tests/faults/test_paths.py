@@ -108,7 +108,7 @@ def test_the_runs_of_a_killed_process_are_seen_through_a_link(killed: tuple[Path
     assert len(supac.read_store(link).runs) == 12
     assert has_good_run(link)
     said = call("run", problem, "--store", link, code=1).output
-    assert "is there already" in said
+    assert "already exists" in said
     call("resume", link, "--budget", "40", "--as-begun", "-q")
     ended = supac.read_store(link)
     assert len(ended.made) == 40
@@ -135,7 +135,7 @@ def test_the_way_back_to_the_earlier_store_can_be_typed(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert not (tmp_path / "sign").exists()
     (words,) = re.findall(
-        "To go on with it: (.*?)[.] To begin", call("run", problem, code=1).output
+        "To continue it: (.*?)[.] To replace", call("run", problem, code=1).output
     )
     assert words == f"supac resume {link}"
 

@@ -533,7 +533,7 @@ def test_a_setting_of_the_file_is_never_executed(name: str, spec: str, store: Pa
                 with pytest.raises(supac.StoreDamagedError, match="its configuration: TooLarge"):
                     way()
             return
-        with pytest.raises((ValueError, TypeError), match=f"knows only the name of {name}, "):
+        with pytest.raises((ValueError, TypeError), match=f"has only the name of {name}, "):
             supac.resume(store, wave)
         with pytest.raises(supac.StoreMismatchError, match=f"another search: {name}"):
             run(store=store)
@@ -900,7 +900,7 @@ class Mine(supac.Bound):
 def test_what_only_the_user_can_make_is_asked_for_by_name(tmp_path: Path) -> None:
     path = tmp_path / "run.supac"
     first = run(bound=Mine(), store=path)
-    with pytest.raises(ValueError, match=r"knows only the name of bound, .*Mine.*: pass bound= ag"):
+    with pytest.raises(ValueError, match=r"has only the name of bound, .*Mine.*: pass bound= ag"):
         supac.resume(path, wave)
     assert_same(supac.resume(path, wave, bound=Mine()), first)
     with pytest.raises(supac.StoreMismatchError, match=r"bound: .*Mine.* in the store, Catoni now"):

@@ -290,7 +290,7 @@ FAILURES: dict[str, tuple[Any, Any, str]] = {
         raises_beyond_two,
         with_ceiling,
         r"simulate raised RuntimeError: no steady state at x = \[ 2\. -1\.\]; .*"
-        r'Execution\(on_failure="penalise"\) or "drop" to go on',
+        r'Execution\(on_failure="penalise"\) or "drop" to continue',
     ),
     "nan": (
         nan_beyond_two,

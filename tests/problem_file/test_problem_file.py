@@ -159,8 +159,8 @@ def test_a_newcomer_can_act_on_every_error(
 
 
 STORES = [
-    ("problem.toml", "is there already, and no store: choose another name"),
-    ("data.csv", "is there already, and no store: choose another name"),
+    ("problem.toml", "exists and is not a store: choose another name"),
+    ("data.csv", "exists and is not a store: choose another name"),
     ("nodir/run.supac", "there is no folder"),
     (".", "is a folder: name a file in it"),
 ]

@@ -227,6 +227,12 @@ def test_a_certificate_is_read_as_it_was_written(study: Path) -> None:
             supac.Certificate.from_json(text)
 
 
+def test_risks_are_those_of_the_search_without_the_runs_of_a_certificate(study: Path) -> None:
+    run = supac.read_store(study / "run.supac")
+    assert sum(each.purpose == "certificate" for each in run.light_runs) == 60
+    assert len(account_of(run).risks) == run.queries - run.failed
+
+
 def test_a_result_is_reported_like_its_store(study: Path, tmp_path: Path) -> None:
     problem = supac.read_problem(study / "problem.toml")
     result = problem.minimize(store=tmp_path / "run.supac")

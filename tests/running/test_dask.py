@@ -225,7 +225,7 @@ def test_a_cluster_without_workers_is_waited_for_aloud(
     with local_cluster(0, processes=False) as cluster:
         later = threading.Timer(1.5, cluster.scale, [1])
         later.start()
-        with pytest.warns(RuntimeWarning, match="the executor has had no worker for") as said:
+        with pytest.warns(RuntimeWarning, match="the cluster has had no worker for") as said:
             result = minimize(wave, execution=cluster)
         later.join()
     assert result.posterior == alone.posterior

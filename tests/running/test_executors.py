@@ -186,7 +186,7 @@ def test_a_pool_that_breaks_loses_nothing(tmp_path: Path, alone: supac.Result) -
 
     with (
         spawning(2) as executor,
-        pytest.raises(supac.ExecutionError, match=r"no more runs \(A .*process.*pass executor=N"),
+        pytest.raises(supac.ExecutionError, match=r"no more runs \(A .*process.*pass execution=N"),
     ):
         minimize(mortal, execution=executor, store=store)
     deadly.unlink()
@@ -239,11 +239,11 @@ def test_only_time_in_which_a_run_waits_is_time_without_workers(
 
 
 BAD_EXECUTORS: list[tuple[Any, type[Exception], str]] = [
-    (0, ValueError, "executor must be at least one process, not 0"),
-    (-2, ValueError, "executor must be at least one process, not -2"),
-    (object(), TypeError, "executor must be None, a number of processes, an Executor"),
-    (ThreadPoolExecutor, TypeError, "executor must be None, a number of processes, an Executor"),
-    (2.0, TypeError, "executor must be None, a number of processes"),
+    (0, ValueError, "workers must be at least one process, not 0"),
+    (-2, ValueError, "workers must be at least one process, not -2"),
+    (object(), TypeError, "workers must be None, a number of processes, an Executor"),
+    (ThreadPoolExecutor, TypeError, "workers must be None, a number of processes, an Executor"),
+    (2.0, TypeError, "workers must be None, a number of processes"),
 ]
 
 

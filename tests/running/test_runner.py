@@ -63,6 +63,16 @@ def test_every_run_is_in_the_record_before_anybody_learns_of_it() -> None:
     assert seen == list(range(7))
 
 
+def test_a_long_failure_message_is_cut() -> None:
+    def wordy(x: FloatArray) -> float:
+        raise ArithmeticError("1 " * 10**6)
+
+    runner = runner_of(wordy, execution=supac.Execution(on_failure="drop"))
+    (run,) = runner.run(X[:1])
+    assert len(run.message) == 2_000
+    assert run.message.startswith("ArithmeticError: 1 1 ")
+
+
 def test_tasks_have_points_ids_and_risks_of_their_own() -> None:
     def cube(x: FloatArray) -> float:
         return float(x[0] ** 3)

@@ -1,4 +1,4 @@
-"""Make fresh runs of a posterior, and certify it with them."""
+"""Certify a posterior with fresh runs."""
 
 from __future__ import annotations
 
@@ -38,29 +38,25 @@ def certify(
     progress: bool | None = None,
     **old: Unpack[OldKeywords],
 ) -> Certificate:
-    """Run `draws` fresh draws of the posterior, and certify it.
+    """Run the simulator at `draws` fresh draws of the posterior, and certify its mean risk.
 
     Parameters
     ----------
-    posterior, prior, risk, bound
+    posterior, prior, risk, bound, execution, progress
         As in `minimize`; a failed run counts as the ceiling.
     n
-        Number of independent data behind each risk; by default the bound's.
+        Number of independent data of each risk; by default the bound's.
     delta
         Probability that the certificate fails; by default the bound's, or else 0.05.
     draws
         Number of fresh runs: fewer certify a higher risk.
     ceiling, temperatures_tried
         As in `certify_draws`.
-    execution
-        Where and how runs are made: an `Execution`, or just its workers.
     store
-        A file in which every run is kept as it ends, such as the store of the search: an
-        interrupted certificate goes on from it.
+        File that keeps every run as it ends, such as the store of the search; an interrupted
+        certificate continues from it.
     seed
-        Of the draws.
-    progress
-        Show a progress bar; by default if the standard error is a terminal.
+        Seed of the draws.
 
     """
     where, rest = with_old(execution, old, "monte_carlo", "prior_is_independent")
@@ -88,8 +84,8 @@ def certify(
 
 
 def _divergence(posterior: Distribution, prior: Distribution, seed: int) -> Any:
-    """KL(posterior, prior), exact or with an upper limit; CertificateError where it has none."""
-    # Not the draws with which the search has compared posteriors, for which it may have a liking.
+    """Compute KL(posterior, prior); CertificateError if it has no upper limit."""
+    # Not the draws of the search, to which the posterior may be fitted.
     draws = [whole(seed, "seed", least=0), _STREAM, 1]
     kl = posterior.divergence(prior, draws)
     if 0.0 < kl.spread < np.inf:

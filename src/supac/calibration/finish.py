@@ -1,4 +1,4 @@
-"""From the last state of a search to its ending."""
+"""Make the ending of a search from its last state."""
 
 from __future__ import annotations
 
@@ -19,17 +19,13 @@ from supac.record.record import Record
 from supac.search.algorithm import PRIOR
 from supac.surrogate import Importance
 
-_RECENT = 20_000  # runs that the estimate of the mean risk rests on, where no fresh ones do
+_RECENT = 20_000  # latest runs that estimate the mean risk if there are no fresh ones
 
 
 def make_ending(
-    problem: Problem,
-    validated: Validated,
-    record: Record,
-    stop: StopReason,
-    failure_loss: float,
+    problem: Problem, validated: Validated, record: Record, stop: StopReason, failure_loss: float
 ) -> Ending:
-    """Estimate the objective of the posterior to return, and say what should be known of it."""
+    """Estimate the objective of the returned posterior, and collect warnings."""
     state, fresh = validated.state, validated.fresh
     posterior = state.posterior if fresh is None else fresh.posterior
     divergence = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1])

@@ -1,4 +1,4 @@
-"""Runs at given points that no search learns from: for certificates and predictions."""
+"""Runs at given points outside a search, for certificates and predictions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def run_fresh(
     progress: bool | None = None,
     ceiling: float | None = None,
 ) -> list[Run]:
-    """Make runs at latent points x (n, dim), or find them in `store`, which keeps each as it ends.
+    """Make runs at latent points x (n, dim), or read them from `store`, which keeps new ones.
 
-    A first Ctrl-C lets the runs under way end and raises KeyboardInterrupt.
+    On Ctrl-C, finish the runs in progress and raise KeyboardInterrupt.
     """
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())

@@ -1,4 +1,4 @@
-"""Ask, run, tell, until there is a reason to stop: batch by batch, or as results come."""
+"""The loop of a search, ask, run, tell, in batch or asynchronous mode."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from supac.running.progress import ProgressBar
 from supac.running.runner import Runner
 from supac.search.algorithm import Algorithm, Batch, Info, State, widened
 
-_ENOUGH_TO_TELL = 30  # runs from which a share of failures means something
-_HANDOVER = 0.03  # seconds that a result takes to become the next run
-_MOST_AHEAD = 8  # runs that wait for each worker while the driver thinks
+_ENOUGH_TO_TELL = 30  # runs before the share of failures is judged
+_HANDOVER = 0.03  # seconds from a result to the next run
+_MOST_AHEAD = 8  # queued runs per worker during a `tell`
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class Iteration:
 
     queries: int
     posterior: Distribution
-    """The posterior that drew the batch, which `objective` is about."""
+    """Posterior that drew the batch; `objective` is its bound."""
     objective: float
     info: Info
     next_posterior: Distribution
-    """The posterior after the step, before any run has been made there."""
+    """Posterior after the step, not yet evaluated."""
 
     @property
     def mean_risk(self) -> float:
-        """Mean risk of `posterior`, as far as its runs tell."""
+        """Estimated mean risk of `posterior`."""
         return self.info.mean_risk
 
     @property
@@ -55,7 +55,7 @@ class Iteration:
 
 @dataclass(eq=False)
 class Loop:
-    """One search on its way."""
+    """State of one search, and its loop."""
 
     problem: Problem
     algorithm: Algorithm
@@ -63,29 +63,24 @@ class Loop:
     record: Record
     state: State
     budget: int
-    """Number of runs, without those that are reserved for validation."""
+    """Number of runs, without those reserved for validation."""
     tolerance: float
     execution: Execution
     interrupt: Interrupt
     bar: ProgressBar
     callback: Callable[[Iteration], object] | None = None
     imported: int = 0
-    """Number of evaluations that were made elsewhere, and do not count."""
+    """Number of imported evaluations, which do not count."""
     seconds: float = 0.0
-    """Time that the simulator took."""
+    """Total simulator time."""
 
     @property
     def queries(self) -> int:
-        """Number of runs that were learnt from."""
+        """Number of runs told to the algorithm."""
         return len(self.state.evaluations) - self.imported
 
-    @property
-    def infos(self) -> list[Info]:
-        """Diagnostics of all rounds."""
-        return [each.info for each in self.record.rounds]
-
     def restore(self) -> None:
-        """Go on where the record ends."""
+        """Restore the state from the record."""
         record = self.record
         if record.rounds and record.state is not None:
             told = record.told(self.runner.functions[0].columns)
@@ -96,7 +91,7 @@ class Loop:
             self.seconds = sum(run.seconds for run in made if not run.source)
 
     def adopt(self, known: KnownRuns | None) -> None:
-        """Learn from runs that were made elsewhere."""
+        """Tell the algorithm imported runs."""
         adopted = self.runner.adopt(known)
         if adopted:
             x = np.array([run.x for run in adopted])
@@ -106,7 +101,7 @@ class Loop:
             self._learn(x, adopted)
 
     def batches(self) -> StopReason:
-        """Tell every batch as a whole: the same bits wherever and in whatever order runs end."""
+        """Tell each batch as a whole, so that the result does not depend on the workers."""
         stop = self._reason(asked=False) if self.record.rounds else None
         while stop is None:
             if self.interrupt.requested:
@@ -124,7 +119,7 @@ class Loop:
         return runs
 
     def asynchronous(self) -> StopReason:
-        """Tell results as they come, and ask for new points before workers run idle."""
+        """Tell results as they arrive, and ask for new points before workers are idle."""
         stop = self._reason(asked=False) if self.record.rounds else None
         if stop is not None:
             return stop
@@ -151,10 +146,10 @@ class Loop:
         return last if last is not None and stop is StopReason.BUDGET else stop
 
     def _worth_telling(self, pipeline: Pipeline, asked_for: int) -> bool:
-        """Return True if there is something to learn from, or to begin with.
+        """Return True if there are results to tell, or if a first batch is needed.
 
-        The first lesson takes three quarters of the first batch: what ends first is often what
-        fails, and little is learnt from few runs.
+        The first `tell` needs three quarters of the first batch: the first runs to end are often
+        failures, and few runs make a poor surrogate.
         """
         if self.state.iteration > asked_for and not pipeline.ended:
             return True
@@ -166,7 +161,7 @@ class Loop:
         return self.state.planned(self._algorithm().ask(self.problem, self.state))
 
     def _wanted(self, thinking: float) -> int:
-        """Number of runs under way that keeps the workers busy while the driver thinks."""
+        """Compute the number of submitted runs that keeps workers busy during the next `tell`."""
         capacity = self.runner.pool.capacity
         usual = max(self.seconds / max(self.queries, 1), 1e-3)
         ahead = math.ceil(capacity * (thinking + _HANDOVER) / usual)
@@ -178,7 +173,7 @@ class Loop:
         return self._tell(batch.x, self._timed(self.runner.settle(runs)))
 
     def _tell(self, x: FloatArray, runs: Sequence[Run]) -> StopReason | None:
-        """Learn from runs, record and show what was learnt; return a reason to stop, if any."""
+        """Tell runs to the algorithm unless all have failed; return a reason to stop, if any."""
         if not self.state.evaluations.ok.any() and not any(run.ok for run in runs):
             told = self.state.told(x, *self.runner.functions[0].columns(runs))
             self.state = replace(self.state, evaluations=told, batch=None)
@@ -200,7 +195,7 @@ class Loop:
         return self._reason(asked=asked)
 
     def _algorithm(self) -> Algorithm:
-        """Return the algorithm, with batches that keep all asynchronous workers busy."""
+        """Return the algorithm, with larger batches if asynchronous workers need them."""
         workers = self.runner.pool.capacity if self.execution.mode == "async" else 0
         return widened(self.algorithm, workers, self.budget, len(self.state.evaluations))
 

@@ -1,4 +1,4 @@
-"""The public loop: ask, run, tell, validate, until there is a reason to stop."""
+"""The public functions `minimize`, `resume` and `reoptimize`."""
 
 from __future__ import annotations
 
@@ -64,40 +64,34 @@ def minimize(
     ----------
     risk
         x (dim,) → float; with `Execution(vectorized=True)`, (n, dim) → (n,). Or
-        `Composite(simulate, loss)`, which takes far fewer runs.
+        `Composite(simulate, loss)`, which needs far fewer runs.
     prior
-        A distribution, or `Parameters`: then risk and proxy are called in the user's units.
-    bound
-        Such as `Catoni(temperature=0.01)`.
+        A distribution, or `Parameters`: then risk and proxy take the user's units.
+    bound, algorithm
+        Such as `Catoni(temperature=0.01)` and `SuPAC()`, the default.
     budget
         Number of runs. Batches are never cut: a search with a larger budget begins the same way.
-    algorithm
-        By default `SuPAC()`.
     start
-        The first posterior, whose family is searched; by default the prior. Needed where the
-        prior is not a member of an exponential family.
+        First posterior, whose family is searched; by default the prior. Required if the prior is
+        not in an exponential family.
     proxy
-        A cheap approximation of the risk, (n, dim) → (n,): only what it misses has to be learnt.
+        Cheap approximation of the risk, (n, dim) → (n,): only the difference is learnt.
     known
-        Runs that were made elsewhere, such as `read_csv(path, parameters)`: learnt from before the
-        first run.
+        Earlier runs to learn from first, such as `read_csv(path, parameters)`.
     execution
-        Where and how runs are made, and what a failed one means: an `Execution`, or just its
-        workers, such as 8 for eight processes.
+        An `Execution`, or just its workers, such as 8 for eight processes.
     store
-        A file in which every run is kept as it ends. Where it holds the beginning of this very
-        search, that is gone on with; see also `resume`.
+        File that keeps every run as it ends; an interrupted search continues from it.
     validation
-        Runs of the budget with which the posterior is checked before it is returned; by default a
-        fifth, at most 60, and what fills no further batch, for algorithms that ask for it. Where
-        they are worse than predicted the algorithm learns from half of them, and the better of the
-        two posteriors is returned.
-    progress
-        Show a progress bar; by default if the standard error is a terminal.
+        Runs of the budget that check the posterior at the end; by default a fifth, at most 60, and
+        what fills no further batch, if the algorithm supports it. If they are worse than predicted,
+        half of them are learnt from, and the better of two posteriors is returned.
     seed
         Same seed, same result.
+    progress
+        Show a progress bar; by default if the standard error is a terminal.
     callback
-        Called with an `Iteration` after each round; returning anything true stops the search.
+        Called with an `Iteration` after each round; a true return value stops the search.
 
     """
     where, rest = with_old(execution, old, "tolerance", "description")
@@ -109,7 +103,7 @@ def minimize(
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The arguments of `minimize`, and what it does with them."""
+    """Arguments of `minimize`, checked and run by `run`."""
 
     risk: Risk
     prior: Density | Parameters
@@ -128,7 +122,7 @@ class Search:
     tolerance: float | None = None
     """KL between successive posteriors below which the search has converged."""
     description: str | None = None
-    """A text that is kept in the store beside the settings, for those who read it."""
+    """Text kept in the store beside the settings."""
 
     def run(self) -> Result:
         """Check the arguments, search, validate, and return the result."""
@@ -149,14 +143,9 @@ class Search:
             record = stack.enter_context(self._record(problem, algorithm))
             bar = stack.enter_context(ProgressBar(self.budget, self.progress))
             runner = Runner(
-                [record.risk_as_stored(self.risk)],
-                self.execution,
-                record,
-                parameters=parameters,
-                ceilings=[problem.failure_risk],
-                interrupt=interrupt,
-                watch=bar.watch,
-            )
+                [record.risk_as_stored(self.risk)], self.execution, record, parameters=parameters,
+                ceilings=[problem.failure_risk], interrupt=interrupt, watch=bar.watch,
+            )  # fmt: skip
             stack.callback(runner.close)
             if self.execution.mode == "async":
                 wide = widened(algorithm, runner.pool.capacity, self.budget - reserve, 0)
@@ -214,7 +203,7 @@ class Search:
         return Record.in_file(self.store, settings, config, problem.start.family)
 
     def _restore(self, loop: Loop) -> None:
-        """Go on where the record ends, and learn from runs made elsewhere."""
+        """Continue from the record, and tell imported runs."""
         loop.restore()
         if loop.queries > self.budget:
             raise ValueError(
@@ -236,10 +225,8 @@ def _validate(loop: Loop, stop: StopReason, runs: int) -> tuple[Validated, StopR
         return Validated(loop.state), stop
     predicted = loop.record.rounds[-1].info.predicted
     try:
-        return (
-            validate(loop.problem, loop.algorithm, loop.state, loop.runner, runs, predicted),
-            stop,
-        )
+        done = validate(loop.problem, loop.algorithm, loop.state, loop.runner, runs, predicted)
+        return done, stop
     except Interrupted:
         return Validated(loop.state), StopReason.INTERRUPTED
 
@@ -261,12 +248,11 @@ def resume(
     callback: Callback | None = None,
     **old: Unpack[OldKeywords],
 ) -> Result:
-    """Go on with the search in `store`, to the same result as if it had never been interrupted.
+    """Continue the search in `store`, to the same result as without the interruption.
 
-    The file knows all settings but functions: the risk is given again, and so is whatever else is
-    of the user's own making. `execution` may be other workers, such as 8; as an `Execution` it
-    replaces all that the file says of how runs are made. A larger `budget` goes on further; what
-    would make it another search is refused.
+    The file holds all settings but functions: pass the risk again, and any other object of your
+    own. `execution` may be other workers, such as 8; an `Execution` replaces the file's. `budget`
+    may be larger; other changes of the search are refused.
     """
     config = read_config(store)
     given: dict[str, Any] = {
@@ -295,9 +281,7 @@ def _from_file(store: Path, name: str, spec: Spec) -> Any:
 
 
 def _only_a_name(store: Path, name: str, word: object) -> ValueError:
-    return ValueError(
-        f"{os.fspath(store)} knows only the name of {name}, {word}: pass {name}= again"
-    )
+    return ValueError(f"{os.fspath(store)} has only the name of {name}, {word}: pass {name}= again")
 
 
 def reoptimize(
@@ -317,15 +301,13 @@ def reoptimize(
     callback: Callback | None = None,
     **old: Unpack[OldKeywords],
 ) -> Result:
-    """Minimise another bound, or with another prior, from all the runs of an earlier result.
+    """Minimise another bound, or with another prior, from the runs of an earlier result.
 
-    The model of the risk depends on neither, so that few new runs do: the search begins at the
-    earlier posterior with the earlier runs known. `prior` and `bound` are by default the earlier
-    ones, and failed runs are treated as before; `budget` counts new runs only; the other arguments
-    are those of `minimize`.
+    The surrogate of the risk depends on neither, so few new runs suffice: the search begins at the
+    earlier posterior with the earlier runs. `prior`, `bound` and the treatment of failed runs are
+    by default the earlier ones; `budget` counts new runs only; other arguments as in `minimize`.
     """
-    if result.record.counts is not None:
-        raise ValueError("the runs of result were left out of its file: write it with runs=True")
+    result.record.check_runs()
     own = result.parameters
     if isinstance(prior, Parameters) and (own is None or prior.names != own.names):
         raise ValueError(f"prior must have the parameters of the result, not {prior!r}")

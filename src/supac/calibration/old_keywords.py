@@ -1,4 +1,4 @@
-"""Keywords of version 0.1, which go on working for one release with a warning."""
+"""Keywords of version 0.1, accepted for one more release with a warning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ELSEWHERE = {
 
 
 class OldKeywords(TypedDict, total=False):
-    """Arguments of `minimize` and others that are part of `Execution` now, or of the algorithm."""
+    """Former arguments that are now part of `Execution` or of the algorithm."""
 
     executor: Any
     mode: Any
@@ -40,9 +40,9 @@ class OldKeywords(TypedDict, total=False):
 def with_old(
     execution: Any, old: OldKeywords, *others: str, defaults: Mapping[str, Any] | None = None
 ) -> tuple[Execution, dict[str, Any]]:
-    """Return the execution with old keywords in it, and those of `others` that were given.
+    """Return the execution with old keywords applied, and the given ones of `others`.
 
-    `defaults` are fields that hold unless the user gave an `Execution`.
+    `defaults` are fields to use unless the user gave an `Execution`.
     """
     given: dict[str, Any] = dict(old)
     changes = {} if isinstance(execution, Execution) else dict(defaults or {})
@@ -56,7 +56,7 @@ def with_old(
         else:
             raise TypeError(f"there is no argument {name!r}")
         warnings.warn(
-            f"{name}= is now {new}, and will be gone in the next release",
+            f"{name}= is now {new}, and will be removed in the next release",
             DeprecationWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""Asynchronous mode: points that wait, runs under way, and runs that have ended."""
+"""Queue of asynchronous mode: waiting points, running runs, completed runs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from supac.search.algorithm import Batch, State
 
 
 class Pipeline:
-    """Runs of several batches at a time, each with the batch and the row that it comes from."""
+    """Runs of several batches at a time, each with its batch and row."""
 
     def __init__(self, runner: Runner, next_batch: Batch):
         self._runner = runner
         self._waiting: deque[tuple[Batch, int]] = deque()
         self._plans: dict[int, tuple[Batch, int]] = {}
-        # What an earlier process left untold, and what it left undone of the batch it was making.
+        # An earlier process may have left completed runs, and a batch that is not complete.
         self.ended = runner.take_untold()
         rows = {point.tobytes(): row for row, point in enumerate(next_batch.x)}
         for run in self.ended:
@@ -35,12 +35,12 @@ class Pipeline:
 
     @property
     def under_way(self) -> int:
-        """Number of runs that have ended, are under way or wait."""
+        """Number of runs completed, running or waiting."""
         return len(self.ended) + len(self._runner.pool) + len(self._waiting)
 
     @property
     def empty(self) -> bool:
-        """True if nothing is under way any more."""
+        """True if nothing is running or waiting."""
         return self.idle and not len(self._runner.pool)
 
     def add(self, batch: Batch, most: int) -> int:
@@ -50,25 +50,25 @@ class Pipeline:
         return count
 
     def submit(self, most: int) -> None:
-        """Start runs until `most` are under way."""
+        """Start runs until `most` are running."""
         while self._waiting and len(self._runner.pool) < most:
             batch, row = self._waiting.popleft()
             self._plans[self._runner.submit(batch.x[row])] = batch, row
 
     def collect(self) -> None:
-        """Collect the runs that have ended."""
+        """Collect completed runs."""
         self.ended += self._runner.collect()
 
     def cut(self) -> None:
-        """Forget the points that have not begun."""
+        """Cancel the points that have not started."""
         self._waiting.clear()
         self._runner.cancel()
 
     def take(self, state: State) -> tuple[list[Run], Batch]:
-        """The runs that have ended, as a batch: those of the most common origin as its draws.
+        """Return completed runs as a batch, those of the most common batch as its draws.
 
-        Stragglers of other batches count as chosen on purpose. What was expected of the runs only
-        judges the last step where most of them come from it.
+        Runs of other batches count as designed points. Their expected risks are kept only if most
+        runs come from the last step.
         """
         runs, self.ended = sorted(self.ended, key=lambda run: run.id), []
         origins = [self._plans.pop(run.id, None) for run in runs]

@@ -1,9 +1,9 @@
-"""Predict with a posterior: run a simulator at draws of it."""
+"""Predict with a posterior: run a simulator at its draws."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,14 @@ class Prediction:
     """Outputs of a simulator at draws of a posterior."""
 
     x: FloatArray
-    """Draws whose runs succeeded, in the user's units: (n, dim)."""
+    """Draws with successful runs, in the user's units: (n, dim)."""
     outputs: FloatArray
     """(n, m)."""
     failures: tuple[Run, ...] = ()
-    """Runs that failed, with the reason of each."""
+    """Failed runs, with their messages."""
 
     def quantiles(self, *levels: float) -> FloatArray:
-        """Quantiles of every output over the draws: (levels, m)."""
+        """Compute quantiles of every output over the draws: (levels, m)."""
         return np.quantile(self.outputs, levels, axis=0)
 
 
@@ -46,21 +46,15 @@ def predict(
 ) -> Prediction:
     """Run `simulate`, x (dim,) → outputs (m,), at n draws of a posterior.
 
-    `posterior` is a `Result`, or what `read_store` returns; `simulate` may be the simulator that
-    was calibrated or another one of the same parameters, a new scenario for instance. With `store`
-    every run is kept as it ends, and an interrupted prediction goes on from there; give each
-    simulator a file of its own. Failed runs are left out and returned with their reasons.
+    `posterior` is a `Result` or a `Record`; `simulate` is the calibrated simulator, or another one
+    with the same parameters, such as a new scenario. `store` keeps every run as it ends, and an
+    interrupted prediction continues from it; use one file per simulator. Failed runs are left out
+    and returned with their messages.
     """
-    record, rng = (
-        posterior.own_record,
-        np.random.default_rng([whole(seed, "seed", least=0), _STREAM]),
-    )
-    if record.posterior is None:
-        raise ValueError(f"{record.path or 'this search'} has no posterior yet")
-    where = Execution.of(execution)
-    latent = record.posterior.sample(whole(n, "n", least=1), rng)
-    policy = Execution(where.workers, "batch", where.timeout, where.retries, "drop",
-                       vectorized=where.vectorized)  # fmt: skip
+    record = posterior.own_record
+    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
+    latent = record.known_posterior().sample(whole(n, "n", least=1), rng)
+    policy = replace(Execution.of(execution), mode="batch", on_failure="drop")
     runs = run_fresh(
         latent, Composite(simulate, _no_loss), policy, "prediction", parameters=record.parameters,
         store=store, progress=progress,
@@ -77,5 +71,5 @@ def predict(
 
 
 def _no_loss(outputs: FloatArray) -> FloatArray:
-    """Predictions are not compared with anything."""
+    """Return zeros: predictions are not compared with data."""
     return np.zeros(len(outputs))

@@ -1,4 +1,4 @@
-"""Check the arguments of a search, and make the problem and the reserve of them."""
+"""Check the arguments of a search, and make the problem."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def make_problem(
     execution: Execution,
     loss: Loss | None,
 ) -> Problem:
-    """Return the problem to solve; errors name the argument that is wrong."""
+    """Return the problem to solve; errors name the wrong argument."""
     if not isinstance(bound, Bound):
         raise TypeError(f"bound must be a bound such as Catoni(temperature=0.01), not {bound!r}")
     failure_risk = execution.failure_risk(bound)
@@ -48,7 +48,7 @@ def make_problem(
 
 
 def _check_score(start: Distribution) -> None:
-    """The score against differences of the log-density, in one direction: who wrote it may err."""
+    """Compare the score with differences of the log-density in a random direction."""
     family, theta, rng = start.family, start.theta, np.random.default_rng(0)
     x, direction = start.sample(20, rng), rng.standard_normal(family.size)
     score = np.asarray(family.score(theta, x))
@@ -73,12 +73,12 @@ def _check_score(start: Distribution) -> None:
 
 
 def _in_units(function: Function, parameters: Parameters) -> Function:
-    """A function of the user's units as one of latent points."""
+    """Convert a function of the user's units to one of latent points."""
     return lambda u: function(parameters.from_latent(u))
 
 
 def _check_function(function: Function, x: FloatArray, name: str) -> None:
-    """One call, to meet a wrong shape where it can be named."""
+    """Call a function once to check the shape of its values."""
     try:
         values = np.asarray(function(x), dtype=np.float64)
         problem = "" if values.shape == (len(x),) else f"returned an array of shape {values.shape}"
@@ -92,7 +92,7 @@ def _check_function(function: Function, x: FloatArray, name: str) -> None:
 
 
 def check_known(known: KnownRuns | None, algorithm: Algorithm, problem: Problem) -> None:
-    """Refuse known runs that do not fit, or that the algorithm cannot use."""
+    """Raise if known runs have another dimension, or if the algorithm cannot use them."""
     if known is None:
         return
     if not isinstance(known, KnownRuns):
@@ -111,7 +111,7 @@ def check_known(known: KnownRuns | None, algorithm: Algorithm, problem: Problem)
 def reserve_for_validation(
     validation: int | None, algorithm: Algorithm, budget: int, first: int
 ) -> int:
-    """Return the number of runs of the budget to keep for the end."""
+    """Return the number of runs of the budget to reserve for validation."""
     if validation is None:
         asks = getattr(algorithm, "validation", None)
         reserve = min(asks(budget), budget - first) if asks is not None else 0
@@ -125,7 +125,7 @@ def reserve_for_validation(
 
 
 def checked_algorithm(algorithm: Algorithm) -> Algorithm:
-    """Refuse what is no algorithm."""
+    """Return the algorithm; TypeError if it is none."""
     if isinstance(algorithm, type) or not hasattr(algorithm, "tell"):
         raise TypeError(f"algorithm must be one such as SuPAC(), not {algorithm!r}")
     return algorithm

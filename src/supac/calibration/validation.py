@@ -1,4 +1,4 @@
-"""Validate the final posterior with fresh runs; where they disappoint, learn from them once."""
+"""Validate the final posterior with fresh runs; if they are bad, learn from them once."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class FreshRisks:
     posterior: Distribution
     kl: float
     risk: FloatArray
-    """Failed runs as what they count as, where they count."""
+    """With the risk of failed runs, if they count."""
 
     @property
     def mean_risk(self) -> float:
-        """NaN where no run is left."""
+        """Mean risk; NaN without runs."""
         return float(self.risk.mean()) if len(self.risk) else np.nan
 
     @property
@@ -35,13 +35,13 @@ class FreshRisks:
         return float(self.risk.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
 
     def objective(self, problem: Problem) -> float:
-        """Bound on the mean risk; infinite where no run is left."""
+        """Compute the bound of the mean risk; infinite without runs."""
         return problem.bound(self.mean_risk, self.kl) if len(self.risk) else np.inf
 
 
 @dataclass(frozen=True, eq=False)
 class Validated:
-    """The last state, and the fresh risks of the posterior to return, if there are any."""
+    """Last state, and the fresh risks of the posterior to return, if any."""
 
     state: State
     fresh: FreshRisks | None = None
@@ -57,9 +57,9 @@ def validate(
     reserve: int,
     predicted: float,
 ) -> Validated:
-    """Make half of `reserve` fresh runs; where they disappoint, learn from them and try again.
+    """Make half of `reserve` fresh runs; if they are bad, learn from them and try again.
 
-    Otherwise the other half makes the estimate more precise.
+    Otherwise use the other half for a more precise estimate.
     """
     half = (reserve + 1) // 2
     first = _Batch.run(problem, state, runner, half)
@@ -113,6 +113,6 @@ class _Batch:
         return cls(x, risk, outputs, fresh, batch)
 
     def remembered(self, state: State) -> State:
-        """Return the state that knows these runs without having learnt from them."""
+        """Return the state with these runs added, without a step."""
         known = replace(state, batch=Batch.plain(self.x, state.posterior))
         return replace(known, evaluations=known.told(self.x, self.risk, self.outputs), batch=None)

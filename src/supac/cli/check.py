@@ -1,4 +1,4 @@
-"""`supac run --check`: one run, judged as any other."""
+"""The option `supac run --check`: make one run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from supac.running.progress import duration
 
 
 def check_problem(ready: ProblemFile) -> None:
-    """Make one run at the prior's median, and keep nothing."""
+    """Make one run at the prior's median, without a store."""
     risk, where = ready.risk, ready.execution
     console.print(f"{ready.path.name} is read. A run at the prior's median …")
     alone = Execution(
@@ -37,7 +37,7 @@ def check_problem(ready: ProblemFile) -> None:
 
 
 def _hint(ready: ProblemFile, run: Run) -> str:
-    """What may be meant, where the file calls the simulator in another way than it is written."""
+    """Suggest a change of the file if it calls the simulator in the wrong way."""
     risk = ready.risk
     simulate = risk.simulate if isinstance(risk, Composite) else risk
     if not isinstance(simulate, Simulate):

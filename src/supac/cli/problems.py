@@ -1,4 +1,4 @@
-"""`supac init`, `run` and `resume`: from a problem file to a store."""
+"""The commands `supac init`, `run` and `resume`."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ from supac.record.record import Record, read_store
 from supac.record.store import StoreError, has_good_run, set_aside, settle
 
 ProblemPath = Annotated[Path, typer.Argument(help="The problem file.", metavar="PROBLEM")]
-Budget = Annotated[int | None, typer.Option(min=1, help="Runs, instead of the file's number.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes that make the runs.")]
+Budget = Annotated[int | None, typer.Option(min=1, help="Number of runs, instead of the file's.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of processes that make runs.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 AsBegun = Annotated[
-    bool, typer.Option("--as-begun", help="Trust the problem file's text that is in the store.")
+    bool, typer.Option("--as-begun", help="Use the problem file's text in the store.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
 @app.command(epilog="Examples: `supac init`, `supac init study --simulator python`." + EXIT_CODES)
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write it.", metavar="FOLDER")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="Folder to write to.", metavar="FOLDER")] = Path(),
     simulator: Annotated[
-        StarterKind, typer.Option("--simulator", "-s", help="What makes your runs.")
+        StarterKind, typer.Option("--simulator", "-s", help="Kind of your simulator.")
     ] = "builtin",
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Write a commented problem file that runs as it is, to be changed line by line."""
     files = starter_files(simulator)
     there = [name for name in files if (folder / name).exists()]
     if there and not force:
         raise failed(
-            f"{folder / there[0]} is there already: choose another folder, or --force replaces it"
+            f"{folder / there[0]} already exists: choose another folder, or --force replaces it"
         )
     with guarded():
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,21 +71,20 @@ def init(
 def run(
     problem: ProblemPath,
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Check the file, make one run, and keep nothing."),
+        bool, typer.Option("--check", help="Check the file, make one run, and keep nothing.")
     ] = False,
     store: Annotated[
-        Path | None, typer.Option(help="Where to keep the runs, instead of the file's.")
+        Path | None, typer.Option(help="Store of the runs, instead of the file's.")
     ] = None,
     budget: Budget = None,
     workers: Workers = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Begin anew where there is a store: its runs are lost.")
+        bool, typer.Option("--force", help="Replace an existing store: its runs are lost.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Calibrate the problem of a file. Ctrl-C ends it, `supac resume` goes on."""
+    """Calibrate the problem of a file. Ctrl-C stops, `supac resume` continues."""
     with guarded():
         with user_code():
             ready = read_problem(problem)
@@ -99,8 +98,8 @@ def run(
         if target.exists():
             if not force and has_good_run(target):
                 raise failed(
-                    f"{_short(target)} is there already. To go on with it: supac resume "
-                    f"{_short(target)}. To begin anew and lose its runs: --force"
+                    f"{_short(target)} already exists. To continue it: supac resume "
+                    f"{_short(target)}. To replace it and lose its runs: --force"
                 )
             old = set_aside(target)
     try:
@@ -120,8 +119,8 @@ def resume(
         int | None,
         typer.Option(
             min=1,
-            help="Runs in all, without those that validated an earlier posterior: from 60 to 80 "
-            "makes 20 that search and 20 that validate the new one.",
+            help="Total runs, without validation runs of an earlier posterior: from 60 to 80 "
+            "makes 20 search runs and 20 validation runs.",
         ),
     ] = None,
     workers: Workers = None,
@@ -129,38 +128,38 @@ def resume(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Go on with a run that was interrupted or killed, or with a larger budget.
+    """Continue an interrupted or killed run, or one with a larger budget.
 
-    A store remembers its problem file, which must not have changed; with a problem file, its
-    present text counts.
+    A store remembers its problem file, which must not have changed; given a problem file, its
+    current text is used.
     """
     with guarded():
         with user_code():
             ready, before = _earlier(target, as_begun=as_begun)
-        if before.stop_reason is StopReason.FAILURES and not before.rounds:  # nothing was learnt
+        if before.stop_reason is StopReason.FAILURES and not before.rounds:  # the first batch
             other = "" if before.file == ready.store else f" --store {_short(before.file)}"
             raise failed(
                 f"all {len(before.made)} runs in {_short(before.file)} failed, most often with: "
                 f"{before.failures_by_kind[0][2]}\nThey are not made again. When the simulator is "
-                f"mended, begin anew: supac run {_short(ready.path)}{other}"
+                f"repaired, start again: supac run {_short(ready.path)}{other}"
             )
         wanted = budget or max(before.budget, ready.budget)
         ended = before.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
         if ended and wanted <= before.budget and not before.running:
             _report(before, ready.title, as_json=as_json, quiet=quiet)
-            warn("nothing is left to do; a larger --budget goes on")
+            warn("nothing is left to do; continue with a larger --budget")
             return
         changes = _changes(ready, wanted, workers)
     _go(ready, before.file, changes, as_json=as_json, quiet=quiet)
 
 
 def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Record]:
-    """The problem and the store to go on with, if they still belong together."""
+    """Read the problem and the store to continue; raise if they are incompatible."""
     if target.suffix == ".toml":
         ready = read_problem(target)
         if not ready.store.exists():
             raise ValueError(
-                f"there is no store {_short(ready.store)} to go on with: supac run {target}"
+                f"there is no store {_short(ready.store)} to continue: supac run {target}"
             )
         before = read_store(ready.store)
     else:
@@ -184,14 +183,14 @@ def _changes(ready: ProblemFile, budget: int | None, workers: int | None) -> dic
 def _go(
     ready: ProblemFile, store: Path, changes: dict[str, Any], *, as_json: bool, quiet: bool
 ) -> None:
-    """Run, show the end, and leave with the code that says how it ended."""
+    """Run the problem, print the result, and exit with the matching code."""
     shown = None if sys.stderr.isatty() and not quiet else False
     with guarded():
         try:
             with user_code():
                 result = ready.minimize(store=store, progress=shown, **changes)
         except KeyboardInterrupt as error:
-            warn(f"stopped; to go on: supac resume {_short(store)}")
+            warn(f"stopped; to continue: supac resume {_short(store)}")
             raise typer.Exit(RESUMABLE) from error
         end = read_store(store)
         _report(end, ready.title, as_json=as_json, quiet=quiet)
@@ -203,14 +202,14 @@ def _go(
 
 
 def _settle(store: Path, old: Path) -> None:
-    """What becomes of the store in whose place another was begun."""
+    """Restore or keep the earlier store after `run --force`, and say so."""
     try:
         end = read_store(store).stop_reason
     except (StoreError, OSError):
         end = None
     kept = settle(store, old, ended=end in (StopReason.BUDGET, StopReason.CONVERGED))
     if kept == old:
-        place, new = _short(old), store.resolve()  # the log is beside the file, not beside a link
+        place, new = (_short(old), store.resolve())  # the log is beside the file, not beside a link
         warn(
             f"the earlier store is kept as {place}; to have it back: rm -f "
             f"{' '.join(_short(new.with_name(new.name + end)) for end in ('-wal', '-shm'))}; "

@@ -1,4 +1,4 @@
-"""`supac show`, `certify` and `export`: read a store."""
+"""The commands `supac show`, `certify` and `export`, which read a store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from supac.cli.app import (
     user_code,
     warn,
 )
-from supac.cli.problems import AsBegun, Quiet
+from supac.cli.problems import AsBegun, Quiet, Workers
 from supac.cli.tables import summary
 from supac.exchange import export as export_runs
 from supac.exchange import table_file, table_of, write_table
@@ -50,11 +50,11 @@ _PAUSE = 1.0  # seconds between looks at a store that is being written
 def show(
     store: StorePath,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Keep looking while it runs; Ctrl-C leaves.")
+        bool, typer.Option("--follow", "-f", help="Update while it runs; Ctrl-C leaves.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Show what a store holds, also while another process is at work on it."""
+    """Show the content of a store, also while another process writes to it."""
     with guarded():
         path = store_of(store)
         run = _followed(path, quiet=as_json) if follow else read_store(path)
@@ -87,7 +87,7 @@ def _followed(path: Path, *, quiet: bool) -> Record:
                         return run
                     if shown:
                         live.update(summary(run, _title(run), console.width), refresh=True)
-                # Large files take longer to read: most of the time is left to who writes them.
+                # Large files take long to read: leave most of the time to the writer.
                 time.sleep(max(_PAUSE, 5.0 * (time.monotonic() - start)))
     except KeyboardInterrupt as error:
         if not _begun(path):
@@ -118,43 +118,40 @@ def _bound_name(word: str | None) -> str | None:
     return word
 
 
+BoundName = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", callback=_bound_name, help=f"Another bound: {', '.join(BOUNDS)}."),
+]
+
+
 @app.command(epilog="Example: `supac certify run.supac --n 24 --draws 2000`." + EXIT_CODES)
 def certify(
     store: StorePath,
-    n: Annotated[
-        int | None, typer.Option("--n", min=1, help="Independent data, if the file is silent.")
-    ] = None,
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Number of independent data.")] = None,
     delta: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Probability of failure, of all parts.")
+        float | None, typer.Option(min=0.0, max=1.0, help="Probability that it fails.")
     ] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Fresh runs of the posterior.")] = 1000,
-    bound: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND", callback=_bound_name, help=f"Another bound: {', '.join(BOUNDS)}."
-        ),
-    ] = None,
-    problem: Annotated[
-        Path | None, typer.Option(help="The problem file, if not the one of the store.")
-    ] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Number of fresh runs.")] = 1000,
+    bound: BoundName = None,
+    problem: Annotated[Path | None, typer.Option(help="Problem file, if not the store's.")] = None,
     as_begun: AsBegun = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes.")] = None,
+    workers: Workers = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write it as JSON as well.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace --out if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Certify the posterior on new data, with fresh runs of the simulator.
 
     Fewer draws certify a higher risk. The runs are kept in the store: after an interruption, the
-    same command goes on. With a problem file, its present text counts, so that `n` may be added.
+    same command continues. Given a problem file, its current text is used, so `n` may be added.
     """
     if out is not None:
         check_vacant(out, force=force)
     elif quiet and not as_json:
-        raise failed("--quiet would show nothing of all these runs: give --out or --json too")
+        raise failed("--quiet would discard the certificate: give --out or --json too")
     with guarded():
         run = read_store(store_of(store))
         ready = _problem_for(run, store, problem, as_begun=as_begun)
@@ -168,12 +165,12 @@ def certify(
                 certificate = ready.certify(
                     run, n=n, bound=bound, draws=draws, delta=delta, execution=workers,
                     progress=False if quiet else None,
-                    store=None if run.running else run.file,  # nobody else may write to it
+                    store=None if run.running else run.file,  # one writer at a time
                 )  # fmt: skip
         except KeyboardInterrupt as error:
-            warn(f"stopped: its runs are kept in {run.file}; the same command goes on")
+            warn(f"stopped: its runs are kept in {run.file}; the same command continues")
             raise typer.Exit(INTERRUPTED) from error
-        try:  # both, whichever of them fails
+        try:  # print it even if writing fails
             if out is not None:
                 out.write_text(certificate.to_json() + "\n", encoding="utf-8")
         finally:
@@ -184,7 +181,7 @@ def certify(
 
 
 def _problem_for(run: Record, store: Path, problem: Path | None, *, as_begun: bool) -> ProblemFile:
-    """Read the problem file to certify with; warn where it or the search has a peculiarity."""
+    """Read the problem file to certify with; warn if it or the search is special."""
     with user_code():
         by_file = store.suffix == ".toml" and not as_begun
         named = store if problem is None and by_file else problem
@@ -192,7 +189,7 @@ def _problem_for(run: Record, store: Path, problem: Path | None, *, as_begun: bo
     for words in check_compatible(ready, run):
         warn(words)
     if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
-        warn("the run has not ended: this is about its posterior so far")
+        warn("the run has not ended: the certificate is for its current posterior")
     return ready
 
 
@@ -202,7 +199,7 @@ def _ahead(run: Record, draws: int, executor: object) -> str:
         return f"{draws} fresh runs"
     each = run.seconds / len(run.made)
     words = f"{draws} fresh runs of about {duration(each)}"
-    if isinstance(executor, str):  # the address of a cluster: who knows how many workers it has
+    if isinstance(executor, str):  # the address of a cluster, of unknown size
         return f"{words} on {executor}"
     workers = executor if isinstance(executor, int) else 1
     where = f" in {workers} processes" if workers > 1 else ""
@@ -227,13 +224,13 @@ def export(
         ),
     ],
     posterior: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Instead, N draws of the posterior.")
+        int | None, typer.Option(min=1, metavar="N", help="Write N draws of the posterior instead.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of these draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of these draws.")] = 0,
     certificate: Annotated[
-        Path | None, typer.Option(help="For a .json: what `supac certify --out` wrote.")
+        Path | None, typer.Option(help="For a .json: file of `supac certify --out`.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace it if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write all runs of a store as a table, in the parameters' units, or its result as JSON."""
     check_vacant(target, force=force)

@@ -1,4 +1,4 @@
-"""Values as plain JSON and back, for stores, result files and fingerprints."""
+"""Convert values to JSON and back, for stores, result files and fingerprints."""
 
 from supac.codec.specs import (
     Spec,
@@ -9,6 +9,7 @@ from supac.codec.specs import (
     differences,
     fingerprint,
     from_spec,
+    from_spec_or_name,
     register,
     to_spec,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "differences",
     "fingerprint",
     "from_spec",
+    "from_spec_or_name",
     "register",
     "to_spec",
 ]

@@ -1,7 +1,7 @@
-"""Values as plain JSON and back.
+"""Convert values to plain JSON and back.
 
-Only classes that were registered can be read back: whatever a file says, nothing else is called.
-Of any other object only the name is kept, so that a changed one is noticed; it must be given again.
+Only registered classes can be read back: a file cannot cause anything else to be called. Of any
+other object only the name is kept, to detect a change; the user passes the object again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 Spec = Any
-"""What JSON can hold."""
+"""A JSON value."""
 
 _DEPTH = 50
 _TEXT = 10_000  # characters
@@ -28,12 +28,12 @@ Class = TypeVar("Class", bound=type)
 
 @dataclass(frozen=True)
 class _Entry:
-    """A registered class, and the arguments of its constructor, which are attributes as well."""
+    """A registered class, and its constructor arguments, which are also attributes."""
 
     kind: type
     arguments: tuple[str, ...]
     later: frozenset[str]
-    """Arguments that older files do not have: left out of a spec where they are None."""
+    """Arguments that older files lack: left out of a spec if they are None."""
 
 
 _REGISTRY: dict[str, _Entry] = {}
@@ -60,10 +60,10 @@ def register(
     arguments: tuple[str, ...] | None = None,
     later: tuple[str, ...] = (),
 ) -> Any:
-    """Class decorator: stores and result files may hold values of this class.
+    """Register a class, so that stores and result files can hold its values; a decorator.
 
-    `name` is what files call it, by default its own name. `arguments` are those of its constructor,
-    by default the fields of a dataclass; each must be an attribute as well.
+    `name` is its name in files, by default the class name. `arguments` are its constructor's, by
+    default the fields of a dataclass; each must also be an attribute.
     """
 
     def add(each: type) -> type:
@@ -87,7 +87,7 @@ class TooLargeError(ValueError):
 
 
 def to_spec(value: Any) -> Spec:
-    """A value as JSON; floats keep all their digits."""
+    """Convert a value to JSON; floats keep all their digits."""
     if isinstance(value, np.generic | np.ndarray):  # first: a NumPy float is a float as well
         return value.tolist()
     if value is None or isinstance(value, bool | int | str | float):
@@ -108,8 +108,8 @@ def to_spec(value: Any) -> Spec:
 def from_spec(spec: Spec) -> Any:
     """Make the value of a spec.
 
-    UnknownSpecError if it holds anything that is not registered, TooLargeError if it is so deep, or
-    declares so much, that no value of ours was written like that.
+    UnknownSpecError if it holds an unregistered class, TooLargeError if it is deeper or larger than
+    anything that `to_spec` writes.
     """
     try:
         return _from_spec(spec, 0)
@@ -117,6 +117,14 @@ def from_spec(spec: Spec) -> Any:
         raise
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise UnknownSpecError(f"{_short(spec)}, which cannot be made: {error!s:.200}") from error
+
+
+def from_spec_or_name(spec: Spec) -> Any:
+    """Make the value of a spec; return its description if the class is not registered."""
+    try:
+        return from_spec(spec)
+    except UnknownSpecError as error:
+        return str(error)
 
 
 def check_size(spec: Spec) -> None:
@@ -144,12 +152,12 @@ def _from_spec(spec: Spec, depth: int) -> Any:
 
 
 def _tuple_like(kind: type, value: Any) -> Any:
-    """JSON has no tuples: a dataclass whose field holds one wants it back, to be hashable."""
+    """Convert lists to tuples for dataclasses, which must be hashable: JSON has no tuples."""
     return tuple(value) if is_dataclass(kind) and isinstance(value, list) else value
 
 
 def describe(value: Any) -> str:
-    """A name for any object that is the same in the next process."""
+    """Return a name of any object that is the same in another process."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if callable(value) and module and name:
         return f"{module}.{name}"
@@ -157,7 +165,7 @@ def describe(value: Any) -> str:
 
 
 def fingerprint(*values: Any) -> str:
-    """What only the same values have in common; "" where one is of a class that is not listed."""
+    """Compute a hash that identifies values; "" if a class is not registered."""
     specs = [to_spec(value) for value in values]
     try:
         from_spec(specs)
@@ -167,7 +175,7 @@ def fingerprint(*values: Any) -> str:
 
 
 def differences(old: Spec, new: Spec, where: str = "") -> list[str]:
-    """What differs between two specs, a sentence each."""
+    """List the differences between two specs, one sentence each."""
     if isinstance(old, dict) and isinstance(new, dict):
         if "items" in old and "items" in new:
             mine, yours = dict(old["items"]), dict(new["items"])
@@ -182,7 +190,7 @@ def differences(old: Spec, new: Spec, where: str = "") -> list[str]:
         return [
             line for i, (a, b) in enumerate(pairs) for line in differences(a, b, f"{where}[{i}]")
         ]
-    if old == new or repr(old) == repr(new):  # NaN is unlike itself, but has one name
+    if old == new or repr(old) == repr(new):  # NaN does not equal itself
         return []
     return [f"{where}: {_short(old)} in the store, {_short(new)} now"]
 

@@ -1,4 +1,4 @@
-"""Runs and results to and from other tools."""
+"""Exchange of runs and results with other tools."""
 
 from supac.exchange.files import export, table_file, vacant, write_table
 from supac.exchange.frames import as_pandas, as_xarray

@@ -1,4 +1,4 @@
-"""Tables as files: CSV, and Parquet with the extra."""
+"""Write tables to files: CSV, and Parquet with the extra."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from supac.record.record import read_store
 def export(
     store: str | os.PathLike[str], path: str | os.PathLike[str], *, force: bool = False
 ) -> int:
-    """All runs of a store as a table, `.csv` or `.parquet`: how many there are.
+    """Write all runs of a store to a `.csv` or `.parquet`, and return their number.
 
-    Parameters are in the user's units; a file that is there already is kept, unless `force`.
+    Parameters are in the user's units; an existing file is replaced only with `force`.
     """
     target, record = table_file(path, force=force), read_store(store)
     if target.suffix == ".parquet":
@@ -29,7 +29,7 @@ def export(
 
 
 def table_file(path: str | os.PathLike[str], *, force: bool) -> Path:
-    """Where a table may be written."""
+    """Return the path of a table to write; raise for another suffix or an existing file."""
     target = Path(path)
     if target.suffix not in (".csv", ".parquet"):
         raise ValueError(f"the table must be a .csv or a .parquet, not {target.name}")
@@ -37,14 +37,14 @@ def table_file(path: str | os.PathLike[str], *, force: bool) -> Path:
 
 
 def vacant(target: Path, *, force: bool) -> Path:
-    """A file that is not there yet, or may be replaced."""
+    """Return the path; FileExistsError if it exists and `force` is false."""
     if target.exists() and not force:
-        raise FileExistsError(f"{target} is there already; pass force=True to replace it")
+        raise FileExistsError(f"{target} already exists; pass force=True to replace it")
     return target
 
 
 def write_table(target: Path, table: Table) -> None:
-    """One row a run, or a draw; an empty cell where a value is not known."""
+    """Write a table to a file; an unknown value is an empty cell."""
     if target.suffix == ".parquet":
         _write_parquet(target, table)
     else:
@@ -52,7 +52,7 @@ def write_table(target: Path, table: Table) -> None:
 
 
 def _write_csv(target: Path, rows: Iterable[Iterable[Any]]) -> None:
-    """Write rows one after the other; a float with all its digits, an unknown value as nothing."""
+    """Write rows one at a time; floats with all their digits, None as an empty cell."""
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         for row in rows:

@@ -1,4 +1,4 @@
-"""Tables for pandas and xarray; each library is imported when it is asked for."""
+"""Convert tables to pandas and xarray, which are imported on demand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OUTPUTS = "outputs"
 
 
 def as_pandas(table: Table) -> pandas.DataFrame:
-    """One row a run, or a draw; NaN where a number is not known."""
+    """Return a data frame; NaN for unknown numbers."""
     try:
         import pandas  # noqa: PLC0415
     except ImportError as error:
@@ -29,15 +29,15 @@ def as_pandas(table: Table) -> pandas.DataFrame:
 
 
 def as_xarray(table: Table, parameters: Parameters | None, dimension: str) -> xarray.Dataset:
-    """One variable a column, along `run` or `draw`, with units; all outputs are one variable."""
+    """Return one variable per column, with units; all outputs are one variable."""
     xarray = load_xarray()
     outputs = [name for name in table if dimension == "run" and is_output(name)]
     units = {}
-    if parameters is not None:  # beside what became of a run they may have other names
+    if parameters is not None:  # columns of runs may be renamed
         names = columns_of(parameters.names) if dimension == "run" else parameters.names
         units = dict(zip(names, parameters.units, strict=True))
     columns = [name for name in table if name not in outputs]
-    # No variable has the name of a dimension.
+    # A variable must not have the name of a dimension.
     free = apart(columns, lambda name: name in _DIMENSIONS)
     variables: dict[str, Any] = {
         variable: (dimension, _array(table[name]), _unit(units.get(name, "")))
@@ -50,7 +50,7 @@ def as_xarray(table: Table, parameters: Parameters | None, dimension: str) -> xa
 
 
 def _array(column: list[Any]) -> npt.NDArray[Any]:
-    """Numbers as such, with NaN where one is missing, and texts as they are."""
+    """Convert a column to an array; NaN for missing numbers."""
     if any(isinstance(value, str) for value in column):
         return np.array(column, dtype=object)
     missing = any(value is None for value in column)
@@ -62,7 +62,7 @@ def _unit(words: str) -> dict[str, str]:
 
 
 def load_xarray() -> ModuleType:
-    """The library, or which extra brings it."""
+    """Import xarray; an ImportError names the extra."""
     try:
         import xarray  # noqa: PLC0415
     except ImportError as error:

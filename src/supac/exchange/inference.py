@@ -1,7 +1,6 @@
-"""What ArviZ is given, in either of its two forms.
+"""Convert a record for ArviZ: to `InferenceData`, from ArviZ 1.0 on to xarray's `DataTree`.
 
-Until version 0.23 an `InferenceData`, from 1.0 on xarray's `DataTree`; the groups in it, and the
-datasets in the groups, are the same.
+The groups and their datasets are the same.
 """
 
 from __future__ import annotations
@@ -39,13 +38,11 @@ def as_arviz(
     """Return draws of posterior and prior, and fresh outputs, as groups, with attributes."""
     arviz = _arviz()
     count, number = whole(draws, "draws", least=1), whole(seed, "seed", least=0)
-    posterior, parameters = record.posterior, record.parameters
-    if posterior is None:
-        raise ValueError("there is no posterior yet")
+    posterior, parameters = record.known_posterior(), record.parameters
     check_certificate(posterior, record.prior, record.estimate, certificate)
     groups = {"posterior": _chain(_draws(posterior, parameters, count, number))}
     if isinstance(record.prior, Distribution):
-        # Another stream of random numbers than the posterior's, or they would move together.
+        # A stream of its own: with the posterior's, the draws would be correlated.
         rng = np.random.default_rng([number, 1])
         groups["prior"] = _chain(_draws(record.prior, parameters, count, rng))
     ended = record.ending if record.counts is None else None
@@ -64,23 +61,20 @@ def as_arviz(
 
 
 def _draws(
-    latent: Distribution,
-    parameters: Parameters | None,
-    count: int,
-    rng: np.random.Generator | int,
+    latent: Distribution, parameters: Parameters | None, count: int, rng: np.random.Generator | int
 ) -> xarray.Dataset:
     x = latent.sample(count, rng) if parameters is None else parameters.sample(latent, count, rng)
     return as_xarray(table_of_draws(x, parameters), parameters, "draw")
 
 
 def _chain(dataset: xarray.Dataset) -> xarray.Dataset:
-    """One chain: the draws are independent, so that one is as good as several."""
+    """Add the dimension `chain`; one is enough, since the draws are independent."""
     numbered = dataset.assign_coords(draw=np.arange(dataset.sizes["draw"]))
     return numbered.expand_dims(chain=[0])
 
 
 def _observed(observed: Any, width: int | None) -> xarray.Dataset:
-    """What the outputs are to be compared with: (m,)."""
+    """Return the measured outputs, (m,), as a dataset."""
     values = finite(observed, "observed")
     if values.ndim != 1 or (width is not None and len(values) != width):
         expected = "(m,)" if width is None else f"({width},)"
@@ -90,7 +84,7 @@ def _observed(observed: Any, width: int | None) -> xarray.Dataset:
 
 
 def _attributes(record: Record, certificate: Certificate | None) -> dict[str, Any]:
-    """Numbers and texts alone, which every file format can keep."""
+    """Return attributes as numbers and strings, which every file format can store."""
     facts: dict[str, Any] = {
         "inference_library": "supac",
         "inference_library_version": version("supac"),
@@ -100,18 +94,15 @@ def _attributes(record: Record, certificate: Certificate | None) -> dict[str, An
         "notes": "\n".join(record.notes),
     }
     if certificate is not None:
-        facts["certificate"] = certificate.value
-        facts["certificate_bound"] = certificate.bound
-        facts["certificate_delta"] = certificate.delta
-        facts["certificate_n"] = certificate.n
-        facts["certificate_text"] = str(certificate)
+        facts |= {"certificate": certificate.value, "certificate_text": str(certificate)}
+        facts |= {f"certificate_{k}": getattr(certificate, k) for k in ("bound", "delta", "n")}
     return facts
 
 
 def _arviz() -> ModuleType:
     try:
         with warnings.catch_warnings():
-            # ArviZ 0.23 says at its import that its next version is another: either will do.
+            # ArviZ 0.23 announces version 1.0 at import; both work.
             warnings.simplefilter("ignore", FutureWarning)
             import arviz  # noqa: PLC0415
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Runs that were made elsewhere, from a table."""
+"""Imported runs: from a table, or from an earlier search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from supac.arrays import FloatArray, frozen
+from supac.arrays import BoolArray, FloatArray, frozen
 from supac.exchange.table import OUTPUT, columns_of, is_output
 from supac.problem.evaluations import Evaluations
 from supac.problem.parameters import Parameters
@@ -20,7 +20,7 @@ from supac.record.run import Run, Status
 
 @dataclass(frozen=True, eq=False)
 class KnownRuns:
-    """Runs that were made elsewhere, column by column."""
+    """Imported runs as columns."""
 
     x: FloatArray
     """(n, dim), in the user's units."""
@@ -32,11 +32,11 @@ class KnownRuns:
     statuses: tuple[Status, ...]
     messages: tuple[str, ...]
     sources: tuple[str, ...]
-    """Where each comes from."""
+    """Name of the table or search that each comes from."""
 
     @classmethod
     def of(cls, x: FloatArray, evaluations: Evaluations, source: str = "earlier runs") -> KnownRuns:
-        """Take over evaluations of another search, with their points in the user's units."""
+        """Import evaluations of another search, with points in the user's units."""
         ok = evaluations.ok
         return cls(
             x,
@@ -50,12 +50,12 @@ class KnownRuns:
 
     @classmethod
     def of_record(cls, record: Record, source: str = "earlier runs") -> KnownRuns:
-        """Take over the runs that a search learnt from or validated with, and their outputs."""
+        """Import the runs of all rounds and of the validation of a search."""
         evaluations, told = record.evaluations, {run.id: run for run in record.iterate()}
         ids = [i for each in record.rounds for i in each.ids]
         ids += [i for each in record.ending.validation for i in each.ids] if record.ending else []
         runs = [told[i] for i in ids]
-        if len(runs) != len(evaluations):  # nothing was learnt from a first batch that failed
+        if len(runs) != len(evaluations):  # a first batch that failed makes no round
             runs = [run for run in told.values() if run.purpose == "search"]
         x = np.array([run.x for run in runs]).reshape(len(runs), -1)
         known = cls.of(x if record.parameters is None else record.parameters.from_latent(x),
@@ -66,14 +66,14 @@ class KnownRuns:
         outputs = np.array(
             [np.full(width, np.nan) if run.outputs is None else run.outputs for run in runs]
         )
-        # Another loss, or other data, may give the outputs another risk.
+        # The new search may have another loss or other data, and so other risks.
         return replace(known, outputs=outputs, risk=np.full(len(runs), np.nan))
 
     def __len__(self) -> int:
         return len(self.x)
 
     def latent(self, parameters: Parameters | None) -> FloatArray:
-        """Their latent points."""
+        """Return the latent points: (n, dim)."""
         if parameters is None:
             return self.x
         for row, point in enumerate(self.x):
@@ -83,8 +83,34 @@ class KnownRuns:
                 raise ValueError(f"known run {row + 1} of {self.sources[row]}: {error}") from error
         return parameters.to_latent(self.x)
 
+    def to_runs(self, parameters: Parameters | None, needed: BoolArray | None) -> list[Run]:
+        """Return the runs at latent points; `needed`, (m,), marks outputs that must be finite."""
+        runs = []
+        for row, point in enumerate(self.latent(parameters)):
+            outputs = None if self.outputs is None else self.outputs[row]
+            values = self.risk[row] if outputs is None else outputs
+            if outputs is not None and needed is not None and len(needed) == len(outputs):
+                values = outputs[needed]
+            status = self.statuses[row]
+            if status is Status.OK and not np.isfinite(values).all():
+                status = Status.INVALID
+            good = status is Status.OK
+            runs.append(
+                Run(
+                    -1,
+                    frozen(np.array(point)),
+                    status,
+                    float(self.risk[row]) if good and outputs is None else np.nan,
+                    outputs if good else None,
+                    float(self.seconds[row]),
+                    "" if good else self.messages[row] or "no value",
+                    source=self.sources[row],
+                )
+            )
+        return runs
+
     def check_risks(self, runs: Sequence[Run]) -> None:
-        """ValueError where risks were given as well that contradict the loss of the outputs."""
+        """Raise ValueError if given risks contradict the loss of the outputs."""
         if self.outputs is None:
             return
         risks = {y.tobytes(): risk for y, risk in zip(self.outputs, self.risk, strict=True)}
@@ -100,16 +126,15 @@ class KnownRuns:
 def read_csv(
     path: str | os.PathLike[str], names: Parameters | Sequence[str], *, source: str = ""
 ) -> KnownRuns:
-    """Runs from a table with one column a parameter, and `risk` or `output_0`, `output_1`, ….
+    """Read runs from a table with a column per parameter, and `risk` or `output_0`, `output_1`, ….
 
-    An empty cell means a failed run; `status`, `message`, `seconds` and `source` are kept where
-    there are such columns, and others are not looked at. `source` says where the runs come from:
-    by default the name of the file.
+    An empty cell means a failed run. The columns `status`, `message`, `seconds` and `source` are
+    read if present, others are ignored. `source` names the origin, by default the file.
     """
     path = Path(path)
     wanted = list(names.names if isinstance(names, Parameters) else names)
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets write a signature
+        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets write a mark
             reader = csv.DictReader(file)
             header, rows = list(reader.fieldnames or ()), list(reader)
     except (csv.Error, UnicodeDecodeError) as error:

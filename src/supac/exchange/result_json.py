@@ -1,9 +1,9 @@
-"""A result as JSON: all that is needed to use it elsewhere, and to read it back.
+"""Write a result as JSON, and read it back.
 
     {"format": "supac result", "version": 2, …, "posterior": …, "history": {…}, …}
 
-Distributions, parameters and bounds are spelled as in stores; a number that is not known is null,
-an infinite one "inf" or "-inf". A reader without `supac` finds what it needs under "summary".
+Distributions, parameters and bounds are written as in stores; an unknown number is null, an
+infinite one "inf" or "-inf". "summary" holds the quantiles for readers without `supac`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray, frozen
-from supac.codec import Spec, UnknownSpecError, from_spec, to_spec
+from supac.codec import Spec, UnknownSpecError, from_spec, from_spec_or_name, to_spec
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
 from supac.problem import Parameters
@@ -33,6 +33,11 @@ _ENDS = {"p05": 0.05, "median": 0.5, "p95": 0.95}
 _ESTIMATE = [each.name for each in fields(Estimate)]
 _RUN = [each.name for each in fields(Run)]
 _SETTINGS = ("on_failure", "prior", "bound", "loss", "data")
+_OWN_CLASS = (
+    "a parameter's prior, or that of all, is of a class of your own, {}, which no file can name: "
+    "keep draws in your units instead, result.sample(n, seed), or result.posterior.theta for a "
+    "script that has the class"
+)
 
 
 class ResultFormatError(ValueError):
@@ -51,9 +56,9 @@ def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> s
         "failure_loss": result.failure_loss,
         "notes": list(result.notes),
         "summary": _summary(result.posterior, result.prior, result.parameters),
-        "posterior": _spelled(result.posterior, "posterior"),
-        "start": _spelled(result.start, "start"),
-        "parameters": _named(result.parameters),
+        "posterior": _member(result.posterior),
+        "start": _member(result.start, "start"),
+        "parameters": _readable(result.parameters, _OWN_CLASS),  # without them draws are latent
         **{name: to_spec(record.settings.get(name)) for name in _SETTINGS},
         "prior": to_spec(result.prior),
         "history": {
@@ -74,16 +79,12 @@ def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> s
         ]
         every = record.runs
         told["runs"] = {name: [to_spec(getattr(run, name)) for run in every] for name in _RUN}
-    # A line a key: short, and still easy to look at and to compare.
+    # One line per key is compact, and still easy to read and to compare.
     lines = [
         f"{json.dumps(name)}: {json.dumps(_strict(value), ensure_ascii=False, allow_nan=False)}"
         for name, value in told.items()
     ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _member(member: Distribution | None) -> Spec:
-    return None if member is None else _spelled(member, "posterior")
 
 
 def from_json(text: str) -> tuple[Record, Certificate | None]:
@@ -122,7 +123,7 @@ def _record(told: dict[str, Any]) -> tuple[Record, Certificate | None]:
     parameters = from_spec(told["parameters"])
     if isinstance(parameters, Parameters) and len(parameters) != posterior.dim:
         raise ValueError(f"{len(parameters)} parameters, but {posterior.dim} coordinates")
-    settings = {name: _of_ours(told[name]) for name in _SETTINGS}
+    settings = {name: from_spec_or_name(told[name]) for name in _SETTINGS}
     settings |= {"start": start, "prior": parameters or settings["prior"], "budget": None}
     history = {name: _from_numbers(column) for name, column in told["history"].items()}
     runs = _runs(told["runs"], posterior.dim)
@@ -157,7 +158,7 @@ def _record(told: dict[str, Any]) -> tuple[Record, Certificate | None]:
 
 
 def _rounds(told: dict[str, Any], history: dict[str, FloatArray]) -> list[Round]:
-    """Rounds with their diagnostics; without runs, their ids only count them."""
+    """Return rounds with their diagnostics; without runs, with ids that only count them."""
     queries = history.pop("queries").astype(int).tolist()
     infos = [
         Info(notes=(), **{name: float(column[i]) for name, column in history.items()})
@@ -209,7 +210,7 @@ def _upgraded(told: dict[str, Any]) -> dict[str, Any]:
         return new
     ids, ok, learnt = range(len(columns["risk"])), columns["ok"], len(told["history"]["queries"])
     failed = {tuple(run["x"]): run for run in columns["failures"]}
-    # Of single runs it kept neither the time nor the source: known ones were learnt from first.
+    # It kept neither times nor sources of single runs; imported ones came first.
     rest = told["seconds"] - sum(run["seconds"] for run in columns["failures"])
     rows = []
     for i, k in enumerate(columns["iteration"]):
@@ -241,46 +242,29 @@ def _upgraded(told: dict[str, Any]) -> dict[str, Any]:
     return new
 
 
-def _spelled(member: Distribution, name: str) -> Spec:
-    """The spec of a distribution that can be read back."""
-    spec = to_spec(member)
+def _readable(value: Distribution | Parameters | None, words: str) -> Spec:
+    """Return a spec that can be read back; `words` are those of the error, with the class."""
+    spec = to_spec(value)
     try:
         from_spec(spec)
     except UnknownSpecError as error:
-        raise ValueError(
-            f"the {name} is of a family of your own, {error}, which no file can name: keep its "
-            f"theta, result.{name}.theta, instead"
-        ) from error
+        raise ValueError(words.format(error)) from error
     return spec
 
 
-def _named(parameters: Parameters | None) -> Spec:
-    """The spec of parameters that can be read back: without them, draws would be latent."""
-    spec = to_spec(parameters)
-    try:
-        from_spec(spec)
-    except UnknownSpecError as error:
-        raise ValueError(
-            f"a parameter's prior, or that of all, is of a class of your own, {error}, which no "
-            "file can name: keep draws in your units instead, result.sample(n, seed), or "
-            "result.posterior.theta for a script that has the class"
-        ) from error
-    return spec
-
-
-def _of_ours(spec: Spec) -> Any:
-    """Return the value of a spec, or its name where the class is not known."""
-    try:
-        return from_spec(spec)
-    except UnknownSpecError as error:
-        return str(error)
+def _member(member: Distribution | None, name: str = "posterior") -> Spec:
+    return _readable(
+        member,
+        f"the {name} is of a family of your own, {{}}, which no file can name: keep its theta, "
+        f"result.{name}.theta, instead",
+    )
 
 
 def _summary(
     posterior: Distribution, prior: object, parameters: Parameters | None
 ) -> list[dict[str, Spec]]:
-    """Quantiles of every parameter before and after, in the user's units."""
-    # Here, since SciPy's distributions take longer to import than all of this package.
+    """Return prior and posterior quantiles of every parameter, in the user's units."""
+    # Imported here: SciPy's distributions take longer to import than this package.
     from supac.problem.frozen import Frozen  # noqa: PLC0415
 
     after = Frozen(posterior, parameters)
@@ -308,7 +292,7 @@ def _from_numbers(told: Sequence[Spec]) -> FloatArray:
 
 
 def _strict(spec: Spec) -> Spec:
-    """The same with every float as JSON can hold it."""
+    """Replace NaN by None and infinite floats by strings, as strict JSON requires."""
     if isinstance(spec, float) and not np.isfinite(spec):
         return None if np.isnan(spec) else str(spec)
     if isinstance(spec, list):

@@ -1,7 +1,4 @@
-"""Runs and draws as tables: columns by name, in the user's units.
-
-The one place where such a table is made, whoever it is for: a file, pandas, xarray or ArviZ.
-"""
+"""Tables of runs and draws in the user's units, for files, pandas, xarray and ArviZ."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from supac.record.run import Run
 from supac.surrogate import Importance
 
 Table = dict[str, list[Any]]
-"""Columns of one length; None where a value is not known."""
+"""Columns of one length; None for unknown values."""
 
 OUTPUT = "output_"
 _TOLD = ("status", "iteration", "seconds", "attempts", "message", "source", "purpose")
@@ -29,11 +26,10 @@ _BOOKKEEPING = ("risk", "id", "drawn", "weight", *_TOLD)
 
 
 def table_of(record: Record, *, posterior: int | None = None, seed: int = 0) -> Table:
-    """Return one row a run, or `posterior` draws instead, as columns."""
+    """Return columns with one row per run, or with `posterior` draws instead."""
     if posterior is not None:
         return table_of_draws(record.sample(posterior, seed), record.parameters)
-    if record.counts is not None:
-        raise ValueError("its runs were left out of the file: write it with runs=True")
+    record.check_runs()
     table = table_of_runs(record)
     drawn, weight = _drawn_and_weight(record)
     keys = [(run.task, run.id) for run in record.light_runs]
@@ -45,14 +41,14 @@ def table_of(record: Record, *, posterior: int | None = None, seed: int = 0) -> 
 
 
 def table_of_runs(record: Record) -> Table:
-    """Return one row a run as columns, without those that depend on the posterior."""
+    """Return columns with one row per run, without those that depend on the posterior."""
     header, *rows = rows_of(record)
     columns = zip(*rows, strict=True) if rows else ([] for _ in header)
     return {name: list(column) for name, column in zip(header, columns, strict=True)}
 
 
 def rows_of(record: Record) -> Iterator[list[Any]]:
-    """Yield the header, then one row a run; from a file, one run is in memory at a time."""
+    """Yield the header, then one row per run; from a file, with one run in memory at a time."""
     parameters, light = record.parameters, record.light_runs
     iteration: dict[tuple[int, int], int] = {}
     for task in {each.task for each in record.rounds}:
@@ -83,7 +79,7 @@ def rows_of(record: Record) -> Iterator[list[Any]]:
 
 
 def table_of_draws(draws: FloatArray, parameters: Parameters | None) -> Table:
-    """Return points in the user's units, (n, dim), one column a parameter."""
+    """Return draws in the user's units, (n, dim), as one column per parameter."""
     names = names_of(parameters, draws.shape[1])
     return {name: draws[:, i].tolist() for i, name in enumerate(names)}
 
@@ -92,7 +88,7 @@ _Key = tuple[int, int]
 
 
 def _drawn_and_weight(record: Record) -> tuple[dict[_Key, bool], dict[_Key, float]]:
-    """By task and id: True for random draws, and the weight in a mean over the posterior."""
+    """Return, by task and id, True for random draws, and the importance weight."""
     batches = [(each.task, each.ids, each.drawn.tolist()) for each in record.rounds]
     if record.ending is not None:
         batches += [(0, each.ids, [True] * len(each.ids)) for each in record.ending.validation]
@@ -106,7 +102,7 @@ def _drawn_and_weight(record: Record) -> tuple[dict[_Key, bool], dict[_Key, floa
 
 
 def _weights(evaluations: Evaluations, posterior: Distribution) -> FloatArray:
-    """Importance weight of each run in a mean over the posterior; NaN where it has none."""
+    """Compute the importance weight of each run for the posterior; NaN if it has none."""
     weights = np.full(len(evaluations), np.nan)
     counted = evaluations.drawn & evaluations.ok
     if counted.any():
@@ -116,12 +112,12 @@ def _weights(evaluations: Evaluations, posterior: Distribution) -> FloatArray:
 
 
 def columns_of(names: Sequence[str]) -> list[str]:
-    """The columns of parameters: none of those that say what became of a run."""
+    """Return columns for parameters that differ from the other columns of runs."""
     return apart(names, lambda name: name in _BOOKKEEPING or is_output(name))
 
 
 def apart(names: Sequence[str], means_another: Callable[[str], bool]) -> list[str]:
-    """The names, one that means something else with `_` at its end until it is free."""
+    """Append `_` to names that are reserved until they are free."""
     taken = {name for name in names if not means_another(name)}
     found = []
     for name in names:
@@ -134,5 +130,5 @@ def apart(names: Sequence[str], means_another: Callable[[str], bool]) -> list[st
 
 
 def is_output(name: str) -> bool:
-    """Whether a column of this name holds outputs."""
+    """Return True if a column of this name holds outputs."""
     return re.fullmatch(rf"{OUTPUT}[0-9]+", name) is not None

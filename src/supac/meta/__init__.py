@@ -1,4 +1,4 @@
-"""Meta-learning of priors: many related tasks, one prior for which each of them is cheap."""
+"""Meta-learning of a prior from many related tasks."""
 
 from supac.meta.inner import Inner, Plan, Reuse
 from supac.meta.learner import Answers, MetaSuPAC, Stage

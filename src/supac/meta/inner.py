@@ -1,4 +1,4 @@
-"""Inner solvers: optimise one task for a prior during a visit, from old runs and few new ones."""
+"""Inner solvers: optimise the posterior of one task for a given prior."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _NOTHING = Info(np.nan, np.nan, np.nan)
 
 
 class Inner(Protocol):
-    """Optimise a task by pure functions of its state and the prior."""
+    """Protocol of inner solvers: pure functions of the task's state and the prior."""
 
     def begin(self, problem: Problem, task: TaskState | None, seed: int) -> TaskState:
-        """Begin a visit, the task's first if it is None."""
+        """Begin a visit, the first one if `task` is None."""
 
     def tell(
         self, problem: Problem, task: TaskState, risk: FloatArray, outputs: FloatArray | None = None
     ) -> TaskState:
-        """Learn the risks of the points that the task had asked for."""
+        """Update the task with the risks of its requested points."""
 
 
 class _Visits(ABC):
-    """Visit a task with steps of an algorithm."""
+    """Base class: optimise a task with steps of an algorithm."""
 
     algorithm: SuPAC
 
@@ -51,12 +51,12 @@ class _Visits(ABC):
 
     @abstractmethod
     def _go_on(self, problem: Problem, task: TaskState) -> TaskState:
-        """Ask for further queries, or end the visit."""
+        """Request further points, or end the visit."""
 
     def tell(
         self, problem: Problem, task: TaskState, risk: FloatArray, outputs: FloatArray | None = None
     ) -> TaskState:
-        """Make one step with the risks that the task had asked for, and go on."""
+        """Make one step with the risks of the requested points, and continue."""
         assert task.asked is not None
         state, info = self.algorithm.tell(problem, task.state, task.asked, risk, outputs)
         spent, rounds = task.spent + len(risk), task.rounds + 1
@@ -65,7 +65,7 @@ class _Visits(ABC):
         )
 
     def _settled(self, problem: Problem, task: TaskState) -> TaskState:
-        """End the visit; if its last batch failed, with a step on the runs before it."""
+        """End the visit; if its last batch failed, make a step with the runs before it."""
         if not np.isfinite(task.info.predicted):
             state, info = self.algorithm.revise(problem, task.state)
             task = replace(task, state=state, info=info)
@@ -75,18 +75,18 @@ class _Visits(ABC):
 @register
 @dataclass(frozen=True)
 class Reuse(_Visits):
-    """Learn from every run ever made; ask for new ones only if the model is in doubt.
+    """Reuse all earlier runs; request new ones only if the surrogate is unreliable.
 
-    The model of the risk does not depend on the prior. So a visit begins on the model of all runs
-    so far, without a query. It asks for a batch around the new posterior if
+    The surrogate of the risk does not depend on the prior, so a visit begins with that of all runs
+    so far, without a query. It requests a batch around the new posterior if
 
-    - the step ended at the rim of the trust region, or went further than `kl` nats; or
-    - the runs are worth less than `effective_size` draws of the posterior, or do not cover it
+    - the step ended at the edge of the trust region, or went further than `kl` nats; or
+    - the runs are worth fewer than `effective_size` draws of the posterior, or do not cover it
       (k̂ above 0.7); or
     - the last batch was worse than predicted by more than `error` nats, in units of the task's λ.
 
-    At most `first` queries on the first visit and `most` on later ones. `algorithm` makes the
-    steps and decides on the size of batches.
+    At most `first` queries on the first visit and `most` on later ones; `algorithm` makes the
+    steps and sets the batch size.
     """
 
     algorithm: SuPAC = field(default_factory=lambda: SuPAC(first=20, batch=10))
@@ -104,7 +104,7 @@ class Reuse(_Visits):
             positive(getattr(self, name), name)
 
     def begin(self, problem: Problem, task: TaskState | None, seed: int) -> TaskState:
-        """Begin a visit on the model of all runs, if there are any."""
+        """Begin a visit with a step on all earlier runs, if there are any."""
         if task is None:
             state = self.algorithm.init(problem, seed)
             if len(self.algorithm.ask(problem, state)) > self.first:
@@ -135,9 +135,9 @@ class Reuse(_Visits):
 @register
 @dataclass(frozen=True)
 class Plan(_Visits):
-    """Make a fixed number of queries at each step; 0 is a step on the runs there are.
+    """Make a fixed number of queries at each step; 0 is a step with the existing runs.
 
-    This is the paper's way, with SuPAC-CE as its algorithm.
+    This is the paper's schedule, with SuPAC-CE as its algorithm.
     """
 
     algorithm: SuPAC
@@ -153,16 +153,16 @@ class Plan(_Visits):
 
     @classmethod
     def paper(cls, *, first: bool, draws: int = 10_000) -> Plan:
-        """Return the first visit of a task in the paper's experiment, or each later one.
+        """Return the plan of the first, or of each later, visit in the paper's experiment.
 
-        `draws` are behind the Voronoi weights.
+        `draws` is the number of draws for the Voronoi weights.
         """
         queries = (100,) * 5 + (50,) * 10 if first else (20, 0, 20, 0)
         step = FixedStep(alpha_max=0.3 if first else 0.7, kl_max=0.5)
         return cls(SuPAC(Voronoi(draws=draws), step), queries)
 
     def begin(self, problem: Problem, task: TaskState | None, seed: int) -> TaskState:
-        """Begin a visit at the last posterior, or at the prior."""
+        """Begin a visit at the last posterior; the first visit at the prior."""
         if task is None:
             task = TaskState(self.algorithm.init(problem, seed), _NOTHING)
         return self._go_on(problem, replace(task, spent=0, rounds=0))
@@ -171,7 +171,7 @@ class Plan(_Visits):
         while task.rounds < len(self.queries):
             n = self.queries[task.rounds]
             if n:
-                # Planned anew: the planned batch may be of another size.
+                # Plan again: the planned batch may have another size.
                 state = self.algorithm.plan(problem, task.state, n)
                 return replace(task, state=state, asked=self.algorithm.ask(problem, state))
             state, info = self.algorithm.revise(problem, task.state)

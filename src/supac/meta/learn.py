@@ -1,4 +1,4 @@
-"""The public loop of meta-learning: visit tasks, run what they ask for, move the prior."""
+"""Public loop of meta-learning: visit tasks, make their runs, update the prior."""
 
 from __future__ import annotations
 
@@ -35,48 +35,48 @@ from supac.search.algorithm import Algorithm, Batch
 
 @dataclass(frozen=True, eq=False)
 class TaskResult:
-    """What is known of one task: every run, and its posterior under the last prior but one."""
+    """Runs of one task, and its posterior for the prior of its last visit."""
 
     posterior: Distribution
     prior: Distribution
-    """For which the posterior was optimised."""
+    """Prior for which the posterior was optimised."""
     objective: float
-    """The bound, as the model of the risk sees it."""
+    """Bound of the posterior, as the surrogate predicts it."""
     kl: float
     evaluations: Evaluations
     failures: tuple[Run, ...] = ()
 
     @property
     def queries(self) -> int:
-        """How many runs were made."""
+        """Number of runs of this task."""
         return len(self.evaluations)
 
 
 @dataclass(frozen=True, eq=False)
 class MetaResult:
-    """The prior that was learnt, and how."""
+    """Learnt prior, and the history of learning it."""
 
     priors: tuple[Distribution, ...]
-    """The first prior, and that after each meta-step; of tasks without features."""
+    """First prior, and the prior after each meta-step; empty if tasks have features."""
     coefficients: FloatArray
     """A with θ_p = A·φ: (size, k)."""
     first: Distribution
-    """The prior before anything was learnt."""
+    """Prior before learning."""
     history: dict[str, FloatArray]
-    """One column a quantity, one row a meta-step."""
+    """Diagnostics as columns, one row per meta-step."""
     tasks: tuple[TaskResult, ...]
     stop_reason: StopReason
     parameters: Parameters | None = None
 
     @property
     def prior(self) -> Distribution:
-        """The last prior."""
+        """Last prior; ValueError if it depends on features."""
         if not self.priors:
-            raise ValueError("the prior depends on features: ask for prior_for(features)")
+            raise ValueError("the prior depends on features: use prior_for(features)")
         return self.priors[-1]
 
     def prior_for(self, features: Sequence[float] | FloatArray) -> Distribution:
-        """The prior of a task with these features: A·φ."""
+        """Return the prior of a task with these features: A·φ."""
         phi = vector(features, "features", self.coefficients.shape[1])
         theta = prior_of(self.coefficients, phi)
         if not self.first.family.contains(theta):
@@ -86,7 +86,7 @@ class MetaResult:
         return self.first.at(theta)
 
     def prior_of(self, task: Task) -> Distribution:
-        """The prior of a task, by its features where it has any."""
+        """Return the prior of a task, by its features if it has any."""
         return self.prior if task.features is None else self.prior_for(task.features)
 
     def minimize(
@@ -102,7 +102,7 @@ class MetaResult:
         progress: bool | None = None,
         **old: Unpack[OldKeywords],
     ) -> Result:
-        """Minimise the bound of a new task from the prior that was learnt; as in `minimize`."""
+        """Minimise the bound of a new task with the learnt prior; arguments as in `minimize`."""
         where, rest = with_old(execution, old, "tolerance", "description")
         prior = self.prior_of(task)
         return Search(
@@ -113,7 +113,7 @@ class MetaResult:
 
     @property
     def pass_priors(self) -> tuple[Distribution, ...]:
-        """Of `priors`, the first and those after whole passes."""
+        """First prior, and the prior after each complete pass."""
         if not self.priors:
             return ()
         passes = self.history["passes"]
@@ -122,12 +122,12 @@ class MetaResult:
 
     @property
     def queries(self) -> int:
-        """Of all tasks."""
+        """Number of runs of all tasks."""
         return sum(each.queries for each in self.tasks)
 
     @property
     def left_out(self) -> tuple[int, ...]:
-        """Tasks that were visited, but of which nothing was learnt: too many of their runs fail."""
+        """Visited tasks without a posterior, because too many of their runs failed."""
         return tuple(
             i for i, each in enumerate(self.tasks) if each.queries and np.isnan(each.objective)
         )
@@ -157,31 +157,28 @@ def meta_learn(
     callback: Callable[[MetaInfo], object] | None = None,
     **old: Unpack[OldKeywords],
 ) -> MetaResult:
-    """Learn the prior under which the mean of the tasks' minimal bounds is least.
+    """Learn the prior that minimises the mean of the tasks' optimised bounds.
 
     Parameters
     ----------
     tasks
-        Problems of the same parameters, such as `Task(risk, Catoni(temperature=0.01))`.
+        Problems with the same parameters, such as `Task(risk, Catoni(temperature=0.01))`.
     prior
-        Where to begin, and the scales on which parameters vary: a distribution, or `Parameters`.
+        First prior, which also sets the scales of the parameters: a distribution or `Parameters`.
     passes
-        Number of visits of each task. A larger number goes on with the same beginning.
+        Number of visits of each task.
     learner
         By default `MetaSuPAC()`; `MetaSuPAC.paper(temperature, tasks=len(tasks))` is the paper's
         stochastic gradient.
-    execution
-        As for `minimize`; the runs of all tasks share the workers.
+    execution, progress
+        As in `minimize`; the runs of all tasks share the workers.
     store
-        A file in which every run is kept as it ends. Where it holds the beginning of this very
-        call, that is gone on with; where it holds more passes, all of them are returned. Tasks are
-        known again by their names, or by what their risks are called.
-    progress
-        Show a progress bar; by default if the standard error is a terminal.
+        File that keeps every run as it ends. A file with the beginning of this call is continued;
+        one with more passes returns them all. Tasks are identified by name.
     seed
         Same seed, same result, whatever the workers.
     callback
-        Called with a `MetaInfo` after each meta-step; returning anything true stops.
+        Called with a `MetaInfo` after each meta-step; a true return value stops.
 
     """
     where, _ = with_old(execution, old)
@@ -189,6 +186,7 @@ def meta_learn(
     if not isinstance(learner, MetaSuPAC):
         raise TypeError(f"learner must be one such as MetaSuPAC(), not {learner!r}")
     whole(passes, "passes", least=1)
+    parameters = prior if isinstance(prior, Parameters) else None
     environment = environment_of(tasks, prior, where)
     settings = _settings(tasks, prior, learner, environment, where)
     settings |= {"seed": seed, "passes": passes}
@@ -197,26 +195,21 @@ def meta_learn(
         record = stack.enter_context(_record(store, settings, environment))
         bar = stack.enter_context(PassBar(passes, progress))
         runner = Runner(
-            [record.risk_as_stored(each.risk) for each in tasks],
-            where,
-            record,
-            parameters=prior if isinstance(prior, Parameters) else None,
-            ceilings=environment.failure_risks,
-            vectorized=[each.vectorized for each in tasks],
-            interrupt=interrupt,
-            watch=bar.watch,
-        )
+            [record.risk_as_stored(each.risk) for each in tasks], where, record,
+            parameters=parameters, ceilings=environment.failure_risks,
+            vectorized=[each.vectorized for each in tasks], interrupt=interrupt, watch=bar.watch,
+        )  # fmt: skip
         stack.callback(runner.close)
         loop = _Loop(environment, learner, runner, record, learner.init(environment, seed))
         loop.restore()
         stop = loop.run(passes, bar, callback)
-    return loop.result(stop, prior if isinstance(prior, Parameters) else None)
+    return loop.result(stop, parameters)
 
 
 def environment_of(
     tasks: Sequence[Task], prior: Distribution | Parameters, execution: Execution
 ) -> Environment:
-    """Return what the pure part has to know of the tasks; raise where they do not fit together."""
+    """Describe the tasks without their risks; raise if they are inconsistent."""
     if not tasks or not all(isinstance(each, Task) for each in tasks):
         raise TypeError(f"tasks must be one Task or more, not {tasks!r:.80}")
     first = prior.prior if isinstance(prior, Parameters) else prior
@@ -277,7 +270,7 @@ def _record(
 
 @dataclass(eq=False)
 class _Loop:
-    """Meta-learning on its way."""
+    """State of `meta_learn` between visits."""
 
     environment: Environment
     learner: MetaSuPAC
@@ -286,7 +279,7 @@ class _Loop:
     state: MetaState
 
     def restore(self) -> None:
-        """Go on where the record ends."""
+        """Restore the state from the record."""
         if self.record.state is not None:
             told = [
                 self.record.told(function.columns, task)
@@ -300,7 +293,7 @@ class _Loop:
     def run(
         self, passes: int, bar: PassBar, callback: Callable[[MetaInfo], object] | None
     ) -> StopReason:
-        """Visit after visit."""
+        """Visit tasks until all passes are made or a stop is requested."""
         while self.state.passes < passes:
             try:
                 self._visit()
@@ -313,7 +306,7 @@ class _Loop:
         return StopReason.BUDGET
 
     def _visit(self) -> None:
-        """Make one visit with its meta-step; an interrupted one leaves the state as it was."""
+        """Make one visit with its meta-step; an interrupted one leaves the state unchanged."""
         learner, environment, runner = self.learner, self.environment, self.runner
         rounds: list[Round] = []
         state = learner.begin(environment, self.state, look=runner.look)
@@ -331,7 +324,7 @@ class _Loop:
         self.record.add_rounds(rounds, lambda: meta_state_to_spec(self.state))
 
     def result(self, stop: StopReason, parameters: Parameters | None) -> MetaResult:
-        """What was learnt."""
+        """Return the learnt prior and the results of all tasks."""
         state, first = self.state, self.environment.prior
         plain = self.environment.plain
         names = [each.name for each in fields(MetaInfo)]

@@ -19,22 +19,22 @@ _ORDER, _TASK = 0, 1
 """Streams of random numbers."""
 
 Answers = Mapping[int, tuple[FloatArray, FloatArray | None]]
-"""Risks, and outputs where there are any, by task."""
+"""Risks, and outputs if there are any, by task."""
 
 
 @register
 @dataclass(frozen=True)
 class Stage:
-    """So many passes over the tasks in one manner.
+    """Passes over the tasks with one meta-step rule and one inner solver.
 
-    A meta-step follows each visit of `batch` tasks, drawn without replacement; by default of all.
+    A meta-step follows each visit of `batch` tasks, drawn without replacement; by default all.
     """
 
     step: MetaStep = field(default_factory=ClosedForm)
     inner: Inner = field(default_factory=Reuse)
     batch: int | None = None
     passes: int | None = None
-    """None: all that are left."""
+    """None for all remaining passes."""
 
     def __post_init__(self) -> None:
         for name in ("batch", "passes"):
@@ -49,7 +49,7 @@ class Stage:
 
 
 def _takes(part: object, name: str, count: int) -> bool:
-    """Whether a part, not its class, has a method of this name and so many arguments."""
+    """Return True if an instance has a method `name` that takes `count` arguments."""
     method = getattr(part, name, None)
     if isinstance(part, type) or not callable(method):
         return False
@@ -63,10 +63,10 @@ def _takes(part: object, name: str, count: int) -> bool:
 @register
 @dataclass(frozen=True)
 class MetaSuPAC:
-    """Stages, one after the other; by default one, with closed-form steps and runs reused.
+    """Meta-learning in stages; by default one, with closed-form steps and reused runs.
 
-    A visit is `begin`, then `tell` as long as `ask` asks for anything, then `finish`; all of them
-    are pure functions of a state.
+    A visit is `begin`, then `tell` while `ask` returns points, then `finish`; all of them are pure
+    functions of a state.
     """
 
     stages: tuple[Stage, ...] = (Stage(),)
@@ -78,12 +78,12 @@ class MetaSuPAC:
 
     @classmethod
     def paper(cls, temperature: float, *, tasks: int, draws: int = 10_000) -> MetaSuPAC:
-        """Stochastic gradient descent with the schedule of the paper's appendix.
+        """Return stochastic gradient descent with the schedule of the paper's appendix.
 
         One epoch with mini-batches of 10 tasks, then of 20; after 19 more and after another 30
         epochs the steps become smaller. As in the authors' code, the gradients of a mini-batch are
-        summed and divided by the number of all `tasks`; the paper has 100. `draws` are behind the
-        Voronoi weights.
+        summed and divided by the number of all `tasks`; the paper has 100. `draws` is the number of
+        draws for the Voronoi weights.
         """
         scale = 1.0 / positive(temperature, "temperature") / whole(tasks, "tasks", least=1)
         first, later = (Plan.paper(first=each, draws=draws) for each in (True, False))
@@ -97,7 +97,7 @@ class MetaSuPAC:
         )
 
     def init(self, environment: Environment, seed: int) -> MetaState:
-        """Before the first visit."""
+        """Return the state before the first visit."""
         return MetaState(
             seed=whole(seed, "seed", least=0),
             prior=environment.first_prior(),
@@ -105,7 +105,7 @@ class MetaSuPAC:
         )
 
     def stage(self, passes: int) -> Stage:
-        """The stage after so many passes; the last one does not end."""
+        """Return the stage after `passes` passes; the last one does not end."""
         left = passes
         for each in self.stages:
             if each.passes is None or left < each.passes:
@@ -120,7 +120,7 @@ class MetaSuPAC:
         *,
         look: Callable[[], object] = lambda: None,
     ) -> MetaState:
-        """Optimise the next tasks for the present prior as far as their runs allow.
+        """Optimise the next tasks for the current prior as far as their existing runs allow.
 
         `look` is called before each task, and may raise to stop there.
         """
@@ -139,12 +139,12 @@ class MetaSuPAC:
         return replace(state, tasks=tuple(tasks), active=active, left=left[size:])
 
     def ask(self, state: MetaState) -> dict[int, FloatArray]:
-        """The points that tasks want evaluated next, by task: (n, dim) each; none at the end."""
+        """Return the points to evaluate next, (n, dim) by task; empty at the end of the visit."""
         tasks = [(i, state.tasks[i]) for i in state.active]
         return {i: each.asked for i, each in tasks if each is not None and each.asked is not None}
 
     def tell(self, environment: Environment, state: MetaState, answers: Answers) -> MetaState:
-        """The state once the risks of what these tasks asked for are known."""
+        """Update the state with the risks of the requested points of some tasks."""
         inner, tasks = self.stage(state.passes).inner, list(state.tasks)
         for i, (risk, outputs) in answers.items():
             task = tasks[i]
@@ -154,7 +154,7 @@ class MetaSuPAC:
         return replace(state, tasks=tuple(tasks))
 
     def finish(self, environment: Environment, state: MetaState) -> MetaState:
-        """The meta-step; none where the visit has taught nothing."""
+        """Make the meta-step; keep the prior if no task of the visit has a posterior."""
         waiting = self.ask(state)
         if waiting or not state.active:
             raise ValueError(f"tasks {sorted(waiting)} still wait for the risks they asked for")
@@ -173,7 +173,7 @@ class MetaSuPAC:
 
 
 def _report(environment: Environment, state: MetaState, prior: FloatArray) -> MetaInfo:
-    """What is known after a meta-step to `prior`."""
+    """Return the diagnostics of a meta-step to `prior`."""
     family = environment.prior.family
     active = [(i, state.tasks[i]) for i in state.active]
     tasks = [(environment.features[i], each) for i, each in active if each is not None]

@@ -10,7 +10,7 @@ from supac.running.progress import Bar
 
 
 class PassBar(Bar):
-    """Shows how far meta-learning is."""
+    """Progress bar of `meta_learn`."""
 
     def __init__(self, passes: int, show: bool | None):
         super().__init__(passes, show)
@@ -23,7 +23,7 @@ class PassBar(Bar):
         self._show()
 
     def update(self, info: MetaInfo) -> None:
-        """Show where it stands after one more meta-step."""
+        """Show the diagnostics of a meta-step."""
         self._words = f"passes, mean bound {info.objective:.4g}, step {info.step_kl:.2g}"
         self._passes = info.passes
         self._show()
@@ -34,13 +34,13 @@ class PassBar(Bar):
 
 
 class SearchBar(Bar):
-    """Shows how many of several searches are done."""
+    """Progress bar of several searches."""
 
     def __init__(self, searches: int, show: bool | None):
         super().__init__(searches, show)
         self._done = 0
 
     def advance(self, objective: float) -> None:
-        """One more."""
+        """Count one more search as done."""
         self._done += 1
         self.draw(self._done, f"searches, objective {objective:.4g}")

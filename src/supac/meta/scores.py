@@ -1,4 +1,4 @@
-"""Scores of priors: tasks that they were not learnt on, each optimised from scratch."""
+"""Scores of priors on tasks that they were not learnt from."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from supac.search.algorithm import Algorithm
 
 @dataclass(frozen=True, eq=False)
 class PriorScores:
-    """The bounds that tasks reach from several priors: one row a prior, one column a task."""
+    """Bounds of tasks under several priors: one row per prior, one column per task."""
 
     objective: FloatArray
     mean_risk: FloatArray
     kl: FloatArray
     queries: FloatArray
-    """Spent by the search, without the fresh draws."""
+    """Runs of the search, without the fresh draws."""
     notes: tuple[str, ...] = ()
-    """A sentence for each score that is NaN."""
+    """Reason of each score that is NaN."""
 
     @property
     def mean(self) -> FloatArray:
@@ -42,7 +42,7 @@ class PriorScores:
         return self.objective.mean(axis=1)
 
     def quantiles(self, *levels: float) -> FloatArray:
-        """Quantiles over tasks of each prior: (levels, priors)."""
+        """Compute quantiles over tasks for each prior: (levels, priors)."""
         return np.quantile(self.objective, levels, axis=1)
 
 
@@ -59,30 +59,23 @@ def evaluate_priors(
     progress: bool | None = None,
     **old: Unpack[OldKeywords],
 ) -> PriorScores:
-    """Optimise each task from scratch under each prior, and judge the posterior by fresh draws.
+    """Optimise each task from scratch under each prior, and estimate its bound by fresh draws.
 
-    A search that ends early because too many of its runs fail has no score: NaN, and a note.
-    Ctrl-C raises KeyboardInterrupt.
+    A search that stops because too many of its runs fail scores NaN, with a note.
 
     Parameters
     ----------
-    priors
-        Such as `MetaResult.priors`; or functions of a task, such as `MetaResult.prior_of`.
-    tasks
-        That the priors have not been learnt on.
-    budget
-        Runs of each search.
-    draws
-        Fresh runs of each posterior from which its mean risk is computed; none of them is learnt
-        from. 0 trusts the search's own estimate, which spends a part of the budget on it.
+    priors, tasks
+        Priors, or functions of a task such as `MetaResult.prior_of`, and tasks not learnt from.
+    budget, draws
+        Numbers of runs of each search, and of fresh runs for the mean risk of its posterior; 0
+        draws uses the search's own estimate, which takes a part of the budget.
     parameters
-        Those that the priors were learnt with, where risks are functions of the user's units.
-    algorithm, execution
-        As for `minimize`.
+        Parameters that the priors were learnt with, if risks are functions of the user's units.
+    algorithm, execution, progress
+        As in `minimize`.
     seed
         Task i is searched with seed + i, under every prior.
-    progress
-        Show a progress bar; by default if the standard error is a terminal.
 
     """
     _check(priors, tasks)
@@ -100,10 +93,8 @@ def evaluate_priors(
             ).run()  # fmt: skip
             if interrupt.requested:
                 raise KeyboardInterrupt
-            mean_risk = result.mean_risk
-            if result.stop_reason is StopReason.FAILURES:
-                mean_risk = np.nan
-            elif draws:
+            mean_risk = np.nan if result.stop_reason is StopReason.FAILURES else result.mean_risk
+            if draws and result.stop_reason is not StopReason.FAILURES:
                 x = result.posterior.sample(draws, np.random.default_rng([seed + i, draws]))
                 mean_risk = fresh_mean_risk(task, x, parameters, where)
             if np.isnan(mean_risk):
@@ -112,14 +103,14 @@ def evaluate_priors(
             rows.append((bound, mean_risk, result.kl, len(result.evaluations)))
             bar.advance(bound)
     table = np.array(rows, dtype=np.float64).reshape(len(priors), len(tasks), 4)
-    objective, means, kl, queries = (table[:, :, k] for k in range(4))
+    objective, means, kl, queries = np.moveaxis(table, 2, 0)
     return PriorScores(objective, means, kl, queries, tuple(notes))
 
 
 def fresh_mean_risk(
     task: Task, x: FloatArray, parameters: Parameters | None, execution: Execution
 ) -> float:
-    """Mean risk of fresh runs at latent points x; NaN where all have failed and are left out."""
+    """Compute the mean risk of fresh runs at latent points x; NaN if no run counts."""
     ceiling = execution.failure_risk(task.bound)
     where = replace(task.execution(execution), mode="batch")
     runs = run_fresh(

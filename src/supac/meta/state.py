@@ -1,4 +1,4 @@
-"""Many tasks and one prior, as values."""
+"""State of meta-learning: tasks, prior and history."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from supac.search.algorithm import Info, State
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """What the tasks are, apart from their risks: all that the pure part knows of them."""
+    """Bounds, features and losses of the tasks, and the first prior; without the risks."""
 
     prior: Distribution
-    """Where the search for a prior begins, and the scales on which parameters vary."""
+    """First prior, which also sets the scales of the parameters."""
     bounds: tuple[Bound, ...]
     features: FloatArray
-    """φ_i: (n, k), all of them 1 where tasks have none."""
+    """φ_i: (n, k), all 1 if tasks have none."""
     losses: tuple[Loss | None, ...]
     failure_risks: tuple[float | None, ...]
 
@@ -39,7 +39,7 @@ class Environment:
         losses: tuple[Loss | None, ...] | None = None,
         failure_risks: tuple[float | None, ...] | None = None,
     ) -> Environment:
-        """Tasks whose risks are plain numbers, unless it is said otherwise."""
+        """Make an environment; by default without features, losses and penalties."""
         n = len(bounds)
         return cls(
             prior,
@@ -51,11 +51,11 @@ class Environment:
 
     @property
     def plain(self) -> bool:
-        """Whether tasks have no features, and one prior."""
+        """True if tasks have no features, and so share one prior."""
         return self.features.shape[1] == 1 and bool((self.features == 1.0).all())
 
     def first_prior(self) -> FloatArray:
-        """A (size, k) with which every task has the first prior: that is best in least squares."""
+        """Compute A (size, k) that gives every task the first prior, by least squares."""
         ones = np.linalg.lstsq(self.features, np.ones(len(self)), rcond=None)[0]
         if not np.allclose(self.features @ ones, 1.0):
             raise ValueError(
@@ -65,7 +65,7 @@ class Environment:
         return np.outer(self.prior.theta, ones)
 
     def problem(self, task: int, prior: FloatArray) -> Problem:
-        """One task under a prior A (size, k)."""
+        """Return the problem of one task under a prior A (size, k)."""
         own = self.prior.at(prior_of(prior, self.features[task]))
         return Problem(
             own,
@@ -79,36 +79,36 @@ class Environment:
 
 @dataclass(frozen=True, eq=False)
 class TaskState:
-    """One task: all its runs, its posterior, and what it asks for during the present visit."""
+    """Runs and posterior of one task, and its requests during the current visit."""
 
     state: State
     info: Info
     asked: FloatArray | None = None
-    """Points to evaluate before anything else happens; None once the visit is over."""
+    """Points to evaluate next; None once the visit is over."""
     spent: int = 0
-    """Queries of the present visit."""
+    """Queries of the current visit."""
     rounds: int = 0
-    """Steps of the present visit."""
+    """Steps of the current visit."""
     objective: float = np.nan
-    """The bound of the posterior under the prior it was optimised for, as the model sees it."""
+    """Predicted bound of the posterior under the prior that it was optimised for."""
     weight: float = np.nan
-    """λ, the slope of the bound in KL there."""
+    """λ, the slope of the bound in KL at the posterior."""
     prior: FloatArray | None = None
     """θ of that prior; None before the first visit is over."""
 
     @property
     def known(self) -> bool:
-        """Whether anything was learnt of it; else its runs have failed."""
+        """True if the task has a posterior; False if too many of its runs failed."""
         return bool(np.isfinite(self.objective))
 
     def settled(self, problem: Problem) -> TaskState:
-        """The visit is over: what it says of the prior."""
+        """End the visit: set objective, weight and prior."""
         posterior = self.state.posterior
         assert isinstance(problem.prior, Distribution)
         kl = posterior.kl(problem.prior)
         weight = fixed_temperature(problem.bound)
         if weight is None:
-            # About there: the mean risk is the one before the last step, as `info` has it.
+            # An approximation: `info` holds the mean risk before the last step.
             weight = slopes(problem.bound, self.info.mean_risk, kl)[1]
         objective = self.info.predicted
         return replace(
@@ -118,27 +118,27 @@ class TaskState:
 
 @dataclass(frozen=True)
 class MetaInfo:
-    """What one meta-step saw and did."""
+    """Diagnostics of one meta-step."""
 
     passes: float
-    """Passes over all tasks, when it was made."""
+    """Passes over all tasks so far, in part."""
     objective: float
-    """Mean bound of the tasks of the visit, under the prior that they were optimised for."""
+    """Mean bound of the tasks of the visit under the prior that they were optimised for."""
     kl: float
     """Mean KL between their posteriors and that prior."""
     step_kl: float
     """Mean over their features of KL(new prior, old prior)."""
     queries: int
-    """Of all tasks so far."""
+    """Number of runs of all tasks so far."""
     asked: int
-    """How many of the visit's tasks asked for new queries."""
+    """Number of tasks of the visit that requested new runs."""
     left_out: int = 0
-    """Of how many nothing is known, since too many of their runs fail."""
+    """Number of tasks of the visit without a posterior, because too many runs failed."""
 
 
 @dataclass(frozen=True, eq=False)
 class MetaState:
-    """Where meta-learning stands: all that the next `begin`, `ask`, `tell` and `finish` need."""
+    """State between the pure functions `begin`, `ask`, `tell` and `finish`."""
 
     seed: int
     prior: FloatArray
@@ -148,24 +148,24 @@ class MetaState:
     visit: int = 0
     """Meta-steps made so far."""
     passes: int = 0
-    """Passes over all tasks that are complete."""
+    """Complete passes over all tasks."""
     active: tuple[int, ...] = ()
-    """The tasks of the present visit."""
+    """Tasks of the current visit."""
     left: tuple[int, ...] = ()
-    """Those that this pass has still to visit afterwards."""
+    """Tasks that this pass visits later."""
     history: tuple[MetaInfo, ...] = ()
     priors: tuple[FloatArray, ...] = ()
-    """The prior after each meta-step."""
+    """Prior after each meta-step."""
 
     @property
     def queries(self) -> int:
-        """Of all tasks."""
+        """Number of runs of all tasks."""
         return sum(len(each.state.evaluations) for each in self.tasks if each is not None)
 
     def lesson(self, environment: Environment) -> Lesson | None:
-        """What all tasks that have been visited say of the prior; None where the last say nothing.
+        """Return the posteriors of all visited tasks; None if no active task has one.
 
-        ValueError where a whole pass has taught nothing.
+        ValueError if no task has one after a whole pass.
         """
         seen = [(i, each) for i, each in enumerate(self.tasks) if each is not None and each.known]
         active = set(self.active)

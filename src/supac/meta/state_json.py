@@ -1,4 +1,4 @@
-"""The state of meta-learning as JSON, and back."""
+"""Convert the state of meta-learning to JSON and back."""
 
 from __future__ import annotations
 

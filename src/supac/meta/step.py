@@ -1,8 +1,8 @@
-"""The meta-step: a better prior from the posteriors of the tasks.
+"""The meta-step: compute a better prior from the posteriors of the tasks.
 
 The prior of a task with features φ is the member θ_p = A·φ of the family; without features φ = 1
-and A is θ_p itself. At fixed posteriors θ̂_i the meta-objective is Σ_i λ_i KL(θ̂_i, Aφ_i) plus what
-does not depend on A, λ_i the slope of the task's bound in KL. It is convex in A, with gradient
+and A is θ_p itself. At fixed posteriors θ̂_i the meta-objective is Σ_i λ_i KL(θ̂_i, Aφ_i) plus terms
+independent of A, λ_i the slope of the task's bound in KL. It is convex in A, with gradient
 
     Σ_i λ_i (∇g(Aφ_i) − ∇g(θ̂_i)) φ_iᵀ.
 
@@ -12,7 +12,7 @@ The derivative of θ̂_i does not enter, since θ̂_i minimises its bound.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -24,79 +24,71 @@ from supac.families import Family
 _NEWTON, _ENOUGH = 50, 1e-12
 _HALVINGS = 60
 _TRIALS = 60  # of bisection, to the last bit
+_COLUMNS = ("features", "posteriors", "priors", "weights", "recent")
 
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What the tasks say of the prior."""
+    """Posteriors of the tasks, with features, priors and weights."""
 
     family: Family
     features: FloatArray
-    """φ_i: (n, k), all of them 1 where tasks have none."""
+    """φ_i: (n, k), all 1 if tasks have none."""
     posteriors: FloatArray
     """θ̂_i: (n, size)."""
     priors: FloatArray
-    """The prior for which each was optimised: (n, size)."""
+    """Prior for which each was optimised: (n, size)."""
     weights: FloatArray
     """λ_i: (n,)."""
     recent: BoolArray
-    """Which of them were optimised for the present prior: (n,)."""
+    """True for tasks optimised for the current prior: (n,)."""
     origin: FloatArray
-    """θ_0, the prior before anything was learnt: (size,)."""
+    """θ_0, the prior before learning: (size,)."""
 
     @property
     def latest(self) -> Lesson:
-        """The tasks that were optimised for the present prior alone."""
-        rows = self.recent
-        return replace(
-            self,
-            features=self.features[rows],
-            posteriors=self.posteriors[rows],
-            priors=self.priors[rows],
-            weights=self.weights[rows],
-            recent=rows[rows],
-        )
+        """Tasks optimised for the current prior."""
+        rows: dict[str, Any] = {name: getattr(self, name)[self.recent] for name in _COLUMNS}
+        return replace(self, **rows)
 
     def followed(self, prior: FloatArray) -> Lesson:
-        """The posteriors on their surrogates under another prior: Aφ_i − η_i/λ_i."""
+        """Return the posteriors on their surrogates under another prior: Aφ_i − η_i/λ_i."""
         moved = np.array([prior_of(prior, phi) for phi in self.features]) - self.priors
         return replace(self, posteriors=self.posteriors + moved)
 
     def kl_to(self, other: Lesson) -> float:
-        """Mean KL(other's posterior, own) over tasks; infinite outside Θ."""
+        """Compute the mean KL(other's posterior, own) over tasks; infinite outside Θ."""
         with np.errstate(all="ignore"):  # far outside Θ numbers overflow, and that is an answer
             pairs = zip(other.posteriors, self.posteriors, strict=True)
             return float(np.mean([self.family.kl(theta, own) for theta, own in pairs]))
 
     def with_pseudo_tasks(self, count: float) -> Lesson:
-        """So many tasks more whose posterior is θ_0, spread over the features that there are."""
+        """Add `count` tasks with posterior θ_0, spread over the features of the tasks."""
         if not count:
             return self
         extra = np.full(len(self.weights), count * self.weights.mean() / len(self.weights))
-        return replace(
-            self,
-            features=np.concatenate([self.features, self.features]),
-            posteriors=np.concatenate([self.posteriors, np.tile(self.origin, (len(extra), 1))]),
-            priors=np.concatenate([self.priors, self.priors]),
-            weights=np.concatenate([self.weights, extra]),
-            recent=np.concatenate([self.recent, self.recent]),
-        )
+        added: dict[str, Any] = {name: getattr(self, name) for name in _COLUMNS}
+        added |= {"posteriors": np.tile(self.origin, (len(extra), 1)), "weights": extra}
+        both: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), new]) for name, new in added.items()
+        }
+        return replace(self, **both)
 
 
 class MetaStep(Protocol):
-    """How the prior moves once tasks have been optimised for it."""
+    """Protocol of meta-steps."""
 
     def move(self, prior: FloatArray, lesson: Lesson) -> FloatArray:
-        """A (size, k) after the step."""
+        """Return A (size, k) after the step."""
 
 
 def prior_of(prior: FloatArray, features: FloatArray) -> FloatArray:
-    """θ_p = A·φ, exactly A where there are no features: (size,)."""
+    """Compute θ_p = A·φ, exactly A without features: (size,)."""
     return prior[:, 0] * features[0] if len(features) == 1 else prior @ features
 
 
 def meta_gradient(prior: FloatArray, lesson: Lesson) -> FloatArray:
-    """∂/∂A of the mean over tasks: (size, k)."""
+    """Compute ∂/∂A of the mean over tasks: (size, k)."""
     g = lesson.family.mean_statistics
     # The paper prints the opposite sign; finite differences of the objective give this one.
     rows = [
@@ -109,7 +101,7 @@ def meta_gradient(prior: FloatArray, lesson: Lesson) -> FloatArray:
 
 
 def best_prior(prior: FloatArray, lesson: Lesson) -> FloatArray:
-    """The minimiser in A at fixed posteriors: (size, k).
+    """Compute the minimiser in A at fixed posteriors: (size, k).
 
     Without features ∇g(θ_p) = Σλ_i∇g(θ̂_i)/Σλ_i, moment matching. With features it is a regression
     with the family's canonical link, solved from `prior` on by Newton's method.
@@ -130,26 +122,22 @@ def best_prior(prior: FloatArray, lesson: Lesson) -> FloatArray:
 
 
 def _newton(
-    prior: FloatArray,
-    features: FloatArray,
-    weights: FloatArray,
-    family: Family,
-    slope: FloatArray,
+    prior: FloatArray, features: FloatArray, weights: FloatArray, family: Family, slope: FloatArray
 ) -> FloatArray:
-    """H⁻¹·slope, H = Σ w_i I(Aφ_i) ⊗ φ_iφ_iᵀ: (size, k)."""
+    """Compute H⁻¹·slope, H = Σ w_i I(Aφ_i) ⊗ φ_iφ_iᵀ: (size, k)."""
     size, k = prior.shape
     hessian = np.zeros((size, k, size, k))
     for weight, phi in zip(weights, features, strict=True):
         fisher = family.fisher(prior_of(prior, phi))
         hessian += weight * np.einsum("ab,i,j->aibj", fisher, phi, phi)
     matrix = hessian.reshape(size * k, size * k)
-    # Features of few different values leave directions that nothing depends on.
+    # Features with few distinct values make H singular.
     matrix[np.diag_indices(len(matrix))] *= 1.0 + 1e-9
     return np.asarray(cho_solve(cho_factor(matrix), slope.ravel())).reshape(size, k)
 
 
 def _misfit(prior: FloatArray, lesson: Lesson) -> float:
-    """Mean of λ_i KL(θ̂_i, Aφ_i); infinite outside Θ."""
+    """Compute the mean of λ_i KL(θ̂_i, Aφ_i); infinite outside Θ."""
     terms = [
         weight * lesson.family.kl(theta, prior_of(prior, phi))
         for weight, theta, phi in zip(
@@ -163,7 +151,7 @@ def _misfit(prior: FloatArray, lesson: Lesson) -> float:
 def _descended(
     prior: FloatArray, direction: FloatArray, decrease: float, lesson: Lesson
 ) -> FloatArray:
-    """A step along a direction, halved until it is inside Θ and lowers the misfit."""
+    """Make a step along a direction, halved until it is inside Θ and lowers the misfit."""
     before, share = _misfit(prior, lesson), 1.0
     for _ in range(_HALVINGS):
         new = prior + share * direction
@@ -176,7 +164,7 @@ def _descended(
 
 
 def limited(prior: FloatArray, target: FloatArray, lesson: Lesson, kl_max: float) -> FloatArray:
-    """As far towards `target` as no task's prior moves by more than `kl_max`.
+    """Move towards `target` until the prior of a task has moved by `kl_max`.
 
     KL(new, old) of each task grows on the way, and is infinite outside Θ.
     """
@@ -202,16 +190,15 @@ def limited(prior: FloatArray, target: FloatArray, lesson: Lesson, kl_max: float
 class ClosedForm:
     """The best prior in closed form, the posteriors following it on their surrogates.
 
-    Moment matching gives the best prior at fixed posteriors. Alternating it with posteriors that
-    are optimised anew is slow, like expectation and maximisation, where these stay close to the
-    prior. But a task's optimum says more than where it lies: its surrogate is η_i = λ_i(θ_p − θ̂_i),
-    and for any other prior θ the posterior on it is θ − η_i/λ_i. So the two are alternated on the
-    surrogates first, where that costs no query, until the posteriors have moved by `kl_max` nats on
-    average, or `iterations` times; 1 is moment matching alone. There is no step size. With
-    Catoni's bound and ν = 0 the objective on the surrogates falls each time; with bounds without a
-    temperature λ_i is that of the last posterior, and this holds about.
+    Moment matching gives the best prior at fixed posteriors. Alternating it with new posteriors is
+    slow, like expectation maximisation, if these stay close to the prior. But the optimum of a task
+    also gives its surrogate η_i = λ_i(θ_p − θ̂_i), on which the posterior for any other prior θ is
+    θ − η_i/λ_i. So both are alternated on the surrogates, without a query, until the posteriors
+    have moved by `kl_max` nats on average, or `iterations` times; 1 is moment matching alone. There
+    is no step size. With Catoni's bound and ν = 0 the objective on the surrogates falls each time;
+    for bounds without a temperature λ_i is that of the last posterior, and this is approximate.
 
-    `pseudo_tasks` ν regularises: as many tasks more whose posterior is the first prior, that is
+    `pseudo_tasks` ν regularises: it adds ν tasks whose posterior is the first prior, that is
     ∇g(θ_p) = (Σλ_i∇g(θ̂_i) + νλ̄∇g(θ_0))/(Σλ_i + νλ̄). With n tasks the covariance of a Gaussian
     prior then keeps at least the share ν/(n + ν) of the first, in every direction.
     """
@@ -227,7 +214,7 @@ class ClosedForm:
         whole(self.iterations, "iterations", least=1)
 
     def move(self, prior: FloatArray, lesson: Lesson) -> FloatArray:
-        """A after the alternation, from the latest posteriors of all tasks."""
+        """Return A after the alternation, from the latest posteriors of all tasks."""
         new = best_prior(prior, lesson.with_pseudo_tasks(self.pseudo_tasks))
         for _ in range(self.iterations - 1):
             followed = lesson.followed(new)
@@ -256,7 +243,7 @@ class GradientStep:
         positive(self.kl_max, "kl_max")
 
     def move(self, prior: FloatArray, lesson: Lesson) -> FloatArray:
-        """One step of stochastic gradient descent."""
+        """Make one step of stochastic gradient descent."""
         lesson = lesson.latest
         slope = meta_gradient(prior, lesson)
         return limited(prior, prior - self.size * slope, lesson, self.kl_max)

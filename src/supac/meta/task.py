@@ -1,4 +1,4 @@
-"""One of several related problems."""
+"""One of several related problems: a task of meta-learning."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from supac.running.execution import Execution
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A risk and the bound to minimise, of the same parameters as others.
+    """A risk and the bound to minimise, with the same parameters as other tasks.
 
     Parameters
     ----------
     risk
-        As for `minimize`: x (dim,) → float, or (n, dim) → (n,) with `vectorized=True`, or a
+        As in `minimize`: x (dim,) → float, or (n, dim) → (n,) with `vectorized=True`, or a
         `Composite`.
     bound
-        Of this task: tasks may have different n and λ.
+        Bound of this task: tasks may have different n and λ.
     vectorized
-        Whether `risk` takes many points at a time.
+        True if `risk` takes many points at a time.
     features
-        φ, what is known of the task beforehand, for a prior θ_p = A·φ that depends on it; a
-        constant among them, such as `[1.0, size]`.
+        φ, known properties of the task, for a prior θ_p = A·φ that depends on them; include a
+        constant, such as `[1.0, size]`.
     name
-        By which a store knows the task again; by default how the risk describes itself, which is
-        the same for all functions of one name.
+        Identifies the task in a store; by default the name of the risk function.
 
     """
 

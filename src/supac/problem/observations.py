@@ -1,4 +1,4 @@
-"""Measurements, and the residuals of simulated outputs from them."""
+"""Measurements, and the residuals of simulated outputs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class Data(Protocol):
     """Measurements that simulated outputs are compared with."""
 
     def residuals(self, outputs: FloatArray) -> FloatArray:
-        """Return what the loss is computed from: (n, m) → (n, k)."""
+        """Compute the arguments of the loss: (n, m) → (n, k)."""
 
 
 @register
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Measured columns, one after the other; NaN where nothing was measured.
+    """Measured columns, one after the other; NaN for missing measurements.
 
-    A simulation returns a number for each, in the same order; its residuals are the misfits of
-    those that were measured, divided by the noise.
+    A simulation returns as many outputs in the same order; its residuals are the differences from
+    the measurements, divided by the noise.
     """
 
     columns: tuple[str, ...]
@@ -45,21 +45,21 @@ class Observations:
 
     @property
     def rows(self) -> int:
-        """Of the table."""
+        """Number of rows of the table."""
         return len(self.values) // len(self.columns)
 
     @property
     def needed(self) -> BoolArray:
-        """Outputs that are compared with a measurement: (rows · columns,)."""
+        """True for outputs that have a measurement: (rows · columns,)."""
         return np.isfinite(self.values)
 
     @property
     def measured(self) -> int:
-        """How many numbers were measured."""
+        """Number of measurements."""
         return int(self.needed.sum())
 
     def flat(self, outputs: Any) -> FloatArray:
-        """One simulation as a vector, from {column: values}, (rows, columns) or a vector."""
+        """Convert {column: values}, (rows, columns) or a vector to a vector."""
         if isinstance(outputs, Mapping):
             missing = [name for name in self.columns if name not in outputs]
             if missing:
@@ -89,7 +89,7 @@ class Observations:
         )
 
     def residuals(self, outputs: FloatArray) -> FloatArray:
-        """(…, rows · columns) → (…, measured)."""
+        """Compute residuals: (…, rows · columns) → (…, measured)."""
         if outputs.shape[-1:] != self.values.shape:
             raise ValueError(self._unfit(outputs))
         seen = self.needed
@@ -97,11 +97,11 @@ class Observations:
         if not self.logarithmic:
             return (simulated - observed) / self.noise[seen]
         if (simulated <= 0.0).any():
-            raise ValueError('compare = "log" needs positive outputs, but the simulator has others')
+            raise ValueError('compare = "log" needs positive outputs, but some are not')
         return np.log(simulated / observed) / self.noise[seen]
 
     def outputs(self, residuals: FloatArray) -> FloatArray:
-        """Invert `residuals`; NaN where nothing was measured."""
+        """Compute outputs from residuals; NaN for missing measurements."""
         seen = self.needed
         simulated = np.full((*residuals.shape[:-1], len(self.values)), np.nan)
         shift = self.noise[seen] * residuals

@@ -1,4 +1,4 @@
-"""From the tables of a problem file, each checked by itself, to the parts of the problem."""
+"""Build a problem from the checked tables of a problem file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from supac.problem_file.simulator import Simulate, kind_of, load_function, make_
 from supac.running.execution import Execution
 from supac.search.supac import SuPAC
 
-_DIGESTER_CEILING = 3.0  # what ADM1's loss is capped at
+_DIGESTER_CEILING = 3.0  # upper limit of ADM1's loss
 
 
 class Builder:
-    """Makes the parts one after the other, from a document whose keys have been checked."""
+    """Build a problem from a document whose keys have been checked."""
 
     def __init__(self, document: dict[str, Any], path: Path, text: str, errors: FileErrors):
         self._document, self._path, self._text = document, path, text
@@ -38,9 +38,10 @@ class Builder:
         return dict(self._document.get(name, {}))
 
     def build(self) -> ProblemFile:
-        """The problem, or the first error that the rest depends on."""
+        """Return the problem, or raise the first errors that prevent the rest."""
         kind = kind_of(self._table("simulator"), self._errors)
-        digester = self._table("simulator").get("builtin") == "adm1"
+        simulator = self._table("simulator")
+        digester = simulator.get("builtin") == "adm1"
         given = self._parameters(optional=digester)
         observations = None
         risk: Callable[..., Any]
@@ -53,12 +54,7 @@ class Builder:
             if "data" in self._document:
                 observations = read_observations(self._table("data"), self._folder, self._errors)
             simulate = make_simulator(
-                self._table("simulator"),
-                kind,
-                parameters,
-                observations,
-                self._folder,
-                self._errors,
+                simulator, kind, parameters, observations, self._folder, self._errors
             )
             risk, vectorized = self._risk(simulate), simulate.vectorized
         bound = self._bound(risk, observations, digester=digester)
@@ -134,7 +130,7 @@ class Builder:
         return digester_risk(problem, given, self._errors)
 
     def _risk(self, simulate: Simulate) -> Callable[..., Any]:
-        """The risk: of residuals by a loss, or the simulator's own answer."""
+        """Return the risk: the loss of residuals, or the simulator itself."""
         if "loss" not in self._document:
             seen = simulate.observations
             return simulate if seen is None else Composite(simulate, Welsch(), seen)
@@ -191,7 +187,7 @@ class Builder:
     def _options(
         self, risk: Callable[..., Any], parameters: Parameters, bound: Bound, run: Mapping[str, Any]
     ) -> tuple[dict[str, Any], int]:
-        """Algorithm, validation and tolerance, and the number of runs of the first batch."""
+        """Return algorithm, validation and tolerance, and the size of the first batch."""
         sizes = {name: run[name] for name in ("first", "batch") if name in run}
         paper = run.get("algorithm") == "paper"
         algorithm = SuPAC.paper(**sizes) if paper else SuPAC(**sizes)
@@ -222,16 +218,15 @@ class Builder:
         path = named_file(self._folder, name)
         try:
             return read_known(path, parameters, risk, observations)
-        except FileNotFoundError as error:
-            raise self._errors.fail(("run", "known"), no_file(path)) from error
-        except OSError as error:
-            words = f"{path.name} cannot be read: {error.strerror}"
+        except (OSError, ValueError) as error:
+            words = str(error)
+            if isinstance(error, OSError):
+                words = f"{path.name} cannot be read: {error.strerror}"
+            words = no_file(path) if isinstance(error, FileNotFoundError) else words
             raise self._errors.fail(("run", "known"), words) from error
-        except ValueError as error:
-            raise self._errors.fail(("run", "known"), str(error)) from error
 
     def _execution(self, *, vectorized: bool) -> Execution:
-        """Where and how runs are made."""
+        """Return the execution of the file."""
         table = self._table("execution")
         if "workers" in table and "dask" in table:
             raise self._errors.fail(("execution", "dask"), "goes without workers: keep one")

@@ -16,7 +16,7 @@ from supac.problem_file.fingerprints import named_file
 
 
 def read_observations(table: Mapping[str, Any], folder: Path, errors: FileErrors) -> Observations:
-    """The observed columns of the data; ProblemFileError where that cannot be."""
+    """Read the observed columns of the data; ProblemFileError if that is impossible."""
     path = named_file(folder, table["file"])
     header, rows = _read(path, errors)
     observed = table["observed"]
@@ -54,7 +54,7 @@ def read_observations(table: Mapping[str, Any], folder: Path, errors: FileErrors
 
 
 def _read(path: Path, errors: FileErrors) -> tuple[list[str], dict[int, list[str]]]:
-    """The header and the rows by their lines, without empty ones."""
+    """Return the header, and the non-empty rows by line number."""
     key = ("data", "file")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -83,7 +83,7 @@ def _read(path: Path, errors: FileErrors) -> tuple[list[str], dict[int, list[str
 def _numbers(
     path: Path, name: str, cells: dict[int, str], errors: FileErrors, *, gaps: bool
 ) -> FloatArray:
-    """A column; empty cells are NaN where gaps are allowed."""
+    """Convert a column to numbers; empty cells are NaN if `gaps` are allowed."""
     numbers = []
     for row, cell in cells.items():
         try:
@@ -101,7 +101,7 @@ def _numbers(
 
 
 def _check_noise(given: Any, names: list[str], errors: FileErrors) -> None:
-    """Where it is a table, it has a line for each observed column and no other."""
+    """Check that a table of noises has exactly the observed columns."""
     if not isinstance(given, Mapping):
         return
     key = ("data", "noise")
@@ -114,7 +114,7 @@ def _check_noise(given: Any, names: list[str], errors: FileErrors) -> None:
 
 
 def _noise(given: Any, name: str, rows: int, column: Any, errors: FileErrors) -> FloatArray:
-    """The errors of one observed column."""
+    """Return the noise of one observed column: (rows,)."""
     key: tuple[str, ...] = ("data", "noise")
     if isinstance(given, Mapping):
         given, key = given[name], (*key, name)

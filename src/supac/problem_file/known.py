@@ -1,4 +1,4 @@
-"""Runs that were made elsewhere, in a table that the file names."""
+"""Read the table of known runs that a problem file names."""
 
 from __future__ import annotations
 
@@ -17,12 +17,9 @@ _MEANING = "what the simulator returns, column after column, as `supac export` w
 
 
 def read_known(
-    path: Path,
-    parameters: Parameters,
-    risk: Callable[..., Any],
-    observations: Observations | None,
+    path: Path, parameters: Parameters, risk: Callable[..., Any], observations: Observations | None
 ) -> KnownRuns:
-    """The table; ValueError where its columns are not those of this problem's runs."""
+    """Read known runs; ValueError if the columns do not fit the problem."""
     known = read_csv(path, parameters)
     if not isinstance(risk, Composite):
         if known.outputs is not None:
@@ -48,7 +45,7 @@ def read_known(
 
 
 def _check_risks(path: Path, known: KnownRuns, outputs: Any, risk: Composite) -> None:
-    """Where the table has risks as well, they must be the loss of its outputs."""
+    """Raise ValueError if risks in the table differ from the loss of the outputs."""
     told = np.isfinite(known.risk) & np.isfinite(outputs).all(axis=1)
     if not told.any():
         return

@@ -1,4 +1,4 @@
-"""What a problem file says, as a value: the arguments of `minimize`."""
+"""A problem file as a value: the arguments of `minimize`."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from supac.running.execution import Execution
 
 @dataclass(frozen=True, eq=False)
 class ProblemFile:
-    """A problem that was read from a file, checked and ready to run."""
+    """A problem read from a file, checked and ready to run."""
 
     path: Path
     text: str
     title: str
     parameters: Parameters
     risk: Callable[..., Any]
-    """A `Composite` where there are outputs."""
+    """A `Composite` if there are outputs."""
     bound: Bound
     n: int | None
-    """How many independent data there are, where the file says so."""
+    """Number of independent data, if the file states it."""
     delta: float
     budget: int
     first: int
-    """Runs of the first batch, which no smaller budget can pay for."""
+    """Number of runs of the first batch: the smallest budget."""
     seed: int
     store: Path
     execution: Execution = Execution()
@@ -60,7 +60,7 @@ class ProblemFile:
         progress: bool | None = None,
         callback: Callable[[Iteration], object] | None = None,
     ) -> Result:
-        """Run the problem; what is given here replaces what the file says.
+        """Run the problem; arguments replace settings of the file.
 
         `execution` may be other workers, such as 8; an `Execution` replaces all of the file's.
         """
@@ -72,20 +72,20 @@ class ProblemFile:
         ).run()  # fmt: skip
 
     def with_workers(self, given: Execution | Any) -> Execution:
-        """Return the file's execution with other workers, or another execution as it is."""
+        """Return a given execution, or the file's with other workers."""
         if given is None or isinstance(given, Execution):
             return given or self.execution
         return replace(self.execution, workers=given)
 
     def check_store(self) -> None:
-        """ProblemFileError where the runs cannot be kept in the store that the file names."""
+        """Raise ProblemFileError if the file's store cannot be written."""
         words, store = "", self.store
         if not store.parent.is_dir():
             words = f"there is no folder {store.parent}: make it first"
         elif store.is_dir():
             words = f"{store} is a folder: name a file in it"
         elif not may_be_store(store):
-            words = f"{store.name} is there already, and no store: choose another name"
+            words = f"{store.name} exists and is not a store: choose another name"
         if words:
             raise FileErrors(self.path, self.text).fail(("run", "store"), words)
 
@@ -104,10 +104,9 @@ class ProblemFile:
     ) -> Certificate:
         """Certify the posterior of a search with fresh runs; arguments as in `certify`.
 
-        `bound` is the name of another one, as in a problem file.
+        `bound` is the name of another bound, as in a problem file.
         """
         count = self.data_behind(run, n)
-        assert run.posterior is not None
         chosen, share = self.bound, self.delta if delta is None else delta
         if bound is not None:
             make: Callable[..., Bound] = BOUNDS[bound]
@@ -115,13 +114,13 @@ class ProblemFile:
             ceiling = getattr(self.bound, "ceiling", 1.0)
             chosen = make(n=count, delta=share, ceiling=ceiling, **price)
         return certify(
-            run.posterior, self.parameters, self.risk, chosen, n=count, delta=share, draws=draws,
-            execution=self.with_workers(execution), store=store, progress=progress,
+            run.known_posterior(), self.parameters, self.risk, chosen, n=count, delta=share,
+            draws=draws, execution=self.with_workers(execution), store=store, progress=progress,
             seed=self.seed if seed is None else seed,
         )  # fmt: skip
 
     def data_behind(self, run: Record, n: int | None = None) -> int:
-        """The number of data that a certificate counts; ValueError where there can be none."""
+        """Return the number of data of a certificate; ValueError if none can be given."""
         count = n or self.n
         if count is None:
             most = "N" if self.observations is None else self.observations.measured
@@ -133,17 +132,16 @@ class ProblemFile:
         given = parse(self.text, self.path)["bound"].get("ceiling")
         for _, words in objections(count, given, self.risk, self.observations):
             raise ValueError(f"no certificate can be given: {words}")
-        if run.posterior is None:
-            raise ValueError(f"{run.path} has no posterior yet: nothing can be said of it")
+        run.known_posterior()  # an error if there is none
         return count
 
     @property
     def description(self) -> str:
-        """What the store keeps, so that the run can be gone on with from it alone."""
+        """Path, text and checksums as JSON, from which a store alone can be resumed."""
         known = {"problem_file": str(self.path), "text": self.text, "files": self.files}
         return json.dumps(known)
 
     @property
     def files(self) -> dict[str, str]:
-        """The files that the problem names, by what they are for, with a checksum of each."""
+        """Checksums of the files that the problem names, by their role."""
         return fingerprints(parse(self.text, self.path), self.path.parent)

@@ -1,4 +1,4 @@
-"""From the simulator's table to a function that `minimize` takes."""
+"""Make the simulator that a problem file describes."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from supac.simulators.umbridge import UMBridge
 
 @dataclass(frozen=True, eq=False)
 class Simulate:
-    """A simulator as the file describes it: what it is called with, and what its answer means."""
+    """A simulator of a problem file, called with an array and returning a vector."""
 
     function: Callable[..., Any]
     names: tuple[str, ...] = ()
-    """Of the arguments; none where it takes an array."""
+    """Names of the arguments; empty if it takes an array."""
     observations: Observations | None = None
-    """Data that say how the columns of an answer are put together."""
+    """Data that define the order of the outputs."""
     vectorized: bool = False
 
     def set_up(self) -> None:
-        """Load what is expensive to load."""
+        """Set up the function, if it has a method `set_up`."""
         load = getattr(self.function, "set_up", None)
         if load is not None:
             load()
 
     def __call__(self, x: FloatArray) -> Any:
-        """Return the outputs as a vector, or the answer itself where there are no data."""
+        """Return the outputs as a vector, or the answer itself without data."""
         named = dict(zip(self.names, np.asarray(x).tolist(), strict=True)) if self.names else None
         answer = self.function(x) if named is None else self.function(**named)
         if self.observations is None or self.vectorized:
@@ -51,7 +51,7 @@ class Simulate:
 
 
 def kind_of(table: Mapping[str, Any], errors: FileErrors) -> str:
-    """Which of the kinds of simulators it is; keys that go with another are refused."""
+    """Return the kind of simulator; refuse keys of other kinds."""
     kinds = [kind for kind in OPTIONS_OF if kind in table]
     if len(kinds) != 1:
         if kinds:
@@ -79,7 +79,7 @@ def make_simulator(
     folder: Path,
     errors: FileErrors,
 ) -> Simulate:
-    """Any simulator but ADM1, which brings its own data."""
+    """Make any simulator except ADM1, which has its own data."""
     if kind == "python":
         return _python(table, parameters, observations, folder, errors)
     if kind == "command":
@@ -94,7 +94,7 @@ def make_simulator(
 def load_function(
     reference: str, folder: Path, key: tuple[str, ...], errors: FileErrors
 ) -> PythonFunction:
-    """A function of a file of the user's, loaded."""
+    """Load a function from a file of the user."""
     function = PythonFunction(folder, reference)
     try:
         function.set_up()
@@ -133,7 +133,7 @@ def _program(
     errors: FileErrors,
 ) -> Program:
     key = ("simulator", "command")
-    # It is started in another folder: what lies beside the problem file is named in full.
+    # It starts in another folder, so files beside the problem file need their full paths.
     words = [_absolute(word, folder) for word in table["command"]]
     if not (Path(words[0]).is_file() if "/" in words[0] else shutil.which(words[0])):
         hint = (
@@ -141,8 +141,7 @@ def _program(
             if "/" in words[0]
             else f"no program of this name is installed, nor is there a file {folder / words[0]}"
         )
-        given = in_toml(table["command"][0])
-        raise errors.fail(key, f"{given} cannot be started: {hint}")
+        raise errors.fail(key, f"{in_toml(table['command'][0])} cannot be started: {hint}")
     if "/" in words[0] and not os.access(words[0], os.X_OK):
         name = Path(words[0]).name
         first = {".py": "{python}", ".sh": "sh", ".R": "Rscript", ".jl": "julia", ".pl": "perl"}
@@ -152,18 +151,12 @@ def _program(
     beside = [word for word in table["command"][1:] if _looks_like_a_file(word, folder)]
     if beside:
         raise errors.fail(key, f"there is no file {folder / beside[0]}")
-    answer = table.get("key")
-    if answer is None and observations is not None:
-        answer = list(observations.columns)
-    scratch = table.get("scratch")
+    answer = table.get("key", None if observations is None else list(observations.columns))
+    scratch = named_file(folder, table["scratch"]) if "scratch" in table else None
     return Program(
-        words,
-        names=parameters.names,
-        inputs=table.get("inputs", "json"),
-        key=answer,
-        scratch=None if scratch is None else named_file(folder, scratch),
-        keep=table.get("keep", "none"),
-    )
+        words, names=parameters.names, inputs=table.get("inputs", "json"), key=answer,
+        scratch=scratch, keep=table.get("keep", "none"),
+    )  # fmt: skip
 
 
 def _absolute(word: str, folder: Path) -> str:
@@ -174,7 +167,7 @@ def _absolute(word: str, folder: Path) -> str:
 
 
 def _looks_like_a_file(word: str, folder: Path) -> bool:
-    """A script of a language that we know, and that is not there."""
+    """Return True for a missing script of a known language."""
     script = word.endswith((".py", ".sh", ".R", ".jl", ".m", ".pl"))
     return script and not word.startswith("-") and not named_file(folder, word).exists()
 

@@ -1,1 +1,1 @@
-"""What happened: runs, rounds, the end, in memory or in one SQLite file."""
+"""Record of a search: runs, rounds and an ending, in memory or in one SQLite file."""

@@ -1,4 +1,4 @@
-"""What a record and a result have in common: draws of the posterior, tables, plots' data."""
+"""Methods shared by records and results: draws of the posterior and tables."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ _ERRORS = 6.0  # standard errors by which estimates of one KL may differ
 
 
 class Calibrated(ABC):
-    """A search with a posterior, ended or not."""
+    """Base class of `Record` and `Result`."""
 
     @property
     @abstractmethod
     def own_record(self) -> Record:
         """The record behind it."""
 
-    def _known_posterior(self) -> Distribution:
+    def known_posterior(self) -> Distribution:
+        """Return the posterior; ValueError if there is none yet."""
         posterior = self.own_record.posterior
         if posterior is None:
             raise ValueError(f"{self.own_record.path or 'this search'} has no posterior yet")
@@ -39,7 +40,7 @@ class Calibrated(ABC):
 
     def sample(self, n: int, rng: np.random.Generator | int = 0) -> FloatArray:
         """Draw from the posterior, in the user's units where there are `Parameters`: (n, dim)."""
-        parameters, posterior = self.own_record.parameters, self._known_posterior()
+        parameters, posterior = self.own_record.parameters, self.known_posterior()
         if parameters is None:
             return posterior.sample(n, rng)
         return parameters.sample(posterior, n, rng)
@@ -49,7 +50,7 @@ class Calibrated(ABC):
         """The posterior in the user's units, with the methods of SciPy's frozen distributions."""
         from supac.problem.frozen import Frozen  # noqa: PLC0415 - SciPy's take long to import
 
-        return Frozen(self._known_posterior(), self.own_record.parameters)
+        return Frozen(self.known_posterior(), self.own_record.parameters)
 
     def to_pandas(self, *, posterior: int | None = None, seed: int = 0) -> pandas.DataFrame:
         """Return one row a run, or `posterior=1000` draws instead; in the user's units."""
@@ -92,9 +93,9 @@ def check_certificate(
     estimate: Estimate,
     certificate: Certificate | None,
 ) -> None:
-    """Raise ValueError where a certificate is about another posterior, or about another prior.
+    """Raise ValueError if a certificate belongs to another posterior or prior.
 
-    Compare fingerprints, and KL where one of them has none.
+    Compare fingerprints, and KL if one of them has no fingerprint.
     """
     if certificate is None:
         return
@@ -105,9 +106,9 @@ def check_certificate(
         mine = fingerprint(posterior, prior)
         if mine and certificate.fingerprint not in ("", mine):
             raise ValueError(
-                "the certificate is about another posterior, or about another prior (its "
-                f"fingerprint is {certificate.fingerprint}, this run's is {mine}): certify this "
-                "run, and give that certificate"
+                "the certificate is about another posterior or another prior (its fingerprint is "
+                f"{certificate.fingerprint}, this run's is {mine}): certify this run, and give "
+                "that certificate"
             )
     # Where KL is estimated, a certificate holds an upper limit, of more draws than these.
     slack = max(_ERRORS * kl.error, 1e-6 * abs(kl.value), 1e-9)

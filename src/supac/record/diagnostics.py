@@ -1,4 +1,4 @@
-"""Sentences on what should be known before a result is used."""
+"""Warnings to read before a result is used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SMALL = 0.1  # nats: a step below this changes little
 def notes_on_the_estimate(
     problem: Problem, state: State, size: float, *, fresh: bool
 ) -> tuple[str, ...]:
-    """What to know before using the mean risk, and the bound made of it."""
+    """Warn if too few runs support the mean risk, or if risks leave the range of the bound."""
     notes = []
     unknowns = state.posterior.family.size + 1
     if size < unknowns and not fresh and state.evaluations.ok.any():
@@ -41,9 +41,9 @@ def notes_on_the_estimate(
 
 
 def notes_on_the_way(queries: Sequence[int], infos: Sequence[Info]) -> tuple[str, ...]:
-    """Each different note of the iterations once, with how often and since when.
+    """Return each distinct note of the rounds once, with its count and its first occurrence.
 
-    That no step promised a gain is none where the steps had become small: it has converged.
+    Leave out `NO_STEP` after small steps: the search has converged.
     """
     first: dict[str, int] = {}
     counts: Counter[str] = Counter()
@@ -63,15 +63,16 @@ def notes_on_the_way(queries: Sequence[int], infos: Sequence[Info]) -> tuple[str
 
 
 def hardly_begun(history: Mapping[str, FloatArray]) -> bool:
-    """Whether no more than one step was made, and that not a small one: nothing is settled yet."""
+    """Return True if at most one step was made, and no small one."""
     known = np.isfinite(history["objective"])
     return bool(len(known) < 2 and not (history["step_kl"][known] < _SMALL).any())
 
 
 def note_on_the_budget(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
-    """Whether more runs would have helped: the last two steps gained over a tenth of it all.
+    """Warn if the objective was still falling when the budget ended.
 
-    And the last one half of that: a search that has just arrived is not falling any more.
+    It was if the last two steps made over a tenth of the total gain, and the last one over a
+    twentieth.
     """
     if hardly_begun(history):
         return ("the budget ended after a single step, before the search had settled: raise it",)
@@ -85,7 +86,7 @@ def note_on_the_budget(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
 
 
 def notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, ...]:
-    """How many runs failed, and why most of them did."""
+    """Report the number of failed runs and the most common reason."""
     if not failures:
         return ()
     commonest = by_kind(failures)[0]

@@ -1,4 +1,4 @@
-"""The end of a search: why it stopped, the posterior it returned, and what is known of it."""
+"""The end of a search: stop reason, returned posterior, estimates and warnings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Estimate:
-    """Objective of a posterior, and the two numbers that it is made of.
+    """Objective, mean risk and KL of a posterior.
 
     `mean_risk` is the mean of `validated` fresh runs. Where there are none it is estimated from the
     runs already made, reweighted for the posterior; that was fitted to the same runs, so the
@@ -69,9 +69,9 @@ class Ending(Estimate):
     posterior: Distribution
     stop_reason: StopReason
     notes: tuple[str, ...] = ()
-    """Sentences on anything that should be known before the result is used."""
+    """Warnings to read before the result is used."""
     validation: tuple[ValidationBatch, ...] = ()
-    """Fresh runs in the order in which they were made; of two posteriors where one was given up."""
+    """Batches of fresh runs in order; of two posteriors if the first was rejected."""
     failure_loss: float = np.nan
     """Loss of a failed run, where the loss has a value for it."""
 

@@ -1,49 +1,18 @@
-"""Ids of the runs of one task, and the runs of an earlier process that were not learnt from."""
+"""Ids of the runs of one task, and runs of an earlier process that no round has used yet."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Protocol
 
-import numpy as np
-
-from supac.arrays import BoolArray, FloatArray, frozen
-from supac.problem import Parameters
+from supac.arrays import FloatArray
 from supac.record.record import Record
-from supac.record.run import Purpose, Run, Status
-
-
-class ImportedRuns(Protocol):
-    """Runs that were made elsewhere, column by column."""
-
-    @property
-    def risk(self) -> FloatArray: ...  # noqa: D102
-
-    @property
-    def outputs(self) -> FloatArray | None: ...  # noqa: D102
-
-    @property
-    def seconds(self) -> FloatArray: ...  # noqa: D102
-
-    @property
-    def messages(self) -> Sequence[str]: ...  # noqa: D102
-
-    @property
-    def sources(self) -> Sequence[str]: ...  # noqa: D102
-
-    @property
-    def statuses(self) -> Sequence[Status]: ...  # noqa: D102
-
-    def latent(self, parameters: Parameters | None) -> FloatArray: ...  # noqa: D102
+from supac.record.run import Purpose, Run
 
 
 class RunIndex:
-    """Assign ids, and find runs that an earlier process has made by their points.
-
-    Of several runs at one point the first made is the first found.
-    """
+    """Assign ids, and find runs of an earlier process by their points, the oldest first."""
 
     def __init__(self, record: Record, task: int = 0):
         told = {run for each in record.rounds if each.task == task for run in each.ids}
@@ -62,12 +31,12 @@ class RunIndex:
         self._next = len(told)
 
     def find(self, x: FloatArray, purpose: Purpose) -> Run | None:
-        """Take a run at this point that was made for this purpose, but not learnt from."""
+        """Take an unused run of an earlier process with this point and purpose, if there is one."""
         runs = self._untold.get((purpose, x.tobytes()))
         return runs.popleft() if runs else None
 
     def take_searches(self) -> list[Run]:
-        """Take all such runs of the search."""
+        """Take all unused search runs of an earlier process, in the order of their ids."""
         mine = [key for key in self._untold if key[0] == "search"]
         runs = [run for key in mine for run in self._untold.pop(key)]
         return sorted(runs, key=lambda run: run.id)
@@ -82,42 +51,14 @@ class RunIndex:
         return number
 
     def advance(self, count: int) -> None:
-        """Count runs that were asked for."""
+        """Advance the next id by `count` requested runs."""
         self._next += count
 
-    def adopt(
-        self,
-        known: ImportedRuns | None,
-        parameters: Parameters | None,
-        needed: BoolArray | None = None,
-    ) -> list[Run]:
-        """Return imported runs that were not learnt from: earlier ones, then new ones.
-
-        `needed` are the outputs that must be finite, (m,), by default all.
-        """
-        before, self._adopted = self._adopted, []
-        if known is None:
-            return before
-        runs = []
-        for row, point in enumerate(known.latent(parameters)):
-            if (known.sources[row], point.tobytes()) in self._imported:
-                continue
-            outputs = None if known.outputs is None else known.outputs[row]
-            values = known.risk[row] if outputs is None else outputs
-            if outputs is not None and needed is not None and len(needed) == len(outputs):
-                values = outputs[needed]
-            good = known.statuses[row] is Status.OK and bool(np.isfinite(values).all())
-            failure = known.statuses[row]
-            run = Run(
-                self.reserve(),
-                frozen(np.array(point)),
-                Status.OK if good else Status.INVALID if failure is Status.OK else failure,
-                float(known.risk[row]) if good and outputs is None else np.nan,
-                seconds=float(known.seconds[row]),
-                message="" if good else known.messages[row] or "no value",
-                source=known.sources[row],
-                task=self.task,
-            )
-            runs.append(run if outputs is None or not good else replace(run, outputs=outputs))
-            self.advance(1)
-        return before + runs
+    def adopt(self, imported: Iterable[Run]) -> list[Run]:
+        """Return imported runs that no round has used: recorded ones, then new ones with ids."""
+        runs, self._adopted = self._adopted, []
+        for run in imported:
+            if (run.source, run.x.tobytes()) not in self._imported:
+                runs.append(replace(run, id=self.reserve(), task=self.task))
+                self.advance(1)
+        return runs

@@ -1,7 +1,7 @@
-"""What a posterior misses: other modes of the risk, as far as the runs can tell.
+"""Check of the runs for modes of the risk that the posterior misses.
 
-The best of all distributions for Catoni's bound has the density prior·exp(−R/λ). A run is as good
-as another if that density is, and it is out of reach if the posterior would never draw it.
+The optimal distribution for Catoni's bound has the density prior·exp(−R/λ), by which runs are
+compared. A run is out of reach if the posterior would practically never draw its point.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REMEDY = (
 def notes_on_modes(
     problem: Problem, runs: Evaluations, posterior: Distribution, mean_risk: float
 ) -> tuple[str, ...]:
-    """Whether good runs are out of reach, or bad ones within."""
+    """Warn of good runs out of the posterior's reach, or of a mean risk far above the best."""
     good = runs.select(runs.ok)
     if len(good) < 2 or not np.isfinite(mean_risk):
         return ()
@@ -55,6 +55,6 @@ def notes_on_modes(
 
 
 def _out_of_reach(runs: Evaluations, posterior: Distribution) -> BoolArray:
-    """Twice as far, in log-density below the median, as any of some thousand draws."""
+    """Mark runs twice as far below the median log-density as the furthest draw: (n,)."""
     own = posterior.log_prob(posterior.family.draws(posterior.theta))
     return posterior.log_prob(runs.x) < 2.0 * own.min() - np.median(own)

@@ -29,19 +29,18 @@ class ParameterChange:
     """5 %, median and 95 %, in the user's unit."""
     posterior: Ends
     width: float
-    """Posterior over prior standard deviation, latent where there are `Parameters`: 1 where
-    nothing was learnt. In the user's unit a log-normal parameter would seem better known for being
-    smaller."""
+    """Posterior over prior standard deviation, latent if there are `Parameters`: in the user's
+    unit, a log-normal parameter would seem better known just because it is smaller."""
     shift: float
-    """How far the mean moved, in prior standard deviations; NaN where that means little."""
+    """Shift of the mean in prior standard deviations; NaN for families other than Gaussians."""
     kl: float
-    """KL of this parameter's posterior to its prior, in nats; NaN where it is not known."""
+    """KL of the marginal posterior to the prior in nats; NaN for families other than Gaussians."""
     before: tuple[FloatArray, FloatArray]
     """x and density of the prior."""
     after: tuple[FloatArray, FloatArray]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return name, unit, quantiles and width as what JSON can hold."""
+        """Return name, unit, quantiles and width for JSON."""
         ends = ("p05", "median", "p95")
         return {
             "name": self.name,
@@ -53,7 +52,7 @@ class ParameterChange:
 
     @property
     def words(self) -> str:
-        """Amount that was learnt, in a word or two."""
+        """Verdict on the change in a word or two."""
         if self.width < 0.33:
             return "pinned down"
         if self.width < 0.8:
@@ -64,7 +63,7 @@ class ParameterChange:
 def parameter_changes(
     prior: Distribution | None, posterior: Distribution | None, parameters: Parameters | None
 ) -> list[ParameterChange]:
-    """Compare prior and posterior of every parameter; empty where one of them is not known."""
+    """Compare prior and posterior of every parameter; empty if one of them is unknown."""
     if prior is None or posterior is None:
         return []
     ends = list(zip(_ends(prior, parameters), _ends(posterior, parameters), strict=True))
@@ -77,7 +76,7 @@ def parameter_changes(
 
 
 def quantiles(distribution: Distribution, parameters: Parameters | None) -> FloatArray:
-    """5 %, median and 95 % of every parameter, in the user's units: (3, dim)."""
+    """Return 5 %, median and 95 % of every parameter, in the user's units: (3, dim)."""
     if distribution.family.is_gaussian:
         # Exact: a parameter is an increasing function of one coordinate of a Gaussian.
         spread = np.sqrt(np.diag(distribution.covariance))
@@ -93,13 +92,13 @@ def _ends(distribution: Distribution, parameters: Parameters | None) -> list[End
 
 
 def correlations(distribution: Distribution) -> FloatArray:
-    """Between the coordinates: (dim, dim)."""
+    """Compute the correlation matrix of the coordinates: (dim, dim)."""
     deviations = np.sqrt(np.diag(distribution.covariance))
     return distribution.covariance / np.outer(deviations, deviations)
 
 
 def joint_kl(rows: list[ParameterChange], total: float) -> float:
-    """What of KL is in correlations, where the prior has none: the rest, never below 0."""
+    """Compute the KL due to correlations: total minus the sum over parameters, at least 0."""
     return max(total - math.fsum(row.kl for row in rows), 0.0)
 
 
@@ -110,7 +109,7 @@ def _normal(
     i: int,
     ends: tuple[Ends, Ends],
 ) -> ParameterChange:
-    """Exact: a parameter is an increasing function of one coordinate of a Gaussian."""
+    """Compute the change of coordinate i between Gaussians, in closed form."""
     before = (float(prior.mean[i]), math.sqrt(prior.covariance[i, i]))
     after = (float(posterior.mean[i]), math.sqrt(posterior.covariance[i, i]))
     shift, width = (after[0] - before[0]) / before[1], after[1] / before[1]
@@ -135,24 +134,20 @@ def _normal(
 
 
 def _marginal(known: Parameters | None, i: int) -> Marginal:
-    """From a coordinate to the user's unit: as it is where there are no `Parameters`."""
+    """Return the marginal that converts coordinate i to the user's unit."""
     return Normal(0.0, 1.0) if known is None else known.marginals[known.names[i]]
 
 
 def _density(
     marginal: Marginal, u: FloatArray, mean: float, sd: float
 ) -> tuple[FloatArray, FloatArray]:
-    """x(u), and the density of x where u is N(mean, sd²)."""
+    """Return x(u) and the density of x if u is N(mean, sd²)."""
     log_normal = -0.5 * ((u - mean) / sd) ** 2 - math.log(sd * math.sqrt(2.0 * math.pi))
     return marginal.from_latent(u), np.exp(log_normal - marginal.log_slope(u))
 
 
 def _drawn(
-    before: FloatArray,
-    after: FloatArray,
-    known: Parameters | None,
-    i: int,
-    ends: tuple[Ends, Ends],
+    before: FloatArray, after: FloatArray, known: Parameters | None, i: int, ends: tuple[Ends, Ends]
 ) -> ParameterChange:
     marginal = _marginal(known, i)
     x = [marginal.from_latent(each) for each in (before, after)]
@@ -170,7 +165,7 @@ def _drawn(
 
 
 def _histogram(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """As a curve of steps, which also shows families of whole numbers as they are."""
+    """Return a histogram as a step curve, which suits integer families too."""
     low, high = np.quantile(draws, [0.002, 0.998])
     height, edges = np.histogram(draws, bins=40, range=(low, max(high, low + 1e-12)), density=True)
     return np.repeat(edges, 2)[1:-1], np.repeat(height, 2)

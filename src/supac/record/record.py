@@ -1,4 +1,4 @@
-"""The record of a search: settings, runs, rounds and an ending, in memory or in one file."""
+"""Record of a search: settings, runs, rounds and an ending, in memory or in one file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.codec import Spec, UnknownSpecError, from_spec, to_spec
+from supac.codec import Spec, from_spec_or_name, to_spec
 from supac.families import Distribution, ParametricFamily
 from supac.problem import Bound, Composite, Evaluations, Parameters
 from supac.record.calibrated import Calibrated
@@ -23,7 +23,7 @@ from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.risk_function import residuals_of
 from supac.record.round import Round, history_of
 from supac.record.run import Run, Status, by_kind
-from supac.record.store import Store, contents_of, is_being_written, outputs_of, reading
+from supac.record.store import Contents, Store, contents_of, is_being_written, outputs_of, reading
 from supac.record.store.file import raise_if_damaged
 from supac.record.store.rows import unpack
 
@@ -37,7 +37,7 @@ Columns = Callable[[Sequence[Run]], tuple[FloatArray, FloatArray | None]]
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of runs that were left out of a file."""
+    """Numbers of runs, for a result file without the runs themselves."""
 
     queries: int
     failed: int
@@ -49,7 +49,7 @@ class Record(Calibrated):
     """Settings, runs, rounds and an ending (or none yet) of one search.
 
     In memory, or in a file: then every run is on the disk when `add` returns, and outputs are read
-    from there when they are asked for. `read_store` gives the record in a file.
+    from there on demand. `read_store` reads the record in a file.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Record(Calibrated):
         counts: Counts | None = None,
     ):
         self.settings = dict(settings)
-        """Arguments of `minimize`; of functions and classes of the user's own only the names."""
+        """Arguments of `minimize`; of user-defined functions and classes only the names."""
         self.family, self.path, self.counts = family, path, counts
         self.rounds, self.ending = list(rounds), ending
         self.description, self.created, self.made_with = "", "", ""
         self.running = False
-        """True while a process is at work on the file."""
+        """True while a process writes to the file."""
         self.state: Spec | None = None
         """State of the algorithm after the last round, as JSON; None without a file."""
         self._runs = {(run.task, run.id): run for run in runs}
@@ -84,22 +84,34 @@ class Record(Calibrated):
         config: Mapping[str, Spec],
         family: ParametricFamily,
     ) -> Self:
-        """Open a file for writing, and go on where it ends; `config` are the settings as JSON."""
+        """Open a file for writing, and continue its content; `config` are the settings as JSON."""
         store = Store(path, config, lambda _: family)
         found = store.contents
+        record = cls.of_contents(found, settings, family, store.path)
+        record._store = store
+        return record
+
+    @classmethod
+    def of_contents(
+        cls,
+        found: Contents,
+        settings: Mapping[str, Any],
+        family: ParametricFamily | None,
+        path: Path,
+    ) -> Self:
+        """Make a record of what was read from a file."""
         record = cls(
-            settings, family, runs=found.runs, rounds=found.rounds, path=store.path,
-            ending=found.ending,
-        )  # fmt: skip
-        record.state, record._store, record._widths = found.state, store, found.widths
+            settings, family, runs=found.runs, rounds=found.rounds, ending=found.ending, path=path
+        )
+        record.state, record._widths = found.state, found.widths
         record.made_with, record.created = found.made_with, found.created
         return record
 
     @classmethod
     def of_runs(cls, risk: object, dim: int, path: str | os.PathLike[str] | None = None) -> Self:
-        """Make a record of runs that belong to no search, or append them to the file of one.
+        """Make a record for runs outside a search, or append them to the file of one.
 
-        The file of a search must have the loss and the data of `risk`.
+        The file must have the loss and the data of `risk`.
         """
         composite = risk if isinstance(risk, Composite) else None
         settings = {
@@ -115,7 +127,7 @@ class Record(Calibrated):
         return record
 
     def risk_as_stored(self, risk: Any) -> Any:
-        """Return the risk; with residuals as outputs where a file of version 0.1 has those."""
+        """Return the risk; with residuals as outputs for a version 0.1 file that stores those."""
         residuals = self._store is not None and self._store.holds_residuals
         return risk.in_residuals() if isinstance(risk, Composite) and residuals else risk
 
@@ -153,12 +165,12 @@ class Record(Calibrated):
     # Writing
 
     def add(self, runs: Sequence[Run]) -> None:
-        """Keep runs that have ended, in place of earlier ones with their ids."""
+        """Store completed runs; replace earlier ones with the same ids."""
         if self._store is not None:
             self._store.add_runs(runs)
         for run in runs:
             key, kept = (run.task, run.id), run
-            if self._store is not None:  # outputs are on the disk: once is enough
+            if self._store is not None:  # outputs stay on the disk only
                 self._widths.pop(key, None)
                 if run.outputs is not None:
                     self._widths[key] = len(run.outputs)
@@ -166,21 +178,21 @@ class Record(Calibrated):
             self._runs[key] = kept
 
     def add_rounds(self, rounds: Sequence[Round], state: Callable[[], Spec]) -> None:
-        """Keep rounds and the state after them, all or nothing."""
+        """Store rounds and the state after them in one transaction."""
         if self._store is not None:
             self.state = state()
             self._store.add_rounds(rounds, self.state)
         self.rounds += rounds
 
     def finish(self, ending: Ending, evaluations: Evaluations) -> None:
-        """Keep the ending; `evaluations` are all runs as columns."""
+        """Store the ending; `evaluations` are all runs as columns."""
         if self._store is not None:
             self._store.finish(ending)
         self.ending = ending
         self.__dict__["evaluations"] = evaluations
 
     def confirm(self, description: str | None = None) -> None:
-        """Accept the settings: from now on they are the file's, and the search goes on."""
+        """Write the settings to the file, and remove the ending: the search continues."""
         self.ending = None
         if self._store is not None:
             self._store.confirm(description)
@@ -189,11 +201,11 @@ class Record(Calibrated):
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """All runs, with their outputs, in the order in which they were asked for."""
+        """All runs with their outputs, in the order of their ids."""
         return tuple(self.iterate())
 
     def iterate(self, ids: Iterable[int] | None = None) -> Iterator[Run]:
-        """Yield runs with their outputs, by default all; from a file, one after the other."""
+        """Yield runs with their outputs, by default all; from a file, one at a time."""
         wanted = None if ids is None else set(ids)
         light = [run for run in self.light_runs if wanted is None or run.id in wanted]
         if self.path is None or not any((run.task, run.id) in self._widths for run in light):
@@ -207,29 +219,33 @@ class Record(Calibrated):
 
     @property
     def light_runs(self) -> tuple[Run, ...]:
-        """All runs; those of a file without their outputs, which are not read."""
+        """All runs; those of a file without their outputs."""
         return tuple(run for _, run in sorted(self._runs.items()))
 
     @property
-    def made(self) -> tuple[Run, ...]:
-        """Runs of the search and its validation, without those that were imported; light."""
+    def search_runs(self) -> tuple[Run, ...]:
+        """Runs of the search and its validation, without outputs; imported ones included."""
         own = ("search", "validation")
-        return tuple(r for r in self.light_runs if not r.source and r.purpose in own)
+        return tuple(run for run in self.light_runs if run.purpose in own)
+
+    @property
+    def made(self) -> tuple[Run, ...]:
+        """Runs of the search and its validation, without outputs or imported runs."""
+        return tuple(run for run in self.search_runs if not run.source)
 
     @property
     def imported(self) -> tuple[Run, ...]:
-        """Runs that were made elsewhere; light."""
+        """Imported runs, without outputs."""
         return tuple(run for run in self.light_runs if run.source)
 
     @property
     def failures(self) -> tuple[Run, ...]:
-        """Failed runs of the search and its validation, with the reason of each; light."""
-        own = ("search", "validation")
-        return tuple(run for run in self.light_runs if not run.ok and run.purpose in own)
+        """Failed runs of the search and its validation, with their messages."""
+        return tuple(run for run in self.search_runs if not run.ok)
 
     @property
     def failures_by_kind(self) -> list[tuple[Status, int, str]]:
-        """Status, number, and the message of one of them, the most common kind first."""
+        """Status, count and one message of each kind of failure, the most common kind first."""
         return [(runs[0].status, len(runs), runs[0].message) for runs in by_kind(self.failures)]
 
     @property
@@ -249,13 +265,18 @@ class Record(Calibrated):
 
     @property
     def seconds(self) -> float:
-        """Time that the simulator took in all."""
+        """Total simulator time."""
         if self.counts is not None:
             return self.counts.seconds
         return float(sum(run.seconds for run in self.made))
 
+    def check_runs(self) -> None:
+        """Raise ValueError for a result file without runs."""
+        if self.counts is not None:
+            raise ValueError("the file was written without its runs: write it with runs=True")
+
     def told_ids(self, validation: Sequence[ValidationBatch] | None = None) -> set[int]:
-        """Ids of the runs that were learnt from or validated a posterior."""
+        """Return the ids of the runs of all rounds and of the validation."""
         if validation is None:
             validation = () if self.ending is None else self.ending.validation
         told = {run for each in self.rounds for run in each.ids}
@@ -269,7 +290,7 @@ class Record(Calibrated):
         return self.path
 
     def read_state(self, convert: Callable[[Spec], _T]) -> _T:
-        """Convert the state of a file; StoreDamagedError where that is not possible."""
+        """Convert the state of a file; StoreDamagedError if it is invalid."""
         with raise_if_damaged(self.file, "its state"):
             return convert(self.state)
 
@@ -296,20 +317,19 @@ class Record(Calibrated):
 
     @cached_property
     def evaluations(self) -> Evaluations:
-        """Runs that were learnt from, then those that validated, as columns."""
-        if self.counts is not None:
-            raise ValueError("its runs were left out of the file: write it with runs=True")
+        """Runs of all rounds, then those of the validation, as columns."""
+        self.check_runs()
         told = self.told(self._columns)
         batches: list[tuple[Any, ...]] = []
         if self.ending is not None:
-            if not self.rounds:  # nothing is learnt from a first batch that fails
+            if not self.rounds:  # a first batch that fails makes no round
                 made = [run.id for run in self.light_runs if run.purpose == "search"]
                 batches = [(made, self.start, None)] if made else []
             batches += [(each.ids, each.posterior, None) for each in self.ending.validation]
         return self._append(told, batches, self._columns, 0)
 
     def _columns(self, runs: Sequence[Run]) -> tuple[FloatArray, FloatArray | None]:
-        """Risks and residuals, as far as the settings tell how these are computed."""
+        """Return risks and residuals; None for the latter if the settings lack the data."""
         loss = np.nan if self.ending is None else self.ending.failure_loss
         risk = np.array([run.risk if run.ok else loss for run in runs])
         data = self.settings.get("data")
@@ -320,7 +340,7 @@ class Record(Calibrated):
         return risk, residuals_of(runs, width, compute or (lambda outputs: outputs))
 
     def told_width(self, task: int = 0) -> int | None:
-        """Number of outputs of the first successful run of the rounds; None where there is none."""
+        """Return the number of outputs of the first successful run of the rounds, if any."""
         told = [run for each in self.rounds if each.task == task for run in each.ids]
         place = {run: i for i, run in enumerate(told)}
         first = min(
@@ -333,7 +353,7 @@ class Record(Calibrated):
         return self._widths.get((task, first.id), inside)
 
     def outputs(self, ids: Iterable[int]) -> FloatArray | None:
-        """Outputs of the successful ones of these runs, (n, m); None where there are none."""
+        """Return the outputs of the successful runs among `ids`, (n, m); None if there are none."""
         runs = [run for run in self.iterate(ids) if run.ok and run.outputs is not None]
         rows = [run.outputs for run in sorted(runs, key=lambda run: run.id)]
         return np.array(rows) if rows else None
@@ -342,12 +362,12 @@ class Record(Calibrated):
 
     @property
     def history(self) -> dict[str, FloatArray]:
-        """One column a quantity, one row a round; `queries` are those made until then."""
+        """Diagnostics as columns, one row per round; `queries` counts runs made until then."""
         return history_of(self.rounds, (run.id for run in self.imported))
 
     @property
     def estimate(self) -> Estimate:
-        """Objective of the returned posterior; on the way, of the one that drew the last batch."""
+        """Estimate for the returned posterior; before the end, for the last proposal."""
         if self.ending is not None:
             return self.ending
         if not self.rounds:
@@ -360,7 +380,7 @@ class Record(Calibrated):
 
     @property
     def posterior(self) -> Distribution | None:
-        """The posterior that was returned, or else the latest; None before the first step."""
+        """Returned posterior, or the latest one; None before the first step."""
         if self.ending is not None:
             return self.ending.posterior
         family = self.family
@@ -372,24 +392,24 @@ class Record(Calibrated):
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Reason why it ended; None where it has not."""
+        """Reason why the search ended; None if it has not."""
         return None if self.ending is None else self.ending.stop_reason
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on anything that should be known before the result is used."""
+        """Warnings to read before the result is used."""
         return () if self.ending is None else self.ending.notes
 
     @property
     def best(self) -> float:
-        """Lowest objective so far, with the returned one; NaN where there is none."""
+        """Lowest objective so far; NaN if there is none."""
         objective = np.append(self.history["objective"], self.estimate.objective)
         known = objective[np.isfinite(objective)]
         return float(known.min()) if len(known) else np.nan
 
     @property
     def parameter_changes(self) -> list[ParameterChange]:
-        """Change of each named parameter; empty where there are no names or no posterior yet."""
+        """Change of each named parameter; empty without names or posterior."""
         if self.parameters is None:
             return []
         return parameter_changes(self.parameters.prior, self.posterior, self.parameters)
@@ -397,7 +417,7 @@ class Record(Calibrated):
     # Settings
 
     def check_search(self) -> None:
-        """Raise ValueError for a file of `meta_learn` or of runs alone: it has no one posterior."""
+        """Raise ValueError for a file of `meta_learn` or of runs alone."""
         kind = self.settings.get("kind", "minimize")
         if kind != "minimize":
             raise ValueError(
@@ -407,20 +427,20 @@ class Record(Calibrated):
 
     @property
     def parameters(self) -> Parameters | None:
-        """Named parameters, where there are such."""
+        """Named parameters, if any."""
         prior = self.settings.get("prior")
         return prior if isinstance(prior, Parameters) else None
 
     @property
     def prior(self) -> Any:
-        """Latent prior; None where a file only knows its name."""
+        """Latent prior; None if the file holds only its name."""
         prior = self.settings.get("prior")
         latent = prior.prior if isinstance(prior, Parameters) else prior
         return None if isinstance(latent, str) else latent
 
     @property
     def start(self) -> Distribution:
-        """First posterior: the prior, unless another was given."""
+        """First posterior; by default the prior."""
         start = self.settings.get("start") or self.prior
         if isinstance(start, Distribution):
             return start
@@ -432,7 +452,7 @@ class Record(Calibrated):
 
     @property
     def bound(self) -> Bound | None:
-        """Bound that is minimised; None where a file only knows its name."""
+        """Minimised bound; None if the file holds only its name."""
         bound = self.settings["bound"]
         return bound if isinstance(bound, Bound) else None
 
@@ -444,13 +464,13 @@ class Record(Calibrated):
     # For users
 
     def result(self) -> Result:
-        """Return what `minimize` returned; ValueError where the search has not ended."""
+        """Return the result of `minimize`; ValueError if the search has not ended."""
         from supac.record.result import Result  # noqa: PLC0415 - it is made of records
 
         return Result.of(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Summarise the search as what JSON can hold; None for numbers that are not known."""
+        """Summarise the search for JSON; None for unknown numbers."""
         self.check_search()
         about = self.estimate
         numbers = ("objective", "mean_risk", "mean_risk_error", "kl")
@@ -479,36 +499,23 @@ class Record(Calibrated):
 
 
 def read_store(path: str | os.PathLike[str]) -> Record:
-    """Read the record of a search from its file, also while another process is at work on it."""
+    """Read the record of a search from its file, also while another process writes to it."""
     path = Path(path)
     running = is_being_written(path)
     with reading(path) as db:
         found = contents_of(db, path, lambda config: _family(_settings(config)))
     settings = _settings(found.config)
-    record = Record(
-        settings, _family(settings), runs=found.runs, rounds=found.rounds, ending=found.ending,
-        path=path,
-    )  # fmt: skip
-    record.state, record.running = found.state, running
-    record._widths = found.widths
-    record.description, record.created = found.description, found.created
-    record.made_with = found.made_with
+    record = Record.of_contents(found, settings, _family(settings), path)
+    record.running, record.description = running, found.description
     return record
 
 
 def _settings(config: Mapping[str, Spec]) -> dict[str, Any]:
-    return {name: _setting(spec) for name, spec in config.items()}
-
-
-def _setting(spec: Spec) -> Any:
-    try:
-        return from_spec(spec)
-    except UnknownSpecError as error:
-        return str(error)
+    return {name: from_spec_or_name(spec) for name, spec in config.items()}
 
 
 def _family(settings: Mapping[str, Any]) -> ParametricFamily | None:
-    """Family of the posterior, where the settings tell."""
+    """Return the family of the posterior; None if the settings hold only its name."""
     start = settings.get("start") or settings.get("prior")
     if isinstance(start, Parameters):
         return start.prior.family

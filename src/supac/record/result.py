@@ -1,4 +1,4 @@
-"""The result of a search: the posterior, its objective, and the record behind them."""
+"""Result of a search: posterior, objective, and the underlying record."""
 
 from __future__ import annotations
 
@@ -20,18 +20,15 @@ from supac.record.run import Run
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result(Ending, Calibrated):
-    """The posterior that a search returned, what is known of it, and how it was found.
-
-    A view of `record`, which holds settings, runs and rounds.
-    """
+    """Returned posterior with its estimates: a view of `record`, which holds runs and rounds."""
 
     record: Record
     certificate: Certificate | None = None
-    """Certificate of the posterior, where it was read from a file that has one."""
+    """Certificate of the posterior, if the file that was read has one."""
 
     @classmethod
     def of(cls, record: Record, certificate: Certificate | None = None) -> Self:
-        """Make the result of a record; ValueError where the search has not ended."""
+        """Make the result of a record; ValueError if the search has not ended."""
         if record.ending is None:
             if record.rounds:
                 _ = record.start  # an error where a file has only its name, and no ending is read
@@ -46,58 +43,58 @@ class Result(Ending, Calibrated):
 
     @property
     def start(self) -> Distribution:
-        """First posterior: the prior, unless another was given."""
+        """First posterior; by default the prior."""
         return self.record.start
 
     @property
     def prior(self) -> Density | None:
-        """Latent prior; None where a file only knows its name."""
+        """Latent prior; None if the file holds only its name."""
         return self.record.prior
 
     @property
     def bound(self) -> Bound | None:
-        """Bound that was minimised; None where a file only knows its name."""
+        """Minimised bound; None if the file holds only its name."""
         return self.record.bound
 
     @property
     def parameters(self) -> Parameters | None:
-        """Named parameters, where there are such."""
+        """Named parameters, if any."""
         return self.record.parameters
 
     @property
     def on_failure(self) -> str:
-        """Treatment of failed runs: it changes what is bounded."""
+        """Treatment of failed runs."""
         return str(self.record.settings["on_failure"])
 
     @property
     def evaluations(self) -> Evaluations:
-        """Runs that were learnt from, then those that validated, as columns."""
+        """Runs of all rounds, then those of the validation, as columns."""
         return self.record.evaluations
 
     @property
     def history(self) -> dict[str, FloatArray]:
-        """One column a quantity, one row a round; `queries` are those made until then."""
+        """Diagnostics as columns, one row per round; `queries` counts runs made until then."""
         return self.record.history
 
     @property
     def failures(self) -> tuple[Run, ...]:
-        """Failed runs that were learnt from or validated, with the reason of each."""
+        """Failed runs of the rounds and of the validation, with their messages."""
         told = self.record.told_ids()
         return tuple(run for run in self.record.failures if run.id in told or not told)
 
     @property
     def seconds(self) -> float:
-        """Time that the simulator took in all."""
+        """Total simulator time."""
         return self.record.seconds
 
     @property
     def known(self) -> int:
-        """Number of runs that were made elsewhere."""
+        """Number of imported runs."""
         return self.record.known
 
     @property
     def queries(self) -> int:
-        """Number of runs that were made for it."""
+        """Number of runs made, without imported ones."""
         if self.record.counts is not None:
             return self.record.counts.queries
         return len(self.evaluations) - self.known
@@ -109,19 +106,19 @@ class Result(Ending, Calibrated):
 
     @property
     def x(self) -> FloatArray:
-        """Points that were evaluated, in the user's units: (n, dim)."""
+        """Evaluated points in the user's units: (n, dim)."""
         latent = self.evaluations.x
         return latent if self.parameters is None else self.parameters.from_latent(latent)
 
     @property
     def fresh_outputs(self) -> FloatArray | None:
-        """Outputs of the good runs that validated the posterior, (n, m); None without any."""
+        """Outputs of the successful validation runs, (n, m); None if there are none."""
         return None if self.record.counts is not None else self.record.outputs(self.fresh)
 
     def certify(self, risk: Callable[[FloatArray], Any], **options: Any) -> Certificate:
-        """Certify the posterior with fresh runs; the options are those of `certify`.
+        """Certify the posterior with fresh runs; options as in `certify`.
 
-        Prior and bound are those of the search, unless others are given.
+        Prior and bound are by default those of the search.
         """
         from supac.calibration.certify import certify  # noqa: PLC0415 - it makes runs
 
@@ -144,14 +141,14 @@ class Result(Ending, Calibrated):
     ) -> str:
         """Return the result as JSON, which `from_json` and `read_result` read.
 
-        With `path` it is written there as well, over a file that is there already only if `force`;
-        `runs=True` keeps the runs. ValueError where the certificate is about another posterior, or
-        where a class of your own would be needed to read the parameters or the posterior.
+        With `path`, write it there too; replace an existing file only with `force`. `runs=True`
+        includes the runs. ValueError if the certificate belongs to another posterior, or if
+        reading the parameters or the posterior would need a class of your own.
         """
         from supac.exchange import to_json, vacant  # noqa: PLC0415
 
-        if runs and self.record.counts is not None:
-            raise ValueError("its runs were left out of the file that it was read from")
+        if runs:
+            self.record.check_runs()
         told = certificate or self.certificate
         check_certificate(self.posterior, self.prior, self, told)
         text = to_json(self, told, runs=runs)
@@ -163,7 +160,7 @@ class Result(Ending, Calibrated):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote; ResultFormatError where the text holds no result."""
+        """Read a result that `to_json` wrote; ResultFormatError for any other text."""
         from supac.exchange import from_json  # noqa: PLC0415
 
         return cls.of(*from_json(text))

@@ -1,4 +1,4 @@
-"""From the outputs of a run to its risk, and from runs to columns."""
+"""Compute risks from the outputs of runs, and columns from runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ class LossError(RuntimeError):
 class RiskFunction:
     """Convert simulator outputs to risks, and reject runs with another number of outputs.
 
-    `failure_loss` is the loss of a failed run, NaN where the loss has no value for it; never less
-    than `ceiling`, where failures count as that.
+    With `ceiling`, a failed run counts as at least that.
     """
 
     def __init__(self, risk: object, *, ceiling: float | None = None):
@@ -32,7 +31,7 @@ class RiskFunction:
 
     @property
     def failure_loss(self) -> float:
-        """Loss of outputs that are all NaN."""
+        """Loss of a failed run, whose outputs are all NaN; NaN if the loss has no value for it."""
         width = self.width or self._failed_width
         if self.composite is None or width is None:
             return np.nan
@@ -46,14 +45,14 @@ class RiskFunction:
         return value if self._ceiling is None else max(value, self._ceiling)
 
     def note_failed_width(self, outputs: int) -> None:
-        """Remember the number of outputs of a failed run, as long as no run has succeeded."""
+        """Store the number of outputs of a failed run, for use until a run has succeeded."""
         self._failed_width = self._failed_width or outputs
 
     def evaluate(self, run: Run) -> Run:
-        """Return the run with the risk of its outputs; LossError where the loss is unusable."""
+        """Return the run with the risk of its outputs; LossError if the loss is unusable."""
         if self.composite is None or run.outputs is None:
             return run
-        # Two equal rows, so that a loss that can only take one row is found at once.
+        # Two equal rows reveal a loss that can only take one row.
         rows = np.stack([run.outputs, run.outputs])
         try:
             residuals = self.composite.residuals(rows)
@@ -73,10 +72,7 @@ class RiskFunction:
         return replace(run, status=Status.OK, risk=float(risk[0]), message="")
 
     def reject_other_widths(self, runs: Sequence[Run]) -> list[Run]:
-        """Mark runs as failed whose number of outputs differs; runs are in the order of asking.
-
-        The first successful run sets the number, whichever ended first.
-        """
+        """Mark runs as failed whose number of outputs differs from the first successful run's."""
         return [self._checked(run) for run in runs]
 
     def _checked(self, run: Run) -> Run:
@@ -101,7 +97,7 @@ class RiskFunction:
 def residuals_of(
     runs: Sequence[Run], width: int, residuals: Callable[[FloatArray], FloatArray]
 ) -> FloatArray:
-    """Residuals of runs of `width` outputs: (n, k), NaN for failed ones."""
+    """Compute residuals of runs with `width` outputs: (n, k), NaN for failed ones."""
     rows = np.full((len(runs), width), np.nan)
     for i, run in enumerate(runs):
         if run.ok and run.outputs is not None:

@@ -14,19 +14,19 @@ from supac.search.algorithm import Info
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """Runs that an algorithm was told, where they were drawn from, and its diagnostics."""
+    """Runs passed to one `tell`, their proposal, and the diagnostics."""
 
     ids: tuple[int, ...]
     drawn: BoolArray
-    """True for runs drawn from `proposal`, false for those chosen on purpose: (n,)."""
+    """True for random draws from `proposal`, False for designed points: (n,)."""
     proposal: Distribution | None
-    """None where a file does not name a known family."""
+    """None if the file holds only the name of a family of the user's own."""
     info: Info
     task: int = 0
 
 
 def history_of(rounds: Sequence[Round], imported: Iterable[int] = ()) -> dict[str, FloatArray]:
-    """Return diagnostics as columns, one row a round.
+    """Return diagnostics as columns, one row per round.
 
     `queries` counts the runs made until then, without the ids in `imported`.
     """

@@ -1,4 +1,4 @@
-"""One run of the simulator, and what became of it."""
+"""One run of the simulator."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from supac.arrays import FloatArray
 Purpose = Literal["search", "validation", "certificate", "prediction", "check"]
 
 _FOLDER = re.compile(r" \(in [^)]*\)")
-_NUMBER = re.compile(  # which is no part of a name, as in k1
+_NUMBER = re.compile(  # not part of a name such as k1
     r"\s*(?<!\w)[-+]?(0x[0-9a-f]+|(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|(nan|inf)\b)\s*", re.IGNORECASE
 )
-_WORDS = 60  # letters of a message that tell its kind from others
+_WORDS = 60  # characters of a message that identify its kind
 
 
 class Status(StrEnum):
-    """How a run ended."""
+    """Outcome of a run."""
 
     OK = "ok"
     RAISED = "raised"
@@ -34,23 +34,23 @@ class Run:
     """One run of the simulator: its point, its status, and its risk or outputs."""
 
     id: int
-    """Position in the order in which the runs of its task were asked for."""
+    """Position among the requested runs of its task."""
     x: FloatArray
-    """(dim,), latent where there are `Parameters`."""
+    """(dim,), latent if there are `Parameters`."""
     status: Status
     risk: float
     """NaN for a failed run."""
     outputs: FloatArray | None = None
-    """(m,), as the simulator returned them, where the risk is a `Composite`; None if it failed."""
+    """(m,), of the simulator of a `Composite`; None for a failed run or a plain risk."""
     seconds: float = 0.0
     message: str = ""
     """Reason of a failure."""
     attempts: int = 1
-    """Number of times it was started."""
+    """Number of starts."""
     source: str = ""
     """Name of the table that the run was imported from; empty for runs made here."""
     purpose: Purpose = "search"
-    """Runs that validate, certify or predict are never learnt from as if they had searched."""
+    """Only search runs, and in part validation runs, are used for fitting."""
     task: int = 0
     """Index of the task in meta-learning."""
 

@@ -1,4 +1,4 @@
-"""What a report tells of, whether it comes from a store or from a result in memory."""
+"""The content of a report, from a store or from a result in memory."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from supac.record.run import Run
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a run comes from, as far as is known: what it takes to make it again."""
+    """Origin of a search, as far as known: what is needed to repeat it."""
 
     store: str = ""
     problem_file: str = ""
     text: str = ""
-    """Of the problem file."""
+    """Text of the problem file."""
     checksums: tuple[tuple[str, str], ...] = ()
     seed: int | None = None
     algorithm: str = ""
@@ -40,22 +40,22 @@ class Origin:
 
 @dataclass(frozen=True)
 class Misfit:
-    """How far fresh runs are from one observed column, in units of the noise."""
+    """Residuals of fresh runs for one observed column, in units of the noise."""
 
     column: str
     measured: int
-    """How many numbers of it."""
+    """Number of measurements."""
     typical: float
-    """Root mean square of a run's residuals, at the median of the runs: near 1 is a good fit."""
+    """Median over runs of the root mean square residual: near 1 is a good fit."""
     mean: float
-    """Mean of a run's residuals, at the median of the runs: far from 0 is a bias."""
+    """Median over runs of the mean residual: far from 0 is a bias."""
     far: int
-    """How many data are more than three noises off, at the median of the runs."""
+    """Number of measurements whose median residual exceeds 3."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Account(Estimate):
-    """A search as a report tells it."""
+    """All data of a report on one search."""
 
     title: str
     parameters: Parameters | None
@@ -70,27 +70,27 @@ class Account(Estimate):
     budget: int | None
     seconds: float
     risks: FloatArray
-    """Risks of all runs that did not fail."""
+    """Risks of the successful runs of the search and its validation."""
     failures: tuple[Run, ...]
     on_failure: str
     notes: tuple[str, ...]
     first: FloatArray | None = None
-    """Outputs of the first batch, (n, m), where there are any."""
+    """Outputs of the first batch, (n, m), if any."""
     fresh: FloatArray | None = None
-    """Outputs of the runs that `mean_risk` is the mean of, (n, m)."""
+    """Outputs of the validation runs, (n, m)."""
     observations: Observations | None = None
     certificate: Certificate | None = None
     origin: Origin = Origin()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the parameters; x0, x1, … where they have none."""
+        """Names of the parameters, by default x0, x1, …."""
         known = self.posterior or self.prior
         return names_of(self.parameters, 0 if known is None else known.dim)
 
     @property
     def units(self) -> tuple[str, ...]:
-        """Of the parameters, "" where there is none."""
+        """Units of the parameters, by default ""."""
         return ("",) * len(self.names) if self.parameters is None else self.parameters.units
 
     @property
@@ -100,7 +100,7 @@ class Account(Estimate):
 
     @cached_property
     def misfits(self) -> tuple[Misfit, ...]:
-        """By observed column; none where there are no data, or no fresh runs to compare."""
+        """Misfit of each observed column; empty without data or fresh runs."""
         seen, fresh = self.observations, self.fresh
         if seen is None or fresh is None or fresh.shape[1] != len(seen.values):
             return ()
@@ -115,7 +115,7 @@ class Account(Estimate):
 
     @property
     def posterior_kl(self) -> float:
-        """KL(posterior, prior); on the way, `kl` is that of the posterior before."""
+        """KL(posterior, prior); before the end, `kl` is that of the previous posterior."""
         if self.prior is None or self.posterior is None:
             return self.kl
         same = self.prior.family == self.posterior.family
@@ -123,19 +123,19 @@ class Account(Estimate):
 
     @property
     def ceiling(self) -> float | None:
-        """The largest possible risk, where the bound says so and is one."""
+        """Largest possible risk; None if the bound guarantees nothing."""
         return None if self.data is None else float(getattr(self.bound, "ceiling", math.inf))
 
     @property
     def data(self) -> int | None:
-        """Of how many independent data the objective is a bound; None where it bounds nothing."""
+        """Number of independent data of the bound; None if it guarantees nothing."""
         n = getattr(self.bound, "n", None)
         return None if n is None else int(n)
 
     @property
     def other_notes(self) -> tuple[str, ...]:
-        """The notes that say more than how many runs failed and that the budget was short."""
-        # Which of the messages is the example depends on the order in which runs ended.
+        """Notes other than those on failed runs and on the budget."""
+        # The quoted message depends on the order in which runs ended.
         told = [
             each.partition(" with: ")[0]
             for each in notes_on_failures(self.failures, left_out=False)
@@ -151,7 +151,7 @@ class Account(Estimate):
 def account_of(
     run: Calibrated, *, title: str = "", certificate: Certificate | None = None
 ) -> Account:
-    """Return what a report tells of a search; ValueError for a certificate of another one."""
+    """Return the data of a report; ValueError for a certificate of another posterior."""
     record = run.own_record
     record.check_search()
     prior = record.prior if isinstance(record.prior, Distribution) else None
@@ -176,7 +176,7 @@ def account_of(
         known=record.known,
         budget=record.settings.get("budget"),
         seconds=record.seconds,
-        risks=np.array([each.risk for each in record.light_runs if each.ok]),
+        risks=np.array([each.risk for each in record.search_runs if each.ok]),
         failures=record.failures,
         on_failure=str(record.settings["on_failure"]),
         notes=record.notes,
@@ -195,12 +195,12 @@ def _title(record: Record) -> str:
 
 
 def _observations_of(record: Record) -> Observations | None:
-    """Data of a file of version 0.1, which kept only residuals: read from where they were."""
+    """Read the data of a version 0.1 file, which kept only residuals."""
     return None if record.path is None else observations_of(record)
 
 
 def _outputs(record: Record, ids: Iterable[int], seen: Observations | None) -> FloatArray | None:
-    """Outputs of successful runs, (n, m); of residuals, the outputs that have them."""
+    """Return the outputs of successful runs, (n, m), computed from residuals if needed."""
     ids = list(ids)
     found = record.outputs(ids) if ids and record.counts is None else None
     if found is not None and seen is not None and record.settings.get("data") == "residuals":
@@ -225,7 +225,7 @@ def _origin(record: Record) -> Origin:
 
 
 def _misfit(column: str, residuals: FloatArray) -> Misfit:
-    """Of residuals (runs, measured)."""
+    """Summarise residuals (runs, measured)."""
     return Misfit(
         column,
         residuals.shape[1],

@@ -1,4 +1,4 @@
-"""Where and how runs are made, as one value."""
+"""Settings of how runs are made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Mode = Literal["batch", "async"]
 
 @dataclass(frozen=True)
 class Execution:
-    """Where runs are made, how many at a time, how long one may take, and what a failure means.
+    """Workers, mode, time limit and treatment of failures of the runs.
 
     Parameters
     ----------
@@ -23,21 +23,20 @@ class Execution:
         None for this process; a number of local processes; any `concurrent.futures.Executor`; or a
         Dask client, cluster or the address of a scheduler.
     mode
-        "batch" gives the same bits whatever the workers. With "async" no worker waits for a slower
-        one, and results depend on the order in which runs end.
+        "batch" gives identical results whatever the workers. With "async" no worker waits for a
+        slower one, and results depend on the order in which runs end.
     timeout
-        Seconds after which a run is killed, wherever it is.
+        Seconds after which a run is killed.
     retries
-        Number of times that a run is tried again after its process died or its worker was lost.
+        Number of further attempts after the process of a run died or its worker was lost.
     on_failure
         Treatment of a run that raises, returns no finite number, takes too long or crashes: "raise"
-        an error; "penalise", count it as the bound's ceiling; "drop", leave it out, which changes
-        what is bounded.
+        an error; "penalise", count it as the bound's ceiling; "drop", leave it out, so that the
+        bound holds for successful runs only.
     max_failures
-        Share of failed runs from which there is no use in going on.
+        Share of failed runs above which the search stops.
     vectorized
-        True where the risk takes many points at a time, (n, dim) → (n,). On workers it is given one
-        a time.
+        True if the risk takes many points at a time, (n, dim) → (n,); workers pass one at a time.
 
     """
 
@@ -67,7 +66,7 @@ class Execution:
 
     @classmethod
     def of(cls, given: Any) -> Execution:
-        """Return an `Execution` as it is, and take anything else for its workers."""
+        """Return an `Execution` unchanged; make one with anything else as its workers."""
         if isinstance(given, Execution):
             return given
         if isinstance(given, bool | np.bool_):
@@ -75,7 +74,7 @@ class Execution:
         return cls() if given is None else cls(workers=given)
 
     def failure_risk(self, bound: object) -> float | None:
-        """Risk that a failed run counts as; None where it is left out or an error."""
+        """Return the risk that a failed run counts as; None if it is left out or an error."""
         if self.on_failure != "penalise":
             return None
         if not hasattr(bound, "ceiling"):

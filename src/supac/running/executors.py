@@ -1,4 +1,4 @@
-"""Open a pool of workers on whatever a user calls an executor."""
+"""Open the pool of workers that `Execution.workers` describes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def open_pool(
     if isinstance(workers, Executor):
         return _on(workers, blob, timeout, retries)
     raise TypeError(
-        "executor must be None, a number of processes, an Executor, or a Dask client, cluster or "
+        "workers must be None, a number of processes, an Executor, or a Dask client, cluster or "
         f"address of a scheduler, not {workers!r}"
     )
 
@@ -75,7 +75,7 @@ def _pickled(simulators: Sequence[Simulator]) -> bytes:
 def _local(workers: int, blob: bytes, timeout: float | None, retries: int) -> FuturesPool:
     """Open a pool of threads of this process, each with a child of its own."""
     if workers < 1:
-        raise ValueError(f"executor must be at least one process, not {workers}")
+        raise ValueError(f"workers must be at least one process, not {workers}")
     own, closing = threading.local(), threading.Event()
     supervisors: list[ChildSupervisor] = []
     threads = ThreadPoolExecutor(workers, thread_name_prefix="supac")
@@ -131,8 +131,8 @@ def _dask_client(address: str) -> Any:
         return Client(address, timeout=_ANSWERS, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise ExecutionError(
-            f"no Dask scheduler answers at executor = {address!r} ({error}); an address looks like "
-            '"tcp://127.0.0.1:8786", and a number of processes like executor=4'
+            f"no Dask scheduler answers at workers = {address!r} ({error}); an address looks like "
+            '"tcp://127.0.0.1:8786", and a number of processes like execution=4'
         ) from error
 
 
@@ -158,8 +158,8 @@ def _on_dask(
         close()
         raise ExecutionError(
             f"the Dask scheduler of {client!r} does not say which workers it has "
-            f"({type(error).__name__}: {error}): look at the cluster, or pass executor=N, a number "
-            "of processes"
+            f"({type(error).__name__}: {error}): look at the cluster, or pass execution=N, a "
+            "number of processes"
         ) from error
     watchdog = Watchdog(threads, lambda: str(client.status))
     return FuturesPool(start, capacity, close, retries, watchdog)

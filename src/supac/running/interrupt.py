@@ -1,4 +1,4 @@
-"""Ctrl-C, once and twice."""
+"""Handling of Ctrl-C: the first stops after the current runs, the second at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from types import FrameType
 from typing import Self
 
 
-class Interrupted(Exception):  # noqa: N818 - no error, but a wish
-    """A stop was asked for, and what was in flight has landed."""
+class Interrupted(Exception):  # noqa: N818 - not an error
+    """A stop was requested, and the runs in progress have ended."""
 
 
 class Interrupt:
-    """While it is open, the first Ctrl-C asks to stop and the second stops at once.
+    """Handle Ctrl-C inside a `with` block: the first requests a stop, the second raises.
 
-    One that is opened within another hears what the outer one hears.
+    A nested one follows the outer one.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Interrupt:
 
     @property
     def requested(self) -> bool:
-        """Whether a stop was asked for."""
+        """True if a stop was requested."""
         return self._asked or (self._outer is not None and self._outer.requested)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""A progress bar: queries, objective, KL, failures, time left."""
+"""Progress bars: queries, objective, KL, failures, time left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """On the standard error; silent where that is not a terminal."""
+    """Progress bar on standard error; by default only on a terminal."""
 
     def __init__(self, total: int, show: bool | None):
         shown = sys.stderr.isatty() if show is None else show
@@ -40,13 +40,13 @@ class Bar:
             self._progress.stop()
 
     def draw(self, completed: float, words: str) -> None:
-        """Show how much is done, and a few words on it."""
+        """Show the completed amount and a description."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=completed, description=words)
 
 
 class ProgressBar(Bar):
-    """Shows how far a run is."""
+    """Progress bar of a search."""
 
     def __init__(self, budget: int, show: bool | None):
         super().__init__(budget, show)
@@ -54,21 +54,21 @@ class ProgressBar(Bar):
         self._start, self._words, self._best = time.monotonic(), "runs", math.inf
 
     def resume(self, words: str, failed: int, done: int) -> None:
-        """Say that a run is gone on with, of which so many runs were made and have failed."""
+        """Print that a search continues, with the numbers of failed and completed runs."""
         self.failed, self._done = failed, done
         if self._progress is not None:
             self._progress.console.print(words, markup=False, highlight=False)
         self._show()
 
     def watch(self, runs: Sequence[Run]) -> None:
-        """Show runs that have ended."""
+        """Count completed runs."""
         self.failed += sum(run.status is not Status.OK for run in runs)
         self._landed += len(runs)
         self._done += len(runs)
         self._show()
 
     def update(self, queries: int, info: Info) -> None:
-        """Show where the run stands after one more iteration."""
+        """Show the diagnostics of a round."""
         if math.isfinite(info.objective):
             self._best = min(self._best, info.objective)
         self._words = f"objective {info.objective:.3g}, best {self._best:.3g}, KL {info.kl:.3g}"
@@ -80,7 +80,7 @@ class ProgressBar(Bar):
         self.draw(self._done, words)
 
     def _left(self) -> str:
-        """How long the rest takes at the pace of the runs that were made here."""
+        """Estimate the remaining time from the pace of this process."""
         if not self._landed or self._done >= self._budget:
             return ""
         seconds = (time.monotonic() - self._start) / self._landed * (self._budget - self._done)
@@ -106,7 +106,7 @@ def _make_bar() -> Progress:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in the unit that suits it: 12 ms, 0.2 s, 41 s, 12 min, 3.5 h, 2.1 d."""
+    """Format a duration: 12 ms, 0.2 s, 41 s, 12 min, 3.5 h, 2.1 d."""
     units = (
         ("µs", 1e-6, 1e-3), ("ms", 1e-3, 0.1), ("s", 1.0, 100.0), ("min", 60.0, 6000.0),
         ("h", 3600.0, 172_800.0), ("d", 86_400.0, math.inf),

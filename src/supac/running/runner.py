@@ -1,4 +1,4 @@
-"""The one scheduler of runs: batches, single runs and many tasks, for any purpose."""
+"""The scheduler of all runs: batches, single runs and many tasks, for any purpose."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from supac.running.interrupt import Interrupt, Interrupted
 
 Risk = Callable[[FloatArray], Any]
 
-_GO_ON = 'pass Execution(on_failure="penalise") or "drop" to go on in spite of such runs'
+_GO_ON = 'pass Execution(on_failure="penalise") or "drop" to continue despite such runs'
 _ALL_AT_ONCE = (
     "pass Execution(vectorized=True) if {name} takes an (n, dim) array and answers for all points"
 )
 _ONE = "leave out vectorized=True if it takes one point"
 _SHAPE_ERRORS = ("TypeError", "ValueError", "IndexError", "AttributeError", "AxisError")
-_PATIENCE = 0.2  # seconds between looks at whether a stop was asked for
+_PATIENCE = 0.2  # seconds between checks for a requested stop
+_MESSAGE = 2_000  # characters of a failure message that are kept
 
 
 class EvaluationError(RuntimeError):
@@ -43,13 +44,13 @@ class EvaluationError(RuntimeError):
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Runs that had been made."""
+        """Runs made before the error."""
         return () if self.record is None else self.record.runs
 
 
 @dataclass(frozen=True, eq=False)
 class _Ticket:
-    """A run that was asked for."""
+    """A requested run."""
 
     task: int
     id: int
@@ -58,11 +59,11 @@ class _Ticket:
 
 
 class Runner:
-    """Makes the runs of one call, and hands every one to the record before anybody learns of it.
+    """Make the runs of one call, and store each in the record before it is returned.
 
-    One risk a task; `ceilings` are what failed runs of each count as, where they do. Points are
-    latent here and in the user's units in the simulator. With `on_failure="raise"` the first
-    failure ends the search with an error; otherwise it is recorded like any other end of a run.
+    There is one risk per task; `ceilings` are the risks of failed runs of each task, if they count.
+    Points are latent here and in the user's units in the simulator. With `on_failure="raise"` the
+    first failure raises EvaluationError; otherwise failures are recorded like other runs.
     """
 
     def __init__(
@@ -97,25 +98,25 @@ class Runner:
         self._next_ticket = 0
 
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill the runs in progress."""
         self.pool.close()
 
     def look(self) -> None:
-        """Raise Interrupted where a stop was asked for."""
+        """Raise Interrupted if a stop was requested."""
         if self._interrupt.requested:
             raise Interrupted
 
     def run(self, x: FloatArray, purpose: Purpose = "search", task: int = 0) -> list[Run]:
-        """Make runs at all rows of x (n, dim), and return them in this order."""
+        """Make runs at all rows of x (n, dim); return them in the same order."""
         return self.run_tasks({task: x}, purpose)[task]
 
     def run_tasks(
         self, asked: Mapping[int, FloatArray], purpose: Purpose = "search"
     ) -> dict[int, list[Run]]:
-        """Make the runs that tasks ask for, (n, dim) each, on the same workers.
+        """Make the runs of several tasks, (n, dim) each, on the same workers.
 
-        Runs of an earlier process are not made again. Not many more than the workers are submitted
-        at a time: what waits here is left undone when a stop is asked for (Interrupted).
+        Runs of an earlier process are not repeated. Few more runs than workers are submitted at a
+        time; the others are not started after a requested stop (Interrupted).
         """
         self.look()
         runs: dict[tuple[int, int], Run] = {}
@@ -163,36 +164,36 @@ class Runner:
         self._next_ticket += 1
 
     def collect(self, timeout: float = _PATIENCE) -> list[Run]:
-        """Return runs that have ended since, recorded; after a short while none."""
+        """Record and return completed runs; return none after `timeout` seconds."""
         answers = self.pool.collect(timeout)
         return self._keep([(self._tickets.pop(answer.id), answer) for answer in answers])
 
     def cancel(self) -> None:
-        """Take back the runs that have not begun."""
+        """Cancel the runs that have not started."""
         self.pool.cancel()
 
     def take_untold(self) -> list[Run]:
-        """Take the runs of the search that an earlier process has made, but not learnt from."""
+        """Take search runs of an earlier process that no round has used."""
         return [self.again(run) for run in self._indexes[0].take_searches()]
 
     def adopt(self, known: KnownRuns | None) -> list[Run]:
-        """Record runs that were made elsewhere, and return those that are not yet learnt from."""
-        function = self.functions[0]
+        """Record imported runs, and return those that no round has used."""
+        function, imported = self.functions[0], []
         if known is not None:
             if (function.composite is None) != (known.outputs is None):
                 has, wants = ("no ", "") if known.outputs is None else ("", "not ")
                 raise ValueError(f"known has {has}outputs, but the risk is {wants}a Composite")
             if known.outputs is not None:
                 function.note_failed_width(known.outputs.shape[1])
-        adopted = self._indexes[0].adopt(known, self._parameters, self._simulators[0].needed)
-        runs = [self._evaluated(run) for run in adopted]
+            imported = known.to_runs(self._parameters, self._simulators[0].needed)
+        runs = [self._evaluated(run) for run in self._indexes[0].adopt(imported)]
         if known is not None:
             known.check_risks(runs)
         self._record.add(runs)
         return self.settle(runs)
 
     def settle(self, runs: Sequence[Run], task: int = 0) -> list[Run]:
-        """Mark runs as failed whose number of outputs is not that of the first successful one."""
+        """Mark runs as failed whose number of outputs differs from the first successful run's."""
         settled = self.functions[task].reject_other_widths(runs)
         odd = [new for new, old in zip(settled, runs, strict=True) if new is not old]
         self._file(odd)
@@ -201,7 +202,7 @@ class Runner:
         return settled
 
     def again(self, run: Run) -> Run:
-        """Return a run of before, evaluated anew where its loss had no value then."""
+        """Return an earlier run, with its loss computed again if it had no value."""
         evaluated = self._evaluated(run)
         if evaluated is not run:
             self._file([evaluated])
@@ -213,7 +214,7 @@ class Runner:
         return x if self._parameters is None else self._parameters.from_latent(x)
 
     def _keep(self, ended: Sequence[tuple[_Ticket, Answer]]) -> list[Run]:
-        """Record runs first of all, then show them, then raise where one is an error."""
+        """Record runs, then show them, then raise if one is an error."""
         raw = [self._run(ticket, answer) for ticket, answer in ended]
         try:
             runs = [self.functions[run.task].evaluate(run) for run in raw]
@@ -232,7 +233,7 @@ class Runner:
         return runs
 
     def _run(self, ticket: _Ticket, answer: Answer) -> Run:
-        """Return what is recorded of an answer, before its outputs are evaluated."""
+        """Convert an answer to a run, without the risk of its outputs."""
         good, risk, outputs = answer.status is Status.OK, np.nan, None
         function = self.functions[ticket.task]
         if function.composite is not None and answer.values is not None:
@@ -242,11 +243,11 @@ class Runner:
                 function.note_failed_width(len(answer.values))
         elif good:
             risk = float(np.asarray(answer.values))
-        if ticket.purpose == "check":  # one who tries a simulator wants to know the line
+        if ticket.purpose == "check":  # the user wants to see the line of the error
             answer = answer.without_error()
         return Run(
             ticket.id, frozen(np.array(ticket.x)), answer.status, risk, outputs, answer.seconds,
-            answer.message, answer.attempts, purpose=ticket.purpose, task=ticket.task,
+            answer.message[:_MESSAGE], answer.attempts, purpose=ticket.purpose, task=ticket.task,
         )  # fmt: skip
 
     def _evaluated(self, run: Run) -> Run:
@@ -258,11 +259,11 @@ class Runner:
             raise self._error(str(error)) from error
 
     def _file(self, runs: Sequence[Run]) -> None:
-        # A failure that is an error is made again by a resume, unless its outputs are known.
+        # Not recorded, so that a resume repeats it: a failure that raises and has no outputs.
         self._record.add([r for r in runs if r.outputs is not None or not self._ends(r)])
 
     def _ends(self, run: Run) -> bool:
-        """True where a failure is an error: not where the loss says what bad outputs cost."""
+        """Return True if a failure raises: not if the loss has a value for invalid outputs."""
         if not self._raising or run.ok or run.source:
             return False
         valued = run.status is Status.INVALID and run.outputs is None
@@ -305,7 +306,7 @@ class Runner:
 
 
 def _simulator(risk: Risk, vectorized: bool, parameters: Parameters | None) -> Simulator:
-    """Return the part of a risk that takes time, with the parameters' names if it asks for them."""
+    """Return the simulator of a risk, with the parameters' names if it has a method `named`."""
     composite = isinstance(risk, Composite)
     function = risk.simulate if isinstance(risk, Composite) else risk
     if parameters is not None and hasattr(function, "named"):

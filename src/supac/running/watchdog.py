@@ -13,17 +13,17 @@ _RECONNECT = 5.0  # seconds in which a lost connection must be back
 
 
 class ExecutionError(RuntimeError):
-    """The executor can make no more runs."""
+    """The workers can make no more runs."""
 
 
 def no_more_runs(reason: object) -> ExecutionError:
-    """Return the error of an executor that has failed, with a way to go on."""
+    """Return the error for workers that have failed, with advice on how to continue."""
     advice = (
-        ". A pool of the standard library breaks when one of its processes dies: pass executor=N, "
+        ". A pool of the standard library breaks when one of its processes dies: pass execution=N, "
         "a number of processes, which are replaced"
     )
     return ExecutionError(
-        f"the executor can make no more runs ({reason}). Those that have ended are in the store, "
+        f"the workers can make no more runs ({reason}). Those that have ended are in the store, "
         f"if there is one: go on with supac.resume{advice * isinstance(reason, BrokenExecutor)}"
     )
 
@@ -74,7 +74,7 @@ class Watchdog:
         if now - self._seen >= _PATIENCE:
             self._warned = True
             warnings.warn(
-                f"the executor has {lacks} for {now - self._seen:.0f} s; the runs wait until one "
+                f"the cluster has {lacks} for {now - self._seen:.0f} s; the runs wait until one "
                 "comes: look at the cluster, or stop with Ctrl-C",
                 RuntimeWarning,
                 stacklevel=2,
