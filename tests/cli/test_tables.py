@@ -68,4 +68,4 @@ def test_a_run_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
         lambda x: float(np.tanh(x @ x)), supac.gaussian([0.0], [1.0]), supac.Catoni(0.1),
         budget=40, progress=False, store=store, callback=lambda event: True,
     )  # fmt: skip
-    assert "`supac resume run.supac` continues" in str(state(supac.read_store(store)))
+    assert f"`supac resume {store}` continues" in str(state(supac.read_store(store)))

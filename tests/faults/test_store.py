@@ -381,7 +381,7 @@ def assert_refused(way: Callable[[], object], store: Path, line: str, name: str)
 def test_another_seed_is_refused(store: Path, finished: Finished) -> None:
     line = "seed: 0 in the store, 1 now"
     assert_refused(lambda: run(store=store, seed=1), store, line, "seed")
-    with pytest.raises(TypeError, match="there is no argument 'seed'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'seed'"):
         supac.resume(store, wave, seed=1)  # type: ignore[call-arg]
     assert_same(supac.resume(store, wave), finished.result)
 

@@ -222,7 +222,7 @@ def test_a_search_that_has_hardly_begun_is_no_reason_to_doubt_the_model(tmp_path
     assert reason is verdict.checks[0]
     assert "only one step was made" in reason.answer
     assert "`supac resume run.supac --budget 60`" in reason.answer
-    assert "resume" not in assess(account_of(result)).reasons[0].answer  # there is only a script
+    assert assess(account_of(result)).reasons[0].answer == reason.answer
     assert len(result.notes) == 1
     assert "after a single step" in result.notes[0]
     problem.minimize(budget=30)

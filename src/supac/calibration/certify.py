@@ -75,6 +75,8 @@ def certify(
         progress=progress,
     )  # fmt: skip
     risks = np.array([run.risk if run.ok else np.nan for run in runs])
+    if np.isnan(risks).all():
+        raise CertificateError(f"all {draws} runs failed, the first with: {runs[0].message}")
     certificate = certify_draws(
         risks, kl, bound, n=n, delta=delta, ceiling=ceiling,
         temperatures_tried=temperatures_tried,  # type: ignore[arg-type]

@@ -36,13 +36,17 @@ def run_fresh(
     """
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
-        record = stack.enter_context(Record.of_runs(risk, x.shape[1], store))
+        record = stack.enter_context(Record.of_runs(risk, x.shape[1], store, purpose))
         bar = stack.enter_context(ProgressBar(len(x), progress))
         runner = Runner(
             [record.risk_as_stored(risk)], execution, record, parameters=parameters,
             ceilings=[ceiling], interrupt=interrupt, watch=bar.watch,
         )  # fmt: skip
         stack.callback(runner.close)
+        asked = {point.tobytes() for point in x}
+        there = sum(r.purpose == purpose and r.x.tobytes() in asked for r in record.light_runs)
+        if there:
+            bar.resume(f"{store}: continuing after {there} of {len(x)} runs", 0, there)
         try:
             return runner.run(x, purpose)
         except Interrupted as error:

@@ -142,6 +142,9 @@ class Loop:
                 pipeline.cut()
             pipeline.submit(self._wanted(thinking))
             pipeline.collect()
+        if stop is StopReason.FAILURES and not self.record.rounds:  # nothing to learn from
+            self._remember(*pipeline.take(self.state))
+            return stop
         last = self._tell_ended(pipeline) if pipeline.ended else None
         return last if last is not None and stop is StopReason.BUDGET else stop
 
@@ -175,17 +178,24 @@ class Loop:
     def _tell(self, x: FloatArray, runs: Sequence[Run]) -> StopReason | None:
         """Tell runs to the algorithm unless all have failed; return a reason to stop, if any."""
         if not self.state.evaluations.ok.any() and not any(run.ok for run in runs):
-            told = self.state.told(x, *self.runner.functions[0].columns(runs))
-            self.state = replace(self.state, evaluations=told, batch=None)
+            self._remember(runs, Batch.plain(x, self.state.posterior))
             return StopReason.FAILURES
         return self._learn(x, runs)
+
+    def _remember(self, runs: Sequence[Run], batch: Batch) -> None:
+        """Add runs to the evaluations without learning from them."""
+        if runs:
+            settled = self.runner.settle(runs)
+            told = self.state.told(batch.x, *self.runner.functions[0].columns(settled))
+            self.state = replace(self.state, evaluations=told, batch=None)
 
     def _learn(self, x: FloatArray, runs: Sequence[Run]) -> StopReason | None:
         before, (risk, outputs) = self.state, self.runner.functions[0].columns(runs)
         planned = before.planned(x)
         self.state, info = self._algorithm().tell(self.problem, before, x, risk, outputs)
         told = Round(tuple(run.id for run in runs), planned.drawn, planned.proposal, info)
-        self.record.add_rounds([told], lambda: state_to_spec(self.state))
+        after = self.state
+        self.record.add_rounds([told], lambda: state_to_spec(after), after.posterior)
         self.bar.update(self.queries, info)
         asked = False
         if self.callback is not None:

@@ -315,6 +315,8 @@ def reoptimize(
     before = prior or own or result.prior
     policy = {"on_failure": result.on_failure}
     where, rest = with_old(execution, old, "tolerance", "description", defaults=policy)
+    if isinstance(risk, Composite) and result.record.settings.get("data") == "residuals":
+        risk = risk.in_residuals()  # a file of version 0.1 has no other outputs
     batch = min(budget, 10)
     return Search(
         risk, before, bound or result.bound, budget,  # type: ignore[arg-type]

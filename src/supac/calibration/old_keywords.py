@@ -54,7 +54,9 @@ def with_old(
         elif name in others:
             new, rest[name] = _ELSEWHERE[name], value
         else:
-            raise TypeError(f"there is no argument {name!r}")
+            known = {*Execution.__dataclass_fields__}
+            hint = f": how runs are made is execution=Execution({name}=…)" if name in known else ""
+            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
         warnings.warn(
             f"{name}= is now {new}, and will be removed in the next release",
             DeprecationWarning,

@@ -51,6 +51,8 @@ def predict(
     interrupted prediction continues from it; use one file per simulator. Failed runs are left out
     and returned with their messages.
     """
+    if isinstance(simulate, Composite):
+        simulate = simulate.simulate
     record = posterior.own_record
     rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
     latent = record.known_posterior().sample(whole(n, "n", least=1), rng)

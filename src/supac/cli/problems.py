@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +20,7 @@ from supac.cli.app import (
     warn,
 )
 from supac.cli.check import check_problem
-from supac.cli.tables import summary
+from supac.cli.tables import short, summary
 from supac.problem_file import (
     ProblemFile,
     StarterKind,
@@ -98,8 +97,8 @@ def run(
         if target.exists():
             if not force and has_good_run(target):
                 raise failed(
-                    f"{_short(target)} already exists. To continue it: supac resume "
-                    f"{_short(target)}. To replace it and lose its runs: --force"
+                    f"{short(target)} already exists. To continue it: supac resume "
+                    f"{short(target)}. To replace it and lose its runs: --force"
                 )
             old = set_aside(target)
     try:
@@ -137,11 +136,11 @@ def resume(
         with user_code():
             ready, before = _earlier(target, as_begun=as_begun)
         if before.stop_reason is StopReason.FAILURES and not before.rounds:  # the first batch
-            other = "" if before.file == ready.store else f" --store {_short(before.file)}"
+            other = "" if before.file == ready.store else f" --store {short(before.file)}"
             raise failed(
-                f"all {len(before.made)} runs in {_short(before.file)} failed, most often with: "
+                f"all {len(before.made)} runs in {short(before.file)} failed, most often with: "
                 f"{before.failures_by_kind[0][2]}\nThey are not made again. When the simulator is "
-                f"repaired, start again: supac run {_short(ready.path)}{other}"
+                f"repaired, start again: supac run {short(ready.path)}{other}"
             )
         wanted = budget or max(before.budget, ready.budget)
         ended = before.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
@@ -159,7 +158,7 @@ def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Record]:
         ready = read_problem(target)
         if not ready.store.exists():
             raise ValueError(
-                f"there is no store {_short(ready.store)} to continue: supac run {target}"
+                f"there is no store {short(ready.store)} to continue: supac run {target}"
             )
         before = read_store(ready.store)
     else:
@@ -190,7 +189,7 @@ def _go(
             with user_code():
                 result = ready.minimize(store=store, progress=shown, **changes)
         except KeyboardInterrupt as error:
-            warn(f"stopped; to continue: supac resume {_short(store)}")
+            warn(f"stopped; to continue: supac resume {short(store)}")
             raise typer.Exit(RESUMABLE) from error
         end = read_store(store)
         _report(end, ready.title, as_json=as_json, quiet=quiet)
@@ -209,25 +208,18 @@ def _settle(store: Path, old: Path) -> None:
         end = None
     kept = settle(store, old, ended=end in (StopReason.BUDGET, StopReason.CONVERGED))
     if kept == old:
-        place, new = (_short(old), store.resolve())  # the log is beside the file, not beside a link
+        place, new = (short(old), store.resolve())  # the log is beside the file, not beside a link
         warn(
             f"the earlier store is kept as {place}; to have it back: rm -f "
-            f"{' '.join(_short(new.with_name(new.name + end)) for end in ('-wal', '-shm'))}; "
-            f"mv {place} {_short(new)}"
+            f"{' '.join(short(new.with_name(new.name + end)) for end in ('-wal', '-shm'))}; "
+            f"mv {place} {short(new)}"
         )
     elif kept is not None:
-        warn(f"no run succeeded: {_short(store)} is the earlier one again")
+        warn(f"no run succeeded: {short(store)} is the earlier one again")
 
 
 def _report(run: Record, title: str, *, as_json: bool, quiet: bool) -> None:
     if as_json:
         print_json(run.to_dict())
     elif not quiet:
-        console.print(summary(run, f"{title} ({_short(run.file)})", console.width))
-
-
-def _short(path: Path) -> str:
-    """Return a path as one would type it here, in a shell."""
-    here = Path.cwd()
-    near = path.is_absolute() and path.is_relative_to(here)
-    return shlex.quote(str(path.relative_to(here) if near else path))
+        console.print(summary(run, f"{title} ({short(run.file)})", console.width))

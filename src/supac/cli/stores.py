@@ -195,6 +195,9 @@ def _problem_for(run: Record, store: Path, problem: Path | None, *, as_begun: bo
 
 def _ahead(run: Record, draws: int, executor: object) -> str:
     """Estimate the work from the time that the runs of the search took."""
+    there = sum(each.purpose == "certificate" for each in run.light_runs)
+    if there and not run.running:
+        return f"{draws} runs, of which up to {min(there, draws)} are in the store"
     if not run.seconds > 0.0:
         return f"{draws} fresh runs"
     each = run.seconds / len(run.made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from rich.console import Group, JustifyMethod, RenderableType
@@ -80,7 +81,7 @@ def _counts(run: Record) -> str:
 
 def state(run: Record) -> Text:
     """Describe the state: running, done, or to be resumed."""
-    name = "" if run.path is None else f" {shlex.quote(run.path.name)}"
+    name = "" if run.path is None else f" {short(run.path)}"
     again = f"`supac resume{name}` continues"
     if run.running:
         return Text("running", style="green")
@@ -160,3 +161,10 @@ def history_table(history: dict[str, FloatArray], most: int | None = None) -> Re
         "allowed KL, and the number of wrong runs so far: failed ones and outliers."
     )
     return Group(table, Text(words, style="dim"))
+
+
+def short(path: Path) -> str:
+    """Return a path as one would type it here, in a shell."""
+    here = Path.cwd()
+    near = path.is_absolute() and path.is_relative_to(here)
+    return shlex.quote(str(path.relative_to(here) if near else path))

@@ -10,6 +10,7 @@ from supac.codec.specs import (
     fingerprint,
     from_spec,
     from_spec_or_name,
+    function_identity,
     register,
     to_spec,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "fingerprint",
     "from_spec",
     "from_spec_or_name",
+    "function_identity",
     "register",
     "to_spec",
 ]

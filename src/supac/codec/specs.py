@@ -174,6 +174,16 @@ def fingerprint(*values: Any) -> str:
     return sha256(json.dumps(specs, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def function_identity(function: Any) -> str:
+    """Return the name of a function and a checksum of its code, the same in the next process."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return describe(function)
+    text = "\n".join([code.co_code.hex(), repr(code.co_consts), repr(code.co_names)])
+    text = re.sub(r" at 0x[0-9a-fA-F]+|, file .*?, line \d+", "", text)
+    return f"{describe(function)} {sha256(text.encode()).hexdigest()[:8]}"
+
+
 def differences(old: Spec, new: Spec, where: str = "") -> list[str]:
     """List the differences between two specs, one sentence each."""
     if isinstance(old, dict) and isinstance(new, dict):

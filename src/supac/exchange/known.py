@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -50,24 +50,27 @@ class KnownRuns:
 
     @classmethod
     def of_record(cls, record: Record, source: str = "earlier runs") -> KnownRuns:
-        """Import the runs of all rounds and of the validation of a search."""
-        evaluations, told = record.evaluations, {run.id: run for run in record.iterate()}
-        ids = [i for each in record.rounds for i in each.ids]
-        ids += [i for each in record.ending.validation for i in each.ids] if record.ending else []
-        runs = [told[i] for i in ids]
-        if len(runs) != len(evaluations):  # a first batch that failed makes no round
-            runs = [run for run in told.values() if run.purpose == "search"]
-        x = np.array([run.x for run in runs]).reshape(len(runs), -1)
-        known = cls.of(x if record.parameters is None else record.parameters.from_latent(x),
-                       evaluations, source)  # fmt: skip
+        """Import all runs of a search and its validation, ended or not."""
+        record.check_runs()
+        place = {i: k for k, i in enumerate(i for each in record.rounds for i in each.ids)}
+        light = sorted(record.search_runs, key=lambda run: (place.get(run.id, len(place)), run.id))
+        runs = list(record.iterate(light))
+        x = np.array([run.x for run in runs]).reshape(len(runs), len(runs[0].x) if runs else 0)
         width = max((len(run.outputs) for run in runs if run.outputs is not None), default=0)
-        if not width:
-            return known
-        outputs = np.array(
-            [np.full(width, np.nan) if run.outputs is None else run.outputs for run in runs]
+        outputs = np.full((len(runs), width), np.nan)
+        for row, run in zip(outputs, runs, strict=True):
+            if run.outputs is not None and len(run.outputs) == width:
+                row[:] = run.outputs
+        # With outputs, the new search may have another loss or other data, and so other risks.
+        return cls(
+            x if record.parameters is None or not runs else record.parameters.from_latent(x),
+            np.array([np.nan if width or not run.ok else run.risk for run in runs]),
+            outputs if width else None,
+            np.zeros(len(runs)),
+            tuple(Status.OK if run.outputs is not None else run.status for run in runs),
+            tuple(run.message for run in runs),
+            (source,) * len(runs),
         )
-        # The new search may have another loss or other data, and so other risks.
-        return replace(known, outputs=outputs, risk=np.full(len(runs), np.nan))
 
     def __len__(self) -> int:
         return len(self.x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +29,8 @@ class Evaluations:
     ok: BoolArray
     proposals: tuple[Distribution, ...]
     outputs: FloatArray | None = None
-    """Simulator outputs (n, m) of a `Composite` risk, NaN for failed runs."""
+    """What the loss of a `Composite` takes, (n, k): residuals, or the simulator's outputs if there
+    are no data; NaN for failed runs."""
 
     @classmethod
     def none(cls, dim: int) -> Evaluations:
@@ -67,6 +69,35 @@ class Evaluations:
             name: frozen(np.concatenate([getattr(self, name), rows])) for name, rows in added
         }
         return Evaluations(**columns, proposals=(*self.proposals, proposal), outputs=outputs)
+
+    @classmethod
+    def of_batches(
+        cls,
+        x: FloatArray,
+        risk: FloatArray,
+        batches: Sequence[tuple[int, Distribution, BoolArray | None]],
+        outputs: FloatArray | None = None,
+    ) -> Evaluations:
+        """Make columns of several iterations at once: (size, proposal, drawn) each.
+
+        `drawn` None means all.
+        """
+        sizes = [size for size, _, _ in batches]
+        ok = np.isfinite(risk)
+        if outputs is not None:
+            ok = ok & np.isfinite(outputs).all(axis=1)
+            outputs = frozen(outputs)
+        drawn = [np.ones(n, dtype=bool) if given is None else given for n, _, given in batches]
+        iteration = np.repeat(np.arange(len(batches), dtype=np.intp), sizes)
+        return cls(
+            frozen(x),
+            frozen(risk),
+            frozen(iteration),
+            frozen(np.concatenate(drawn)),
+            frozen(ok),
+            tuple(proposal for _, proposal, _ in batches),
+            outputs,
+        )
 
     def select(self, rows: BoolArray | IntArray) -> Evaluations:
         """Return some of the runs."""

@@ -38,10 +38,24 @@ class Observations:
     """(rows,)."""
 
     def __post_init__(self) -> None:
-        for name in ("values", "noise", "times"):
-            given = getattr(self, name)
-            if given is not None:
-                object.__setattr__(self, name, frozen(np.array(given, dtype=np.float64)))
+        given: Any = self.columns
+        names = (given,) if isinstance(given, str) else tuple(given)
+        values = np.array(self.values, dtype=np.float64)
+        if values.ndim != 1 or not names or len(values) % len(names) or not values.size:
+            raise ValueError(
+                "values must be one vector, as many numbers for each column, column after column, "
+                f"not an array of shape {values.shape} for {', '.join(names)}"
+            )
+        noise = np.array(self.noise, dtype=np.float64)
+        noise = np.full(len(values), noise) if noise.ndim == 0 else noise
+        if noise.shape != values.shape or not (noise[np.isfinite(values)] > 0.0).all():
+            raise ValueError("noise must be a positive number, or one for each of the values")
+        times = None if self.times is None else np.array(self.times, dtype=np.float64)
+        if times is not None and times.shape != (len(values) // len(names),):
+            raise ValueError(f"times must hold one number a row, not shape {times.shape}")
+        made = {"columns": names, "values": frozen(values), "noise": frozen(noise)}
+        for name, value in {**made, "times": None if times is None else frozen(times)}.items():
+            object.__setattr__(self, name, value)
 
     @property
     def rows(self) -> int:

@@ -18,8 +18,7 @@ class RunIndex:
         told = {run for each in record.rounds if each.task == task for run in each.ids}
         mine = [run for run in record.light_runs if run.task == task]
         self.task = task
-        ids = {run.id for run in mine if run.id not in told}
-        untold = [run for run in record.iterate(ids) if run.task == task] if ids else []
+        untold = [run for run in mine if run.id not in told]
         self._untold: dict[tuple[Purpose, bytes], deque[Run]] = {}
         for run in untold:
             if not run.source:
@@ -31,7 +30,10 @@ class RunIndex:
         self._next = len(told)
 
     def find(self, x: FloatArray, purpose: Purpose) -> Run | None:
-        """Take an unused run of an earlier process with this point and purpose, if there is one."""
+        """Take an unused run of an earlier process with this point and purpose, if there is one.
+
+        Like those of `take_searches` and `adopt`, it may lack its outputs: see `Record.iterate`.
+        """
         runs = self._untold.get((purpose, x.tobytes()))
         return runs.popleft() if runs else None
 

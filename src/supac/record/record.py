@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.codec import Spec, from_spec_or_name, to_spec
+from supac.codec import Spec, from_spec_or_name, function_identity, to_spec
 from supac.families import Distribution, ParametricFamily
 from supac.problem import Bound, Composite, Evaluations, Parameters
 from supac.record.calibrated import Calibrated
@@ -22,9 +22,9 @@ from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.risk_function import residuals_of
 from supac.record.round import Round, history_of
-from supac.record.run import Run, Status, by_kind
+from supac.record.run import Purpose, Run, Status, by_kind
 from supac.record.store import Contents, Store, contents_of, is_being_written, outputs_of, reading
-from supac.record.store.file import raise_if_damaged
+from supac.record.store.file import raise_if_damaged, resolve_path
 from supac.record.store.rows import unpack
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class Record(Calibrated):
         self.settings = dict(settings)
         """Arguments of `minimize`; of user-defined functions and classes only the names."""
         self.family, self.path, self.counts = family, path, counts
+        # A simulator, or a user, may change the folder meanwhile.
+        self._location = Path() if path is None else resolve_path(path)
         self.rounds, self.ending = list(rounds), ending
         self.description, self.created, self.made_with = "", "", ""
         self.running = False
@@ -75,6 +77,7 @@ class Record(Calibrated):
         self._runs = {(run.task, run.id): run for run in runs}
         self._widths: dict[tuple[int, int], int] = {}  # of outputs that are only in the file
         self._store: Store | None = None
+        self._latest: Distribution | None = None
 
     @classmethod
     def in_file(
@@ -86,9 +89,18 @@ class Record(Calibrated):
     ) -> Self:
         """Open a file for writing, and continue its content; `config` are the settings as JSON."""
         store = Store(path, config, lambda _: family)
-        found = store.contents
-        record = cls.of_contents(found, settings, family, store.path)
+        record = cls.of_contents(store.contents, settings, family, store.path)
         record._store = store
+        # Whole: what a search learns from, and its result, must not depend on the file any more.
+        try:
+            record._runs = {(run.task, run.id): run for run in record.iterate()}
+        except BaseException:
+            store.close()
+            raise
+        record._widths.clear()
+        del record.light_runs  # of which these are the whole
+        if store.holds_residuals:
+            record.settings["data"] = "residuals"
         return record
 
     @classmethod
@@ -105,13 +117,21 @@ class Record(Calibrated):
         )
         record.state, record._widths = found.state, found.widths
         record.made_with, record.created = found.made_with, found.created
+        record.description = found.description
         return record
 
     @classmethod
-    def of_runs(cls, risk: object, dim: int, path: str | os.PathLike[str] | None = None) -> Self:
+    def of_runs(
+        cls,
+        risk: object,
+        dim: int,
+        path: str | os.PathLike[str] | None = None,
+        purpose: Purpose = "certificate",
+    ) -> Self:
         """Make a record for runs outside a search, or append them to the file of one.
 
-        The file must have the loss and the data of `risk`.
+        The file must have the loss and the data of `risk`, and earlier runs for the same purpose
+        must be of the same function.
         """
         composite = risk if isinstance(risk, Composite) else None
         settings = {
@@ -122,8 +142,16 @@ class Record(Calibrated):
             return cls(settings, None)
         config = {"kind": "runs", "dim": dim, **{k: to_spec(v) for k, v in settings.items()}}
         store = Store(path, config, lambda kept: _family(_settings(kept)))
-        record = cls(settings, None, runs=store.contents.runs, rounds=store.contents.rounds)
-        record.path, record._store, record._widths = store.path, store, store.contents.widths
+        try:
+            function = risk if composite is None else composite.simulate
+            store.check_function(purpose, function_identity(function))
+        except BaseException:
+            store.close()
+            raise
+        record = cls.of_contents(store.contents, settings, None, store.path)
+        record._store = store
+        if store.holds_residuals:
+            record.settings["data"] = "residuals"
         return record
 
     def risk_as_stored(self, risk: Any) -> Any:
@@ -149,7 +177,7 @@ class Record(Calibrated):
         state = state if self.stop_reason is None else f"ended: {self.stop_reason.value}"
         about = self.estimate
         return (
-            f"Record({str(self.path)!r}, {self.queries} of {self.settings.get('budget')} runs, "
+            f"Record({'' if self.path is None else f'{str(self.path)!r}, '}{self.queries} runs, "
             f"{state}, objective={about.objective:.4g}, mean_risk={about.mean_risk:.4g}, "
             f"kl={about.kl:.4g})"
         )
@@ -169,16 +197,18 @@ class Record(Calibrated):
         if self._store is not None:
             self._store.add_runs(runs)
         for run in runs:
-            key, kept = (run.task, run.id), run
-            if self._store is not None:  # outputs stay on the disk only
-                self._widths.pop(key, None)
-                if run.outputs is not None:
-                    self._widths[key] = len(run.outputs)
-                kept = replace(run, outputs=None)
-            self._runs[key] = kept
+            self._runs[run.task, run.id] = run
+            self._widths.pop((run.task, run.id), None)
+        self.__dict__.pop("light_runs", None)
 
-    def add_rounds(self, rounds: Sequence[Round], state: Callable[[], Spec]) -> None:
-        """Store rounds and the state after them in one transaction."""
+    def add_rounds(
+        self,
+        rounds: Sequence[Round],
+        state: Callable[[], Spec],
+        posterior: Distribution | None = None,
+    ) -> None:
+        """Store rounds and the state after them, with its posterior, in one transaction."""
+        self._latest = posterior
         if self._store is not None:
             self.state = state()
             self._store.add_rounds(rounds, self.state)
@@ -194,6 +224,7 @@ class Record(Calibrated):
     def confirm(self, description: str | None = None) -> None:
         """Write the settings to the file, and remove the ending: the search continues."""
         self.ending = None
+        self.description = self.description if description is None else description
         if self._store is not None:
             self._store.confirm(description)
 
@@ -204,22 +235,24 @@ class Record(Calibrated):
         """All runs with their outputs, in the order of their ids."""
         return tuple(self.iterate())
 
-    def iterate(self, ids: Iterable[int] | None = None) -> Iterator[Run]:
-        """Yield runs with their outputs, by default all; from a file, one at a time."""
-        wanted = None if ids is None else set(ids)
-        light = [run for run in self.light_runs if wanted is None or run.id in wanted]
+    def iterate(self, runs: Iterable[Run] | None = None) -> Iterator[Run]:
+        """Yield `light_runs`, or some of them, with their outputs; from a file, one at a time."""
+        light = self.light_runs if runs is None else list(runs)
         if self.path is None or not any((run.task, run.id) in self._widths for run in light):
             yield from light
             return
-        with reading(self.path) as db:
+        with reading(self._location) as db:
             for run in light:
                 width = self._widths.get((run.task, run.id))
-                outputs = None if width is None else outputs_of(db, self.path, run, width)
-                yield replace(run, outputs=outputs)
+                yield (
+                    run
+                    if width is None
+                    else replace(run, outputs=outputs_of(db, self.path, run, width))
+                )
 
-    @property
+    @cached_property
     def light_runs(self) -> tuple[Run, ...]:
-        """All runs; those of a file without their outputs."""
+        """All runs in the order of their ids; those of a file that was read without outputs."""
         return tuple(run for _, run in sorted(self._runs.items()))
 
     @property
@@ -297,19 +330,20 @@ class Record(Calibrated):
     def told(self, columns: Columns, task: int = 0) -> Evaluations:
         """Return the runs of all rounds of a task as columns."""
         mine = [(each.ids, each.proposal, each.drawn) for each in self.rounds if each.task == task]
-        return self._append(Evaluations.none(self._dim), mine, columns, task)
+        return self._told(mine, columns, task)
 
-    def _append(
-        self, told: Evaluations, batches: Sequence[tuple[Any, ...]], columns: Columns, task: int
-    ) -> Evaluations:
-        wanted = {run for ids, *_ in batches for run in ids}
-        runs = {run.id: run for run in self.iterate(wanted) if run.task == task}
-        for ids, proposal, drawn in batches:
-            mine = [runs[run] for run in ids]
-            risk, residuals = columns(mine)
-            x = np.array([run.x for run in mine]).reshape(len(mine), self._dim)
-            told = told.append(x, risk, proposal, residuals, drawn)
-        return told
+    def _told(self, batches: Sequence[tuple[Any, ...]], columns: Columns, task: int) -> Evaluations:
+        """Return batches, (ids, proposal, drawn or None for all) each, as columns."""
+        runs = list(self.iterate(self._runs[task, i] for ids, *_ in batches for i in ids))
+        if not batches:
+            return Evaluations.none(self._dim)
+        risk, residuals = columns(runs)
+        return Evaluations.of_batches(
+            np.array([run.x for run in runs]).reshape(len(runs), self._dim),
+            risk,
+            [(len(ids), proposal, drawn) for ids, proposal, drawn in batches],
+            residuals,
+        )
 
     @property
     def _dim(self) -> int:
@@ -319,14 +353,13 @@ class Record(Calibrated):
     def evaluations(self) -> Evaluations:
         """Runs of all rounds, then those of the validation, as columns."""
         self.check_runs()
-        told = self.told(self._columns)
-        batches: list[tuple[Any, ...]] = []
+        batches: list[tuple[Any, ...]] = [(r.ids, r.proposal, r.drawn) for r in self.rounds]
         if self.ending is not None:
             if not self.rounds:  # a first batch that fails makes no round
                 made = [run.id for run in self.light_runs if run.purpose == "search"]
                 batches = [(made, self.start, None)] if made else []
             batches += [(each.ids, each.posterior, None) for each in self.ending.validation]
-        return self._append(told, batches, self._columns, 0)
+        return self._told(batches, self._columns, 0)
 
     def _columns(self, runs: Sequence[Run]) -> tuple[FloatArray, FloatArray | None]:
         """Return risks and residuals; None for the latter if the settings lack the data."""
@@ -341,21 +374,23 @@ class Record(Calibrated):
 
     def told_width(self, task: int = 0) -> int | None:
         """Return the number of outputs of the first successful run of the rounds, if any."""
-        told = [run for each in self.rounds if each.task == task for run in each.ids]
-        place = {run: i for i, run in enumerate(told)}
-        first = min(
-            (r for r in self.light_runs if r.task == task and r.ok and r.id in place),
-            key=lambda run: place[run.id], default=None,
-        )  # fmt: skip
-        if first is None:
-            return None
-        inside = None if first.outputs is None else len(first.outputs)
-        return self._widths.get((task, first.id), inside)
+        told = (self._runs[task, i] for each in self.rounds if each.task == task for i in each.ids)
+        return next((self._width(run) for run in told if run.ok), None)
+
+    def any_width(self, task: int = 0) -> int | None:
+        """Return the number of outputs of the first successful run, also of one not told yet."""
+        good = (run for run in self.light_runs if run.task == task and run.ok)
+        return next((self._width(run) for run in good), None)
+
+    def _width(self, run: Run) -> int | None:
+        inside = None if run.outputs is None else len(run.outputs)
+        return self._widths.get((run.task, run.id), inside)
 
     def outputs(self, ids: Iterable[int]) -> FloatArray | None:
         """Return the outputs of the successful runs among `ids`, (n, m); None if there are none."""
-        runs = [run for run in self.iterate(ids) if run.ok and run.outputs is not None]
-        rows = [run.outputs for run in sorted(runs, key=lambda run: run.id)]
+        wanted = set(ids)
+        light = [run for run in self.light_runs if run.id in wanted and run.task == 0 and run.ok]
+        rows = [run.outputs for run in self.iterate(light) if run.outputs is not None]
         return np.array(rows) if rows else None
 
     # The search
@@ -385,7 +420,7 @@ class Record(Calibrated):
             return self.ending.posterior
         family = self.family
         if self.state is None or family is None:
-            return None
+            return self._latest
         return self.read_state(
             lambda spec: Distribution(family, unpack(spec["theta"])) if "theta" in spec else None
         )
@@ -459,7 +494,7 @@ class Record(Calibrated):
     @property
     def budget(self) -> int:
         """Largest number of runs."""
-        return int(self.settings["budget"])
+        return int(self.settings.get("budget") or self.queries)
 
     # For users
 
@@ -475,7 +510,7 @@ class Record(Calibrated):
         about = self.estimate
         numbers = ("objective", "mean_risk", "mean_risk_error", "kl")
         return {
-            "store": str(self.path),
+            "store": None if self.path is None else str(self.path),
             "running": self.running,
             "stop_reason": None if self.stop_reason is None else self.stop_reason.value,
             "budget": self.budget,
@@ -490,7 +525,7 @@ class Record(Calibrated):
             "validated": about.validated,
             "seconds": self.seconds,
             "bound": str(self.settings["bound"]),
-            "seed": self.settings["seed"],
+            "seed": self.settings.get("seed"),
             "created": self.created,
             "made_with": self.made_with,
             "notes": list(self.notes),
@@ -506,7 +541,7 @@ def read_store(path: str | os.PathLike[str]) -> Record:
         found = contents_of(db, path, lambda config: _family(_settings(config)))
     settings = _settings(found.config)
     record = Record.of_contents(found, settings, _family(settings), path)
-    record.running, record.description = running, found.description
+    record.running = running
     return record
 
 

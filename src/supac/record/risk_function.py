@@ -44,7 +44,7 @@ class RiskFunction:
             return np.nan
         return value if self._ceiling is None else max(value, self._ceiling)
 
-    def note_failed_width(self, outputs: int) -> None:
+    def note_failed_width(self, outputs: int | None) -> None:
         """Store the number of outputs of a failed run, for use until a run has succeeded."""
         self._failed_width = self._failed_width or outputs
 

@@ -172,7 +172,9 @@ def account_of(
         bound=record.bound,
         stop_reason=record.stop_reason,
         running=record.running,
-        made=record.queries,
+        made=len(record.told_ids()) - record.known
+        if record.ending and record.rounds
+        else record.queries,
         known=record.known,
         budget=record.settings.get("budget"),
         seconds=record.seconds,

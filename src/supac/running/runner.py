@@ -81,21 +81,22 @@ class Runner:
         many = vectorized or [execution.vectorized] * len(risks)
         self._simulators = [_simulator(*each, parameters) for each in zip(risks, many, strict=True)]
         self._raising, self._parameters = execution.on_failure == "raise", parameters
-        self.pool = open_pool(
+        self._record, self._watch, self._interrupt = record, watch, interrupt or Interrupt()
+        self.functions = [RiskFunction(r, ceiling=c) for r, c in zip(risks, ceilings, strict=True)]
+        self._indexes = [RunIndex(record, task) for task in range(len(risks))]
+        for task, function in enumerate(self.functions):
+            function.width = record.told_width(task)
+            function.note_failed_width(record.any_width(task))
+        self._worked: set[int] = set()  # tasks with a successful run in this process
+        self._tickets: dict[int, _Ticket] = {}
+        self._next_ticket = 0
+        self.pool = open_pool(  # last: nothing that fails above may leave workers behind
             execution.workers,
             self._simulators,
             timeout=execution.timeout,
             retries=execution.retries,
             one_by_one=not self._raising,
         )
-        self._record, self._watch, self._interrupt = record, watch, interrupt or Interrupt()
-        self.functions = [RiskFunction(r, ceiling=c) for r, c in zip(risks, ceilings, strict=True)]
-        self._indexes = [RunIndex(record, task) for task in range(len(risks))]
-        for task, function in enumerate(self.functions):
-            function.width = record.told_width(task)
-        self._worked: set[int] = set()  # tasks with a successful run in this process
-        self._tickets: dict[int, _Ticket] = {}
-        self._next_ticket = 0
 
     def close(self) -> None:
         """Kill the runs in progress."""
@@ -119,20 +120,22 @@ class Runner:
         time; the others are not started after a requested stop (Interrupted).
         """
         self.look()
-        runs: dict[tuple[int, int], Run] = {}
         rows: dict[tuple[int, int], int] = {}
         waiting: deque[_Ticket] = deque()
+        found: dict[tuple[int, int], Run] = {}
         for task, x in asked.items():
             index = self._indexes[task]
-            found = {row: index.find(point, purpose) for row, point in enumerate(x)}
-            for row, known in found.items():
+            for row, point in enumerate(x):
+                known = index.find(point, purpose)
                 if known is not None:
-                    runs[task, row] = self.again(known)
+                    found[task, row] = known
                     continue
-                ticket = _Ticket(task, index.reserve(row), x[row], purpose)
+                ticket = _Ticket(task, index.reserve(row), point, purpose)
                 rows[task, ticket.id] = row
                 waiting.append(ticket)
             index.advance(len(x))
+        whole = zip(found, self._record.iterate(found.values()), strict=True)
+        runs = {place: self.again(run) for place, run in whole}
         while waiting or len(self.pool):
             if self._interrupt.requested:
                 waiting.clear()
@@ -174,7 +177,8 @@ class Runner:
 
     def take_untold(self) -> list[Run]:
         """Take search runs of an earlier process that no round has used."""
-        return [self.again(run) for run in self._indexes[0].take_searches()]
+        untold = self._record.iterate(self._indexes[0].take_searches())
+        return [self.again(run) for run in untold]
 
     def adopt(self, known: KnownRuns | None) -> list[Run]:
         """Record imported runs, and return those that no round has used."""

@@ -21,7 +21,7 @@ from supac.codec import Spec, check_size, differences
 from supac.families import ParametricFamily
 from supac.record.ending import Ending
 from supac.record.round import Round
-from supac.record.run import Run
+from supac.record.run import Purpose, Run
 from supac.record.store.file import (
     StoreMismatchError,
     check_counts,
@@ -174,6 +174,19 @@ class Store:
                 write_meta(self._db, "description", with_checksum(description))
             self._db.commit()
 
+    def check_function(self, purpose: Purpose, identity: str) -> None:
+        """Refuse another function than the one that made the earlier runs for this purpose."""
+        key, made = f"function {purpose}", {run.purpose for run in self.contents.runs}
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        if row is not None and purpose in made and row[0] != identity:
+            raise StoreMismatchError(
+                f"{self.path} has runs for a {purpose} by another function: {row[0]} in the file, "
+                f"{identity} now. Give each function a file of its own"
+            )
+        with named_errors(self.path):
+            write_meta(self._db, key, identity)
+            self._db.commit()
+
     def close(self) -> None:
         """Fold everything into the one file, and release the lock."""
         close(self._db, self.path)
@@ -297,8 +310,12 @@ def config_of(meta: Mapping[str, str], path: Path) -> dict[str, Spec]:
 
 
 def outputs_of(db: sqlite3.Connection, path: Path, run: Run, width: int) -> FloatArray:
-    """Read the outputs of a run, of which there are `width`."""
-    query = f"SELECT * FROM outputs WHERE task = {int(run.task)} AND id = {int(run.id)}"
+    """Read the outputs of a run, of which there are `width`; refuse those of another point."""
+    place = f"WHERE task = {int(run.task)} AND id = {int(run.id)}"
+    point = db.execute(f"SELECT x FROM runs {place}").fetchone()
+    if point is None or point[0] != array_to_bytes(run.x):
+        raise StoreMismatchError(f"{path} holds other runs than when it was read: read it again")
+    query = f"SELECT * FROM outputs {place}"
     for _, _, numbers in checked_rows(db, path, query, "outputs of run"):
         with raise_if_damaged(path, f"outputs of run {run.id}"):
             found = array_from_bytes(numbers)
