@@ -80,6 +80,16 @@ def _happen(fault: str) -> None:
             ctypes.PyDLL(None).sleep(600)
 
 
+@dataclass
+class Pair:
+    """Two outputs: the risk, and the first coordinate."""
+
+    toy: Toy
+
+    def __call__(self, x: FloatArray) -> list[float]:
+        return [self.toy(x), float(x[0])]
+
+
 def minimize(toy: Toy, **options: object) -> supac.Result:
     """The run that all tests break."""
     settings: dict[str, object] = {"budget": BUDGET, "progress": False, "seed": 3, **options}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import supac
-from toy import BOUND, BUDGET, PRIOR, Toy, children_of, gone_within, minimize, name_of
+from toy import BOUND, BUDGET, PRIOR, Pair, Toy, children_of, gone_within, minimize, name_of, value
 
 TESTS = Path(__file__).parents[1]
 KILLS, DRAWS = 7, 60
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from typing import Any
 import supac
-from toy import BOUND, PRIOR, Toy, minimize
+from toy import BOUND, PRIOR, Pair, Toy, minimize
 purpose, ledger, store = sys.argv[1:]
 toy = Toy(Path(ledger), 0.02)
 if purpose == "validation":
@@ -30,7 +30,7 @@ elif purpose == "certificate":
     posterior = supac.read_store(store).posterior
     supac.certify(posterior, PRIOR, toy, BOUND, n=50, draws=60, store=store, execution=2)
 else:
-    supac.predict(supac.read_store(store), lambda x: [toy(x), x[0]], 60, execution=2,
+    supac.predict(supac.read_store(store), Pair(toy), 60, execution=2,
                   store=store.replace("run", "predictions"))
 print("done", flush=True)
 """
@@ -82,7 +82,7 @@ def ended(tmp_path: Path) -> supac.Result:
 def test_certification(ended: supac.Result, tmp_path: Path) -> None:
     kills = kill_repeatedly("certificate", tmp_path, 1)
     assert kills == KILLS
-    toy = Toy(tmp_path / "ledger")
+    toy = Toy(tmp_path / "ledger", 0.02)
     options: dict[str, Any] = {"n": 50, "draws": DRAWS, "progress": False}
     certificate = supac.certify(
         ended.posterior, PRIOR, toy, BOUND, store=tmp_path / "run.supac", **options
@@ -102,10 +102,11 @@ def test_certification(ended: supac.Result, tmp_path: Path) -> None:
 def test_prediction(ended: supac.Result, tmp_path: Path) -> None:
     kills = kill_repeatedly("prediction", tmp_path, 1)
     assert kills == KILLS
-    toy = Toy(tmp_path / "ledger")
+    toy = Toy(tmp_path / "ledger", 0.02)
     prediction = supac.predict(
-        ended, lambda x: [toy(x), x[0]], DRAWS, store=tmp_path / "predictions.supac", progress=False
+        ended, Pair(toy), DRAWS, store=tmp_path / "predictions.supac", progress=False
     )
     assert len(prediction.x) == DRAWS
     assert made(toy) <= DRAWS + 2 * kills
     assert all(name_of(x) in toy.executions() for x in prediction.x)
+    np.testing.assert_array_equal(prediction.outputs, [[value(x), x[0]] for x in prediction.x])

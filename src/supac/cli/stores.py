@@ -195,18 +195,17 @@ def _problem_for(run: Record, store: Path, problem: Path | None, *, as_begun: bo
 
 def _ahead(run: Record, draws: int, executor: object) -> str:
     """Estimate the work from the time that the runs of the search took."""
-    there = sum(each.purpose == "certificate" for each in run.light_runs)
-    if there and not run.running:
-        return f"{draws} runs, of which up to {min(there, draws)} are in the store"
+    there = min(sum(each.purpose == "certificate" for each in run.light_runs), draws)
+    kept = f"; {there} more are in the store" if there else ""
     if not run.seconds > 0.0:
-        return f"{draws} fresh runs"
+        return f"{draws - there} fresh runs{kept}"
     each = run.seconds / len(run.made)
-    words = f"{draws} fresh runs of about {duration(each)}"
+    words = f"{draws - there} fresh runs of about {duration(each)}"
     if isinstance(executor, str):  # the address of a cluster, of unknown size
-        return f"{words} on {executor}"
+        return f"{words} on {executor}{kept}"
     workers = executor if isinstance(executor, int) else 1
     where = f" in {workers} processes" if workers > 1 else ""
-    return f"{words}: {duration(draws * each / workers)}{where}"
+    return f"{words}: {duration((draws - there) * each / workers)}{where}{kept}"
 
 
 def _wrapped(text: str) -> str:

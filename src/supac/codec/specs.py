@@ -175,13 +175,13 @@ def fingerprint(*values: Any) -> str:
 
 
 def function_identity(function: Any) -> str:
-    """Return the name of a function and a checksum of its code, the same in the next process."""
+    """Return a checksum of a function's code, or else its name: the same in the next process."""
     code = getattr(function, "__code__", None)
     if code is None:
         return describe(function)
     text = "\n".join([code.co_code.hex(), repr(code.co_consts), repr(code.co_names)])
     text = re.sub(r" at 0x[0-9a-fA-F]+|, file .*?, line \d+", "", text)
-    return f"{describe(function)} {sha256(text.encode()).hexdigest()[:8]}"
+    return f"{code.co_name} with code {sha256(text.encode()).hexdigest()[:8]}"
 
 
 def differences(old: Spec, new: Spec, where: str = "") -> list[str]:

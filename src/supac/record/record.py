@@ -175,9 +175,10 @@ class Record(Calibrated):
     def __repr__(self) -> str:
         state = "running" if self.running else "not ended"
         state = state if self.stop_reason is None else f"ended: {self.stop_reason.value}"
-        about = self.estimate
+        about, path = self.estimate, "" if self.path is None else f"{str(self.path)!r}, "
+        of = f" of {self.budget}" if self.queries <= self.budget else ""
         return (
-            f"Record({'' if self.path is None else f'{str(self.path)!r}, '}{self.queries} runs, "
+            f"Record({path}{self.queries}{of} runs, "
             f"{state}, objective={about.objective:.4g}, mean_risk={about.mean_risk:.4g}, "
             f"kl={about.kl:.4g})"
         )

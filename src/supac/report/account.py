@@ -172,9 +172,7 @@ def account_of(
         bound=record.bound,
         stop_reason=record.stop_reason,
         running=record.running,
-        made=len(record.told_ids()) - record.known
-        if record.ending and record.rounds
-        else record.queries,
+        made=_made(record),
         known=record.known,
         budget=record.settings.get("budget"),
         seconds=record.seconds,
@@ -188,6 +186,13 @@ def account_of(
         certificate=certificate,
         origin=_origin(record),
     )
+
+
+def _made(record: Record) -> int:
+    """Number of runs behind the result; runs that validated an earlier posterior are left over."""
+    if record.counts is not None or record.ending is None or not record.rounds:
+        return record.queries
+    return len(record.told_ids()) - record.known
 
 
 def _title(record: Record) -> str:
