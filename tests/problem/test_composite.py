@@ -374,7 +374,7 @@ def test_residuals_are_misfits_in_units_of_the_noise() -> None:
     np.testing.assert_allclose(again[:, [0, 2]], OUTPUTS[:, [0, 2]], atol=1e-15)
     assert np.isnan(again[:, 1]).all()
     positive = supac.Observations(("A",), np.array([2.0]), np.array([0.5]), logarithmic=True)
-    np.testing.assert_allclose(positive.residuals(np.array([[2.0 * np.e]])), [[2.0]])
+    np.testing.assert_allclose(positive.residuals(np.array([[2.0 * np.exp(1.0)]])), [[2.0]])
     with pytest.raises(ValueError, match="needs positive outputs"):
         positive.residuals(np.array([[-1.0]]))
     with pytest.raises(ValueError, match=r"returned 2 numbers.*but the data are 3 rows of A"):
