@@ -25,6 +25,7 @@ include_patterns = [
     "docs/*.md",
     "README.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "VISION.md",
     "benchmarks/results/*.md",
     "experiments/*/README.md",

@@ -53,7 +53,7 @@ def modules() -> dict[str, Path]:
 REACHES_UP = {
     "record.calibrated": {"exchange", "record.record"},
     "record.record": {"record.result"},
-    "record.result": {"exchange", "calibration.certify"},
+    "record.result": {"exchange", "calibration.certify", "calibration.old_keywords"},
 }
 
 

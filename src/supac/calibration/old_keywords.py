@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypedDict
 
 from supac.running.execution import Execution
@@ -60,6 +62,14 @@ def with_old(
         warnings.warn(
             f"{name}= is now {new}, and will be removed in the next release",
             DeprecationWarning,
-            stacklevel=3,
+            stacklevel=_level_of_the_user(),
         )
     return replace(Execution.of(execution), **changes), rest
+
+
+def _level_of_the_user() -> int:
+    """Return the stack level of the first caller outside this package, for `warnings.warn`."""
+    package, frame, level = str(Path(__file__).parents[1]), sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from supac.arrays import FloatArray
 from supac.families import Density, Distribution
@@ -16,6 +16,9 @@ from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.ending import Ending
 from supac.record.record import Record
 from supac.record.run import Run
+
+if TYPE_CHECKING:
+    from supac.calibration.old_keywords import OldKeywords
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -115,21 +118,41 @@ class Result(Ending, Calibrated):
         """Outputs of the successful validation runs, (n, m); None if there are none."""
         return None if self.record.counts is not None else self.record.outputs(self.fresh)
 
-    def certify(self, risk: Callable[[FloatArray], Any], **options: Any) -> Certificate:
-        """Certify the posterior with fresh runs; options as in `certify`.
+    def certify(
+        self,
+        risk: Callable[[FloatArray], Any],
+        *,
+        prior: Distribution | Parameters | None = None,
+        bound: Bound | None = None,
+        n: int | None = None,
+        delta: float | None = None,
+        draws: int = 1_000,
+        ceiling: float | None = None,
+        temperatures_tried: float = 1,
+        execution: Any = None,
+        store: str | os.PathLike[str] | None = None,
+        seed: int = 0,
+        progress: bool | None = None,
+        **old: Unpack[OldKeywords],
+    ) -> Certificate:
+        """Certify the posterior with fresh runs; arguments as in `certify`.
 
         Prior and bound are by default those of the search.
         """
         from supac.calibration.certify import certify  # noqa: PLC0415 - it makes runs
 
-        prior = options.pop("prior", self.parameters or self.prior)
-        bound = options.pop("bound", self.bound)
-        if prior is None or bound is None:
+        known: Any = prior or self.parameters or self.prior
+        bound = bound or self.bound
+        if known is None or bound is None:
             raise ValueError(
                 "the file that the result was read from has only the name of its prior or bound: "
-                "use supac.certify(result.posterior, prior, risk, bound, n=…)"
+                "pass prior= or bound= again"
             )
-        return certify(self.posterior, prior, risk, bound, **options)
+        return certify(
+            self.posterior, known, risk, bound, n=n, delta=delta, draws=draws, ceiling=ceiling,
+            temperatures_tried=temperatures_tried, execution=execution, store=store, seed=seed,
+            progress=progress, **old,
+        )  # fmt: skip
 
     def to_json(
         self,
