@@ -32,7 +32,7 @@ class Observations:
     values: FloatArray
     """(rows · columns,)."""
     noise: FloatArray
-    """(rows · columns,)."""
+    """(rows · columns,); one number stands for as many equal ones."""
     logarithmic: bool = False
     times: FloatArray | None = None
     """(rows,)."""

@@ -1,0 +1,83 @@
+"""How long does it take to write, open, read, export and report 20,000 runs of 1,000 outputs?
+
+python benchmarks/large_store.py        # a minute, and 170 MB of disk
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import supac
+from supac.codec import to_spec
+from supac.record.record import Record
+from supac.record.round import Round
+from supac.record.run import Run, Status
+from supac.record.store.rows import pack
+from supac.search.algorithm import Info
+
+ROUNDS, BATCH, OUTPUTS, DIM = 200, 100, 1_000, 10
+
+
+def write(path: Path) -> None:
+    """Write a search that has not ended."""
+    parameters = supac.Parameters({f"k{i}": supac.marginals.Normal(0.0, 1.0) for i in range(DIM)})
+    settings: dict[str, Any] = {
+        "prior": parameters, "bound": supac.Catoni(0.01), "algorithm": supac.SuPAC(),
+        "start": None, "loss": supac.Welsch(), "data": None, "on_failure": "raise",
+        "mode": "batch", "validation": None, "tolerance": 1e-12, "seed": 0,
+        "budget": ROUNDS * BATCH, "vectorized": False, "timeout": None, "retries": 2,
+        "max_failures": 0.5,
+    }  # fmt: skip
+    config = {name: to_spec(value) for name, value in settings.items()}
+    config |= {"kind": "minimize", "proxy": None}
+    prior, rng, ones = parameters.prior, np.random.default_rng(0), np.ones(BATCH, dtype=bool)
+    state = {"theta": pack(prior.theta), "memory": {}, "batch": None}
+    with Record.in_file(path, settings, config, prior.family) as record:
+        for k in range(ROUNDS):
+            runs = [
+                Run(
+                    BATCH * k + i, rng.standard_normal(DIM), Status.OK, float(rng.random()),
+                    rng.standard_normal(OUTPUTS), 1.0,
+                )
+                for i in range(BATCH)
+            ]  # fmt: skip
+            record.add(runs)
+            told = Round(tuple(run.id for run in runs), ones, prior, Info(0.1, 0.1, 0.1))
+            record.add_rounds([told], lambda: state)
+
+
+def main() -> None:
+    """Each step in a process of its own, with its largest memory."""
+    if len(sys.argv) > 1:
+        step, path = sys.argv[1], Path(sys.argv[2])
+        start = time.perf_counter()
+        if step == "write":
+            write(path)
+        elif step == "CSV":
+            supac.export(path, path.with_suffix(".csv"))
+        elif step == "report":
+            supac.write_report(supac.read_store(path), path.with_suffix(".html"))
+        elif step == "evaluations":
+            assert len(supac.read_store(path).evaluations) == ROUNDS * BATCH
+        else:
+            supac.read_store(path)
+        seconds = time.perf_counter() - start
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{step:12} {seconds:6.2f} s {most:6.0f} MB", flush=True)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for step in ("write", "open", "evaluations", "CSV", "report"):
+            arguments = [sys.executable, __file__, step, str(Path(folder, "run.supac"))]
+            subprocess.run(arguments, check=True)
+
+
+if __name__ == "__main__":
+    main()
