@@ -60,11 +60,7 @@ def certify(
 
     """
     where, rest = with_old(execution, old, "monte_carlo", "prior_is_independent")
-    n = getattr(bound, "n", None) if n is None else n
-    if n is None:
-        raise ValueError(f"n, the number of independent data, is needed: {bound!r} has none")
-    known = getattr(bound, "delta", None)
-    delta = delta if delta is not None else 0.05 if known is None else float(known)
+    n, delta = _data_and_delta(bound, n, delta)
     latent = prior.prior if isinstance(prior, Parameters) else prior
     kl = _divergence(posterior, latent, seed)
     rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
@@ -83,6 +79,15 @@ def certify(
         **rest,
     )  # fmt: skip
     return replace(certificate, fingerprint=fingerprint(posterior, latent))
+
+
+def _data_and_delta(bound: Bound, n: int | None, delta: float | None) -> tuple[int, float]:
+    """Return n and δ, by default the bound's; δ is 0.05 where it has none."""
+    n = getattr(bound, "n", None) if n is None else n
+    if n is None:
+        raise ValueError(f"n, the number of independent data, is needed: {bound!r} has none")
+    known = getattr(bound, "delta", None)
+    return n, delta if delta is not None else 0.05 if known is None else float(known)
 
 
 def _divergence(posterior: Distribution, prior: Distribution, seed: int) -> Any:

@@ -101,12 +101,12 @@ def member_from_spec(spec: Spec, family: ParametricFamily) -> Distribution:
 
 
 def info_to_spec(info: Info) -> Spec:
-    """What an iteration reported, as JSON."""
+    """Return the diagnostics of a round as JSON."""
     return {each.name: to_spec(getattr(info, each.name)) for each in fields(Info)}
 
 
 def info_from_spec(spec: Spec) -> Info:
-    """The same again."""
+    """Invert `info_to_spec`."""
     numbers = {name: float(value) for name, value in spec.items() if name != "notes"}
     return Info(**numbers, notes=tuple(str(note) for note in spec["notes"]))
 
@@ -230,6 +230,6 @@ def pack(array: FloatArray) -> Spec:
 
 
 def unpack(spec: Spec) -> FloatArray:
-    """The same again."""
+    """Invert `pack`."""
     data, shape = spec
     return np.frombuffer(base64.b64decode(data), dtype="<f8").reshape(shape)
