@@ -16,7 +16,7 @@ import pytest
 import supac
 from servers import local_cluster, mortal_cluster
 from supac.arrays import FloatArray
-from supac.running import Request, Simulator, executors, open_pool, watchdog
+from supac.running import Request, Simulator, executors, futures, open_pool
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'supac[dask]'")
 
@@ -220,8 +220,8 @@ def test_a_client_and_its_cluster_will_do(client: Any) -> None:
 def test_a_cluster_without_workers_is_waited_for_aloud(
     monkeypatch: pytest.MonkeyPatch, alone: supac.Result
 ) -> None:
-    monkeypatch.setattr(watchdog, "_INTERVAL", 0.1)
-    monkeypatch.setattr(watchdog, "_PATIENCE", 0.5)
+    monkeypatch.setattr(futures, "_INTERVAL", 0.1)
+    monkeypatch.setattr(futures, "_PATIENCE", 0.5)
     with local_cluster(0, processes=False) as cluster:
         later = threading.Timer(1.5, cluster.scale, [1])
         later.start()
@@ -264,8 +264,8 @@ def test_a_scheduler_that_falls_silent_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch, alone: supac.Result
 ) -> None:
     monkeypatch.setattr(executors, "_ANSWERS", 0.05)
-    monkeypatch.setattr(watchdog, "_INTERVAL", 0.01)
-    monkeypatch.setattr(watchdog, "_PATIENCE", 0.3)
+    monkeypatch.setattr(futures, "_INTERVAL", 0.01)
+    monkeypatch.setattr(futures, "_PATIENCE", 0.3)
     words = r"not said whether it has workers \(TimeoutError"
     with mute() as (client, silence), pytest.warns(RuntimeWarning, match=words):
         result = minimize(now_and_then_slow, execution=client, callback=lambda _: silence())

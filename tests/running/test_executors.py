@@ -18,8 +18,8 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.running import Request, watchdog
-from supac.running.pool import FuturesPool
+from supac.running import Request, futures
+from supac.running.futures import FuturesPool
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
@@ -225,9 +225,9 @@ def free_port() -> int:
 def test_only_time_in_which_a_run_waits_is_time_without_workers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watchdog, "_INTERVAL", 0.0)
-    monkeypatch.setattr(watchdog, "_PATIENCE", 1.0)
-    watching = watchdog.Watchdog(lambda: 0, lambda: "running")
+    monkeypatch.setattr(futures, "_INTERVAL", 0.0)
+    monkeypatch.setattr(futures, "_PATIENCE", 1.0)
+    watching = futures.Watchdog(lambda: 0, lambda: "running")
     pool = FuturesPool(lambda request: Future(), 1, lambda: None, watchdog=watching)
     time.sleep(1.0)  # a fit
     pool.submit(Request(0, np.zeros(2)))

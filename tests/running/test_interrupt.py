@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from supac.running.interrupt import Interrupt
+from supac.running.terminal import Interrupt
 
 
 def press() -> None:

@@ -10,7 +10,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.record.run import Status
 from supac.running import Answer, InProcessPool, Request, Simulator, WorkerPool, open_pool
-from supac.running.pool import FuturesPool
+from supac.running.futures import FuturesPool
 
 POINTS = np.arange(5.0)[:, None]
 

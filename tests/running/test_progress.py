@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from supac.record.run import Run, Status
-from supac.running.progress import ProgressBar, duration
+from supac.running.terminal import ProgressBar, duration
 from supac.search.algorithm import Info
 
 

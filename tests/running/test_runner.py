@@ -15,8 +15,8 @@ import supac
 from supac.arrays import FloatArray
 from supac.record.record import Record
 from supac.record.run import Run
-from supac.running.interrupt import Interrupt, Interrupted
 from supac.running.runner import Runner
+from supac.running.terminal import Interrupt, Interrupted
 
 X = np.linspace(-1.0, 1.0, 14).reshape(7, 2)
 

@@ -12,9 +12,8 @@ from supac.problem import Parameters
 from supac.record.record import Record
 from supac.record.run import Purpose, Run
 from supac.running.execution import Execution
-from supac.running.interrupt import Interrupt, Interrupted
-from supac.running.progress import ProgressBar
 from supac.running.runner import Runner
+from supac.running.terminal import Interrupt, Interrupted, ProgressBar
 
 Path = str | os.PathLike[str]
 

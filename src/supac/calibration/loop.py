@@ -20,9 +20,8 @@ from supac.record.round import Round
 from supac.record.run import Run
 from supac.record.store.rows import state_from_spec, state_to_spec
 from supac.running.execution import Execution
-from supac.running.interrupt import Interrupt, Interrupted
-from supac.running.progress import ProgressBar
 from supac.running.runner import Runner
+from supac.running.terminal import Interrupt, Interrupted, ProgressBar
 from supac.search.algorithm import Algorithm, Batch, Info, State, widened
 
 _ENOUGH_TO_TELL = 30  # runs before the share of failures is judged

@@ -28,9 +28,8 @@ from supac.record.record import Record
 from supac.record.result import Result
 from supac.record.store import read_config
 from supac.running.execution import Execution
-from supac.running.interrupt import Interrupt, Interrupted
-from supac.running.progress import ProgressBar
 from supac.running.runner import Runner
+from supac.running.terminal import Interrupt, Interrupted, ProgressBar
 from supac.search.algorithm import Algorithm, widened
 from supac.search.supac import SuPAC
 

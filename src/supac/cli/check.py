@@ -12,7 +12,7 @@ from supac.problem_file.python import PythonFunction
 from supac.problem_file.simulator import Simulate
 from supac.record.run import Run, Status
 from supac.running.execution import Execution
-from supac.running.progress import duration
+from supac.running.terminal import duration
 
 
 def check_problem(ready: ProblemFile) -> None:

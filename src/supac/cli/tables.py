@@ -17,7 +17,7 @@ from supac.record.ending import StopReason
 from supac.record.parameter_change import ParameterChange
 from supac.record.record import Record
 from supac.report.words import power_of
-from supac.running.progress import duration
+from supac.running.terminal import duration
 
 _ROWS = 8  # last rows of the history that are shown
 _KINDS = 5  # kinds of failures that are shown

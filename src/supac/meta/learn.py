@@ -16,7 +16,6 @@ from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.codec import describe, to_spec
 from supac.families import Distribution, Family
 from supac.meta.learner import MetaSuPAC
-from supac.meta.progress import PassBar
 from supac.meta.state import Environment, MetaInfo, MetaState, TaskState
 from supac.meta.state_json import meta_state_from_spec, meta_state_to_spec
 from supac.meta.step import prior_of
@@ -28,8 +27,8 @@ from supac.record.result import Result
 from supac.record.round import Round
 from supac.record.run import Run
 from supac.running.execution import Execution
-from supac.running.interrupt import Interrupt, Interrupted
 from supac.running.runner import Runner
+from supac.running.terminal import Bar, Interrupt, Interrupted
 from supac.search.algorithm import Algorithm, Batch
 
 
@@ -193,7 +192,7 @@ def meta_learn(
     with ExitStack() as stack:
         interrupt = stack.enter_context(Interrupt())
         record = stack.enter_context(_record(store, settings, environment))
-        bar = stack.enter_context(PassBar(passes, progress))
+        bar = stack.enter_context(_PassBar(passes, progress))
         runner = Runner(
             [record.risk_as_stored(each.risk) for each in tasks], where, record,
             parameters=parameters, ceilings=environment.failure_risks,
@@ -268,6 +267,23 @@ def _record(
     return Record.in_file(store, settings, config, family)
 
 
+class _PassBar(Bar):
+    """Progress bar in passes over the tasks."""
+
+    passes, words = 0.0, "passes"
+
+    def update(self, info: MetaInfo) -> None:
+        """Show the diagnostics of a meta-step."""
+        self.words = f"passes, mean bound {info.objective:.4g}, step {info.step_kl:.2g}"
+        self.passes = info.passes
+        self.show()
+
+    def show(self) -> None:
+        """Draw the bar with the numbers of runs."""
+        failed = f", {self.failed} failed" * bool(self.failed)
+        self.draw(self.passes, f"{self.words}, {self.runs} runs{failed}")
+
+
 @dataclass(eq=False)
 class _Loop:
     """State of `meta_learn` between visits."""
@@ -291,7 +307,7 @@ class _Loop:
             )
 
     def run(
-        self, passes: int, bar: PassBar, callback: Callable[[MetaInfo], object] | None
+        self, passes: int, bar: _PassBar, callback: Callable[[MetaInfo], object] | None
     ) -> StopReason:
         """Visit tasks until all passes are made or a stop is requested."""
         while self.state.passes < passes:

@@ -14,13 +14,12 @@ from supac.calibration.fresh import run_fresh
 from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.families import Distribution
-from supac.meta.progress import SearchBar
 from supac.meta.task import Task
 from supac.problem import Parameters
 from supac.record.ending import StopReason
 from supac.record.risk_function import RiskFunction
 from supac.running.execution import Execution
-from supac.running.interrupt import Interrupt
+from supac.running.terminal import Bar, Interrupt
 from supac.search.algorithm import Algorithm
 
 
@@ -83,7 +82,7 @@ def evaluate_priors(
     where, _ = with_old(execution, old)
     rows: list[tuple[float, float, float, int]] = []
     notes: list[str] = []
-    with Interrupt() as interrupt, SearchBar(len(priors) * len(tasks), progress) as bar:
+    with Interrupt() as interrupt, Bar(len(priors) * len(tasks), progress) as bar:
         for (k, prior), (i, task) in product(enumerate(priors), enumerate(tasks)):
             own = prior if isinstance(prior, Distribution) else prior(task)
             result = Search(
@@ -101,7 +100,7 @@ def evaluate_priors(
                 notes.append(f"task {i} has no score under prior {k}: too many of its runs fail")
             bound = np.nan if np.isnan(mean_risk) else task.bound(mean_risk, result.kl)
             rows.append((bound, mean_risk, result.kl, len(result.evaluations)))
-            bar.advance(bound)
+            bar.draw(len(rows), f"searches, objective {bound:.4g}")
     table = np.array(rows, dtype=np.float64).reshape(len(priors), len(tasks), 4)
     objective, means, kl, queries = np.moveaxis(table, 2, 0)
     return PriorScores(objective, means, kl, queries, tuple(notes))

@@ -13,7 +13,7 @@ from supac.report.account import Account
 from supac.report.elements import Markup, facts, items, paragraph, section
 from supac.report.verdict import Level, Verdict
 from supac.report.words import at_most, count_of, escape, listed, number
-from supac.running.progress import duration
+from supac.running.terminal import duration
 
 _MARKS = {Level.TRUST: "✓", Level.LOOK: "!", Level.DO_NOT_TRUST: "✗"}
 _MOST_ITERATIONS = 40

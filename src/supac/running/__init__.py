@@ -1,9 +1,8 @@
 """Make runs: in this process, in children that can be killed, or on a cluster."""
 
-from supac.running.answer import Answer, Request, Simulator
 from supac.running.executors import open_pool
-from supac.running.pool import InProcessPool, WorkerPool
-from supac.running.watchdog import ExecutionError
+from supac.running.futures import ExecutionError
+from supac.running.simulator import Answer, InProcessPool, Request, Simulator, WorkerPool
 
 __all__ = [
     "Answer",

@@ -30,7 +30,7 @@ from multiprocessing.connection import wait
 from typing import IO, Any
 
 from supac.record.run import Status
-from supac.running.answer import Answer, Request, SimulatorSet
+from supac.running.simulator import Answer, Request, SimulatorSet
 from supac.simulators.process_guard import ProcessGuard
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

@@ -16,10 +16,10 @@ from supac.record.index import RunIndex
 from supac.record.record import Record
 from supac.record.risk_function import LossError, RiskFunction
 from supac.record.run import Purpose, Run, Status
-from supac.running.answer import Answer, Request, Simulator
 from supac.running.execution import Execution
 from supac.running.executors import open_pool
-from supac.running.interrupt import Interrupt, Interrupted
+from supac.running.simulator import Answer, Request, Simulator
+from supac.running.terminal import Interrupt, Interrupted
 
 Risk = Callable[[FloatArray], Any]
 

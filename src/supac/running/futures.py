@@ -1,101 +1,90 @@
-"""Pools of workers: runs are submitted, and collected in any order as they end."""
+"""The pool that makes runs by futures, and a watchdog for a cluster that falls silent."""
 
 from __future__ import annotations
 
-import sys
 import time
-from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from contextlib import suppress
-from dataclasses import replace
 from queue import Empty, SimpleQueue
 
-import numpy as np
-
 from supac.record.run import Status
-from supac.running.answer import Answer, Request, Simulator, SimulatorSet
-from supac.running.watchdog import ExecutionError, Watchdog, no_more_runs
+from supac.running.simulator import Answer, Request, WorkerPool
 
-_INTERVAL = 1.0  # seconds between looks at a cluster that is silent
-
-
-class WorkerPool(ABC):
-    """Makes runs. Every answer carries the id of the request that it answers."""
-
-    capacity: int
-    """Number of runs that are made at the same time."""
-
-    @property
-    def backlog(self) -> int:
-        """Number of runs that may be submitted before one is collected."""
-        return 2 * self.capacity
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """Return the number of requests submitted and neither collected nor cancelled."""
-
-    @abstractmethod
-    def submit(self, request: Request) -> None:
-        """Start a run, or queue it if all workers are busy."""
-
-    @abstractmethod
-    def collect(self, timeout: float) -> list[Answer]:
-        """Return the runs that have ended, by id; wait at most `timeout` seconds for the first."""
-
-    @abstractmethod
-    def cancel(self) -> None:
-        """Take back the runs that have not begun; those that have go on."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Kill what still runs, where it can be killed, and release the workers."""
+_LOOK = 1.0  # seconds between looks at a cluster that is silent
+_INTERVAL = 10.0  # seconds between questions to it
+_PATIENCE = 120.0  # seconds without any worker after which the user should know
+_RECONNECT = 5.0  # seconds in which a lost connection must be back
 
 
-class InProcessPool(WorkerPool):
-    """Makes runs in this process, when they are collected.
+class ExecutionError(RuntimeError):
+    """The workers can make no more runs."""
 
-    A vectorized simulator is called for all queued points of a task at once; if that raises and
-    `one_by_one` is set, it is called again for each of them.
+
+def no_more_runs(reason: object) -> ExecutionError:
+    """Return the error for workers that have failed, with advice on how to continue."""
+    advice = (
+        ". A pool of the standard library breaks when one of its processes dies: pass execution=N, "
+        "a number of processes, which are replaced"
+    )
+    return ExecutionError(
+        f"the workers can make no more runs ({reason}). Those that have ended are in the store, "
+        f"if there is one: go on with supac.resume{advice * isinstance(reason, BrokenExecutor)}"
+    )
+
+
+class Watchdog:
+    """Warn once if a cluster has no worker for two minutes, and raise if its scheduler is gone.
+
+    More workers may come, so that the runs wait for them.
+
+    Parameters
+    ----------
+    workers
+        Asks for the number of workers, and gives up after a while of its own.
+    connection
+        Returns the state of the connection to the scheduler: "running" if it stands, "closed" if
+        it is given up, anything else while it is being made again.
+
     """
 
-    capacity = 1
-    backlog = sys.maxsize  # a vectorized simulator takes them all at once
+    def __init__(self, workers: Callable[[], int], connection: Callable[[], str]):
+        self._workers, self._connection = workers, connection
+        self._warned = False
+        self._connected = time.monotonic()
+        self.reset()
 
-    def __init__(self, simulators: Sequence[Simulator], *, one_by_one: bool = False):
-        self._simulators, self._one_by_one = SimulatorSet(simulators), one_by_one
-        self._queue: deque[Request] = deque()
+    def reset(self) -> None:
+        """Begin to wait: a run has been submitted, or one has ended and somebody is there."""
+        self._seen = self._asked = time.monotonic()
 
-    def __len__(self) -> int:
-        return len(self._queue)
-
-    def submit(self, request: Request) -> None:
-        """Queue a run."""
-        self._queue.append(request)
-
-    def collect(self, timeout: float) -> list[Answer]:
-        """Make the next run, or all queued runs of its task if the simulator is vectorized."""
-        if not self._queue:
-            return []
-        first = self._queue.popleft()
-        trouble = self._simulators.load(first.task)
-        simulator = self._simulators[first.task]
-        if trouble is not None or not simulator.vectorized:
-            return [replace(trouble or simulator.answer(first.x), id=first.id)]
-        batch = [first, *(each for each in self._queue if each.task == first.task)]
-        self._queue = deque(each for each in self._queue if each.task != first.task)
-        x = np.stack([each.x for each in batch])
-        answers = simulator.all_at_once(x, again=self._one_by_one)
-        return [replace(answer, id=each.id) for each, answer in zip(batch, answers, strict=True)]
-
-    def cancel(self) -> None:
-        """Empty the queue."""
-        self._queue.clear()
-
-    def close(self) -> None:
-        """Empty the queue."""
-        self._queue.clear()
+    def check(self) -> None:
+        """Look at the cluster if that is due: no run has ended since the last call."""
+        now = time.monotonic()
+        state = self._connection()
+        if state == "running":
+            self._connected = now
+        elif state == "closed" or now - self._connected >= _RECONNECT:
+            raise no_more_runs("the connection to the Dask scheduler is lost: it may be dead")
+        if self._warned or now - self._asked < _INTERVAL:
+            return
+        self._asked = now
+        lacks = "had no worker"
+        try:
+            if self._workers():
+                self._seen = now
+                return
+        except Exception as error:  # of the network: whether the runs are lost, they say themselves
+            lacks = f"not said whether it has workers ({type(error).__name__}: {error})"
+        if now - self._seen >= _PATIENCE:
+            self._warned = True
+            warnings.warn(
+                f"the cluster has {lacks} for {now - self._seen:.0f} s; the runs wait until one "
+                "comes: look at the cluster, or stop with Ctrl-C",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 class FuturesPool(WorkerPool):
@@ -164,7 +153,7 @@ class FuturesPool(WorkerPool):
         while True:
             left = max(end - time.monotonic(), 0.0)
             with suppress(Empty):
-                ended.append(self._ended.get(timeout=min(left, _INTERVAL)))
+                ended.append(self._ended.get(timeout=min(left, _LOOK)))
                 while True:
                     ended.append(self._ended.get_nowait())
             if self._watchdog is not None and self._futures:

@@ -1,11 +1,14 @@
-"""One call of a simulator: the request, and the answer or what went wrong."""
+"""Simulators, requests and answers, and the pool that makes runs in this process."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import traceback
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -126,9 +129,8 @@ class Simulator:
         if values is None or values.ndim != self.ndim or not values.size:
             message = f"{self.name} must return {self.wanted}, not {describe(raw)}"
             return Answer(Status.INVALID, None, seconds, message)
-        needed = values if self.needed is None or len(self.needed) != values.size else None
-        needed = values[self.needed] if needed is None else needed
-        if not np.isfinite(needed).all():
+        all_needed = self.needed is None or len(self.needed) != values.size
+        if not np.isfinite(values if all_needed else values[self.needed]).all():
             what = str(values) if self.ndim == 0 else "NaN or infinity"
             return Answer(Status.INVALID, values, seconds, f"{self.name} returned {what}")
         return Answer(Status.OK, values, seconds)
@@ -216,3 +218,80 @@ def describe(raw: Any) -> str:
         return f"a {type(raw).__name__} of length {len(raw)}{of}"
     text = repr(raw)
     return f"{text if len(text) < 80 else text[:77] + '...'} of type {type(raw).__name__}"
+
+
+class WorkerPool(ABC):
+    """Makes runs. Every answer carries the id of the request that it answers."""
+
+    capacity: int
+    """Number of runs that are made at the same time."""
+
+    @property
+    def backlog(self) -> int:
+        """Number of runs that may be submitted before one is collected."""
+        return 2 * self.capacity
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of requests submitted and neither collected nor cancelled."""
+
+    @abstractmethod
+    def submit(self, request: Request) -> None:
+        """Start a run, or queue it if all workers are busy."""
+
+    @abstractmethod
+    def collect(self, timeout: float) -> list[Answer]:
+        """Return the runs that have ended, by id; wait at most `timeout` seconds for the first."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Take back the runs that have not begun; those that have go on."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Kill what still runs, where it can be killed, and release the workers."""
+
+
+class InProcessPool(WorkerPool):
+    """Makes runs in this process, when they are collected.
+
+    A vectorized simulator is called for all queued points of a task at once; if that raises and
+    `one_by_one` is set, it is called again for each of them.
+    """
+
+    capacity = 1
+    backlog = sys.maxsize  # a vectorized simulator takes them all at once
+
+    def __init__(self, simulators: Sequence[Simulator], *, one_by_one: bool = False):
+        self._simulators, self._one_by_one = SimulatorSet(simulators), one_by_one
+        self._queue: deque[Request] = deque()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def submit(self, request: Request) -> None:
+        """Queue a run."""
+        self._queue.append(request)
+
+    def collect(self, timeout: float) -> list[Answer]:
+        """Make the next run, or all queued runs of its task if the simulator is vectorized."""
+        if not self._queue:
+            return []
+        first = self._queue.popleft()
+        trouble = self._simulators.load(first.task)
+        simulator = self._simulators[first.task]
+        if trouble is not None or not simulator.vectorized:
+            return [replace(trouble or simulator.answer(first.x), id=first.id)]
+        batch = [first, *(each for each in self._queue if each.task == first.task)]
+        self._queue = deque(each for each in self._queue if each.task != first.task)
+        x = np.stack([each.x for each in batch])
+        answers = simulator.all_at_once(x, again=self._one_by_one)
+        return [replace(answer, id=each.id) for each, answer in zip(batch, answers, strict=True)]
+
+    def cancel(self) -> None:
+        """Empty the queue."""
+        self._queue.clear()
+
+    def close(self) -> None:
+        """Empty the queue."""
+        self._queue.clear()

@@ -1,0 +1,151 @@
+"""What a call shows on the terminal while it makes runs, and its Ctrl-C."""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Self
+
+from supac.record.run import Run
+from supac.search.algorithm import Info
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+class Interrupted(Exception):  # noqa: N818 - not an error
+    """A stop was requested, and the runs in progress have ended."""
+
+
+class Interrupt:
+    """Handle Ctrl-C inside a `with` block: the first requests a stop, the second raises.
+
+    A nested one follows the outer one.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._installed = False
+        self._outer: Interrupt | None = None
+
+    @property
+    def requested(self) -> bool:
+        """True if a stop was requested."""
+        return self._asked or (self._outer is not None and self._outer.requested)
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            outer = getattr(handler, "__self__", None)
+            if handler is signal.default_int_handler:
+                signal.signal(signal.SIGINT, self._handle)
+                self._installed = True
+            elif isinstance(outer, Interrupt):
+                self._outer = outer
+        return self
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+        message = "Stopping when the runs in progress have ended; Ctrl-C again stops at once."
+        print(f"\n{message}", file=sys.stderr, flush=True)
+
+    def __exit__(self, *exception: object) -> None:
+        if self._installed:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Bar:
+    """Progress bar on standard error; by default only on a terminal."""
+
+    def __init__(self, total: int, show: bool | None):
+        shown = sys.stderr.isatty() if show is None else show
+        self._progress = _make_bar() if shown else None
+        self._task = None if self._progress is None else self._progress.add_task("", total=total)
+        self.runs = self.failed = 0
+
+    def __enter__(self) -> Self:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def draw(self, completed: float, words: str) -> None:
+        """Show the completed amount and a description."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=completed, description=words)
+
+    def watch(self, runs: Sequence[Run]) -> None:
+        """Count runs that have ended."""
+        self.runs += len(runs)
+        self.failed += sum(not run.ok for run in runs)
+        self.show()
+
+    def show(self) -> None:
+        """Draw the bar with the numbers of runs."""
+
+
+class ProgressBar(Bar):
+    """Progress bar of a search: queries, objective, KL, failures, time left."""
+
+    def __init__(self, budget: int, show: bool | None):
+        super().__init__(budget, show)
+        self._before, self._budget = 0, budget
+        self._start, self._words, self._best = time.monotonic(), "runs", math.inf
+
+    def resume(self, words: str, failed: int, done: int) -> None:
+        """Print that a search continues, with the numbers of failed and completed runs."""
+        self.failed, self._before = failed, done
+        if self._progress is not None:
+            self._progress.console.print(words, markup=False, highlight=False)
+        self.show()
+
+    def update(self, queries: int, info: Info) -> None:
+        """Show the diagnostics of a round."""
+        if math.isfinite(info.objective):
+            self._best = min(self._best, info.objective)
+        self._words = f"objective {info.objective:.3g}, best {self._best:.3g}, KL {info.kl:.3g}"
+        self._before = max(self._before, queries - self.runs)
+        self.show()
+
+    def show(self) -> None:
+        """Draw the bar, with the remaining time at the pace of this process."""
+        done = self._before + self.runs
+        words = self._words + f", {self.failed} failed" * bool(self.failed)
+        if self.runs and done < self._budget:
+            pace = (time.monotonic() - self._start) / self.runs
+            words += f", {duration(pace * (self._budget - done))} left"
+        self.draw(done, words)
+
+
+def _make_bar() -> Progress:
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and not always needed
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    return Progress(
+        BarColumn(bar_width=max(6, min(24, console.width - 76))),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+    )
+
+
+def duration(seconds: float) -> str:
+    """Format a duration: 12 ms, 0.2 s, 41 s, 12 min, 3.5 h, 2.1 d."""
+    units = (
+        ("µs", 1e-6, 1e-3), ("ms", 1e-3, 0.1), ("s", 1.0, 100.0), ("min", 60.0, 6000.0),
+        ("h", 3600.0, 172_800.0), ("d", 86_400.0, math.inf),
+    )  # fmt: skip
+    unit, size = next((unit, size) for unit, size, most in units if seconds < most)
+    value = seconds / size
+    return f"{value:.2g} {unit}" if value < 10.0 else f"{value:.0f} {unit}"
