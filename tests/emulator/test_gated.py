@@ -7,7 +7,7 @@ import supac
 from catalogue import FAMILIES
 from emulated import PLANE, runs_of, smooth
 from supac.arrays import FloatArray
-from supac.emulator.screening import _correction
+from supac.emulator.gated import _correction
 from supac.surrogate.least_squares import project
 
 RNG = np.random.default_rng

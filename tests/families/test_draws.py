@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from numerics import assert_mean
 from supac.arrays import FloatArray
-from supac.families.draws import latin_hypercube, orthogonal
+from supac.families.gaussian import latin_hypercube, orthogonal
 
 Draw = Callable[[int, int, np.random.Generator], FloatArray]
 BOTH = pytest.mark.parametrize("draw", [latin_hypercube, orthogonal])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from supac.search.blas import one_thread
+from supac.search.algorithm import one_thread
 
 
 def threads() -> set[int]:

@@ -7,8 +7,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.search.descent import SurrogateBound, descend
-from supac.search.steps import FixedStep, TrustRegion
+from supac.search.steps import FixedStep, SurrogateBound, TrustRegion, descend
 from supac.surrogate import Surrogate, project_known
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))

@@ -9,9 +9,8 @@ import supac
 from emulated import PLANE, runs_of, smooth
 from supac.arrays import FloatArray
 from supac.search.algorithm import NO_STEP, Info
-from supac.search.descent import Descent, SurrogateBound, descend
-from supac.search.reporting import nothing_learnt, report
-from supac.search.steps import RadiusUpdate, Trial, TrustRegion
+from supac.search.steps import Descent, RadiusUpdate, SurrogateBound, Trial, TrustRegion, descend
+from supac.search.supac import report
 from supac.surrogate import RiskModel, Surrogate
 from supac.surrogate.least_squares import project
 
@@ -88,6 +87,6 @@ def test_the_unusual_is_said_in_words() -> None:
 
 
 def test_a_round_without_a_step_has_no_numbers() -> None:
-    info = nothing_learnt("why")
+    info = Info(notes=("why",))
     assert np.isnan([info.mean_risk, info.kl, info.objective, info.step_kl]).all()
     assert info.notes == ("why",)

@@ -1,18 +1,38 @@
-"""The risk as an emulator of the inliers, a gate for the outliers, and a correction."""
+"""The risk as an emulator of the inliers, a gate for the outliers, and a correction.
+
+One bad run in the training set of a smooth emulator spoils it far around. So runs that failed, or
+that lie far outside what all others explain, are labelled outliers and train the gate instead. The
+risk is then modelled as
+
+    emulator(x) + severity · p(x),
+
+p the gate's probability and severity the excess risk of an outlier, plus a correction on the
+family's statistics for what the emulator misses on average around the current posterior
+(Theorem 1).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from supac.arrays import BoolArray, FloatArray
-from supac.emulator.gate import Gate, Units
+from supac.arrays import BoolArray, FloatArray, IntArray
+from supac.emulator.gate import Gate, Units, fit_gate
 from supac.families import Distribution, NormalWhitening, Whitening
-from supac.surrogate.estimator import BatchPlan, EmulatorState
+from supac.problem import Evaluations
+from supac.surrogate.estimator import BatchPlan, Context, EmulatorState, Surrogate
+from supac.surrogate.importance import tempered_weights, two_scale_ridge
 from supac.surrogate.least_squares import project_known
-from supac.surrogate.surrogate import Surrogate
+
+_RECENT, _RECENT_ERRORS = 40, 60
+_SURPRISE = 9.0  # squared standardised residual from which a run may be an outlier
+_MOST_OUTLIERS = 0.6  # share of the runs
+_FIRST_STEPS, _STEPS, _FEW_STEPS = 40, 10, 4  # of L-BFGS on the hyperparameters
+_WELL_KNOWN = 250  # runs from which few steps do: the hyperparameters hardly change any more
+_NEWS = 1.08  # growth of the number of runs that is worth fitting them anew
 
 
 class FittedEmulator(Protocol):
@@ -153,3 +173,194 @@ class GatedModel:
             distance = ((u - u[best]) ** 2).sum(axis=1)
             doubt = doubt * -np.expm1(-0.5 * distance / at.dim)
         return candidates[picked]
+
+
+def nearest(runs: Evaluations, current: Distribution, limit: int) -> tuple[Evaluations, IntArray]:
+    """Return the `limit` runs nearest to `current`, in its own metric, and their rows."""
+    if len(runs) <= limit:
+        return runs, np.arange(len(runs))
+    z = current.whiten().points(runs.x)
+    distance = np.einsum("ij,ij->i", z, z)
+    rows = np.sort(np.argsort(distance, kind="stable")[:limit])
+    return runs.select(rows), rows
+
+
+def fit_gated(
+    build: Callable[[Evaluations], TrainingSet],
+    evaluations: Evaluations,
+    current: Distribution,
+    context: Context,
+    limit: int,
+) -> GatedModel:
+    """Screen the `limit` nearest runs, emulate the inliers, and fit the gate to the outliers.
+
+    The other runs keep their labels.
+    """
+    everything = evaluations.usable(context.failure_risk)
+    runs, rows = nearest(everything, current, limit)
+    training, last, total = build(runs), context.state, len(everything)
+    all_outliers, all_inflation = _last_labels(everything, context)
+    outliers, inflation = all_outliers[rows], all_inflation[rows]
+    hyperparameters, steps = training.default, _FIRST_STEPS
+    screen = _Screen(training, runs, context.resolution)
+    fitted = total if last is None or total >= _NEWS * last.fitted else last.fitted
+    if last is not None:
+        if len(last.hyperparameters) == len(training.default):
+            hyperparameters = last.hyperparameters
+        steps = (_STEPS if total <= _WELL_KNOWN else _FEW_STEPS) if fitted == total else 0
+        before = outliers
+        outliers, inflation, hyperparameters = screen.relabel(
+            outliers, inflation, hyperparameters, steps
+        )
+        # They were just fitted to the same runs, but for those whose label has changed.
+        steps = 0 if np.array_equal(outliers, before) else min(steps, _FEW_STEPS)
+    inliers = ~outliers
+    emulator = training.condition(inliers, inflation[inliers], hyperparameters, steps)
+    restarted = total if last is None else last.restarted
+    if last is not None and (total >= 2 * restarted or context.rejected) and total <= _WELL_KNOWN:
+        restarted = total
+        again = training.condition(inliers, inflation[inliers], training.default, _FIRST_STEPS)
+        emulator = min(emulator, again, key=lambda each: each.misfit())
+    all_outliers[rows], all_inflation[rows] = outliers, inflation
+    residual = runs.risk[inliers] - emulator.leave_one_out()[0]
+    weights, size = tempered_weights(runs, current, 0.5)
+    coupled, rng = current.family.coupled, context.rng
+    gate, severity = _fit_gate(emulator, training.units, runs, outliers, coupled, rng)
+    correction = None
+    if last is not None:
+        correction = _correction(runs.x, residual, weights, inliers, current)
+    state = EmulatorState(
+        emulator.hyperparameters, all_outliers, all_inflation, screen.threshold, restarted, fitted
+    )
+    return GatedModel(
+        emulator=emulator,
+        gate=gate,
+        severity=severity,
+        correction=correction,
+        error=float(np.sqrt(np.mean(residual**2))),
+        size=size,
+        outliers=int(outliers.sum()),
+        state=state,
+        seed=int(rng.integers(2**32)),
+    )
+
+
+def _last_labels(runs: Evaluations, context: Context) -> tuple[BoolArray, FloatArray]:
+    """Return the labels and inflations of the last fit; label new runs by its predictions."""
+    n, last, expected = len(runs), context.state, context.expected
+    outliers, inflation = ~runs.ok, np.ones(n)
+    if last is not None:
+        old = len(last.outliers)
+        outliers[:old] = last.outliers
+        inflation[:old] = last.inflation
+        if expected is not None and len(expected) == n - old:
+            outliers[old:] |= runs.risk[old:] - expected > last.threshold
+    if (outliers & runs.ok).sum() > _MOST_OUTLIERS * n:
+        outliers = ~runs.ok
+    return outliers, inflation
+
+
+@dataclass(eq=False)
+class _Screen:
+    """Find the runs that lie far outside what all others explain."""
+
+    training: TrainingSet
+    runs: Evaluations
+    resolution: float
+    threshold: float = np.inf
+    """Excess risk above which a run may be an outlier."""
+
+    def relabel(
+        self, outliers: BoolArray, inflation: FloatArray, hyperparameters: FloatArray, steps: int
+    ) -> tuple[BoolArray, FloatArray, FloatArray]:
+        """Fit the emulator to the inliers and label all runs by their residuals, twice."""
+        runs, n = self.runs, len(self.runs)
+        for first in (True, False):
+            inliers = ~outliers
+            emulator = self.training.condition(
+                inliers, inflation[inliers], hyperparameters, steps * first
+            )
+            hyperparameters = emulator.hyperparameters
+            predicted, surprise = np.zeros(n), np.zeros(n)
+            predicted[inliers], surprise[inliers] = emulator.leave_one_out()
+            unexplained = outliers & runs.ok
+            if unexplained.any():
+                predicted[unexplained], surprise[unexplained] = emulator.predict_outliers(
+                    unexplained
+                )
+            excess = runs.risk - predicted
+            self.threshold = self._excess_threshold(excess[inliers])
+            usual = float(np.median(runs.risk[-_RECENT:]))
+            bar = self.threshold + 0.5 * np.maximum(predicted - usual, 0.0)
+            new = (surprise > _SURPRISE) & (excess > bar) & runs.ok
+            most = int(_MOST_OUTLIERS * n)
+            if new.sum() > most:
+                new &= excess >= np.sort(excess)[-most]
+            if first and self._useless(runs.risk[inliers]):
+                upper = _upper_class(runs.risk[inliers])
+                if upper is not None:
+                    new |= runs.ok & (runs.risk > upper)
+                    hyperparameters = self.training.default
+            outliers = new | ~runs.ok
+            inflation = np.clip(surprise / _SURPRISE, 1.0, 1e6)
+        return outliers, inflation, hyperparameters
+
+    def _excess_threshold(self, excess: FloatArray) -> float:
+        recent = excess[-_RECENT_ERRORS:]
+        deviation = 1.4826 * float(np.median(np.abs(recent - np.median(recent))))
+        return max(5.0 * deviation, 20.0 * self.resolution)
+
+    def _useless(self, risk: FloatArray) -> bool:
+        """Return True if the emulator's errors exceed the spread of the risks themselves."""
+        low, high = np.quantile(risk, [0.1, 0.9])
+        return self.threshold > max(high - low, 20.0 * self.resolution)
+
+
+def _upper_class(risk: FloatArray) -> float | None:
+    """Return the cut of the risks in two classes (Otsu), if it explains most of their variance."""
+    ordered = np.sort(risk)
+    n = len(ordered)
+    below = np.arange(1, n)
+    sums = np.cumsum(ordered)[:-1]
+    between = below * (n - below) * (sums / below - (ordered.sum() - sums) / (n - below)) ** 2
+    best = int(np.argmax(between))
+    if between[best] <= 0.6 * n**2 * ordered.var() or best + 1 < max(8, 0.25 * n):
+        return None
+    return float(0.5 * (ordered[best] + ordered[best + 1]))
+
+
+def _fit_gate(
+    emulator: FittedEmulator,
+    units: Units,
+    runs: Evaluations,
+    outliers: BoolArray,
+    coupled: BoolArray,
+    rng: np.random.Generator,
+) -> tuple[Gate, float]:
+    """Fit the gate; return it with the mean excess risk of an outlier."""
+    last = runs.drawn & (runs.iteration == runs.iteration.max(initial=0))
+    share = float(outliers[last].mean()) if last.any() else 0.0
+    near = share if share > 0.2 else 0.0
+    gate = fit_gate(runs.x, outliers, runs.iteration, units, coupled, near, rng)
+    usual = float(np.median(runs.risk[-_RECENT:]))
+    worst = float(runs.risk.max()) - usual
+    excess = np.empty(0)
+    if outliers.any():
+        excess = runs.risk[outliers] - emulator.predict(runs.x[outliers])
+    return gate, float((excess.sum() + worst) / (len(excess) + 1))
+
+
+def _correction(
+    x: FloatArray,
+    residual: FloatArray,
+    weights: FloatArray,
+    inliers: BoolArray,
+    current: Distribution,
+) -> Correction:
+    """Regress the emulator's residuals on the statistics, so that Theorem 1 holds at `current`."""
+    whitening = current.whiten()
+    own = weights[inliers] / weights[inliers].sum()
+    features = whitening.features(x[inliers])
+    linear = current.dim if isinstance(whitening, NormalWhitening) else current.family.size
+    beta = two_scale_ridge(features, residual, own, linear)
+    return Correction(current, whitening, beta, float(own @ residual - (own @ features) @ beta))

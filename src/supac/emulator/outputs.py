@@ -11,11 +11,10 @@ from scipy.linalg import solve_triangular
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
 from supac.emulator.gate import Units
-from supac.emulator.gated import GatedModel, emulator_plan
+from supac.emulator.gated import GatedModel, emulator_plan, fit_gated
 from supac.emulator.process import Hyperprior, Process
-from supac.emulator.screening import fit_gated
 from supac.families import Distribution, NormalWhitening
-from supac.families.draws import orthogonal
+from supac.families.gaussian import orthogonal
 from supac.problem import Evaluations, Loss, Problem
 from supac.problem.composite import SquareLoss
 from supac.surrogate.estimator import BatchPlan, Context

@@ -1,14 +1,12 @@
 """Exponential and other parametric families of distributions, and their members."""
 
 from supac.families.divergence import Density, Divergence
-from supac.families.family import Distribution, Family, ParametricFamily
-from supac.families.gaussian import (
-    DiagonalGaussian,
+from supac.families.family import Distribution, Family, ParametricFamily, Whitening
+from supac.families.gaussian import DiagonalGaussian, Gaussian, NormalWhitening, gaussian
+from supac.families.known_covariance import (
     FixedGaussian,
-    Gaussian,
     ScaledGaussian,
     fixed_gaussian,
-    gaussian,
     scaled_gaussian,
 )
 from supac.families.low_rank import LowRankGaussian, low_rank_gaussian
@@ -29,7 +27,6 @@ from supac.families.univariate import (
     pareto,
     poisson,
 )
-from supac.families.whitening import NormalWhitening, Whitening
 
 __all__ = [
     "Bernoulli", "Beta", "Density", "DiagonalGaussian", "Distribution", "Divergence", "Exponential",

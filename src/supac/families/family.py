@@ -1,14 +1,15 @@
-"""Base classes of parametric and exponential families, and their members."""
+"""Base classes of parametric and exponential families, their members, and whitened coordinates."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from supac.arrays import BoolArray, FloatArray, frozen, vector, whole
 from supac.codec import TooLargeError, register
@@ -19,11 +20,11 @@ from supac.families.divergence import (
     estimate_divergence,
     gaussian_cross_entropy,
 )
-from supac.families.whitening import ScoreWhitening, Whitening
 
 MOST_DIM = 2_000
 """Largest number of coordinates of a family: some of its matrices take 8·dim² bytes."""
 _DAMPING = 0.3  # relative to the diagonal of the information
+_RIDGE = 1e-12  # likewise: it may be singular
 
 
 def check_dim(dim: Any, name: str = "dim") -> int:
@@ -198,19 +199,19 @@ class Family(ParametricFamily):
     def kl(self, theta: FloatArray, other: FloatArray) -> float:
         """Compute KL(π_θ, π_other) = g(other) − g(θ) − (other − θ)·∇g(θ); +inf outside Θ."""
 
-    # Coordinates for plain gradient descent: φ ↦ θ(φ).
+    # Coordinates for plain gradient descent: φ ↦ θ(φ), by default θ itself.
 
-    @abstractmethod
     def coordinates(self, theta: FloatArray) -> FloatArray:
         """Compute the coordinates φ of π_θ, (chart_size,), for gradient descent."""
+        return theta
 
-    @abstractmethod
     def from_coordinates(self, phi: FloatArray) -> FloatArray:
         """Compute θ(φ)."""
+        return phi
 
-    @abstractmethod
     def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
         """Compute (∂θ/∂φ)ᵀ gradient, the gradient in φ from that in θ."""
+        return gradient
 
     # Derived from the primitives.
 
@@ -328,3 +329,48 @@ class Distribution:
     def at(self, theta: FloatArray) -> Distribution:
         """Return the member of the same family at another θ."""
         return Distribution(self.family, theta)
+
+
+class Whitening(ABC):
+    """Coordinates in which one member of a family is standard."""
+
+    @abstractmethod
+    def points(self, x: FloatArray) -> FloatArray:
+        """Map points to coordinates with a meaningful Euclidean distance: (n, dim) → (n, p).
+
+        Mahalanobis distance for a Gaussian, else the distance between whitened scores.
+        """
+
+    @abstractmethod
+    def features(self, x: FloatArray) -> FloatArray:
+        """Compute the score, orthonormalised under the member: (n, dim) → (n, size)."""
+
+    @abstractmethod
+    def coefficients(self, beta: FloatArray) -> FloatArray:
+        """Return the η with η·score(x) = beta·features(x)."""
+
+
+class ScoreWhitening(Whitening):
+    """Whitening by the Cholesky factor of the information.
+
+    With I(θ) = CCᵀ, both features and points are C⁻¹∂_θ log π_θ(x).
+    """
+
+    def __init__(self, score: Callable[[FloatArray], FloatArray], information: FloatArray):
+        power = np.diag(information)
+        self._score, self._scale = score, np.sqrt(np.where(power > 0.0, power, 1.0))
+        relative = information / np.outer(self._scale, self._scale)
+        self._root = np.linalg.cholesky(relative + _RIDGE * np.eye(len(relative)))
+
+    def points(self, x: FloatArray) -> FloatArray:
+        """Return the features."""
+        return self.features(x)
+
+    def features(self, x: FloatArray) -> FloatArray:
+        """Compute C⁻¹∂_θ log π_θ(x)."""
+        score = self._score(x) / self._scale
+        return np.asarray(solve_triangular(self._root, score.T, lower=True).T)
+
+    def coefficients(self, beta: FloatArray) -> FloatArray:
+        """Compute C⁻ᵀ beta."""
+        return np.asarray(solve_triangular(self._root, beta, lower=True, trans="T")) / self._scale

@@ -1,4 +1,4 @@
-"""Gaussian families: full, diagonal, fixed and fixed-up-to-scale covariance.
+"""Gaussian families with any covariance, with blocks or with a diagonal one; standard normal draws.
 
 All use the mean μ and the Cholesky factor C of the precision, P = CCᵀ: z = Cᵀ(x − μ) is standard
 normal, and sampling, whitening and KL need no inverse.
@@ -12,8 +12,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.special import ndtri
 
 from supac.arrays import (
     BoolArray,
@@ -25,13 +26,56 @@ from supac.arrays import (
     vector,
 )
 from supac.codec import register
-from supac.families.family import Distribution, Family, check_dim
-from supac.families.whitening import NormalWhitening, Whitening
+from supac.families.family import Distribution, Family, Whitening, check_dim
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
-class _GaussianFamily(Family):
+class NormalWhitening(Whitening):
+    """Coordinates z = Cᵀ(x − μ) in which a Gaussian is N(0, I)."""
+
+    def __init__(self, mean: FloatArray, root: FloatArray):
+        self._mean, self._root = mean, root
+
+    @property
+    def mean(self) -> FloatArray:
+        """Return μ: (dim,)."""
+        return self._mean
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Compute C⁻ᵀC⁻¹: (dim, dim)."""
+        return np.asarray(cho_solve((self._root, True), np.eye(len(self._root))))
+
+    @abstractmethod
+    def features_of_points(self, z: FloatArray) -> FloatArray:
+        """Compute the features from z: (n, dim) → (n, size)."""
+
+    @abstractmethod
+    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
+        """Compute E[f · feature] for the quadratic features, given E[∇²f] in z."""
+
+    def points(self, x: FloatArray) -> FloatArray:
+        """Compute z = Cᵀ(x − μ)."""
+        return (x - self._mean) @ self._root
+
+    def spread(self, z: FloatArray) -> FloatArray:
+        """Compute x = μ + C⁻ᵀz, the inverse of `points`: (n, dim) → (n, dim)."""
+        return self._mean + np.asarray(solve_triangular(self._root, z.T, lower=True, trans="T").T)
+
+    def features(self, x: FloatArray) -> FloatArray:
+        """Compute the centred, orthonormal statistics."""
+        return self.features_of_points(self.points(x))
+
+    def projection(self, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
+        """Compute E[f · features] from E[∇f] and E[∇²f] in x (Bonnet, Price)."""
+        slope = solve_triangular(self._root, gradient, lower=True)
+        half = solve_triangular(self._root, hessian, lower=True)
+        curvature = solve_triangular(self._root, half.T, lower=True)
+        return np.concatenate([slope, self._quadratic_moments(np.asarray(curvature))])
+
+
+class GaussianFamily(Family):
     """Base of the Gaussian families; subclasses define `standard`."""
 
     def __init__(self, dim: int, size: int, *identity: Hashable):
@@ -94,7 +138,7 @@ class _GaussianFamily(Family):
 
 
 @register(arguments=("dim", "blocks"))
-class Gaussian(_GaussianFamily):
+class Gaussian(GaussianFamily):
     """Gaussians on R^dim: T = (x, x_i x_j for i ≤ j), θ = (Pμ, −P_ii/2 and −P_ij).
 
     With `blocks`, groups of indices, the covariance is zero between groups and only the pairs i, j
@@ -127,20 +171,13 @@ class Gaussian(_GaussianFamily):
 
     @cached_property
     def _upper(self) -> tuple[IntArray, IntArray]:
+        """Rows and columns i ≤ j of the entries of a covariance that are not zero."""
         rows, columns = np.nonzero(np.triu(self.coupled))
         return rows, columns
 
     @cached_property
-    def _rows(self) -> IntArray:
-        return self._upper[0]
-
-    @cached_property
-    def _columns(self) -> IntArray:
-        return self._upper[1]
-
-    @cached_property
     def _diagonal(self) -> BoolArray:
-        return self._rows == self._columns
+        return np.equal(*self._upper)
 
     def __repr__(self) -> str:
         blocks = "" if self.blocks is None else f", blocks={self.blocks}"
@@ -148,13 +185,12 @@ class Gaussian(_GaussianFamily):
 
     def _symmetric(self, upper: FloatArray) -> FloatArray:
         matrix = np.zeros((self.dim, self.dim))
-        matrix[self._rows, self._columns] = upper
-        matrix[self._columns, self._rows] = upper
+        matrix[self._upper] = matrix.T[self._upper] = upper
         return matrix
 
     def _quadratic(self, hessian: FloatArray) -> FloatArray:
         """Return the coefficients of x_i x_j, i ≤ j, in ½ xᵀ·hessian·x."""
-        upper = hessian[self._rows, self._columns]
+        upper = hessian[self._upper]
         return np.where(self._diagonal, 0.5 * upper, upper)
 
     def _natural(self, mean: FloatArray, precision: FloatArray) -> FloatArray:
@@ -170,12 +206,13 @@ class Gaussian(_GaussianFamily):
         return np.asarray(dpotrs(root, theta[: self.dim], lower=1)[0]), root
 
     def statistics(self, x: FloatArray) -> FloatArray:
-        return np.hstack([x, x[:, self._rows] * x[:, self._columns]])
+        i, j = self._upper
+        return np.hstack([x, x[:, i] * x[:, j]])
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
         mean, covariance = self.moments(theta)
         second = covariance + np.outer(mean, mean)
-        return np.concatenate([mean, second[self._rows, self._columns]])
+        return np.concatenate([mean, second[self._upper]])
 
     def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
         first = mean[: self.dim]
@@ -184,7 +221,7 @@ class Gaussian(_GaussianFamily):
 
     def fisher(self, theta: FloatArray) -> FloatArray:
         mean, covariance = self.moments(theta)
-        i, j = self._rows, self._columns
+        i, j = self._upper
         mixed = covariance[:, i] * mean[j] + covariance[:, j] * mean[i]
         second = covariance + np.outer(mean, mean)
         cross = np.outer(mean, mean)
@@ -236,33 +273,28 @@ class _FullWhitening(NormalWhitening):
 
     def __init__(self, family: Gaussian, mean: FloatArray, root: FloatArray):
         super().__init__(mean, root)
-        self._family = family
-        self._rows, self._columns = family._rows, family._columns
+        self._family, self._diagonal = family, family._diagonal
 
     def features_of_points(self, z: FloatArray) -> FloatArray:
-        products = z[:, self._rows] * z[:, self._columns]
-        diagonal = self._rows == self._columns
-        products[:, diagonal] = (products[:, diagonal] - 1.0) / np.sqrt(2.0)
+        i, j = self._family._upper
+        products = z[:, i] * z[:, j]
+        products[:, self._diagonal] = (products[:, self._diagonal] - 1.0) / np.sqrt(2.0)
         return np.hstack([z, products])
 
     def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
-        upper = hessian[self._rows, self._columns]
-        return np.where(self._rows == self._columns, np.sqrt(0.5) * upper, upper)
+        upper = hessian[self._family._upper]
+        return np.where(self._diagonal, np.sqrt(0.5) * upper, upper)
 
     def coefficients(self, beta: FloatArray) -> FloatArray:
-        dim = len(self._mean)
-        hessian = np.zeros((dim, dim))
-        hessian[self._rows, self._columns] = beta[dim:] * np.where(
-            self._rows == self._columns, np.sqrt(0.5), 1.0
-        )
-        hessian = hessian + hessian.T
-        hessian = self._root @ hessian @ self._root.T
+        dim = self._family.dim
+        in_z = self._family._symmetric(np.where(self._diagonal, np.sqrt(2.0), 1.0) * beta[dim:])
+        hessian = self._root @ in_z @ self._root.T
         linear = self._root @ beta[:dim] - hessian @ self._mean
         return np.concatenate([linear, self._family._quadratic(hessian)])
 
 
 @register(arguments=("dim",))
-class DiagonalGaussian(_GaussianFamily):
+class DiagonalGaussian(GaussianFamily):
     """Gaussians on R^dim with independent coordinates: T = (x, x²), θ = (μ/σ², −1/(2σ²))."""
 
     def __init__(self, dim: int):
@@ -352,186 +384,6 @@ class _DiagonalWhitening(NormalWhitening):
         return np.concatenate([linear, quadratic])
 
 
-class _KnownCovariance(_GaussianFamily):
-    """Base of the families with a given covariance, up to a scale."""
-
-    def __init__(self, covariance: Any, extra: int):
-        known = frozen(covariance_matrix(covariance, "covariance"))
-        super().__init__(len(known), len(known) + extra, known.shape, known.tobytes())
-        self.covariance = known
-
-    @cached_property
-    def coupled(self) -> BoolArray:
-        return frozen(self.covariance != 0.0)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(dim={self.dim})"
-
-    @cached_property
-    def _root(self) -> FloatArray:
-        """Compute C = U⁻ᵀ from the Cholesky factor UUᵀ = Σ, U upper triangular."""
-        upper = cholesky(self.covariance[::-1, ::-1], lower=True)[::-1, ::-1]
-        return solve_triangular(upper, np.eye(self.dim), trans="T")
-
-    @cached_property
-    def _precision(self) -> FloatArray:
-        return self._root @ self._root.T
-
-
-@register(arguments=("covariance",))
-class FixedGaussian(_KnownCovariance):
-    """Gaussians with a given covariance Σ: T = x, θ = Σ⁻¹μ."""
-
-    def __init__(self, covariance: Any):
-        super().__init__(covariance, 0)
-
-    def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        return self.covariance @ theta, self._root
-
-    def statistics(self, x: FloatArray) -> FloatArray:
-        return x
-
-    def log_base(self, x: FloatArray) -> FloatArray:
-        return self.log_prob(np.zeros(self.dim), x)
-
-    def log_partition(self, theta: FloatArray) -> float:
-        return 0.5 * float(theta @ self.covariance @ theta)
-
-    def mean_statistics(self, theta: FloatArray) -> FloatArray:
-        return self.covariance @ theta
-
-    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
-        return self._precision @ mean
-
-    def fisher(self, theta: FloatArray) -> FloatArray:
-        return np.array(self.covariance)
-
-    def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-        return self._precision @ mean
-
-    def whiten(self, theta: FloatArray) -> Whitening:
-        return _FixedWhitening(*self._standard(theta))
-
-    def coordinates(self, theta: FloatArray) -> FloatArray:
-        """Return the mean."""
-        return self.covariance @ theta
-
-    def from_coordinates(self, phi: FloatArray) -> FloatArray:
-        return self._precision @ phi
-
-    def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
-        return self._precision @ gradient
-
-
-class _FixedWhitening(NormalWhitening):
-    """Features z."""
-
-    def features_of_points(self, z: FloatArray) -> FloatArray:
-        return z
-
-    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
-        return np.empty(0)
-
-    def coefficients(self, beta: FloatArray) -> FloatArray:
-        return self._root @ beta
-
-
-@register(arguments=("covariance",))
-class ScaledGaussian(_KnownCovariance):
-    """Gaussians N(μ, sΣ) with Σ given and P = Σ⁻¹: T = (x, −½ xᵀPx), θ = (Pμ/s, 1/s)."""
-
-    def __init__(self, covariance: Any):
-        super().__init__(covariance, 1)
-
-    def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        if not theta[-1] > 0.0:
-            return None
-        return self.covariance @ theta[:-1] / theta[-1], self._root * np.sqrt(theta[-1])
-
-    def _half_square(self, x: FloatArray) -> FloatArray:
-        z = x @ self._root
-        return np.asarray(0.5 * np.einsum("...i,...i->...", z, z))
-
-    def statistics(self, x: FloatArray) -> FloatArray:
-        return np.hstack([x, -self._half_square(x)[:, None]])
-
-    def mean_statistics(self, theta: FloatArray) -> FloatArray:
-        mean, _ = self._standard(theta)
-        return np.append(mean, -self._half_square(mean) - 0.5 * self.dim / theta[-1])
-
-    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
-        scale = 2.0 * (-mean[-1] - float(self._half_square(mean[:-1]))) / self.dim
-        return self._natural(mean[:-1], scale)
-
-    def fisher(self, theta: FloatArray) -> FloatArray:
-        mean, _ = self._standard(theta)
-        scale = 1.0 / theta[-1]
-        corner = -scale * mean[:, None]
-        last = 0.5 * self.dim * scale**2 + 2.0 * scale * self._half_square(mean)
-        return np.block([[scale * self.covariance, corner], [corner.T, np.array([[last]])]])
-
-    def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-        return self._natural(mean, float(np.trace(self._precision @ covariance)) / self.dim)
-
-    def _natural(self, mean: FloatArray, scale: float) -> FloatArray:
-        if not scale > 0.0:
-            raise ValueError(f"the scale of the covariance must be positive, not {scale}")
-        return np.append(self._precision @ mean / scale, 1.0 / scale)
-
-    def whiten(self, theta: FloatArray) -> Whitening:
-        return _ScaledWhitening(self, *self._standard(theta), scale=1.0 / float(theta[-1]))
-
-    def coordinates(self, theta: FloatArray) -> FloatArray:
-        """Return the mean and √s."""
-        mean, _ = self._standard(theta)
-        return np.append(mean, theta[-1] ** -0.5)
-
-    def from_coordinates(self, phi: FloatArray) -> FloatArray:
-        return self._natural(phi[:-1], float(phi[-1] ** 2))
-
-    def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
-        mean, root_scale = phi[:-1], float(phi[-1])
-        along_mean = self._precision @ gradient[:-1]
-        by_scale = -2.0 * (along_mean @ mean + gradient[-1]) / root_scale**3
-        return np.append(along_mean / root_scale**2, by_scale)
-
-
-class _ScaledWhitening(NormalWhitening):
-    """Features z, then (|z|² − d)/√(2d)."""
-
-    def __init__(self, family: ScaledGaussian, mean: FloatArray, root: FloatArray, scale: float):
-        super().__init__(mean, root)
-        self._family, self._scale = family, scale
-
-    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
-        return np.array([np.trace(hessian) / np.sqrt(2.0 * len(hessian))])
-
-    def features_of_points(self, z: FloatArray) -> FloatArray:
-        dim = z.shape[1]
-        radius = (np.einsum("ij,ij->i", z, z) - dim) / np.sqrt(2.0 * dim)
-        return np.hstack([z, radius[:, None]])
-
-    def coefficients(self, beta: FloatArray) -> FloatArray:
-        last = -2.0 * beta[-1] / (np.sqrt(2.0 * len(self._mean)) * self._scale)
-        linear = self._root @ beta[:-1] + last * (self._family._precision @ self._mean)
-        return np.append(linear, last)
-
-
-def fixed_gaussian(mean: Any, covariance: Any) -> Distribution:
-    """Return a Gaussian in the family with this covariance: only the mean is learnt."""
-    return _member(FixedGaussian(covariance), mean)
-
-
-def scaled_gaussian(mean: Any, covariance: Any) -> Distribution:
-    """Return a Gaussian in the family of the multiples of this covariance."""
-    return _member(ScaledGaussian(covariance), mean)
-
-
-def _member(family: FixedGaussian | ScaledGaussian, mean: Any) -> Distribution:
-    centre = vector(mean, "mean", family.dim)
-    return Distribution(family, family.from_moments(centre, family.covariance))
-
-
 def gaussian(
     mean: Any, covariance: Any, blocks: Sequence[Sequence[int]] | None = None
 ) -> Distribution:
@@ -569,3 +421,25 @@ def _groups(dim: int, blocks: Sequence[Sequence[int]] | None) -> list[list[int]]
     if len(set(named)) < len(named) or any(not 0 <= index < dim for index in named):
         raise ValueError(f"blocks must hold different indices from 0 to {dim - 1}, not {blocks!r}")
     return sorted(sorted(map(int, block)) for block in blocks if len(block) > 1)
+
+
+def latin_hypercube(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
+    """Draw a normal Latin hypercube: one draw per coordinate in each of n slices: (n, dim)."""
+    from scipy.stats import qmc  # noqa: PLC0415 - slow to import
+
+    uniform = qmc.LatinHypercube(dim, rng=rng).random(n)
+    return np.asarray(ndtri(np.clip(uniform, 1e-12, 1.0 - 1e-12)))
+
+
+def orthogonal(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
+    """Draw normal pairs ±z, in groups of up to `dim` mutually orthogonal pairs: (n, dim)."""
+    blocks = []
+    left = n
+    while left > 0:
+        pairs = min((left + 1) // 2, dim)
+        basis, triangle = np.linalg.qr(rng.standard_normal((dim, dim)))
+        basis *= np.sign(np.diag(triangle))  # without it the rotation would not be uniform
+        z = basis[:pairs] * np.sqrt(rng.chisquare(dim, size=(pairs, 1)))
+        blocks += [z, -z]
+        left -= 2 * pairs
+    return np.concatenate(blocks)[:n]

@@ -11,8 +11,7 @@ from scipy.linalg import block_diag
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.codec import register
-from supac.families.family import Distribution, Family, check_dim
-from supac.families.whitening import Whitening
+from supac.families.family import Distribution, Family, Whitening, check_dim
 
 
 @register(arguments=("factors", "groups"))

@@ -15,7 +15,7 @@ from supac.families.family import Distribution, Family
 
 
 class Univariate(Family):
-    """Base of the univariate families: canonical formulas, T = x by default, coordinates φ = θ."""
+    """Base of the univariate families: canonical formulas, T = x by default."""
 
     def __init__(self, size: int = 1, *identity: Hashable):
         super().__init__(1, size, *identity)
@@ -52,15 +52,6 @@ class Univariate(Family):
         rounding = np.finfo(float).eps * (abs(here) + abs(there) + abs(slope))
         return max(there - here - slope, 0.0) + float(rounding)
 
-    def coordinates(self, theta: FloatArray) -> FloatArray:
-        return theta
-
-    def from_coordinates(self, phi: FloatArray) -> FloatArray:
-        return phi
-
-    def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
-        return gradient
-
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean (1,) and variance (1, 1)."""
         mean, variance = self.mean_and_variance(theta)
@@ -73,13 +64,13 @@ class Univariate(Family):
             raise ValueError(f"{self} has no member with mean {mean} and covariance {covariance}")
         return theta
 
-    @abstractmethod
     def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
-        """Compute mean and variance of π_θ."""
+        """Compute mean and variance of π_θ, by default those of T."""
+        return float(self.mean_statistics(theta)[0]), float(self.fisher(theta)[0, 0])
 
-    @abstractmethod
     def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
         """Invert `mean_and_variance`; one-parameter families match the mean only."""
+        return self.from_mean_statistics(np.array([mean]))
 
 
 @register
@@ -217,9 +208,6 @@ class Exponential(_ExponentialStatistic):
         mean = -1.0 / float(theta[0])
         return mean, mean**2
 
-    def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
-        return np.array([-1.0 / mean])
-
 
 @register(arguments=("minimum",))
 class Pareto(_ExponentialStatistic):
@@ -281,12 +269,6 @@ class Bernoulli(Univariate):
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return (rng.random((n, 1)) < special.expit(theta[0])).astype(np.float64)
 
-    def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
-        return float(special.expit(theta[0])), float(self.fisher(theta)[0, 0])
-
-    def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
-        return self.from_mean_statistics(np.array([mean]))
-
 
 @register
 class Poisson(Univariate):
@@ -316,12 +298,6 @@ class Poisson(Univariate):
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         return rng.poisson(np.exp(theta[0]), size=(n, 1)).astype(np.float64)
-
-    def mean_and_variance(self, theta: FloatArray) -> tuple[float, float]:
-        return float(np.exp(theta[0])), float(np.exp(theta[0]))
-
-    def from_mean_and_variance(self, mean: float, variance: float) -> FloatArray:
-        return np.array([np.log(mean)])
 
 
 def newton_from_mean(family: Family, mean: FloatArray, start: FloatArray) -> FloatArray:

@@ -9,15 +9,20 @@ An algorithm is three pure functions:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import numpy as np
+import scipy.linalg  # noqa: F401 - it brings a BLAS of its own, which must be loaded to be limited
+from threadpoolctl import ThreadpoolController
 
 from supac.arrays import BoolArray, FloatArray, points, vector, whole
 from supac.families import Distribution
 from supac.problem import Evaluations, Problem
-from supac.surrogate.estimator import EmulatorState
+from supac.surrogate import EmulatorState
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,9 +132,9 @@ DRAW, PROJECT, FIT, VALIDATE, PRIOR = 0, 1, 2, 3, 4
 class Info:
     """Report one iteration. The risk is that of the posterior that drew its batch."""
 
-    mean_risk: float
-    kl: float
-    objective: float
+    mean_risk: float = np.nan
+    kl: float = np.nan
+    objective: float = np.nan
     """bound(mean_risk, kl)."""
     alpha: float = np.nan
     """Share of the way to the surrogate's minimiser of the last update."""
@@ -218,3 +223,20 @@ def initial_state(problem: Problem, seed: int) -> State:
             "from low_rank_gaussian, or leave out parameters that the data do not determine"
         )
     return State(whole(seed, "seed", least=0), problem.start, Evaluations.none(problem.start.dim))
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit BLAS to one thread within.
+
+    The matrices here are small: threads cost more than they bring, by a factor of a hundred where
+    they compete with a simulator for the cores. And the bits of a result then do not depend on the
+    number of cores.
+    """
+    with _controller().limit(limits=1, user_api="blas"):
+        yield

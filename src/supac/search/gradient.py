@@ -63,8 +63,7 @@ class _Gradient:
         fresh = batch.iteration == state.iteration
         told = replace(state, evaluations=evaluations)
         if fresh.sum() < 2:
-            few = "fewer than two runs of the batch are left"
-            return told, Info(np.nan, np.nan, np.nan, notes=(few,))
+            return told, Info(notes=("fewer than two runs of the batch are left",))
         posterior, family = state.posterior, state.posterior.exponential
         prior = view_prior(problem.prior, posterior, state.rng(PROJECT))
         mean_risk, kl = float(batch.risk[fresh].mean()), prior.kl(posterior.theta)

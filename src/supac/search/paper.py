@@ -11,8 +11,7 @@ from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.problem import Problem
 from supac.problem.bounds import fixed_temperature
-from supac.search.algorithm import DRAW, PROJECT, Info, State, initial_state
-from supac.search.blas import one_thread
+from supac.search.algorithm import DRAW, PROJECT, Info, State, initial_state, one_thread
 from supac.search.steps import FixedStep
 from supac.surrogate.least_squares import project
 from supac.surrogate.voronoi import NearestNeighbours, Voronoi

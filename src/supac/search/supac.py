@@ -1,4 +1,4 @@
-"""Surrogate PAC-Bayes learning (Algorithm 1): approximate, solve, move."""
+"""Surrogate PAC-Bayes learning (Algorithm 1): approximate, solve, move, and plan the next batch."""
 
 from __future__ import annotations
 
@@ -8,25 +8,62 @@ import numpy as np
 
 from supac.arrays import FloatArray, whole
 from supac.codec import register
-from supac.families import Distribution
+from supac.emulator import GaussianProcess, OutputEmulator
+from supac.families import Distribution, NormalWhitening, gaussian
+from supac.families.gaussian import latin_hypercube
 from supac.problem import Evaluations, Problem
 from supac.problem.bounds import fixed_temperature, worth_of_a_nat
-from supac.search.algorithm import FIT, PRIOR, PROJECT, Batch, Info, LastStep, State, initial_state
-from supac.search.blas import one_thread
-from supac.search.descent import INSIDE, SurrogateBound, descend
-from supac.search.planning import default_estimator, plan_batch
-from supac.search.reporting import nothing_learnt, report
-from supac.search.steps import FixedStep, StepRule, Trial, TrustRegion
+from supac.search.algorithm import (
+    DRAW,
+    FIT,
+    NO_STEP,
+    PRIOR,
+    PROJECT,
+    Batch,
+    Info,
+    LastStep,
+    State,
+    initial_state,
+    one_thread,
+)
+from supac.search.steps import (
+    INSIDE,
+    Descent,
+    FixedStep,
+    RadiusUpdate,
+    StepRule,
+    SurrogateBound,
+    Trial,
+    TrustRegion,
+    Visit,
+    descend,
+)
 from supac.surrogate import (
     BatchPlan,
     Context,
     Estimator,
+    Importance,
+    Ridge,
     RiskModel,
     Voronoi,
     WithProxy,
     batch_plan,
+    effective_size,
+    pareto_shape,
     view_prior,
 )
+
+MANY = 1_500
+"""Number of evaluations from which regression on them all is as good as an emulator."""
+_RIDGE = (
+    "the runs do not determine the surrogate, which was fitted with a ridge; a larger first batch "
+    "avoids it"
+)
+_EXTRAPOLATES = (
+    "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; smaller "
+    "steps or larger batches avoid it"
+)
+_REJECTED = "a step made things worse than predicted and was taken back"
 
 
 @register(later=("tolerance",))
@@ -124,7 +161,7 @@ class SuPAC:
         told = replace(state, evaluations=state.told(x, risk, outputs), batch=None)
         new = told.evaluations.select(told.evaluations.iteration == state.iteration)
         if not len(new.usable(problem.failure_risk)):
-            return told, nothing_learnt("every run of the batch failed: no step was made")
+            return told, Info(notes=("every run of the batch failed: no step was made",))
         threshold = np.inf if state.emulator is None else state.emulator.threshold
         gain = 0.0 if state.last_step is None else state.last_step.gain
         trial = Trial.of(new, expected, gain, threshold)
@@ -149,7 +186,7 @@ class SuPAC:
         """Make one round on the evaluations of `told`."""
         runs = told.evaluations.usable(problem.failure_risk)
         if runs.ok.sum() < 3:
-            return told, nothing_learnt("fewer than three good runs so far: no step was made")
+            return told, Info(notes=("fewer than three good runs so far: no step was made",))
         with one_thread():
             last, anchor, rng = state.last_step, state.posterior, state.rng(PROJECT)
             update = self.step.update_radius(None if last is None else last.radius, trial)
@@ -223,4 +260,86 @@ def _context(
         loss=problem.loss,
         state=state.emulator,
         rng=state.rng(FIT),
+    )
+
+
+def default_estimator(
+    problem: Problem, evaluations: Evaluations
+) -> tuple[Estimator, tuple[str, ...]]:
+    """Choose the estimator for a problem; return it with a note if it has changed."""
+    enough = max(MANY, 10 * (problem.start.family.size + 1))
+    if evaluations.drawn.sum() >= enough:
+        note = f"from {enough:,} evaluations on, regression on them all replaces the emulator"
+        return Ridge(), (note,)
+    if problem.loss is not None and problem.proxy is None:
+        return OutputEmulator(), ()
+    return GaussianProcess(), ()
+
+
+def plan_batch(plan: BatchPlan, state: State, n: int, model: RiskModel | None = None) -> Batch:
+    """Draw n points around the posterior, a share of them probes if `model` chooses any."""
+    posterior = state.posterior
+    whitening = posterior.whiten()
+    if not (plan.latin and isinstance(whitening, NormalWhitening)):
+        return Batch.plain(state.draw(n), posterior)
+    rng, probes = state.rng(DRAW), getattr(model, "probes", None)
+    count = max(round(plan.probes * n), 1) if probes is not None and n > 3 else 0
+    x = whitening.spread(plan.width * latin_hypercube(n - count, posterior.dim, rng))
+    if probes is not None and count:
+        x = np.concatenate([x, probes(count, posterior, rng)])
+    return Batch(x, _widened(posterior, plan.width), np.arange(n) < n - count)
+
+
+def _widened(posterior: Distribution, factor: float) -> Distribution:
+    """Return a Gaussian with a wider covariance, of the same family if that contains it."""
+    if factor == 1.0:
+        return posterior
+    mean, covariance = posterior.family.moments(posterior.theta)
+    wide = posterior.at(posterior.exponential.from_moments(mean, factor**2 * covariance))
+    if np.allclose(wide.covariance, factor**2 * covariance, rtol=1e-9, atol=0.0):
+        return wide
+    return gaussian(mean, factor**2 * covariance)
+
+
+def report(
+    runs: Evaluations,
+    model: RiskModel,
+    descent: Descent,
+    seen: Visit,
+    trial: Trial | None,
+    update: RadiusUpdate,
+    notes: tuple[str, ...],
+) -> Info:
+    """Report a round; `seen` is the posterior that drew the batch, by what is known after it."""
+    surrogate = seen.surrogate
+    out_of_range = not runs.risk.min() <= surrogate.mean <= runs.risk.max()
+    remarks = {
+        _RIDGE: surrogate.ridge > 0.0,
+        _EXTRAPOLATES: out_of_range,
+        NO_STEP: descent.alpha == 0.0,
+        _REJECTED: update.rejected,
+    }
+    size, k_hat = surrogate.effective_size, np.nan
+    if hasattr(model, "predict") and len(runs) <= MANY and runs.drawn.any():
+        # A model that sees beyond the runs does not say how well they cover the posterior.
+        weights = Importance().fit(runs, descent.posterior).weights(descent.posterior)
+        size, k_hat = effective_size(weights), pareto_shape(weights)
+    chance = getattr(model, "failure_chance", None)
+    return Info(
+        mean_risk=surrogate.mean,
+        kl=seen.kl,
+        objective=seen.objective,
+        alpha=descent.alpha,
+        step_kl=descent.posterior.kl(seen.posterior),
+        predicted=descent.predicted,
+        r_squared=surrogate.r_squared,
+        effective_size=size,
+        k_hat=k_hat,
+        loo_error=surrogate.loo_error,
+        radius=update.radius,
+        shortfall=np.nan if trial is None else trial.shortfall,
+        ratio=np.nan if trial is None else trial.ratio,
+        wrong=getattr(model, "outliers", np.nan),
+        failure_chance=np.nan if chance is None else chance(descent.posterior),
+        notes=(*notes, *(remark for remark, true in remarks.items() if true)),
     )

@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpocon
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.problem import Function
-from supac.surrogate.surrogate import Surrogate
+from supac.surrogate.estimator import Surrogate
 
 # Reciprocal condition number of the normal equations below which a fit counts as rank-deficient:
 # the square of 1e-7, the smallest relative singular value that float64 still resolves with digits

@@ -10,9 +10,8 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.problem import Evaluations, Function
-from supac.surrogate.estimator import Context, Estimator, RiskModel
+from supac.surrogate.estimator import Context, Estimator, RiskModel, Surrogate
 from supac.surrogate.least_squares import project_known
-from supac.surrogate.surrogate import Surrogate
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,10 @@ import numpy.typing as npt
 
 from supac.arrays import FloatArray, IntArray
 from supac.codec import register
-from supac.families import Distribution
-from supac.families.whitening import NormalWhitening
+from supac.families import Distribution, NormalWhitening
 from supac.problem import Evaluations, Problem
-from supac.surrogate.estimator import BatchPlan, Context
+from supac.surrogate.estimator import BatchPlan, Context, Surrogate
 from supac.surrogate.least_squares import project
-from supac.surrogate.surrogate import Surrogate
 
 Float32Array = npt.NDArray[np.float32]
 
