@@ -16,7 +16,7 @@ import supac
 from settings import TEMPERATURE, Setting
 from supac.arrays import FloatArray
 from supac.simulators import adm1
-from supac.simulators.adm1.problem import BLOCKS, PRIOR
+from supac.simulators.adm1.model import BLOCKS, PRIOR
 
 LOOK_DRAWS, END_DRAWS = 160, 1000
 """Fresh draws behind a true objective on the way, as in the paper, and at the end."""

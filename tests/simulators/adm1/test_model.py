@@ -13,18 +13,18 @@ from numerics import derivative
 from supac.arrays import FloatArray
 from supac.simulators.adm1 import compiler, model
 from supac.simulators.adm1.compiler import Equations, factorise, states_of, stoichiometry
-from supac.simulators.adm1.expressions import Graph, constant, parse
-from supac.simulators.adm1.problem import BLOCKS, PRIOR
+from supac.simulators.adm1.expressions import Graph, Node, code, constant, needed, parse
+from supac.simulators.adm1.model import BLOCKS, PRIOR
 
 SHARED = Path(__file__).parents[4] / "shared" / "reference"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the reference data are not here")
 FIXED = pytest.mark.parametrize("fixed", [model.BSM2, model.PAPER], ids=["bsm2", "paper"])
 
 
-def numeric(graph: Graph, results: dict[str, object], values: dict[str, float]) -> dict[str, float]:
-    """The results' values, through the code that the graph writes."""
+def numeric(results: dict[str, Node], values: dict[str, float]) -> dict[str, float]:
+    """The results' values, through the code that is written for them."""
     scope = {"math": math, **values}
-    exec("\n".join(graph.code(results, {})), scope)  # type: ignore[arg-type]
+    exec("\n".join(code(results, {})), scope)
     return {name: float(scope[name]) for name in results}  # type: ignore[arg-type]
 
 
@@ -45,10 +45,10 @@ def test_derivatives_are_exact(formula: str) -> None:
     at = np.array([1.3, 0.7, 2.1])
 
     def value(x: FloatArray) -> float:
-        return numeric(graph, {"y": node}, dict(zip("abc", x, strict=True)))["y"]
+        return numeric({"y": node}, dict(zip("abc", x, strict=True)))["y"]
 
     slopes = {f"d{name}": graph.derivative(node, names[name]) for name in "abc"}
-    found = numeric(graph, slopes, dict(zip("abc", at, strict=True)))  # type: ignore[arg-type]
+    found = numeric(slopes, dict(zip("abc", at, strict=True)))
     np.testing.assert_allclose(list(found.values()), derivative(value, at), rtol=1e-8, atol=1e-10)
 
 
@@ -89,13 +89,13 @@ def test_factors_solve_the_matrix_of_a_step(variant: str) -> None:
     held = () if variant == "dae" else compiler.HELD
     equations = Equations([*states, *held], {})
     factors = factorise(equations, differential, algebraic)
-    graph, rng = equations.graph, np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     slopes = {(row, column): equations.slope(row, column) for row in states for column in states}
-    needed = graph.needed([*factors.all().values(), *slopes.values()])
-    symbols = [node for node in needed if graph.operation(node) == "symbol"]
-    values = {graph.text(n): float(rng.uniform(0.5, 1.5)) for n in symbols} | {"g": 30.0}
+    nodes = needed([*factors.all().values(), *slopes.values()])
+    symbols = [str(node.leaf) for node in nodes if node.operation == "symbol"]
+    values = {name: float(rng.uniform(0.5, 1.5)) for name in symbols} | {"g": 30.0}
     names = {f"x{k}": node for k, node in enumerate(factors.all().values())}
-    found = dict(zip(factors.all(), numeric(graph, names, values).values(), strict=True))  # type: ignore[arg-type]
+    found = dict(zip(factors.all(), numeric(names, values).values(), strict=True))
     order = {name: k for k, name in enumerate(factors.order)}
     lower, upper = np.eye(len(states)), np.zeros((len(states), len(states)))
     for (row, column), value in found.items():
@@ -108,7 +108,7 @@ def test_factors_solve_the_matrix_of_a_step(variant: str) -> None:
             upper[i, j] = value
     for row in states:
         for column in states:
-            slope = numeric(graph, {"s": slopes[row, column]}, values)["s"]
+            slope = numeric({"s": slopes[row, column]}, values)["s"]
             expected = (30.0 if row == column and row in differential else 0.0) - slope
             product = float(lower[order[row]] @ upper[:, order[column]])
             assert product == pytest.approx(expected, rel=1e-9, abs=1e-9), (row, column)

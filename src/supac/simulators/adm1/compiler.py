@@ -7,11 +7,13 @@ not depend on the states is computed once, before the steps.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate, product
 
 from supac.simulators.adm1 import model
-from supac.simulators.adm1.expressions import Graph, Node, parse
+from supac.simulators.adm1.expressions import Graph, Node, code, frontier, needed, parse
 
 LANES = 16
 
@@ -32,16 +34,13 @@ ION_PAIR = ("S_cation", "S_anion")
 
 def stoichiometry() -> dict[str, dict[str, str]]:
     """Return process → component → coefficient formula, balances closed by S_IC and S_IN."""
-    table = {}
-    for process in model.PROCESSES:
-        row = dict(process.yields)
-        for inorganic, content in (("S_IC", model.CARBON), ("S_IN", model.NITROGEN)):
-            held = [
-                f"({made}) * {content[c]}" for c, made in process.yields.items() if c in content
-            ]
-            if held:
-                row[inorganic] = f"-({' + '.join(held)})"
-        table[process.name] = row
+    table = {process.name: dict(process.yields) for process in model.PROCESSES}
+    for row in table.values():
+        balances = {
+            inorganic: [f"({made}) * {content[c]}" for c, made in row.items() if c in content]
+            for inorganic, content in (("S_IC", model.CARBON), ("S_IN", model.NITROGEN))
+        }
+        row |= {name: f"-({' + '.join(held)})" for name, held in balances.items() if held}
     return table
 
 
@@ -63,7 +62,7 @@ class Equations:
             if name not in self.names:
                 self.names[name] = self.parse(formula)
         self.rates = {process.name: self.parse(process.rate) for process in model.PROCESSES}
-        self._extra = extra
+        self._balance = {**model.BALANCE, **extra}
 
     def parse(self, formula: str) -> Node:
         """Parse a formula of the model's names."""
@@ -71,12 +70,8 @@ class Equations:
 
     def change(self, state: str) -> Node:
         """Return the rate of change of a state; for S_H, the charge balance that determines it."""
-        if state == "S_H":
-            return self.parse(model.CHARGE_BALANCE)
-        if state in model.GAS_BALANCE:
-            return self.parse(model.GAS_BALANCE[state])
-        if state in self._extra:
-            return self.parse(self._extra[state])
+        if state in self._balance:
+            return self.parse(self._balance[state])
         total = self._flow(state)
         for process, row in stoichiometry().items():
             if state in row:
@@ -108,11 +103,9 @@ class Equations:
 
 def states_of(variant: str, extra: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the states with a differential equation, and those with an algebraic one."""
-    if variant == "dae":
-        liquid = [name for name in model.LIQUID if name != "S_h2"]
-        return [*liquid, *model.GAS, *extra], ["S_h2", "S_H"]
-    liquid = [name for name in model.LIQUID if name not in ("S_h2", *ION_PAIR)]
-    return [*liquid, *model.GAS, *extra], []
+    algebraic, other = (["S_h2", "S_H"], ()) if variant == "dae" else ([], ("S_h2", *ION_PAIR))
+    liquid = [name for name in model.LIQUID if name not in (*algebraic, *other)]
+    return [*liquid, *model.GAS, *extra], algebraic
 
 
 @dataclass
@@ -137,8 +130,8 @@ def factorise(equations: Equations, differential: list[str], algebraic: list[str
     """
     graph, left = equations.graph, differential + algebraic
     zero, factors = graph.number(0.0), Factors()
-    slopes = {(row, column): equations.slope(row, column) for row in left for column in left}
-    matrix = {entry: -slope for entry, slope in slopes.items() if not slope.is_zero}
+    slopes = {entry: equations.slope(*entry) for entry in product(left, left)}
+    matrix = {entry: -slope for entry, slope in slopes.items() if not slope.equals(0.0)}
     for name in differential:
         matrix[name, name] = graph.symbol("g") + matrix.get((name, name), zero)
 
@@ -166,23 +159,6 @@ def factorise(equations: Equations, differential: list[str], algebraic: list[str
     return factors
 
 
-class Layout:
-    """Positions of quantities in the work array, in units of LANES."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self.offsets: dict[str, int] = {}
-
-    def add(self, name: str, length: int = 1) -> None:
-        """Reserve `length` quantities under one name."""
-        self.offsets[name] = self.size
-        self.size += length
-
-    def at(self, name: str, k: int = 0) -> str:
-        """Return the expression of quantity k of `name` in the current lane."""
-        return f"W[{(self.offsets[name] + k) * LANES} + l]"
-
-
 def generate(variant: str, extra: Mapping[str, str]) -> str:
     """Return the source of the routines that `driver.py` calls."""
     return _Writer(variant, extra).source()
@@ -203,41 +179,50 @@ class _Writer:
         moving = [names[name] for name in (*self.states, "D")] + [graph.symbol("g")]
         moving += [graph.symbol(f"in_{name}") for name in model.LIQUID]
         # Before the steps: what depends on parameters and held states only.
-        self.ahead = {node: f"a{k}" for k, node in enumerate(graph.frontier(results, moving))}
+        self.ahead = {node: f"a{k}" for k, node in enumerate(frontier(results, moving))}
         # Before each evaluation: exponentials and logarithms, which have no vector instruction.
         slow = [
             node
-            for node in graph.needed(results, self.ahead)
-            if graph.operation(node) in ("exp", "log") and node not in self.ahead
+            for node in needed(results, self.ahead)
+            if node.operation in ("exp", "log") and node not in self.ahead
         ]
         self.slow = {node: f"s{k}" for k, node in enumerate(slow)}
-        self.layout = self._layout()
-        self.places = {f"a{k}": self.layout.at("ahead", k) for k in range(len(self.ahead))}
-        self.places |= {f"s{k}": self.layout.at("slow", k) for k in range(len(self.slow))}
-        self.places |= {name: self.layout.at("kinetics", k) for k, name in enumerate(KINETICS)}
-        self.places |= {name: self.layout.at(name) for name in ("S_H", *HELD, *ION_PAIR)}
+        vectors = ("y", "Y", "f", "f0", "K1", "K2", "K3", "K4", "before")
+        self.lengths = {
+            "kinetics": len(KINETICS), "ahead": len(self.ahead), "slow": len(self.slow),
+            "factors": len(self.factors.all()), **dict.fromkeys(vectors, len(self.states)),
+            **dict.fromkeys(("S_H", *HELD, *ION_PAIR, "residual", "lowest"), 1), "gas": 4,
+        }  # fmt: skip
+        # Where each begins in the work array, in units of LANES.
+        offsets = accumulate(self.lengths.values(), initial=0)
+        self.offsets = dict(zip(self.lengths, offsets, strict=False))
+        self.places = self._names_at("ahead", self.ahead.values())
+        self.places |= self._names_at("slow", self.slow.values())
+        self.places |= self._names_at("kinetics", KINETICS)
+        self.places |= {name: self._at(name) for name in ("S_H", *HELD, *ION_PAIR)}
+        # The same in all lanes.
+        self.shared = {name: f"constants[{k}]" for k, name in enumerate(CONSTANTS)}
+        self.shared |= {f"in_{name}": f"inflow[{k}]" for k, name in enumerate(self.states)}
+        self.shared |= {f"nu{k}": f"nu[{k}]" for k in range(len(COEFFICIENTS))}
 
-    def _layout(self) -> Layout:
-        layout, n = Layout(), len(self.states)
-        for name, length in (
-            ("kinetics", len(KINETICS)), ("ahead", len(self.ahead)), ("slow", len(self.slow)),
-            ("factors", len(self.factors.all())),
-            *((name, n) for name in ("y", "Y", "f", "f0", "K1", "K2", "K3", "K4", "before")),
-            *((name, 1) for name in ("S_H", *HELD, *ION_PAIR, "residual", "lowest")), ("gas", 4),
-        ):  # fmt: skip
-            layout.add(name, length)
-        return layout
+    def _at(self, name: str, k: int = 0) -> str:
+        """Return the expression of quantity k of `name` in the current lane."""
+        return f"W[{(self.offsets[name] + k) * LANES} + l]"
+
+    def _names_at(self, array: str, names: Iterable[str]) -> dict[str, str]:
+        """Return the expressions of successive quantities of an array, by name."""
+        return {name: self._at(array, k) for k, name in enumerate(names)}
 
     def source(self) -> str:
         """Return the whole source."""
-        near = self._state_places("y") | {"S_H": self.layout.at("S_H")}
+        near = self._names_at("y", self.states) | {"S_H": self._at("S_H")}
         lines = [
             f"LANES = {LANES}",
             f"STATES = {tuple(self.states)!r}",
             f"DIFFERENTIAL = {len(self.differential)}",
             f"DAE = {self.dae}",
-            f"SIZE = {self.layout.size * LANES}",
-            *(f"AT_{name} = {at * LANES}" for name, at in self.layout.offsets.items()),
+            f"SIZE = {sum(self.lengths.values()) * LANES}",
+            *(f"AT_{name} = {at * LANES}" for name, at in self.offsets.items()),
             *self._prepare(),
             *self._evaluate("rhs", {}),
             *self._evaluate("rhs_and_factors", self.factors.all()),
@@ -250,62 +235,34 @@ class _Writer:
         ]
         return "\n".join(lines)
 
-    def _function(self, name: str, arguments: str, loops: list[list[str]]) -> list[str]:
+    def _function(self, name: str, arguments: str, *loops: list[str]) -> list[str]:
         """Return a function of loops over the lanes; values shared by all lanes are read first."""
-        shared: dict[str, str] = {}
         text = "\n".join(line for loop in loops for line in loop)
-        words = set(_words(text)) - set(_words(arguments))
-        for array, symbols in (
-            ("constants", CONSTANTS),
-            ("inflow", [f"in_{s}" for s in self.states]),
-        ):
-            shared |= {s: f"{array}[{k}]" for k, s in enumerate(symbols) if s in words}
-        shared |= {f"nu{k}": f"nu[{k}]" for k in range(len(COEFFICIENTS)) if f"nu{k}" in words}
-        body = [f"    {symbol} = {place}" for symbol, place in shared.items()]
+        words = set(re.findall(r"\w+", text)) - set(re.findall(r"\w+", arguments))
+        body = [f"    {symbol} = {at}" for symbol, at in self.shared.items() if symbol in words]
         for loop in loops:
             body += [f"    for l in range({LANES}):", *(f"        {line}" for line in loop)]
         return ["", "@compiled", f"def {name}({arguments}):", *(body or ["    pass"])]
 
-    def _loop(
-        self,
-        graph: Graph,
-        results: Mapping[str, Node],
-        given: Mapping[Node, str],
-        places: Mapping[str, str],
-    ) -> list[str]:
-        """Return the body of a loop over the lanes: read, compute, write."""
-        needed = graph.needed(results.values(), given)
-        read = [given[node] for node in needed if node in given]
-        read += [graph.text(n) for n in needed if graph.operation(n) == "symbol" and n not in given]
-        return [f"{name} = {places[name]}" for name in read if name in places] + graph.code(
-            results, given
-        )
-
-    def _state_places(self, array: str) -> dict[str, str]:
-        return {name: self.layout.at(array, k) for k, name in enumerate(self.states)}
-
     def _prepare(self) -> list[str]:
-        graph = self.equations.graph
         results = {self.places[name]: node for node, name in self.ahead.items()}
-        loop = self._loop(graph, results, {}, self.places)
-        return self._function("prepare", "W, constants, nu", [loop])
+        return self._function("prepare", "W, constants, nu", _loop(results, {}, self.places))
 
     def _evaluate(self, name: str, factors: Mapping[tuple[str, str], Node]) -> list[str]:
         """Return the routine that computes f(Y) and, if given, the factors of a step."""
-        graph, places = self.equations.graph, self.places | self._state_places("Y")
-        results = {self.layout.at("f", k): node for k, node in enumerate(self.changes)}
-        results |= {self.layout.at("factors", k): node for k, node in enumerate(factors.values())}
+        places = self.places | self._names_at("Y", self.states)
+        results = {self._at("f", k): node for k, node in enumerate(self.changes)}
+        results |= {self._at("factors", k): node for k, node in enumerate(factors.values())}
         slow = {self.places[name]: node for node, name in self.slow.items()}
-        loops = [self._loop(graph, slow, self.ahead, places)] if slow else []
-        loops.append(self._loop(graph, results, self.ahead | self.slow, places))
-        return self._function(name, "W, constants, nu, inflow, D, g", loops)
+        loops = [_loop(slow, self.ahead, places)] if slow else []
+        loops.append(_loop(results, self.ahead | self.slow, places))
+        return self._function(name, "W, constants, nu, inflow, D, g", *loops)
 
     def _solve(self) -> list[str]:
         """Return the routine that replaces f by the solution of LU x = f."""
-        order = list(self.factors.all())
-        entry = {key: self.layout.at("factors", k) for k, key in enumerate(order)}
+        entry = {key: self._at("factors", k) for k, key in enumerate(self.factors.all())}
         x = {name: f"x{k}" for k, name in enumerate(self.states)}
-        place = self._state_places("f")
+        place = self._names_at("f", self.states)
         loop = [f"{x[name]} = {place[name]}" for name in self.states]
         for pivot in self.factors.order:
             rows = [row for row, column in self.factors.lower if column == pivot]
@@ -315,26 +272,25 @@ class _Writer:
             loop += [f"{x[pivot]} -= {entry[pivot, column]} * {x[column]}" for column in columns]
             loop.append(f"{x[pivot]} *= {entry[pivot, pivot]}")
         loop += [f"{place[name]} = {x[name]}" for name in self.states]
-        return self._function("solve", "W", [loop])
+        return self._function("solve", "W", loop)
 
     def _algebra(
         self, name: str, arguments: str, made: tuple[str, ...], places: Mapping[str, str]
     ) -> list[str]:
         """Return the routine that computes some names of the algebra from the current S_H."""
         equations = Equations([*model.LIQUID, *model.GAS, "S_H"], {})
-        results = {self.layout.at(each): equations.names[each] for each in made}
-        loop = self._loop(equations.graph, results, {}, places)
-        return self._function(name, arguments, [loop])
+        results = {self._at(each): equations.names[each] for each in made}
+        return self._function(name, arguments, _loop(results, {}, places))
 
     def _newton(self, name: str, computed: list[str]) -> list[str]:
         """Return one Newton iteration for S_H or S_h2, in lanes with too large a residual."""
         given = {*model.LIQUID, *model.GAS, "S_H", *HELD} - set(computed)
         equations = Equations(sorted(given), {})
         results = {"residual": equations.change(name), "slope": equations.slope(name, name)}
-        places = self.places | self._state_places("y") | {name: self.layout.at(name)}
-        own, residual = self.layout.at(name), self.layout.at("residual")
-        loop = self._loop(equations.graph, results, {}, places)
-        loop += [
+        own, residual = self._at(name), self._at("residual")
+        places = self.places | self._names_at("y", self.states) | {name: own}
+        loop = [
+            *_loop(results, {}, places),
             f"active = abs({residual}) > tolerance",
             f"new = {own} - residual / slope",
             "new = new if new > 0.0 else 1e-12",
@@ -342,7 +298,7 @@ class _Writer:
             f"{residual} = residual if active else {residual}",
         ]
         arguments = "W, constants, nu, inflow, D, in_S_h2, tolerance"
-        return self._function(f"newton_{name}", arguments, [loop])
+        return self._function(f"newton_{name}", arguments, loop)
 
     def _gas(self) -> list[str]:
         """Return the routine for gas and methane flow (m³/d) and partial pressures of CH4 and CO2.
@@ -354,10 +310,16 @@ class _Writer:
         flow = equations.parse("q_gas * (1 + normalised * (p_gas / p_atm - 1))")
         methane = flow * equations.names["p_ch4"] / pressure
         nodes = (flow, methane, equations.names["p_ch4"], equations.names["p_co2"])
-        results = {self.layout.at("gas", k): node for k, node in enumerate(nodes)}
-        loop = self._loop(equations.graph, results, {}, self._state_places("y"))
-        return self._function("gas", "W, constants", [loop])
+        results = {self._at("gas", k): node for k, node in enumerate(nodes)}
+        loop = _loop(results, {}, self._names_at("y", self.states))
+        return self._function("gas", "W, constants", loop)
 
 
-def _words(text: str) -> list[str]:
-    return "".join(c if c.isalnum() or c == "_" else " " for c in text).split()
+def _loop(
+    results: Mapping[str, Node], given: Mapping[Node, str], places: Mapping[str, str]
+) -> list[str]:
+    """Return the body of a loop over the lanes: read, compute, write."""
+    # What was computed before is read first: in another order LLVM fuses other operations.
+    nodes = sorted(needed(results.values(), given), key=lambda node: node not in given)
+    read = [given.get(node, str(node.leaf)) for node in nodes]
+    return [f"{name} = {places[name]}" for name in read if name in places] + code(results, given)

@@ -17,7 +17,6 @@ import numpy as np
 
 from supac.simulators.adm1 import model
 from supac.simulators.adm1.digester import INITIAL_FIELDS, OUTPUTS, Digester, FloatArray, Table
-from supac.simulators.adm1.problem import PRIOR
 from supac.simulators.adm1.simulator import Simulator
 
 SEED, DAYS, ROWS_A_DAY = 20_241, 196, 4
@@ -31,10 +30,10 @@ GUESS = {
 
 def true_parameters() -> dict[str, float]:
     """Return the parameters that generated the observations."""
-    z = np.random.default_rng([SEED, 0]).standard_normal(len(PRIOR))
+    z = np.random.default_rng([SEED, 0]).standard_normal(len(model.PRIOR))
     return {
         name: float(median * np.exp(0.5 * log_sd * draw))
-        for (name, (median, log_sd)), draw in zip(PRIOR.items(), z, strict=True)
+        for (name, (median, log_sd)), draw in zip(model.PRIOR.items(), z, strict=True)
     }
 
 

@@ -21,23 +21,6 @@ from supac.simulators.adm1.simulator import Simulator
 FAILURE = 3.0
 """The risk of a failed run, and the ceiling of the risk."""
 
-# The paper's prior: independent log-normals (median, standard deviation of the logarithm), and the
-# groups of parameters that the posterior may correlate.
-_WIDE, _USUAL, _NARROW = 0.5545177444479562, 0.2772588722239781, 0.10494570578699643
-_SPREADS = {
-    **dict.fromkeys(("k_dis", "k_hyd_li", "k_m_fa", "K_S_fa", "K_S_c4"), _WIDE),
-    **dict.fromkeys(("K_S_aa", "K_I_h2_fa", "K_I_h2_c4", "K_I_h2_pro", "pH_UL:LL_ac", "pH_LL_ac",
-                     "K_I_nh3", "pH_LL_h2", "K_S_IN"), _NARROW),
-}  # fmt: skip
-PRIOR = {n: (model.PAPER_KINETICS[n], _SPREADS.get(n, _USUAL)) for n in model.CALIBRATED}
-BLOCKS = (
-    ("k_dis", "k_hyd_ch", "k_hyd_pr", "k_hyd_li"), ("k_m_su", "K_S_su"), ("k_m_aa", "K_S_aa"),
-    ("pH_UL:LL_aa", "pH_LL_aa"), ("k_m_fa", "K_S_fa", "K_I_h2_fa"),
-    ("k_m_c4", "K_S_c4", "K_I_h2_c4"), ("k_m_pro", "K_S_pro", "K_I_h2_pro"), ("k_m_ac", "K_S_ac"),
-    ("pH_UL:LL_ac", "pH_LL_ac", "K_I_nh3"), ("k_m_h2", "K_S_h2"), ("pH_UL:LL_h2", "pH_LL_h2"),
-    ("k_dec",), ("K_S_IN",),
-)  # fmt: skip
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem:
@@ -54,9 +37,9 @@ class Problem:
         """Return the thirty parameters with the paper's priors and blocks."""
         marginals = {
             name: LogNormal(median, log_sd, unit=model.UNITS[name])
-            for name, (median, log_sd) in PRIOR.items()
+            for name, (median, log_sd) in model.PRIOR.items()
         }
-        return Parameters(marginals, blocks=BLOCKS)
+        return Parameters(marginals, blocks=model.BLOCKS)
 
     @property
     def prior(self) -> Distribution:
