@@ -17,10 +17,10 @@ import numpy as np
 
 import supac
 from supac.codec import to_spec
+from supac.record.encoding import pack
 from supac.record.record import Record
 from supac.record.round import Round
 from supac.record.run import Run, Status
-from supac.record.store.rows import pack
 from supac.search.algorithm import Info
 
 ROUNDS, BATCH, OUTPUTS, DIM = 200, 100, 1_000, 10

@@ -74,7 +74,7 @@ from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.record.result import Result, read_result
 from supac.record.run import Run, Status
-from supac.record.store import (
+from supac.record.store.file import (
     NotAStoreError,
     StoreBusyError,
     StoreDamagedError,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import supac
-from supac import marginals
+from supac import codec, marginals
 from supac.codec import (
     UnknownSpecError,
     describe,
@@ -18,7 +18,6 @@ from supac.codec import (
     fingerprint,
     from_spec,
     register,
-    specs,
     to_spec,
 )
 
@@ -26,8 +25,8 @@ from supac.codec import (
 @pytest.fixture(autouse=True)
 def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what a test registers."""
-    monkeypatch.setattr(specs, "_REGISTRY", dict(specs._REGISTRY))
-    monkeypatch.setattr(specs, "_NAMES", dict(specs._NAMES))
+    monkeypatch.setattr(codec, "_REGISTRY", dict(codec._REGISTRY))
+    monkeypatch.setattr(codec, "_NAMES", dict(codec._NAMES))
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def test_what_is_not_on_the_list_cannot_be_made(spec: Any) -> None:
 
 
 def test_of_other_objects_the_name_is_kept() -> None:
-    assert to_spec(describe) == {"other": "supac.codec.specs.describe"}
+    assert to_spec(describe) == {"other": "supac.codec.describe"}
     assert fingerprint(describe) == ""
     assert describe(object()) == "<object object>"  # without its address
 

@@ -21,18 +21,9 @@ from supac.codec import TooLargeError, from_spec
 from supac.families import Gaussian, LowRankGaussian
 from supac.families.family import MOST_DIM
 from supac.record.record import Record
-from supac.record.store import read_config, schema
-from supac.record.store.file import (
-    check_counts,
-    connect,
-    create,
-    digest,
-    lock,
-    record_counts,
-    unlock,
-    with_checksum,
-    write_meta,
-)
+from supac.record.store import schema
+from supac.record.store.file import Database, connect, digest, lock, unlock, with_checksum
+from supac.record.store.store import read_config
 
 TESTS = Path(__file__).parents[1]
 OLD = sorted((TESTS / "stores").glob("*.supac"))
@@ -301,7 +292,7 @@ def test_a_run_that_no_round_has_learnt_from_is_missed_as_well(tmp_path: Path) -
 def test_stores_without_counts_are_read_and_checked(path: Path, tmp_path: Path) -> None:
     store = Path(shutil.copy(path, tmp_path))
     db = connect(store, read_only=True)
-    check_counts(db, store)
+    schema.check_counts(db)
     assert not db.execute("SELECT count(*) FROM meta WHERE key = 'counts'").fetchone()[0]
     rounds = db.execute("SELECT count(*) FROM rounds").fetchone()[0]
     db.close()
@@ -311,14 +302,14 @@ def test_stores_without_counts_are_read_and_checked(path: Path, tmp_path: Path) 
         edit(broken, deletion)
         db = connect(broken, read_only=True)
         with pytest.raises(supac.StoreDamagedError, match="is missing"):
-            check_counts(db, broken)
+            schema.check_counts(db)
         db.close()
 
 
 def test_rows_of_an_older_version_are_no_damage(store: Path) -> None:
     """It adds runs to the file, and leaves the counts as they are."""
-    db = sqlite3.connect(store)
-    write_meta(db, "counts", with_checksum('{"runs": 5, "rounds": 1}'))
+    db = connect(store)
+    db.write_meta("counts", with_checksum('{"runs": 5, "rounds": 1}'))
     db.commit()
     db.close()
     for way in readers(store):
@@ -333,13 +324,13 @@ def test_what_is_replaced_is_counted_once(tmp_path: Path) -> None:
     path = tmp_path / "run.supac"
     lock(path)
     db = connect(path)
-    create(db, schema.APPLICATION, schema.SCHEMA, "{}", schema.VERSION)
+    schema.create(db, "{}")
     row = (b"", "ok", 0.0, 0.0, "", 1, "", "search", None)
 
     def kept(*ids: int) -> str:
         for each in ids:
-            schema.insert(db, "runs", (0, each, *row))
-        record_counts(db)
+            db.insert("runs", (0, each, *row))
+        db.write_counts()
         return str(db.execute("SELECT value FROM meta WHERE key = 'counts'").fetchone()[0])
 
     assert '"runs": 2' in kept(0, 1)
@@ -386,7 +377,7 @@ def test_flipped_bytes_are_noticed_by_who_only_reads(store: Path) -> None:
 def test_only_a_writer_reads_every_page(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def traced(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    def traced(path: Path, *, read_only: bool = False) -> Database:
         db = connect(path, read_only=read_only)
         db.set_trace_callback(asked.append)
         return db

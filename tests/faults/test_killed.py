@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import supac
-from supac.record.store import read_config
+from supac.record.store.store import read_config
 from supac.running.execution import Policy
 from toy import BOUND, BUDGET, PRIOR, Toy, alive, children_of, gone_within, minimize, name_of, value
 

@@ -20,7 +20,8 @@ import supac
 from supac.arrays import FloatArray
 from supac.cli import app
 from supac.problem_file import starter_files
-from supac.record.store import has_good_run, is_being_written, set_aside
+from supac.record.store.file import is_being_written
+from supac.record.store.replaced import has_good_run, set_aside
 
 TESTS = Path(__file__).parents[1]
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=20, batch=10)

@@ -10,7 +10,8 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.record.store import NotAStoreError, StoreBusyError, set_aside, settle
+from supac.record.store.file import NotAStoreError, StoreBusyError
+from supac.record.store.replaced import set_aside, settle
 
 
 def wave(x: FloatArray) -> float:

@@ -25,8 +25,8 @@ import pytest
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
-from supac.record.store import Store
 from supac.record.store.file import digest as _digest
+from supac.record.store.store import Store
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 BOUND = supac.Catoni(0.05)

@@ -14,8 +14,8 @@ import supac
 from supac.arrays import FloatArray
 from supac.codec import from_spec
 from supac.problem.evaluations import Evaluations
-from supac.record.store import read_config
-from supac.record.store.rows import state_from_spec, state_to_spec
+from supac.record.encoding import state_from_spec, state_to_spec
+from supac.record.store.store import read_config
 from supac.search.algorithm import (
     Batch,
     State,

@@ -14,11 +14,11 @@ from supac.calibration.pipeline import Pipeline
 from supac.exchange import KnownRuns
 from supac.families import Distribution
 from supac.problem import Problem
+from supac.record.encoding import state_from_spec, state_to_spec
 from supac.record.ending import StopReason
 from supac.record.record import Record
 from supac.record.round import Round
 from supac.record.run import Run
-from supac.record.store.rows import state_from_spec, state_to_spec
 from supac.running.execution import Execution
 from supac.running.runner import Runner
 from supac.running.terminal import Interrupt, Interrupted, ProgressBar

@@ -26,7 +26,7 @@ from supac.problem import Bound, Composite, Function, Parameters, Problem
 from supac.record.ending import StopReason
 from supac.record.record import Record
 from supac.record.result import Result
-from supac.record.store import read_config
+from supac.record.store.store import read_config
 from supac.running.execution import Execution
 from supac.running.runner import Runner
 from supac.running.terminal import Interrupt, Interrupted, ProgressBar

@@ -31,7 +31,8 @@ from supac.problem_file import (
 )
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
-from supac.record.store import StoreError, has_good_run, set_aside, settle
+from supac.record.store.file import StoreError
+from supac.record.store.replaced import has_good_run, set_aside, settle
 
 ProblemPath = Annotated[Path, typer.Argument(help="The problem file.", metavar="PROBLEM")]
 Budget = Annotated[int | None, typer.Option(min=1, help="Number of runs, instead of the file's.")]

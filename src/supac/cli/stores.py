@@ -39,7 +39,7 @@ from supac.problem_file import (
 )
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
-from supac.record.store import NotAStoreError, is_being_written, resolve_path
+from supac.record.store.file import NotAStoreError, is_being_written, resolve_path
 from supac.running.terminal import duration
 
 StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]

@@ -9,7 +9,7 @@ from supac.codec import Spec
 from supac.families import Distribution
 from supac.meta.state import MetaInfo, MetaState, TaskState
 from supac.problem import Evaluations
-from supac.record.store.rows import (
+from supac.record.encoding import (
     info_from_spec,
     info_to_spec,
     pack,

@@ -22,7 +22,7 @@ from supac.problem_file.fingerprints import fingerprints
 from supac.problem_file.schema import BOUNDS
 from supac.record.record import Record
 from supac.record.result import Result
-from supac.record.store import may_be_store
+from supac.record.store.file import may_be_store
 from supac.running.execution import Execution
 
 

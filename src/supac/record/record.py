@@ -18,14 +18,15 @@ from supac.codec import Spec, from_spec_or_name, function_identity, to_spec
 from supac.families import Distribution, ParametricFamily
 from supac.problem import Bound, Composite, Evaluations, Parameters
 from supac.record.calibrated import Calibrated
+from supac.record.encoding import unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.risk_function import residuals_of
 from supac.record.round import Round, history_of
 from supac.record.run import Purpose, Run, Status, by_kind
-from supac.record.store import Contents, Store, contents_of, is_being_written, outputs_of, reading
-from supac.record.store.file import raise_if_damaged, resolve_path
-from supac.record.store.rows import unpack
+from supac.record.store.file import is_being_written, raise_if_damaged, resolve_path
+from supac.record.store.schema import reading
+from supac.record.store.store import Contents, Store, contents_of, outputs_of
 
 if TYPE_CHECKING:
     from supac.record.result import Result
@@ -245,11 +246,8 @@ class Record(Calibrated):
         with reading(self._location) as db:
             for run in light:
                 width = self._widths.get((run.task, run.id))
-                yield (
-                    run
-                    if width is None
-                    else replace(run, outputs=outputs_of(db, self.path, run, width))
-                )
+                full = None if width is None else outputs_of(db, run, width)
+                yield run if full is None else replace(run, outputs=full)
 
     @cached_property
     def light_runs(self) -> tuple[Run, ...]:
@@ -539,7 +537,7 @@ def read_store(path: str | os.PathLike[str]) -> Record:
     path = Path(path)
     running = is_being_written(path)
     with reading(path) as db:
-        found = contents_of(db, path, lambda config: _family(_settings(config)))
+        found = contents_of(db, lambda config: _family(_settings(config)))
     settings = _settings(found.config)
     record = Record.of_contents(found, settings, _family(settings), path)
     record.running = running

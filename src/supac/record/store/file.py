@@ -1,4 +1,4 @@
-"""The file of a store: find, lock, open and check it; raise its errors by name."""
+"""The file of a store: find, lock and connect to it; raise its errors by name."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ import socket
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib import metadata
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import scipy
-
 _LOOK = 0.05  # seconds, far longer than `is_being_written` holds its lock
-_COUNTED = ("runs", "rounds", "outputs")  # tables, of which a format may lack some
 _DATABASE = b"SQLite format 3\0"
+COUNTED = ("runs", "rounds", "outputs")
+"""Tables whose numbers of rows are kept."""
 
 
 class StoreError(RuntimeError):
@@ -49,17 +46,6 @@ class StoreMismatchError(StoreError):
     """The file holds another problem than the one it was opened for."""
 
 
-_DAMAGED = (
-    "{path} is damaged: {what}. If there is a copy of it, use that; `sqlite3 FILE .recover` may "
-    "save its runs"
-)
-
-
-def damaged(path: Path, what: object) -> StoreDamagedError:
-    """Return the error for a file that cannot be trusted any more."""
-    return StoreDamagedError(_DAMAGED.format(path=path, what=what))
-
-
 def resolve_path(path: str | os.PathLike[str]) -> Path:
     """Return the file behind symbolic links, beside which SQLite keeps its log.
 
@@ -80,11 +66,22 @@ def resolve_path(path: str | os.PathLike[str]) -> Path:
     return real
 
 
+def may_be_store(path: Path) -> bool:
+    """Return whether a file is a database, or empty, or missing."""
+    if not path.is_file():
+        return True
+    with path.open("rb") as file:
+        return file.read(len(_DATABASE)) in (b"", _DATABASE)
+
+
+# Locks
+
+
 class _Writer(NamedTuple):
     """A file that this process writes: its lock, and its connection once there is one."""
 
     lock: int
-    db: sqlite3.Connection | None = None
+    db: Database | None = None
 
 
 _writers: dict[Path, _Writer] = {}
@@ -141,17 +138,13 @@ def _lock(file: int, path: Path) -> None:
         raise StoreError(f"{path} cannot be locked: {error.strerror}. Use a local disk") from error
 
 
-def check_owner(db: sqlite3.Connection, path: Path) -> None:
-    """Raise StoreError unless this very process opened `db` for writing and has not closed it."""
-    if not _owns(db, path):
-        raise StoreError(
-            f"{path} cannot be written by process {os.getpid()}: that is a copy of the process "
-            "that opened it (a fork), or it has closed it already. Only that one may write"
-        )
-
-
-def _owns(db: sqlite3.Connection, path: Path) -> bool:
-    return path in _writers and _writers[path].db is db
+def _owner_of(path: Path) -> str:
+    try:
+        with closing(connect(path, read_only=True)) as db:
+            owner = json.loads(db.meta()["owner"])
+        return f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
+    except (sqlite3.Error, StoreError, OSError, TypeError, ValueError, KeyError):
+        return "another process"
 
 
 def _disown() -> None:
@@ -168,14 +161,6 @@ def _disown() -> None:
 
 
 os.register_at_fork(after_in_child=_disown)
-
-
-def may_be_store(path: Path) -> bool:
-    """Return whether a file is a database, or empty, or missing."""
-    if not path.is_file():
-        return True
-    with path.open("rb") as file:
-        return file.read(len(_DATABASE)) in (b"", _DATABASE)
 
 
 def is_being_written(path: Path) -> bool:
@@ -198,41 +183,172 @@ def is_being_written(path: Path) -> bool:
     return False
 
 
-def owner() -> dict[str, Any]:
-    """Describe this process, for those who find the file locked."""
-    since = time.strftime("%Y-%m-%d %H:%M:%S")
-    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+# Connections
 
 
-def _owner_of(path: Path) -> str:
-    try:
-        db = connect(path, read_only=True)
-        try:
-            row = db.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()
-        finally:
-            db.close()
-        owner = json.loads(row[0])
-        return f"process {owner['pid']} on {owner['host']}, since {owner['since']}"
-    except (sqlite3.Error, StoreError, OSError, TypeError, ValueError, KeyError):
-        return "another process"
+class Database(sqlite3.Connection):
+    """A connection to the file at `path`, whose rows have checksums."""
+
+    path: Path
+
+    def damaged(self, what: object) -> StoreDamagedError:
+        """Return the error for a file that cannot be trusted any more."""
+        return _damaged(self.path, what)
+
+    def check_pages(self, pragma: str = "quick_check") -> None:
+        """Have SQLite read all of the file; raise StoreDamagedError where it is not whole."""
+        trouble = self.execute(f"PRAGMA {pragma}").fetchone()[0]
+        if trouble != "ok":
+            raise self.damaged(trouble)
+
+    def columns(self, table: str) -> set[str]:
+        """Return the names of the columns of a table."""
+        return {row[1] for row in self.execute(f"PRAGMA table_info({table})")}
+
+    def rows(self, query: str, what: str) -> Iterator[list[Any]]:
+        """Yield the rows of a query whose last column is the checksum of the others, without it."""
+        for *row, checksum in self.execute(query):
+            if checksum != digest(*row):
+                raise self.damaged(f"{what} {row[1] if len(row) > 1 else ''}".strip())
+            yield row
+
+    def meta(self) -> dict[str, str]:
+        """Return the facts about the file."""
+        return dict(self.execute("SELECT key, value FROM meta").fetchall())
+
+    def config(self) -> str:
+        """Return the configuration, as JSON; StoreDamagedError if it was changed."""
+        meta = self.meta()
+        text = meta.get("config", "")
+        if meta.get("checksum") != digest(text).hex():
+            raise self.damaged("its configuration")
+        return text
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Commit what is written meanwhile.
+
+        StoreError unless this very process opened the file for writing and has not closed it.
+        """
+        if not self._owned:
+            raise StoreError(
+                f"{self.path} cannot be written by process {os.getpid()}: that is a copy of the "
+                "process that opened it (a fork), or it has closed it already. Only that one may "
+                "write"
+            )
+        with named_errors(self.path):
+            yield
+            self.commit()
+
+    @property
+    def _owned(self) -> bool:
+        return self.path in _writers and _writers[self.path].db is self
+
+    def insert(self, table: str, row: tuple[Any, ...]) -> None:
+        """Insert or replace a row, with its checksum."""
+        places = ", ".join("?" * (len(row) + 1))
+        self.execute(f"INSERT OR REPLACE INTO {table} VALUES ({places})", (*row, digest(*row)))
+
+    def write_meta(self, key: str, value: str) -> None:
+        """Write a fact about the file."""
+        self.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def write_config(self, text: str) -> None:
+        """Write the configuration, as JSON, and its checksum."""
+        self.write_meta("config", text)
+        self.write_meta("checksum", digest(text).hex())
+
+    def write_owner(self) -> None:
+        """Describe this process, for those who find the file locked."""
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+        self.write_meta("owner", json.dumps(owner))
+
+    def write_counts(self) -> None:
+        """Write the numbers of runs and rounds, within the transaction that adds some.
+
+        They are counted once for a connection; from then on, triggers of its own follow them.
+        """
+        if not self.execute("SELECT count(*) FROM sqlite_temp_master").fetchone()[0]:
+            counts = ", ".join(f"(SELECT count(*) FROM {each}) AS {each}" for each in COUNTED)
+            self.execute(f"CREATE TEMP TABLE counts AS SELECT {counts}")
+            self.execute("PRAGMA recursive_triggers = ON")  # a replaced row is deleted first
+            for table in COUNTED:
+                for event, sign in (("INSERT", "+"), ("DELETE", "-")):
+                    self.execute(
+                        f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON main.{table} "
+                        f"BEGIN UPDATE counts SET {table} = {table} {sign} 1; END"
+                    )
+        found = self.execute(f"SELECT {', '.join(COUNTED)} FROM temp.counts").fetchone()
+        counts = json.dumps(dict(zip(COUNTED, found, strict=True)))
+        self.write_meta("counts", with_checksum(counts))
+
+    def release(self) -> None:
+        """Fold the log into the file and unlock it; do nothing in a forked copy of the process."""
+        if self._owned:
+            try:
+                with named_errors(self.path):
+                    self.close()
+            finally:
+                unlock(self.path)
 
 
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+def connect(path: Path, *, read_only: bool = False) -> Database:
     """Connect to a file that is there; nothing in its schema is trusted."""
-    path = resolve_path(path)
+    real, options = resolve_path(path), "mode=rw"
     with named_errors(path):
-        options = "mode=rw"
         if read_only:
             # A writer has a log beside the file. Where there is none, nothing is left there either,
             # and the folder may be one that nobody can write.
-            options = "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
+            options = "mode=ro" if Path(f"{real}-wal").exists() else "mode=ro&immutable=1"
         db = sqlite3.connect(
-            f"{path.as_uri()}?{options}", uri=True, timeout=5.0,
-            check_same_thread=False,
+            f"{real.as_uri()}?{options}", uri=True, timeout=5.0, check_same_thread=False,
+            factory=Database,
         )  # fmt: skip
+        db.path = path
         db.execute("PRAGMA trusted_schema = OFF")
         db.execute("PRAGMA cell_size_check = ON")
         return db
+
+
+def open_for_writing(path: Path, check: Callable[[Database], None]) -> Database:
+    """Lock a file, connect to it, and let `check` look at it and make its tables."""
+    with ExitStack() as undo:
+        path = lock(path)
+        undo.callback(unlock, path)
+        db = undo.enter_context(closing(connect(path)))
+        _writers[path] = _writers[path]._replace(db=db)
+        with named_errors(path):
+            check(db)
+        undo.pop_all()
+    return db
+
+
+# Errors and checksums
+
+_SQLITE_ERRORS: tuple[tuple[set[int], type[StoreError], str], ...] = (
+    ({sqlite3.SQLITE_NOTADB}, NotAStoreError, "is not a store of supac: {}"),
+    (
+        {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}, StoreBusyError,
+        "is in use by another program: {}. Close that, and resume",
+    ),
+    (
+        {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}, StoreError,
+        "cannot be written: {}. What was written before is safe: make room, and resume",
+    ),
+    (
+        {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}, StoreError,
+        "cannot be opened: {}. Look at the permissions of the file and of its folder, or copy it "
+        "elsewhere",
+    ),
+)  # fmt: skip
+
+
+def _damaged(path: Path, what: object) -> StoreDamagedError:
+    return StoreDamagedError(
+        f"{path} is damaged: {what}. If there is a copy of it, use that; `sqlite3 FILE .recover` "
+        "may save its runs"
+    )
 
 
 @contextmanager
@@ -242,25 +358,12 @@ def named_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        if code == sqlite3.SQLITE_NOTADB:
-            raise NotAStoreError(f"{path} is not a store of supac: {error}") from error
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise StoreBusyError(
-                f"{path} is in use by another program: {error}. Close that, and resume"
-            ) from error
-        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-            raise StoreError(
-                f"{path} cannot be written: {error}. What was written before is safe: make room, "
-                "and resume"
-            ) from error
-        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-            raise StoreError(
-                f"{path} cannot be opened: {error}. Look at the permissions of the file and of its "
-                "folder, or copy it elsewhere"
-            ) from error
-        raise damaged(path, error) from error
+        for codes, kind, words in _SQLITE_ERRORS:
+            if code in codes:
+                raise kind(f"{path} {words.format(error)}") from error
+        raise _damaged(path, error) from error
     except (UnicodeDecodeError, OverflowError) as error:
-        raise damaged(path, error) from error
+        raise _damaged(path, error) from error
 
 
 @contextmanager
@@ -272,132 +375,7 @@ def raise_if_damaged(path: Path, what: str) -> Iterator[None]:
         ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError,
         MemoryError,
     ) as error:  # fmt: skip
-        raise damaged(path, f"{what}: {type(error).__name__}: {error!s:.200}") from error
-
-
-def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
-    """Lock a file, connect to it, and let `check` look at it and make its tables."""
-    path = lock(path)
-    try:
-        db = connect(path)
-        _writers[path] = _writers[path]._replace(db=db)
-        try:
-            with named_errors(path):
-                check(db)
-        except BaseException:
-            db.close()
-            raise
-    except BaseException:
-        unlock(path)
-        raise
-    return db
-
-
-def close(db: sqlite3.Connection, path: Path) -> None:
-    """Fold the log into the file and unlock it; do nothing in a forked copy of the process."""
-    if _owns(db, path):
-        try:
-            with named_errors(path):
-                db.close()
-        finally:
-            unlock(path)
-
-
-def create(
-    db: sqlite3.Connection, application: int, schema: Sequence[str], config: str, version: int
-) -> None:
-    """Make the tables, all or nothing: a process killed meanwhile leaves an empty file."""
-    db.execute("BEGIN IMMEDIATE")
-    db.execute(f"PRAGMA application_id = {application}")
-    db.execute(f"PRAGMA user_version = {version}")
-    for table in schema:
-        db.execute(table)
-    write_config(db, config)
-    write_meta(db, "created", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
-    write_meta(db, "made with", versions())
-    db.commit()
-
-
-def write_config(db: sqlite3.Connection, text: str) -> None:
-    """Write the configuration, as JSON, and its checksum."""
-    write_meta(db, "config", text)
-    write_meta(db, "checksum", digest(text).hex())
-
-
-def write_meta(db: sqlite3.Connection, key: str, value: str) -> None:
-    """Write a fact about the file."""
-    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
-
-
-def versions() -> str:
-    """Return the versions of the libraries that the bits of a result depend on."""
-    return f"supac {metadata.version('supac')}, NumPy {np.__version__}, SciPy {scipy.__version__}"
-
-
-def check_pages(db: sqlite3.Connection, path: Path, pragma: str = "quick_check") -> None:
-    """Have SQLite read all of a file; raise StoreDamagedError where it is not whole."""
-    trouble = db.execute(f"PRAGMA {pragma}").fetchone()[0]
-    if trouble != "ok":
-        raise damaged(path, trouble)
-
-
-def _columns(db: sqlite3.Connection, table: str) -> set[str]:
-    return {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
-
-
-def record_counts(db: sqlite3.Connection) -> None:
-    """Write the numbers of runs and rounds, within the transaction that adds some.
-
-    They are counted once for a connection; from then on, triggers of its own follow them.
-    """
-    tables = [each for each in _COUNTED if _columns(db, each)]
-    if not db.execute("SELECT count(*) FROM sqlite_temp_master").fetchone()[0]:
-        counts = ", ".join(f"(SELECT count(*) FROM {each}) AS {each}" for each in tables)
-        db.execute(f"CREATE TEMP TABLE counts AS SELECT {counts}")
-        db.execute("PRAGMA recursive_triggers = ON")  # a row that is replaced is deleted first
-        for table in tables:
-            for event, sign in (("INSERT", "+"), ("DELETE", "-")):
-                db.execute(
-                    f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON main.{table} "
-                    f"BEGIN UPDATE counts SET {table} = {table} {sign} 1; END"
-                )
-    found = db.execute(f"SELECT {', '.join(tables)} FROM temp.counts").fetchone()
-    write_meta(db, "counts", with_checksum(json.dumps(dict(zip(tables, found, strict=True)))))
-
-
-def check_counts(db: sqlite3.Connection, path: Path) -> None:
-    """Raise StoreDamagedError if rows are missing, or the table of settings is damaged.
-
-    Every round must be there, with all the runs that it learnt from. Stores of version 0.1 have no
-    counts; nor does that version change them, so that there may be more rows than were counted.
-    """
-    check_pages(db, path, "integrity_check(meta)")
-    task = "task" if "task" in _columns(db, "runs") else "0"
-    with raise_if_damaged(path, "its rows"):
-        kept = db.execute("SELECT value FROM meta NOT INDEXED WHERE key = 'counts'").fetchone()
-        least = json.loads(checked(kept[0], path, "its counts")) if kept else {}
-        runs = db.execute(f"SELECT {task}, id FROM runs").fetchall()
-        for table in sorted(set(_COUNTED) & set(least)):
-            count = f"SELECT count(*) FROM {table}"
-            left = len(runs) if table == "runs" else db.execute(count).fetchone()[0]
-            if left < least[table]:
-                raise damaged(path, f"{left} of {least[table]} {table} are left")
-        known = set(runs)
-        if len(known) < len(runs):
-            raise damaged(path, "it has runs twice")
-        query = f"SELECT {task}, iteration, ids FROM rounds ORDER BY 1, iteration"
-        rounds = dict[Any, int]()
-        for where, iteration, ids in db.execute(query):
-            if iteration != rounds.setdefault(where, 0):
-                raise damaged(path, f"round {rounds[where]} is missing")
-            rounds[where] += 1
-            for run in np.frombuffer(ids, dtype="<i8").tolist():
-                if (where, run) not in known:
-                    raise damaged(path, f"run {run} of round {iteration} is missing")
-        state = db.execute("SELECT * FROM state").fetchone()
-        of_last = state is not None and state[0] == rounds.get(0, 0) - 1
-        if rounds and not (of_last if "iteration" in _columns(db, "state") else state):
-            raise damaged(path, "its state is missing, or that of another round")
+        raise _damaged(path, f"{what}: {type(error).__name__}: {error!s:.200}") from error
 
 
 def with_checksum(text: str) -> str:
@@ -409,7 +387,7 @@ def checked(words: str, path: Path, what: str) -> str:
     """Return the text of `with_checksum`; StoreDamagedError if it was changed."""
     checksum, _, text = words.partition(" ")
     if checksum != digest(text).hex():
-        raise damaged(path, what)
+        raise _damaged(path, what)
     return text
 
 

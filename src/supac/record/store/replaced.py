@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from supac.record.run import Status
@@ -77,13 +77,8 @@ def has_good_run(path: Path) -> bool:
 
 def _fold(path: Path) -> None:
     """Fold the log into the file unless somebody is reading it, or the file is damaged."""
-    with suppress(StoreError):
-        db = connect(path)
-        try:
-            with named_errors(path):
-                db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        finally:
-            db.close()
+    with suppress(StoreError), closing(connect(path)) as db, named_errors(path):
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def _move(path: Path, target: Path | None) -> None:

@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy
+
 from supac.record.store.file import (
+    COUNTED,
+    Database,
     NotAStoreError,
     StoreTooNewError,
-    check_counts,
+    checked,
     connect,
-    damaged,
     digest,
     named_errors,
     raise_if_damaged,
-    record_counts,
     resolve_path,
-    write_config,
 )
 
 VERSION = 2
@@ -34,6 +38,10 @@ _META_1 = 0x5375504D  # "SuPM", in that of a format 1 file of `meta_learn`
 RESIDUALS = {"other": "residuals"}
 """Data of a file of version 0.1: its outputs are what the loss takes."""
 _META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
+_ROUNDS = """CREATE TABLE rounds (
+        task INTEGER, iteration INTEGER, ids BLOB NOT NULL, drawn BLOB NOT NULL,
+        proposal TEXT NOT NULL, info TEXT NOT NULL, checksum BLOB NOT NULL,
+        PRIMARY KEY (task, iteration))"""
 SCHEMA = (
     _META,
     """CREATE TABLE runs (
@@ -44,10 +52,7 @@ SCHEMA = (
     """CREATE TABLE outputs (
         task INTEGER, id INTEGER, numbers BLOB NOT NULL, checksum BLOB NOT NULL,
         PRIMARY KEY (task, id))""",
-    """CREATE TABLE rounds (
-        task INTEGER, iteration INTEGER, ids BLOB NOT NULL, drawn BLOB NOT NULL,
-        proposal TEXT NOT NULL, info TEXT NOT NULL, checksum BLOB NOT NULL,
-        PRIMARY KEY (task, iteration))""",
+    _ROUNDS,
     "CREATE TABLE state (id INTEGER PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)",
 )
 _SCHEMA_1 = (
@@ -69,65 +74,106 @@ _META_SCHEMA_1 = (
         seconds REAL NOT NULL, message TEXT NOT NULL, attempts INTEGER NOT NULL,
         source TEXT NOT NULL, purpose TEXT NOT NULL, checksum BLOB NOT NULL,
         PRIMARY KEY (task, id))""",
-    """CREATE TABLE rounds (
-        task INTEGER, iteration INTEGER, ids BLOB NOT NULL, drawn BLOB NOT NULL,
-        proposal TEXT NOT NULL, info TEXT NOT NULL, checksum BLOB NOT NULL,
-        PRIMARY KEY (task, iteration))""",
+    _ROUNDS,
     "CREATE TABLE state (visit INTEGER PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)",
 )
-_KNOWN = {
-    (APPLICATION, VERSION): SCHEMA,
-    (APPLICATION, 1): _SCHEMA_1,
-    (_META_1, 1): _META_SCHEMA_1,
-}
+_KNOWN = {(APPLICATION, VERSION): SCHEMA, (APPLICATION, 1): _SCHEMA_1, (_META_1, 1): _META_SCHEMA_1}
 
 
-def format_of(db: sqlite3.Connection, path: Path) -> int:
+def create(db: Database, config: str) -> None:
+    """Make the tables, all or nothing: a process killed meanwhile leaves an empty file."""
+    db.execute("BEGIN IMMEDIATE")
+    _mark(db)
+    for table in SCHEMA:
+        db.execute(table)
+    db.write_config(config)
+    db.write_meta("created", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    # The bits of a result depend on these libraries.
+    numerics = f"NumPy {np.__version__}, SciPy {scipy.__version__}"
+    db.write_meta("made with", f"supac {metadata.version('supac')}, {numerics}")
+    db.commit()
+
+
+def _mark(db: Database) -> None:
+    db.execute(f"PRAGMA application_id = {APPLICATION}")
+    db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def format_of(db: Database) -> int:
     """Return the format of a store; raise where it is something else, or not whole."""
     kind = db.execute("PRAGMA application_id").fetchone()[0]
     if kind not in (APPLICATION, _META_1):
-        raise NotAStoreError(f"{path} is a database, but not a store of supac")
+        raise NotAStoreError(f"{db.path} is a database, but not a store of supac")
     found = int(db.execute("PRAGMA user_version").fetchone()[0])
     if found > VERSION:
         raise StoreTooNewError(
-            f"{path} has format {found}, but this version of supac reads up to {VERSION}: "
+            f"{db.path} has format {found}, but this version of supac reads up to {VERSION}: "
             "use a newer one"
         )
     # Exactly our tables: no view or trigger that would do something else in their place.
     tables = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     if sorted(tables) != sorted((table,) for table in _KNOWN.get((kind, found), ())):
-        raise damaged(path, "its tables are not those of a store")
+        raise db.damaged("its tables are not those of a store")
     return found
 
 
+def check_counts(db: Database) -> None:
+    """Raise StoreDamagedError if rows are missing, or the table of settings is damaged.
+
+    Every round must be there, with all the runs that it learnt from. Stores of version 0.1 have no
+    counts; nor does that version change them, so that there may be more rows than were counted.
+    """
+    db.check_pages("integrity_check(meta)")
+    task = "task" if "task" in db.columns("runs") else "0"
+    with raise_if_damaged(db.path, "its rows"):
+        kept = db.execute("SELECT value FROM meta NOT INDEXED WHERE key = 'counts'").fetchone()
+        least = json.loads(checked(kept[0], db.path, "its counts")) if kept else {}
+        for table in sorted(set(COUNTED) & set(least)):
+            left = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            if left < least[table]:
+                raise db.damaged(f"{left} of {least[table]} {table} are left")
+        runs = db.execute(f"SELECT {task}, id FROM runs").fetchall()
+        known = set(runs)
+        if len(known) < len(runs):
+            raise db.damaged("it has runs twice")
+        query = f"SELECT {task}, iteration, ids FROM rounds ORDER BY 1, iteration"
+        rounds = dict[Any, int]()
+        for where, iteration, ids in db.execute(query):
+            if iteration != rounds.setdefault(where, 0):
+                raise db.damaged(f"round {rounds[where]} is missing")
+            rounds[where] += 1
+            for run in np.frombuffer(ids, dtype="<i8").tolist():
+                if (where, run) not in known:
+                    raise db.damaged(f"run {run} of round {iteration} is missing")
+        state = db.execute("SELECT * FROM state").fetchone()
+        of_last = state is not None and state[0] == rounds.get(0, 0) - 1
+        if rounds and not (of_last if "iteration" in db.columns("state") else state):
+            raise db.damaged("its state is missing, or that of another round")
+
+
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
+def reading(path: Path) -> Iterator[Database]:
     """Open a store for reading, also while another process writes to it."""
     if not resolve_path(path).exists():
         raise FileNotFoundError(f"there is no store {path}")
-    db = connect(path, read_only=True)
-    try:
-        with named_errors(path):
-            db.execute("BEGIN")  # what another process writes meanwhile is not half seen
-            old = format_of(db, path) < VERSION
-            check_counts(db, path)
-            if old:
-                copy = sqlite3.connect(":memory:")
-                db.backup(copy)
-                db.close()
-                db = copy
-                upgrade(db, path)
+    with closing(connect(path, read_only=True)) as db, named_errors(path):
+        db.execute("BEGIN")  # what another process writes meanwhile is not half seen
+        old = format_of(db) < VERSION
+        check_counts(db)
+        if not old:
             yield db
-    finally:
-        db.close()
+            return
+        with closing(sqlite3.connect(":memory:", factory=Database)) as copy:
+            copy.path = path
+            db.backup(copy)
+            upgrade(copy)
+            yield copy
 
 
-def upgrade(db: sqlite3.Connection, path: Path) -> None:
+def upgrade(db: Database) -> None:
     """Bring the tables of format 1 up to date, in a transaction that the caller commits."""
-    config = _config_1(db, path)
-    runs = list(_rows_1(db, path, "runs"))
-    rounds = list(_rows_1(db, path, "rounds"))
-    states = list(_rows_1(db, path, "state"))
+    config = _config_1(db)
+    runs, rounds, states = (list(_rows_1(db, table)) for table in ("runs", "rounds", "state"))
     if db.in_transaction:
         db.rollback()
     db.execute("BEGIN IMMEDIATE")
@@ -137,26 +183,22 @@ def upgrade(db: sqlite3.Connection, path: Path) -> None:
         db.execute(statement)
     for task, number, x, status, risk, outputs, *rest in runs:
         width = None if outputs is None else len(outputs) // 8
-        insert(db, "runs", (task, number, x, status, risk, *rest, width))
+        db.insert("runs", (task, number, x, status, risk, *rest, width))
         if outputs is not None:
-            insert(db, "outputs", (task, number, outputs))
+            db.insert("outputs", (task, number, outputs))
     for row in rounds:
-        insert(db, "rounds", row)
+        db.insert("rounds", row)
     for _, value in states[-1:]:
-        insert(db, "state", (0, value))
-    write_config(db, json.dumps(config))
-    db.execute(f"PRAGMA application_id = {APPLICATION}")
-    db.execute(f"PRAGMA user_version = {VERSION}")
-    record_counts(db)
+        db.insert("state", (0, value))
+    db.write_config(json.dumps(config))
+    _mark(db)
+    db.write_counts()
 
 
-def _config_1(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
+def _config_1(db: Database) -> dict[str, Any]:
     """Settings of format 1, with those that are new."""
-    meta = dict(db.execute("SELECT key, value FROM meta").fetchall())
-    text = meta.get("config", "")
-    if meta.get("checksum") != digest(text).hex():
-        raise damaged(path, "its configuration")
-    with raise_if_damaged(path, "its configuration"):
+    text = db.config()
+    with raise_if_damaged(db.path, "its configuration"):
         config = json.loads(text)
         kind = "minimize" if "budget" in config else "meta_learn"
         losses = config.get("losses", [config.get("loss")])
@@ -164,27 +206,14 @@ def _config_1(db: sqlite3.Connection, path: Path) -> dict[str, Any]:
         return {"kind": kind, "data": RESIDUALS if any(losses) else none, **config}
 
 
-def _rows_1(db: sqlite3.Connection, path: Path, table: str) -> Iterator[tuple[Any, ...]]:
+def _rows_1(db: Database, table: str) -> Iterator[tuple[Any, ...]]:
     """Rows of format 1 without their checksums, those of `minimize` with task 0."""
-    many = db.execute("PRAGMA application_id").fetchone()[0] == _META_1
-    order = "" if table == "state" else " ORDER BY task, " if many else " ORDER BY "
-    order += {"runs": "id", "rounds": "iteration", "state": ""}[table]
-    for *row, checksum in db.execute(f"SELECT * FROM {table}{order}"):
+    many = "task" in db.columns(table)
+    order = {"runs": "id", "rounds": "iteration", "state": "1"}[table]
+    for *row, checksum in db.execute(
+        f"SELECT * FROM {table} ORDER BY {'task, ' if many else ''}{order}"
+    ):
         # A state's checksum is of its value alone, and not of its number.
         if checksum != digest(*(row[1:] if table == "state" else row)):
-            raise damaged(path, f"a row of its {table}")
+            raise db.damaged(f"a row of its {table}")
         yield tuple(row) if many or table == "state" else (0, *row)
-
-
-def insert(db: sqlite3.Connection, table: str, row: tuple[Any, ...]) -> None:
-    """Insert or replace a row, with its checksum."""
-    places = ", ".join("?" * (len(row) + 1))
-    db.execute(f"INSERT OR REPLACE INTO {table} VALUES ({places})", (*row, digest(*row)))
-
-
-def checked_rows(db: sqlite3.Connection, path: Path, query: str, what: str) -> Iterator[list[Any]]:
-    """Rows of a query whose last column is the checksum of the others, without it."""
-    for *row, checksum in db.execute(query):
-        if checksum != digest(*row):
-            raise damaged(path, f"{what} {row[1] if len(row) > 1 else ''}".strip())
-        yield row

@@ -1,9 +1,13 @@
-"""Runs, rounds, endings and states as rows and JSON, and back."""
+"""Runs, rounds, endings and states as JSON and rows, and back; for stores and result files.
+
+Floats keep all their digits: an array is its bytes, in a row or as `pack` writes them.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -19,7 +23,21 @@ from supac.record.run import Purpose, Run, Status
 from supac.search.algorithm import Batch, Info, LastStep, Momentum, State
 from supac.surrogate import EmulatorState
 
-RUN_COLUMNS = "task, id, x, status, risk, seconds, message, attempts, source, purpose"
+RUN_COLUMNS = (
+    "task", "id", "x", "status", "risk", "seconds", "message", "attempts", "source", "purpose"
+)  # fmt: skip
+"""Of the table of runs; outputs have a table of their own."""
+ESTIMATE = tuple(each.name for each in fields(Estimate))
+
+
+def number(told: Spec) -> float:
+    """Return a float; NaN for None, since strict JSON has no NaN."""
+    return np.nan if told is None else float(told)
+
+
+def numbers(told: Sequence[Spec]) -> FloatArray:
+    """Return floats as an array, NaN for None."""
+    return frozen(np.array([number(each) for each in told], dtype=np.float64))
 
 
 def run_to_row(run: Run) -> tuple[Any, ...]:
@@ -36,16 +54,20 @@ def _text(words: str) -> str:
     return words.encode(errors="backslashreplace").decode()
 
 
-def run_from_row(
-    task: int, number: int, x: bytes, status: str, risk: float | None, *rest: Any
-) -> Run:
+def run_from_row(*row: Any) -> Run:
     """Invert `run_to_row`."""
-    seconds, message, attempts, source, purpose = rest
-    if purpose not in get_args(Purpose):
-        raise ValueError(f"it was made for {purpose!r}")
+    told = dict(zip(RUN_COLUMNS, row, strict=True))
+    return run_from(told, x=array_from_bytes(told["x"]), outputs=None)
+
+
+def run_from(told: Mapping[str, Any], *, x: FloatArray, outputs: FloatArray | None) -> Run:
+    """Make a run of the values of its other fields."""
+    if told["purpose"] not in get_args(Purpose):
+        raise ValueError(f"it was made for {told['purpose']!r}")
     return Run(
-        number, array_from_bytes(x), Status(status), np.nan if risk is None else float(risk), None,
-        float(seconds), str(message), int(attempts), str(source), purpose, int(task),
+        int(told["id"]), x, Status(told["status"]), number(told["risk"]), outputs,
+        number(told["seconds"]), str(told["message"]), int(told["attempts"]), str(told["source"]),
+        told["purpose"], int(told["task"]),
     )  # fmt: skip
 
 
@@ -100,55 +122,52 @@ def member_from_spec(spec: Spec, family: ParametricFamily) -> Distribution:
     return Distribution(kind, unpack(spec["theta"]))
 
 
+_DIAGNOSTICS = tuple(each.name for each in fields(Info) if each.name != "notes")
+
+
 def info_to_spec(info: Info) -> Spec:
     """Return the diagnostics of a round as JSON."""
-    return {each.name: to_spec(getattr(info, each.name)) for each in fields(Info)}
+    return {name: float(getattr(info, name)) for name in _DIAGNOSTICS} | {"notes": info.notes}
 
 
 def info_from_spec(spec: Spec) -> Info:
     """Invert `info_to_spec`."""
-    numbers = {name: float(value) for name, value in spec.items() if name != "notes"}
-    return Info(**numbers, notes=tuple(str(note) for note in spec["notes"]))
+    values = {name: number(value) for name, value in spec.items() if name != "notes"}
+    return Info(**values, notes=tuple(str(note) for note in spec["notes"]))
 
 
-_ESTIMATE = tuple(each.name for each in fields(Estimate))
-
-
-def ending_to_spec(end: Ending, family: ParametricFamily) -> Spec:
-    """Return an ending as JSON."""
+def ending_to_spec(end: Ending, member: Callable[[Distribution], Spec]) -> Spec:
+    """Return an ending as JSON; `member` converts its distributions."""
     return {
-        **{name: getattr(end, name) for name in _ESTIMATE},
+        **{name: getattr(end, name) for name in ESTIMATE},
         "stopped": end.stop_reason.value,
         "notes": list(end.notes),
-        "posterior": member_to_spec(end.posterior, family),
+        "posterior": member(end.posterior),
         "validation": [
-            {"ids": list(each.ids), "posterior": member_to_spec(each.posterior, family)}
-            for each in end.validation
+            {"ids": list(each.ids), "posterior": member(each.posterior)} for each in end.validation
         ],
         "failure_loss": end.failure_loss,
     }
 
 
-def ending_from_spec(spec: Spec, family: ParametricFamily) -> Ending:
+def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Ending:
     """Invert `ending_to_spec`; version 0.1 has only the ids of the returned posterior's runs."""
-    posterior = member_from_spec(spec["posterior"], family)
     batches = spec.get("validation")
     if batches is None:
         batches = [{"ids": spec.get("fresh", ()), "posterior": spec["posterior"]}]
-    validation = tuple(
-        ValidationBatch(tuple(map(int, each["ids"])), member_from_spec(each["posterior"], family))
-        for each in batches
-        if each["ids"]
-    )
-    numbers = {name: float(spec.get(name, np.nan)) for name in _ESTIMATE if name != "validated"}
+    values = {name: number(spec.get(name)) for name in ESTIMATE if name != "validated"}
     return Ending(
-        posterior=posterior,
+        posterior=member(spec["posterior"]),
         stop_reason=StopReason(spec["stopped"]),
         notes=tuple(map(str, spec["notes"])),
-        validation=validation,
-        failure_loss=float(spec.get("failure_loss", np.nan)),
+        validation=tuple(
+            ValidationBatch(tuple(map(int, each["ids"])), member(each["posterior"]))
+            for each in batches
+            if each["ids"]
+        ),
+        failure_loss=number(spec.get("failure_loss")),
         validated=int(spec["validated"]),
-        **numbers,
+        **values,
     )
 
 
