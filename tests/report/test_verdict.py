@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,24 @@ def risk(x: FloatArray) -> float:
 def run() -> Account:
     """A run that nothing speaks against."""
     return account_of(supac.minimize(risk, PARAMETERS, BOUND, budget=60))
+
+
+def changed(run: Account, **values: Any) -> Account:
+    """The account with other values: its own, computed ones, or those of its record."""
+
+    def given(*names: str) -> dict[str, Any]:
+        return {name: values.pop(name) for name in names if name in values}
+
+    record = copy(run.record)
+    record.settings = {**record.settings, **given("bound", "on_failure")}
+    record.running = values.pop("running", False)
+    ended = given("stop_reason", "notes")
+    assert record.ending is not None
+    unfinished = "stop_reason" in ended and ended["stop_reason"] is None
+    record.ending = None if unfinished else replace(record.ending, **ended)
+    other = replace(run, record=record, **given(*(each.name for each in fields(run))))
+    vars(other).update(values)
+    return other
 
 
 def failures(count: int) -> tuple[Run, ...]:
@@ -152,7 +171,7 @@ def test_a_good_run_is_trusted(run: Account) -> None:
     ("change", "level", "words"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
 def test_what_speaks_against_it(run: Account, change: Any, level: Level, words: str) -> None:
-    verdict = assess(replace(run, **change(run)))
+    verdict = assess(changed(run, **change(run)))
     assert verdict.level is level
     assert any(words in check.answer for check in verdict.reasons if check.level is level)
     levels = [check.level for check in verdict.checks]
@@ -160,7 +179,7 @@ def test_what_speaks_against_it(run: Account, change: Any, level: Level, words: 
 
 
 def test_misfits_are_told_by_column(run: Account) -> None:
-    seen = replace(run, **measured(A=1.1, B=-1.9))
+    seen = changed(run, **measured(A=1.1, B=-1.9))
     told = [(each.column, each.measured, each.far) for each in seen.misfits]
     assert told == [("A", 2, 0), ("B", 3, 0)]
     assert [each.typical for each in seen.misfits] == pytest.approx([1.1, 1.9])
@@ -171,7 +190,7 @@ def test_misfits_are_told_by_column(run: Account) -> None:
         "no column is typically more than 1.9 noises off" in c.answer for c in verdict.checks
     )
     # Outputs that are not as many as these data are not compared with them.
-    assert not replace(seen, fresh=np.zeros((12, 4))).misfits
+    assert not changed(seen, fresh=np.zeros((12, 4))).misfits
     assert not run.misfits
 
 
@@ -192,13 +211,13 @@ def test_where_every_run_failed_nothing_else_is_asked() -> None:
 def test_a_few_failures_are_no_reason_and_their_note_is_not_told_twice(run: Account) -> None:
     few = failures(3)
     notes = ("3 runs failed, all with: no",)
-    assert assess(replace(run, failures=few, notes=notes)).level is Level.TRUST
-    with_more = replace(run, failures=few, notes=(*notes, "something else"))
+    assert assess(changed(run, failures=few, notes=notes)).level is Level.TRUST
+    with_more = changed(run, failures=few, notes=(*notes, "something else"))
     assert with_more.other_notes == ("something else",)
 
 
 def test_a_certificate_that_says_something_is_named(run: Account) -> None:
-    verdict = assess(replace(run, certificate=certificate(run, 0.40001)))
+    verdict = assess(changed(run, certificate=certificate(run, 0.40001)))
     assert verdict.level is Level.TRUST
     assert any("at most 0.401" in check.answer for check in verdict.checks)
 

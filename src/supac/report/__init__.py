@@ -1,10 +1,10 @@
 """Reports: a run as one HTML page for readers who did not make it."""
 
-from supac.report.account import Account, Origin, account_of
+from supac.report.account import Account, account_of
 from supac.report.page import make_page, write_report
 from supac.report.verdict import Check, Level, Verdict, assess
 
 __all__ = [
-    "Account", "Check", "Level", "Origin", "Verdict", "account_of", "assess", "make_page",
+    "Account", "Check", "Level", "Verdict", "account_of", "assess", "make_page",
     "write_report",
 ]  # fmt: skip

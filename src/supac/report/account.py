@@ -1,4 +1,4 @@
-"""The content of a report, from a store or from a result in memory."""
+"""The content of a report: a record, and what is computed from it."""
 
 from __future__ import annotations
 
@@ -12,30 +12,14 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
-from supac.problem.bounds import Bound
-from supac.problem.parameters import Parameters, names_of
+from supac.problem.parameters import names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
 from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.diagnostics import note_on_the_budget, notes_on_failures
-from supac.record.ending import Estimate, StopReason
+from supac.record.ending import Estimate
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
 from supac.record.run import Run
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Origin of a search, as far as known: what is needed to repeat it."""
-
-    store: str = ""
-    problem_file: str = ""
-    text: str = ""
-    """Text of the problem file."""
-    checksums: tuple[tuple[str, str], ...] = ()
-    seed: int | None = None
-    algorithm: str = ""
-    created: str = ""
-    made_with: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,48 +39,103 @@ class Misfit:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Account(Estimate):
-    """All data of a report on one search."""
+    """All data of a report on one search: estimates, the record, and what follows from it."""
 
+    record: Record
     title: str
-    parameters: Parameters | None
-    prior: Distribution | None
-    posterior: Distribution | None
-    history: dict[str, FloatArray]
-    bound: Bound | None
-    stop_reason: StopReason | None
-    running: bool
-    made: int
-    known: int
-    budget: int | None
-    seconds: float
-    risks: FloatArray
-    """Risks of the successful runs of the search and its validation."""
-    failures: tuple[Run, ...]
-    on_failure: str
-    notes: tuple[str, ...]
-    first: FloatArray | None = None
-    """Outputs of the first batch, (n, m), if any."""
-    fresh: FloatArray | None = None
-    """Outputs of the validation runs, (n, m)."""
-    observations: Observations | None = None
     certificate: Certificate | None = None
-    origin: Origin = Origin()
+
+    @cached_property
+    def history(self) -> dict[str, FloatArray]:
+        """Diagnostics as columns, one row per round."""
+        return self.record.history
+
+    @cached_property
+    def failures(self) -> tuple[Run, ...]:
+        """Failed runs of the search and its validation."""
+        return self.record.failures
+
+    @cached_property
+    def risks(self) -> FloatArray:
+        """Risks of the successful runs of the search and its validation."""
+        return np.array([each.risk for each in self.record.search_runs if each.ok])
+
+    @cached_property
+    def made(self) -> int:
+        """Number of runs behind the result, without those that validated an earlier posterior."""
+        record = self.record
+        if record.counts is not None or record.ending is None or not record.rounds:
+            return record.queries
+        return len(record.told_ids()) - record.known
+
+    @cached_property
+    def prior(self) -> Distribution | None:
+        """The latent prior, if it is a `Distribution`."""
+        prior = self.record.prior
+        return prior if isinstance(prior, Distribution) else None
+
+    @cached_property
+    def posterior(self) -> Distribution | None:
+        """The returned or the latest posterior; None before the first step."""
+        return self.record.posterior
+
+    @cached_property
+    def source(self) -> tuple[str, str, dict[str, str]]:
+        """Name and text of the problem file, checksums of the files it names; empty without one."""
+        return source_of(self.record)
+
+    @property
+    def store(self) -> str:
+        """Name of the file; "" for a search in memory."""
+        return "" if self.record.path is None else self.record.path.name
+
+    @property
+    def budget(self) -> int | None:
+        """Largest number of runs, if known."""
+        return self.record.settings.get("budget")
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the parameters, by default x0, x1, …."""
         known = self.posterior or self.prior
-        return names_of(self.parameters, 0 if known is None else known.dim)
+        return names_of(self.record.parameters, 0 if known is None else known.dim)
 
     @property
     def units(self) -> tuple[str, ...]:
         """Units of the parameters, by default ""."""
-        return ("",) * len(self.names) if self.parameters is None else self.parameters.units
+        parameters = self.record.parameters
+        return ("",) * len(self.names) if parameters is None else parameters.units
 
-    @property
+    @cached_property
     def learnt(self) -> list[ParameterChange]:
         """Change of every parameter."""
-        return parameter_changes(self.prior, self.posterior, self.parameters)
+        return parameter_changes(self.prior, self.posterior, self.record.parameters)
+
+    @cached_property
+    def observations(self) -> Observations | None:
+        """The data; those of a version 0.1 file, which kept only residuals, from the data file."""
+        seen = self.record.settings.get("data")
+        return seen if isinstance(seen, Observations) else observations_of(self.record)
+
+    @cached_property
+    def first(self) -> FloatArray | None:
+        """Outputs of the first batch, (n, m), if any."""
+        own = {run.id for run in self.record.made}
+        batches = ([i for i in each.ids if i in own] for each in self.record.rounds)
+        return self._outputs(next(filter(None, batches), []))
+
+    @cached_property
+    def fresh(self) -> FloatArray | None:
+        """Outputs of the validation runs, (n, m)."""
+        return None if self.record.ending is None else self._outputs(self.record.ending.fresh)
+
+    def _outputs(self, ids: Iterable[int]) -> FloatArray | None:
+        """Return the outputs of successful runs, (n, m), computed from residuals if needed."""
+        record, seen = self.record, self.observations
+        found = None if record.counts is not None else record.outputs(ids)
+        if found is not None and seen is not None and record.settings.get("data") == "residuals":
+            return seen.outputs(found) if found.shape[1] == seen.measured else None
+        return found
 
     @cached_property
     def misfits(self) -> tuple[Misfit, ...]:
@@ -124,28 +163,25 @@ class Account(Estimate):
     @property
     def ceiling(self) -> float | None:
         """Largest possible risk; None if the bound guarantees nothing."""
-        return None if self.data is None else float(getattr(self.bound, "ceiling", math.inf))
+        return None if self.data is None else float(getattr(self.record.bound, "ceiling", math.inf))
 
     @property
     def data(self) -> int | None:
         """Number of independent data of the bound; None if it guarantees nothing."""
-        n = getattr(self.bound, "n", None)
+        n = getattr(self.record.bound, "n", None)
         return None if n is None else int(n)
 
     @property
     def other_notes(self) -> tuple[str, ...]:
         """Notes other than those on failed runs and on the budget."""
         # The quoted message depends on the order in which runs ended.
-        told = [
+        told = tuple(
             each.partition(" with: ")[0]
             for each in notes_on_failures(self.failures, left_out=False)
-        ]
-        falling = note_on_the_budget(self.history)
-        return tuple(
-            note
-            for note in self.notes
-            if note not in falling and not any(note.startswith(each) for each in told)
         )
+        falling = note_on_the_budget(self.history)
+        notes = self.record.notes
+        return tuple(note for note in notes if note not in falling and not note.startswith(told))
 
 
 def account_of(
@@ -154,81 +190,11 @@ def account_of(
     """Return the data of a report; ValueError for a certificate of another posterior."""
     record = run.own_record
     record.check_search()
-    prior = record.prior if isinstance(record.prior, Distribution) else None
-    check_certificate(record.posterior, prior, record.estimate, certificate)
-    seen, own = record.settings.get("data"), {run.id for run in record.made}
-    seen = seen if isinstance(seen, Observations) else _observations_of(record)
-    batches = ([i for i in each.ids if i in own] for each in record.rounds)
-    first = next(filter(None, batches), [])
-    fresh = () if record.ending is None else record.ending.fresh
-    about = record.estimate
-    return Account(
-        **{each.name: getattr(about, each.name) for each in fields(Estimate)},
-        title=title or _title(record),
-        parameters=record.parameters,
-        prior=prior,
-        posterior=record.posterior,
-        history=record.history,
-        bound=record.bound,
-        stop_reason=record.stop_reason,
-        running=record.running,
-        made=_made(record),
-        known=record.known,
-        budget=record.settings.get("budget"),
-        seconds=record.seconds,
-        risks=np.array([each.risk for each in record.search_runs if each.ok]),
-        failures=record.failures,
-        on_failure=str(record.settings["on_failure"]),
-        notes=record.notes,
-        first=_outputs(record, first, seen),
-        fresh=_outputs(record, fresh, seen),
-        observations=seen,
-        certificate=certificate,
-        origin=_origin(record),
-    )
-
-
-def _made(record: Record) -> int:
-    """Number of runs behind the result; runs that validated an earlier posterior are left over."""
-    if record.counts is not None or record.ending is None or not record.rounds:
-        return record.queries
-    return len(record.told_ids()) - record.known
-
-
-def _title(record: Record) -> str:
-    if record.path is None:
-        return "A calibration"
-    return title_of(record) or record.path.stem
-
-
-def _observations_of(record: Record) -> Observations | None:
-    """Read the data of a version 0.1 file, which kept only residuals."""
-    return None if record.path is None else observations_of(record)
-
-
-def _outputs(record: Record, ids: Iterable[int], seen: Observations | None) -> FloatArray | None:
-    """Return the outputs of successful runs, (n, m), computed from residuals if needed."""
-    ids = list(ids)
-    found = record.outputs(ids) if ids and record.counts is None else None
-    if found is not None and seen is not None and record.settings.get("data") == "residuals":
-        return seen.outputs(found) if found.shape[1] == seen.measured else None
-    return found
-
-
-def _origin(record: Record) -> Origin:
-    if record.path is None:
-        return Origin()
-    file, text, sums = source_of(record)
-    return Origin(
-        store=record.path.name,
-        problem_file=file,
-        text=text,
-        checksums=tuple(sums.items()),
-        seed=int(record.settings["seed"]),
-        algorithm=str(record.settings["algorithm"]),
-        created=record.created,
-        made_with=record.made_with,
-    )
+    about = {each.name: getattr(record.estimate, each.name) for each in fields(Estimate)}
+    named = "A calibration" if record.path is None else title_of(record) or record.path.stem
+    account = Account(**about, record=record, title=title or named, certificate=certificate)
+    check_certificate(account.posterior, account.prior, record.estimate, certificate)
+    return account
 
 
 def _misfit(column: str, residuals: FloatArray) -> Misfit:

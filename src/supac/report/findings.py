@@ -109,7 +109,8 @@ def _correlated(run: Account) -> str:
         for size, i, j in pairs[:8]
         if size > 0.3
     ]
-    where = " in latent coordinates, in which every prior is normal" if run.parameters else ""
+    named = run.record.parameters is not None
+    where = " in latent coordinates, in which every prior is normal" if named else ""
     caption = f"Correlations of the posterior{where}. Blue: positive; orange: negative."
     words = "The strongest:" if strong else "No two parameters are correlated by more than 0.3."
     picture = figures.correlation_map(run.names, r) if len(r) <= 40 else ""

@@ -91,32 +91,32 @@ def asked(run: Account) -> str:
     rows.append(("objective", _bound_words(run)))
     if run.budget is not None:
         rows.append(("budget", f"{run.budget:,} runs"))
-    if run.seconds > 0.0:
-        each = duration(run.seconds / max(run.made, 1))
-        rows.append(("cost", f"{duration(run.seconds)} of simulation, {each} a run"))
-    if run.known:
-        rows.append(("known before", f"{run.known:,} runs made elsewhere"))
+    if run.record.seconds > 0.0:
+        each = duration(run.record.seconds / max(run.made, 1))
+        rows.append(("cost", f"{duration(run.record.seconds)} of simulation, {each} a run"))
+    if run.record.known:
+        rows.append(("known before", f"{run.record.known:,} runs made elsewhere"))
     return section("asked", "What was asked", paragraph(words), facts(rows))
 
 
 def _bound_words(run: Account) -> str:
     """Describe the objective."""
-    if run.bound is None:
+    if run.record.bound is None:
         return "not known"
     if run.data is None:
-        price = getattr(run.bound, "temperature", None)
-        return str(run.bound) if price is None else f"mean risk + {price:g}·KL (Catoni’s)"
-    names = re.sub(r"(?<=[a-z]{2})(?=[A-Z])", "–", type(run.bound).__name__)
-    price = getattr(run.bound, "temperature", "")
+        price = getattr(run.record.bound, "temperature", None)
+        return str(run.record.bound) if price is None else f"mean risk + {price:g}·KL (Catoni’s)"
+    names = re.sub(r"(?<=[a-z]{2})(?=[A-Z])", "–", type(run.record.bound).__name__)
+    price = getattr(run.record.bound, "temperature", "")
     return (
         f"the bound of {names}{f', temperature {price},' if price else ''} for "
         f"{count_of(run.data, 'independent datum', 'independent data')}, δ = "
-        f"{getattr(run.bound, 'delta', math.nan):g}, risks up to {run.ceiling:g}"
+        f"{getattr(run.record.bound, 'delta', math.nan):g}, risks up to {run.ceiling:g}"
     )
 
 
 def _how_to_certify(run: Account) -> tuple[str, str]:
-    store, count = run.origin.store, "" if run.data is not None else " --n N"
+    store, count = run.store, "" if run.data is not None else " --n N"
     words = (
         "The objective was minimised on an estimate and guarantees nothing yet. A certificate uses "
         "fresh runs of the simulator and gives a limit that holds on new data with a stated "
@@ -128,7 +128,7 @@ def _how_to_certify(run: Account) -> tuple[str, str]:
         f"supac certify {store}{count} --out certificate.json\n"
         f"supac report {store} --certificate certificate.json --force"
     )
-    if not run.origin.problem_file:  # `supac certify` needs one
+    if not run.source[0]:  # `supac certify` needs one
         how = (
             "certificate = result.certify(risk, n=N)\n"
             'supac.write_report(result, "report.html", certificate=certificate)'
@@ -205,7 +205,7 @@ def search(run: Account) -> str:
 def failures(run: Account) -> str:
     """Return the section with the failed runs, grouped by reason."""
     if not run.failures:
-        words = f"None of the {run.made + run.known:,} runs failed."
+        words = f"None of the {run.made + run.record.known:,} runs failed."
         return section("failures", "Failures", paragraph(words))
     kinds = by_kind(run.failures)
     rows = [
@@ -216,21 +216,27 @@ def failures(run: Account) -> str:
         "penalise": "A failed run counts as the largest risk.",
         "drop": "Failed runs were left out: all numbers are about successful runs.",
         "raise": "The first failure ends a search.",
-    }.get(run.on_failure, "")
+    }.get(run.record.settings["on_failure"], "")
     more = len(kinds) - len(rows)
     rest = f" {count_of(more, 'more kind is', 'more kinds are')} not shown." if more > 0 else ""
     return section(
         "failures",
         "Failures",
-        paragraph(f"{len(run.failures)} of {run.made + run.known:,} runs failed. {fate}{rest}"),
+        paragraph(
+            f"{len(run.failures)} of {run.made + run.record.known:,} runs failed. {fate}{rest}"
+        ),
         html.table("Failures by kind", ("how", "runs", "an example", "where"), rows, numbers=(1,)),
     )
 
 
 def _where(run: Account, example: Run) -> str:
     """Return the parameter values of a run, in the user's units."""
-    x = example.x if run.parameters is None else run.parameters.from_latent(example.x[None])[0]
-    names = names_of(run.parameters, len(x))
+    x = (
+        example.x
+        if run.record.parameters is None
+        else run.record.parameters.from_latent(example.x[None])[0]
+    )
+    names = names_of(run.record.parameters, len(x))
     told = [f"{name} = {number(float(v))}" for name, v in zip(names, x, strict=True)]
     return ", ".join(told[:6]) + (", …" if len(told) > 6 else "")
 
@@ -251,29 +257,30 @@ def trusted(verdict: Verdict) -> str:
 
 def again(run: Account) -> str:
     """Return the section with everything needed to repeat the run."""
-    origin = run.origin
-    command = f"<code>supac run {escape(origin.problem_file)}</code>"
-    known: list[tuple[str, object]] = [
-        ("command", Markup(command) if origin.problem_file else ""),
-        ("seed", origin.seed),
-        ("algorithm", origin.algorithm),
-        ("begun", origin.created),
-        ("made with", origin.made_with),
-        ("store", origin.store),
-        *(
-            (f"SHA-256 of the {name}", Markup(f"<code>{escape(value)}</code>"))
-            for name, value in origin.checksums
-        ),
-    ]
-    rows = [(name, value) for name, value in known if value not in (None, "")]
-    name = f"The problem file, {origin.problem_file}"
-    words = "The same problem, seed and versions give the same numbers, on any number of workers."
-    if not rows:
+    record, (file, text, checksums) = run.record, run.source
+    if record.path is None:
         words = "This report was made from a result in memory; its script has the settings."
+        return section("again", "How to make it again", paragraph(words))
+    known = {
+        "command": _code(f"supac run {file}") if file else "",
+        "seed": record.settings["seed"],
+        "algorithm": record.settings["algorithm"],
+        "begun": record.created,
+        "made with": record.made_with,
+        "store": run.store,
+    }
+    sums = {f"SHA-256 of the {name}": _code(value) for name, value in checksums.items()}
+    rows = [(name, value) for name, value in (known | sums).items() if value not in (None, "")]
+    words = "The same problem, seed and versions give the same numbers, on any number of workers."
+    name = f"The problem file, {file}"
     return section(
         "again",
         "How to make it again",
         paragraph(words),
-        facts(rows) if rows else "",
-        html.details(name, html.code(name, origin.text)) if origin.text else "",
+        facts(rows),
+        html.details(name, html.code(name, text)) if text else "",
     )
+
+
+def _code(words: str) -> Markup:
+    return Markup(f"<code>{escape(words)}</code>")

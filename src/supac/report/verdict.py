@@ -79,9 +79,9 @@ def assess(run: Account) -> Verdict:
         missing = "No: nothing has been learnt yet. `supac resume` continues the run."
         return Verdict((Check("Is there a posterior?", missing, Level.DO_NOT_TRUST),))
     names = list(_QUESTIONS)
-    if run.stop_reason is StopReason.FAILURES and not len(run.risks):
+    if run.record.stop_reason is StopReason.FAILURES and not len(run.risks):
         names = [_ENDED, _FAILED]  # no risk is known
-    elif hardly_begun(run.history) and run.stop_reason is not StopReason.CONVERGED:
+    elif hardly_begun(run.history) and run.record.stop_reason is not StopReason.CONVERGED:
         # The intermediate posterior says nothing about the data, the model or the prior.
         names = [_ENOUGH, _ENDED, _CHECKED, _FAILED, _RANGE]
     answers = [(name, _QUESTIONS[name](run)) for name in names]
@@ -90,9 +90,9 @@ def assess(run: Account) -> Verdict:
 
 
 def _ended(run: Account) -> Answer:
-    reason = run.stop_reason
+    reason, running = run.record.stop_reason, run.record.running
     if reason is None:
-        words = "it is still running" if run.running else "it was stopped; `supac resume` continues"
+        words = "it is still running" if running else "it was stopped; `supac resume` continues"
         return Level.LOOK, f"No: {words}. These are the numbers so far."
     if reason is StopReason.FAILURES:
         return Level.DO_NOT_TRUST, f"No. {reason.sentence}"
@@ -132,11 +132,11 @@ def _coverage(run: Account) -> tuple[bool, str]:
 def _predicted(run: Account) -> Answer:
     """Compare the validated objective with the prediction for the last step."""
     predicted = _last(run.history["predicted"])
-    if run.validated < 2 or run.bound is None or math.isnan(predicted):
+    if run.validated < 2 or run.record.bound is None or math.isnan(predicted):
         return None
     error = 0.0 if math.isnan(run.mean_risk_error) else run.mean_risk_error
     told = f"objective {number(run.objective)}, predicted {number(predicted)}"
-    if run.bound(run.mean_risk - 2.0 * error, run.kl) > predicted:
+    if run.record.bound(run.mean_risk - 2.0 * error, run.kl) > predicted:
         return Level.LOOK, (
             f"No: they are worse by more than two standard errors ({told}). The fresh runs count, "
             "but the model was wrong somewhere: more runs may find a better posterior."
@@ -154,7 +154,7 @@ def _precise(run: Account) -> Answer:
 
 
 def _failed(run: Account) -> Answer:
-    total, failed = run.made + run.known, len(run.failures)
+    total, failed = run.made + run.record.known, len(run.failures)
     if not failed:
         return Level.TRUST, f"None of {total:,}."
     share = failed / max(total, 1)
@@ -162,7 +162,7 @@ def _failed(run: Account) -> Answer:
     if share > _MANY_FAILURES:
         words = f"Most: {told}. Correct the simulator, or narrow the prior to where it works."
         return Level.DO_NOT_TRUST, words
-    if run.on_failure == "drop":
+    if run.record.settings["on_failure"] == "drop":
         return Level.LOOK, f"{told}. They were left out: all numbers are about successful runs."
     if share > _SOME_FAILURES:
         return Level.LOOK, f"{told}. They count as the largest risk; check their reasons below."
@@ -196,10 +196,10 @@ def _learnt(run: Account) -> Answer:
 def _enough_runs(run: Account) -> Answer:
     """Return None if too few steps were made to tell, or if the search has not ended."""
     settled = Level.TRUST, "The objective was no longer decreasing at the end."
-    if run.stop_reason is StopReason.CONVERGED:
+    if run.record.stop_reason is StopReason.CONVERGED:
         return settled
     if hardly_begun(run.history):
-        if run.stop_reason is not StopReason.BUDGET:
+        if run.record.stop_reason is not StopReason.BUDGET:
             return None
         return Level.LOOK, f"No: only one step was made. {_more_budget(run, 3)}"
     if note_on_the_budget(run.history):
@@ -209,9 +209,9 @@ def _enough_runs(run: Account) -> Answer:
 
 def _more_budget(run: Account, factor: int) -> str:
     """Return the advice to multiply the budget."""
-    if run.budget is None or not run.origin.problem_file:
+    if run.budget is None or not run.source[0]:
         return "Continue with a larger budget."
-    return f"Increase it: `supac resume {run.origin.store} --budget {factor * run.budget}`."
+    return f"Increase it: `supac resume {run.store} --budget {factor * run.budget}`."
 
 
 def _fits(run: Account) -> Answer:
