@@ -12,16 +12,18 @@ import numpy as np
 import pytest
 
 import supac
+from problem_reference import BEGIN, reference, updated
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.codec import to_spec
 from supac.problem.bounds import Bound
 from supac.problem.composite import CappedSquare, Composite, MeanSquare, ResidualLoss, Welsch
 from supac.problem.marginals import Marginal, Normal
-from supac.problem_file import files_of, make_problem, problem_of, starter_files, store_of
-from supac.problem_file.errors import key_lines, line_of, parse
-from supac.problem_file.reference import BEGIN, reference, updated
+from supac.problem_file import make_problem, problem_of, source_of, starter_files, store_of, values
+from supac.problem_file.errors import Source, key_lines, line_of, parse
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
+from supac.problem_file.simulator import Simulate, Simulator
+from supac.problem_file.values import setting
 
 ROOT = Path(__file__).parents[2]
 
@@ -91,7 +93,7 @@ WRONG = [
      ["24 numbers were measured", "independent"]),
     ("a bound without data", "n = 24", "# n = 24", "bound", ["needs n, the number of independent"]),
     ("a temperature that is not used", "delta = 0.05", "temperature = 0.1", "bound.temperature",
-     ["does not go with maurer-langford-seeger: remove it"]),
+     ["goes with catoni, not with maurer-langford-seeger: remove it"]),
     ("a loss without a ceiling", 'kind = "welsch"\nwidth', 'kind = "mean-square" #', "bound",
      ["needs a ceiling", '"welsch"']),
     ("a loss that is no mean", 'kind = "welsch"\nwidth', 'kind = "root-mean-square" #', "bound.n",
@@ -407,7 +409,7 @@ def test_every_loss_can_be_written(name: str, folder: Path) -> None:
 @pytest.fixture
 def own_classes() -> Iterator[None]:
     """Forget the bounds, losses and priors that a test defines."""
-    tables = [base.kinds for base in (Bound, ResidualLoss, Marginal)]
+    tables = [base.kinds for base in (Bound, ResidualLoss, Marginal, Simulator)]
     before = [dict(table) for table in tables]
     yield
     for table, old in zip(tables, before, strict=True):
@@ -456,6 +458,33 @@ def test_a_new_class_needs_no_other_edit(folder: Path) -> None:
     given = supac.certify_draws(np.full(50, 0.1), 1.0, problem.bound, n=10, delta=0.05)
     assert given.bound == "Hoeffding"
     assert given.bounds["Hoeffding"] == pytest.approx(given.value - 0.25)
+
+
+@pytest.mark.usefixtures("own_classes")
+def test_a_new_kind_of_simulator_needs_no_other_edit(folder: Path) -> None:
+    @dataclass(frozen=True)
+    class Power(Simulator, kind="power"):
+        power: float = setting(values.NUMBER, "the exponent")
+        scale: float = setting(values.NUMBER, "a factor", 1.0)
+
+        def make(
+            self, source: Source, parameters: supac.Parameters, data: supac.Observations | None
+        ) -> Simulate:
+            return Simulate(lambda x: self.scale * float(x[0]) ** self.power)
+
+        def files(self, source: Source) -> dict[str, list[Path]]:
+            return {"simulator": [source.file("f.py")]}
+
+    text = f"{HEAD}{ONE}[bound]\ntemperature = 0.1"
+    problem = toml(text.replace('python = "f:f"', "power = 2\nscale = 3.0"), folder)
+    assert problem.risk(np.array([2.0])) == 12.0
+    assert set(problem.files) == {"simulator"}
+    with pytest.raises(supac.ProblemFileError, match="scale: goes with power, not with python"):
+        toml(text.replace('"f:f"', '"f:f"\nscale = 3.0'), folder)
+    with pytest.raises(supac.ProblemFileError, match="power: there is python already"):
+        toml(text.replace('"f:f"', '"f:f"\npower = 3.0'), folder)
+    assert "| `scale` | a number | `power`: a factor | 1.0 |" in reference()
+    assert "`builtin` and `power`" in reference()
 
 
 def test_a_bound_without_a_proof_is_for_searches_only() -> None:
@@ -646,7 +675,7 @@ def test_a_store_remembers_its_problem(tmp_path: Path) -> None:
     run = supac.read_store(tmp_path / "run.supac")
     again = problem_of(run)
     assert again.text == path.read_text()
-    assert again.files == files_of(run) == problem.files
+    assert again.files == source_of(run)[2] == problem.files
     assert set(again.files) == {"data"}
     moved = tmp_path.with_name(f"{tmp_path.name}-moved")
     tmp_path.rename(moved)
@@ -666,7 +695,7 @@ def test_a_store_of_a_script_says_so(tmp_path: Path) -> None:
 def test_the_reference_is_that_of_today() -> None:
     page = (ROOT / "docs" / "problem-file.md").read_text()
     assert BEGIN in page
-    assert page == updated(page), "run: python -m supac.problem_file.reference docs/problem-file.md"
+    assert page == updated(page), "run: python docs/problem_reference.py"
     assert "`on_failure`" in reference()
 
 

@@ -1,11 +1,11 @@
 """Problem files: reading, checking, and the arguments of `minimize` that they describe."""
 
 from supac.problem.observations import Observations
-from supac.problem_file.compatibility import check_compatible
+from supac.problem_file import builtin
 from supac.problem_file.errors import FileError, ProblemFileError
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.reader import (
-    files_of,
+    check_compatible,
     make_problem,
     observations_of,
     problem_of,
@@ -19,6 +19,6 @@ from supac.problem_file.starter import StarterKind, starter_files
 
 __all__ = [
     "BOUNDS", "FileError", "Observations", "ProblemFile", "ProblemFileError", "StarterKind",
-    "check_compatible", "files_of", "make_problem", "observations_of",
+    "builtin", "check_compatible", "make_problem", "observations_of",
     "problem_of", "read_problem", "source_of", "starter_files", "store_of", "title_of",
 ]  # fmt: skip

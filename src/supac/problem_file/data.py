@@ -1,132 +1,182 @@
-"""Read the table of measurements that a problem file names."""
+"""Read the tables that a problem file names: measurements, and runs that were made elsewhere."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.exchange import KnownRuns, read_csv
+from supac.problem.composite import Composite
 from supac.problem.observations import Observations
-from supac.problem_file.errors import FileErrors, no_file, suggestion
-from supac.problem_file.fingerprints import named_file
+from supac.problem.parameters import Parameters
+from supac.problem_file.errors import Key, Source, no_file, suggestion
+
+_MEANING = "what the simulator returns, column after column, as `supac export` writes it"
 
 
-def read_observations(table: Mapping[str, Any], folder: Path, errors: FileErrors) -> Observations:
+def read_observations(source: Source) -> Observations:
     """Read the observed columns of the data; ProblemFileError if that is impossible."""
-    path = named_file(folder, table["file"])
-    header, rows = _read(path, errors)
-    observed = table["observed"]
+    table, data = source.table("data"), _DataFile(source)
+    observed, key = table["observed"], ("data", "observed")
     names = [observed] if isinstance(observed, str) else list(observed)
-
-    def column(name: str, key: tuple[str, ...], *, gaps: bool) -> FloatArray:
-        if name not in header:
-            hint = suggestion(name, header) or f"; its columns are {', '.join(header)}"
-            raise errors.fail(key, f"{path.name} has no column {name}{hint}")
-        cells = {line: row[header.index(name)] for line, row in rows.items()}
-        return _numbers(path, name, cells, errors, gaps=gaps)
-
-    values = [column(name, ("data", "observed"), gaps=True) for name in names]
+    values = [data.column(name, key, gaps=True) for name in names]
     for name in names:
         if names.count(name) > 1:
-            raise errors.fail(("data", "observed"), f"{name} stands there twice")
+            raise source.fail(key, f"{name} stands there twice")
     if not np.isfinite(np.concatenate(values)).any():
-        raise errors.fail(("data", "observed"), f"{path.name} has no number in these columns")
-    _check_noise(table["noise"], names, errors)
-    noise = [_noise(table["noise"], name, len(rows), column, errors) for name in names]
+        raise source.fail(key, f"{data.path.name} has no number in these columns")
+    noise = _noise(table["noise"], names, data)
     logarithmic = table.get("compare") == "log"
     if logarithmic and not all((v[np.isfinite(v)] > 0.0).all() for v in values):
-        raise errors.fail(
+        raise source.fail(
             ("data", "compare"),
-            f'"log" needs positive data, but {path.name} has others; leave such cells empty, or '
-            'use "difference"',
+            f'"log" needs positive data, but {data.path.name} has others; leave such cells empty, '
+            'or use "difference"',
         )
     clock = table.get("time", "time")
     times = None
-    if "time" in table or clock in header:
-        times = column(clock, ("data", "time"), gaps=False)
+    if "time" in table or clock in data.header:
+        times = data.column(clock, ("data", "time"), gaps=False)
     return Observations(
         tuple(names), np.concatenate(values), np.concatenate(noise), logarithmic, times
     )
 
 
-def _read(path: Path, errors: FileErrors) -> tuple[list[str], dict[int, list[str]]]:
-    """Return the header, and the non-empty rows by line number."""
-    key = ("data", "file")
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            numbered = [(reader.line_num, row) for row in reader]
-        lines = {line: row for line, row in numbered if any(cell.strip() for cell in row)}
-    except FileNotFoundError as error:
-        raise errors.fail(key, no_file(path)) from error
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise errors.fail(key, f"{path.name} cannot be read as CSV: {reason}") from error
-    if len(lines) < 2:
-        raise errors.fail(key, f"{path.name} needs a line of names and lines of numbers")
-    header = [name.strip() for name in lines.pop(min(lines))]
-    if len(header) == 1 and ";" in header[0]:
-        raise errors.fail(key, f"{path.name} is divided by semicolons: save it with commas")
-    for number, row in lines.items():
-        if len(row) != len(header):
-            raise errors.fail(
-                key,
-                f"{path.name}, line {number}: {len(row)} cells, but the header has {len(header)}",
-            )
-    return header, lines
+class _DataFile:
+    """The file of [data]: its header, and its non-empty rows by line number."""
 
-
-def _numbers(
-    path: Path, name: str, cells: dict[int, str], errors: FileErrors, *, gaps: bool
-) -> FloatArray:
-    """Convert a column to numbers; empty cells are NaN if `gaps` are allowed."""
-    numbers = []
-    for row, cell in cells.items():
+    def __init__(self, source: Source):
+        self.source, self.path = source, source.file(source.table("data")["file"])
         try:
-            number = float(cell) if cell.strip() else np.nan
-        except ValueError:
-            number = np.inf
-        if np.isinf(number) or (np.isnan(number) and not (gaps and not cell.strip())):
-            found = f"{cell.strip()!r} is no number" if cell.strip() else "a number is missing"
-            empty = "; leave the cell empty where nothing was measured" if gaps else ""
-            raise errors.fail(
-                ("data", "file"), f"{path.name}, line {row}, column {name}: {found}{empty}"
-            )
-        numbers.append(number)
-    return np.array(numbers)
+            with self.path.open(newline="", encoding="utf-8-sig") as file:
+                reader = csv.reader(file)
+                numbered = [(reader.line_num, row) for row in reader]
+        except FileNotFoundError as error:
+            raise self.fail(no_file(self.path)) from error
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise self.fail(f"{self.path.name} cannot be read as CSV: {reason}") from error
+        self.rows = {line: row for line, row in numbered if any(cell.strip() for cell in row)}
+        if len(self.rows) < 2:
+            raise self.fail(f"{self.path.name} needs a line of names and lines of numbers")
+        self.header = [name.strip() for name in self.rows.pop(min(self.rows))]
+        if len(self.header) == 1 and ";" in self.header[0]:
+            raise self.fail(f"{self.path.name} is divided by semicolons: save it with commas")
+        for line, row in self.rows.items():
+            if len(row) != len(self.header):
+                cells = f"{len(row)} cells, but the header has {len(self.header)}"
+                raise self.fail(f"{self.path.name}, line {line}: {cells}")
+
+    def fail(self, message: str, key: Key = ("data", "file")) -> Exception:
+        """Return the exception for an error of the file."""
+        return self.source.fail(key, message)
+
+    def column(self, name: str, key: Key, *, gaps: bool) -> FloatArray:
+        """Return a column as numbers; empty cells are NaN if `gaps` are allowed."""
+        if name not in self.header:
+            hint = suggestion(name, self.header) or f"; its columns are {', '.join(self.header)}"
+            raise self.fail(f"{self.path.name} has no column {name}{hint}", key)
+        place, numbers = self.header.index(name), []
+        for line, row in self.rows.items():
+            cell = row[place].strip()
+            try:
+                number = float(cell) if cell else np.nan
+            except ValueError:
+                number = np.inf
+            if not np.isfinite(number) and (cell or not gaps):
+                found = f"{cell!r} is no number" if cell else "a number is missing"
+                empty = "; leave the cell empty where nothing was measured" if gaps else ""
+                raise self.fail(f"{self.path.name}, line {line}, column {name}: {found}{empty}")
+            numbers.append(number)
+        return np.array(numbers)
 
 
-def _check_noise(given: Any, names: list[str], errors: FileErrors) -> None:
-    """Check that a table of noises has exactly the observed columns."""
-    if not isinstance(given, Mapping):
-        return
+def _noise(given: Any, names: list[str], data: _DataFile) -> list[FloatArray]:
+    """Return the noise of each observed column: (rows,); a table must have exactly these."""
     key = ("data", "noise")
+    if not isinstance(given, Mapping):
+        return [_column_noise(given, key, data) for _ in names]
     for other in (name for name in given if name not in names):
         hint = suggestion(other, names) or f"; observed are {', '.join(names)}"
-        raise errors.fail((*key, other), f"{other} is not observed{hint}")
+        raise data.fail(f"{other} is not observed{hint}", (*key, other))
     for name in names:
         if name not in given:
-            raise errors.fail(key, f"says nothing of {name}, which is observed")
+            raise data.fail(f"says nothing of {name}, which is observed", key)
+    return [_column_noise(given[name], (*key, name), data) for name in names]
 
 
-def _noise(given: Any, name: str, rows: int, column: Any, errors: FileErrors) -> FloatArray:
-    """Return the noise of one observed column: (rows,)."""
-    key: tuple[str, ...] = ("data", "noise")
-    if isinstance(given, Mapping):
-        given, key = given[name], (*key, name)
+def _column_noise(given: str | float, key: Key, data: _DataFile) -> FloatArray:
     if not isinstance(given, str):
-        return np.full(rows, float(given))
+        return np.full(len(data.rows), float(given))
     if given.strip().endswith("%"):
-        raise errors.fail(
-            key,
+        words = (
             "is an error in the unit of the data, or a column; for a share of the value write "
-            'compare = "log" and, for 5 %, noise = 0.05',
+            'compare = "log" and, for 5 %, noise = 0.05'
         )
-    noise: FloatArray = column(given, key, gaps=False)
+        raise data.fail(words, key)
+    noise = data.column(given, key, gaps=False)
     if not (noise > 0.0).all():
-        raise errors.fail(key, f"the column {given} must be above 0 in every row")
+        raise data.fail(f"the column {given} must be above 0 in every row", key)
     return noise
+
+
+def read_known(
+    source: Source,
+    parameters: Parameters,
+    risk: Callable[..., Any],
+    observations: Observations | None,
+) -> KnownRuns:
+    """Read the known runs; ProblemFileError if that is impossible or they do not fit."""
+    path = source.file(source.table("run")["known"])
+    try:
+        known = read_csv(path, parameters)
+        _check_known(path, known, risk, observations)
+    except (OSError, ValueError) as error:
+        words = str(error)
+        if isinstance(error, FileNotFoundError):
+            words = no_file(path)
+        elif isinstance(error, OSError):
+            words = f"{path.name} cannot be read: {error.strerror}"
+        raise source.fail(("run", "known"), words) from error
+    return known
+
+
+def _check_known(
+    path: Path, known: KnownRuns, risk: Callable[..., Any], observations: Observations | None
+) -> None:
+    """Raise ValueError if the columns do not fit the problem."""
+    if not isinstance(risk, Composite):
+        if known.outputs is not None:
+            raise ValueError(
+                f"{path.name} has columns output_0, …, but without [data] and [loss] a run has no "
+                "outputs, only a risk: remove these columns, or add the tables"
+            )
+        return
+    count = None if observations is None else len(observations.values)
+    wanted = "output_0, output_1, …" if count is None else f"output_0 to output_{count - 1}"
+    if known.outputs is None:
+        raise ValueError(
+            f"{path.name} has a risk, but no outputs: a table for this problem needs the columns "
+            f"{wanted}, which are {_MEANING}"
+        )
+    if count is not None and known.outputs.shape[1] != count:
+        raise ValueError(
+            f"{path.name} has {known.outputs.shape[1]} columns output_…, but the data have {count} "
+            f"numbers: {wanted} are {_MEANING}"
+        )
+    told = np.flatnonzero(np.isfinite(known.risk) & np.isfinite(known.outputs).all(axis=1))
+    if not len(told):
+        return
+    losses = np.asarray(risk.loss(risk.residuals(known.outputs[told])), dtype=np.float64)
+    for row, loss in zip(told, losses, strict=True):
+        if not np.isclose(loss, known.risk[row]):
+            raise ValueError(
+                f"{path.name}, line {row + 2}: risk is {known.risk[row]:.6g}, but the loss of its "
+                f"outputs is {loss:.6g}; output_0, output_1, … must be {_MEANING} (version 0.1 "
+                "wrote residuals)"
+            )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,78 +63,70 @@ def _message(path: Path, error: FileError, source: list[str]) -> str:
     return message
 
 
-class FileErrors:
-    """Collects the errors of a file, to report all of them at once."""
+class Source:
+    """The text of a problem file, its tables, and the errors that are found in them."""
 
-    def __init__(self, path: Path, text: str):
-        self.path, self._text = path, text
-        self._found: list[FileError] = []
+    def __init__(self, text: str, path: Path):
+        self.text, self.path = text, path
+        self.document = parse(text, path)
+        self._errors: list[FileError] = []
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Return a table of the file; empty if it is missing."""
+        return dict(self.document.get(name, {}))
+
+    def file(self, name: str) -> Path:
+        """Return the path that the file means by a name: relative to it; ~ is the home folder."""
+        return self.path.parent / os.path.expanduser(name)
 
     def add(self, key: Key, message: str) -> None:
         """Add an error of this key."""
-        self._found.append(FileError(message, key, line_of(key_lines(self._text), key)))
+        self._errors.append(FileError(message, key, line_of(key_lines(self.text), key)))
 
     def raise_any(self) -> None:
         """Raise ProblemFileError if there are errors, sorted by line."""
-        if self._found:
-            found = sorted(self._found, key=lambda each: each.line or 0)
-            raise ProblemFileError(self.path, found, self._text)
+        if self._errors:
+            found = sorted(self._errors, key=lambda each: each.line or 0)
+            raise ProblemFileError(self.path, found, self.text)
 
     def fail(self, key: Key, message: str) -> ProblemFileError:
         """Return the exception for this error and all earlier ones."""
         self.add(key, message)
-        return ProblemFileError(self.path, self._found, self._text)
+        return ProblemFileError(self.path, self._errors, self.text)
 
 
 def key_lines(text: str) -> dict[Key, int]:
     """Return the line on which each key of a valid TOML text is set, from 1.
 
-    The standard library does not tell lines: every statement is parsed by itself. All keys and
-    array entries of one statement have the line on which it begins.
+    The standard library does not tell lines: every statement is parsed by itself, below the headers
+    of all tables so far. All keys and array entries of one statement have the line on which it
+    begins.
     """
     lines: dict[Key, int] = {}
-    places: dict[Key, int] = {}  # index of the current table in each array of tables
-    table: Key = ()
-    statement, start = "", 1
+    headers, statement, start = "", "", 1
     for number, line in enumerate(text.split("\n"), start=1):
         inside_array = bool(statement) and "#" not in line and line.rstrip().endswith((",", "["))
         statement += line + "\n"
         if inside_array:
             continue
         try:
-            found = tomllib.loads(statement)
+            found = tomllib.loads(headers + statement)
         except tomllib.TOMLDecodeError:  # the statement goes on
             continue
+        for key in _keys(found):
+            lines.setdefault(key, start)
         if statement.lstrip().startswith("["):
-            table = _enter(found, places, lines, start)
-        else:
-            _note(found, table, lines, start)
+            headers += statement
         statement, start = "", number + 1
     return lines
 
 
-def _enter(header: Any, places: dict[Key, int], lines: dict[Key, int], line: int) -> Key:
-    """Return the path of the table that [a.b] or [[a.b]] opens."""
-    table: Key = ()
-    while header:
-        name, header = next(iter(header.items()))
-        table = (*table, name)
-        lines.setdefault(table, line)
-        if isinstance(header, list):
-            places[table], header = places.get(table, -1) + 1, header[0]
-        if table in places:
-            table = (*table, places[table])
-            lines.setdefault(table, line)
-    return table
-
-
-def _note(value: Any, key: Key, lines: dict[Key, int], line: int) -> None:
-    """Record the line of every key and array entry below `key`."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value)
-    for name, each in inner:
-        lines.setdefault((*key, name), line)
-        if isinstance(each, dict | list):
-            _note(each, (*key, name), lines, line)
+def _keys(value: Any, above: Key = ()) -> Iterator[Key]:
+    """Yield the path of every key and array entry of a value."""
+    if isinstance(value, dict | list):
+        for name, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*above, name)
+            yield from _keys(each, (*above, name))
 
 
 def line_of(lines: dict[Key, int], key: Key) -> int | None:
@@ -204,15 +197,11 @@ def spelled(key: Key) -> str:
 
 def in_toml(value: Any) -> str:
     """Return a value as TOML writes it, at most 60 characters."""
-    if isinstance(value, bool | str):
-        words = json.dumps(value, ensure_ascii=False)
-    elif isinstance(value, dict):
-        words = "a table"
-    elif isinstance(value, list):
-        words = f"[{', '.join(map(in_toml, value))}]"
-    else:
-        try:
-            words = str(value)
-        except ValueError:  # Python prints at most some thousand digits
-            words = "a number with thousands of digits"
+    if isinstance(value, dict):
+        return "a table"
+    try:
+        plain = isinstance(value, bool | str | list)
+        words = json.dumps(value, ensure_ascii=False, default=str) if plain else str(value)
+    except ValueError:  # Python prints at most some thousand digits
+        return "a number with thousands of digits"
     return words if len(words) <= 60 else f"{words[:57]}..."

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from supac.calibration.loop import Iteration
 from supac.calibration.minimize import Search
 from supac.guarantee.certificate import Certificate
 from supac.problem.bounds import Bound
+from supac.problem.composite import Composite
 from supac.problem.observations import Observations
 from supac.problem.parameters import Parameters
-from supac.problem_file.assumptions import objections
-from supac.problem_file.errors import FileErrors, parse
-from supac.problem_file.fingerprints import fingerprints
+from supac.problem_file.errors import Key, Source
+from supac.problem_file.python import PythonFunction
 from supac.problem_file.schema import BOUNDS
+from supac.problem_file.simulator import simulator_of
 from supac.record.record import Record
 from supac.record.result import Result
 from supac.record.store.file import may_be_store
@@ -87,7 +89,7 @@ class ProblemFile:
         elif not may_be_store(store):
             words = f"{store.name} exists and is not a store: choose another name"
         if words:
-            raise FileErrors(self.path, self.text).fail(("run", "store"), words)
+            raise Source(self.text, self.path).fail(("run", "store"), words)
 
     def certify(
         self,
@@ -109,10 +111,7 @@ class ProblemFile:
         count = self.data_behind(run, n)
         chosen, share = self.bound, self.delta if delta is None else delta
         if bound is not None:
-            make: Callable[..., Bound] = BOUNDS[bound]
-            price = {"temperature": "auto"} if bound == "catoni" else {}
-            ceiling = getattr(self.bound, "ceiling", 1.0)
-            chosen = make(n=count, delta=share, ceiling=ceiling, **price)
+            chosen = BOUNDS[bound].for_data(count, share, getattr(self.bound, "ceiling", 1.0))
         return certify(
             run.known_posterior(), self.parameters, self.risk, chosen, n=count, delta=share,
             draws=draws, execution=self.with_workers(execution), store=store, progress=progress,
@@ -129,7 +128,7 @@ class ProblemFile:
                 f"{most}, or add it to [bound] in {self.path.name} and name that file: supac "
                 f"certify {self.path.name}"
             )
-        given = parse(self.text, self.path)["bound"].get("ceiling")
+        given = Source(self.text, self.path).table("bound").get("ceiling")
         for _, words in objections(count, given, self.risk, self.observations):
             raise ValueError(f"no certificate can be given: {words}")
         run.known_posterior()  # an error if there is none
@@ -144,4 +143,50 @@ class ProblemFile:
     @property
     def files(self) -> dict[str, str]:
         """Checksums of the files that the problem names, by their role."""
-        return fingerprints(parse(self.text, self.path), self.path.parent)
+        source = Source(self.text, self.path)
+        loss = source.table("loss").get("python")
+        paths = {
+            "data": [source.file(source.table("data").get("file", ""))],
+            "simulator": [],
+            "loss": [PythonFunction(self.path.parent, loss).file] if loss else [],
+            "known": [source.file(source.table("run").get("known", ""))],
+            **simulator_of(source).files(source),
+        }
+        there = {role: [path for path in each if path.is_file()] for role, each in paths.items()}
+        return {role: checksum(each) for role, each in there.items() if each}
+
+
+def checksum(paths: list[Path]) -> str:
+    """Return the SHA-256 of one file; of several, that of their checksums in this order."""
+    sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    return sums[0] if len(sums) == 1 else hashlib.sha256("\n".join(sums).encode()).hexdigest()
+
+
+def objections(
+    n: int | None,
+    ceiling: float | None,
+    risk: Callable[..., Any],
+    observations: Observations | None,
+) -> Iterator[tuple[Key, str]]:
+    """Yield the violated assumptions of a bound, each with its key; None: not given in the file."""
+    loss = risk.loss if isinstance(risk, Composite) else None
+    largest = getattr(loss, "ceiling", None)
+    if largest is not None and ceiling is not None and ceiling < largest:
+        yield ("bound", "ceiling"), f"this loss goes up to {largest:g}: remove ceiling"
+    if n is None:
+        return
+    if observations is not None and n > observations.measured:
+        measured = f"{observations.measured} numbers were measured"
+        yield ("bound", "n"), f"n = {n}, but {measured}: n counts independent data"
+    if not getattr(loss, "is_mean", True):
+        message = (
+            "this loss is no mean over the data, as every bound assumes: choose another loss, or "
+            "remove n and give a temperature"
+        )
+        yield ("bound", "n"), message
+    elif loss is not None and largest is None and ceiling is None:
+        message = (
+            "with this loss, n needs a ceiling, the largest possible risk; or choose a loss that "
+            'has one, such as "welsch"'
+        )
+        yield ("bound",), message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import sys
 import traceback
@@ -79,19 +78,16 @@ def _module(folder: Path, name: str, file: Path) -> ModuleType:
     """Import the module, from a file in the folder rather than an installed package."""
     if name.endswith(".py") and not file.is_file():  # not a module `py` of a package `model`
         raise PythonFunctionError(f'write "{name.removesuffix(".py")}:…", without .py')
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))  # for imports from files beside it
+    if file.is_file() and name in sys.stdlib_module_names:
+        raise PythonFunctionError(f"{file.name} has the name of a Python module: rename it")
+    # First of all places, also for imports from files beside it.
+    sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]
+    loaded = getattr(sys.modules.get(name), "__file__", None)
+    if file.is_file() and loaded and Path(loaded).resolve() != file.resolve():
+        del sys.modules[name]  # a module of that name in another folder
+    importlib.invalidate_caches()
     try:
-        if "." in name or not file.is_file():
-            return importlib.import_module(name)
-        if name.partition(".")[0] in sys.stdlib_module_names:
-            raise PythonFunctionError(f"{file.name} has the name of a Python module: rename it")
-        known = getattr(sys.modules.get(name), "__file__", None)
-        if known and Path(known).resolve() == file.resolve():
-            return sys.modules[name]
-        return _fresh(name, file)
-    except PythonFunctionError:
-        raise
+        return importlib.import_module(name)
     except ModuleNotFoundError as error:
         missing = f"{error.name}."
         if f"{name}.".startswith(missing):  # the module or its package, not one that it imports
@@ -106,24 +102,6 @@ def _module(folder: Path, name: str, file: Path) -> ModuleType:
         ) from error
     except Exception as error:
         raise PythonFunctionError(_place(error, folder, file)) from error
-
-
-def _fresh(name: str, file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    before = sys.modules.get(name)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        if before is None:
-            del sys.modules[name]
-        else:
-            sys.modules[name] = before
-        raise
-    return module
 
 
 def _place(error: BaseException, folder: Path, file: Path) -> str:

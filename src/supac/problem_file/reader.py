@@ -6,20 +6,35 @@ import json
 import os
 from pathlib import Path
 
+from supac.codec import to_spec
+from supac.problem.composite import Composite
 from supac.problem.observations import Observations
-from supac.problem_file.build import Builder
-from supac.problem_file.check import check
+from supac.problem_file.build import build
 from supac.problem_file.data import read_observations
-from supac.problem_file.errors import FileError, FileErrors, ProblemFileError, parse
-from supac.problem_file.fingerprints import checksum, named_file
-from supac.problem_file.problem import ProblemFile
+from supac.problem_file.errors import FileError, ProblemFileError, Source, parse
+from supac.problem_file.problem import ProblemFile, checksum
+from supac.problem_file.schema import check
 from supac.record.record import Record
+
+_REFUSED = {"data": "the data have changed", "loss": "the file of the loss has changed"}
+_WARNED = {
+    "simulator": "the simulator has changed since {store} was begun: its runs are those of the old "
+    "one",
+    "known": "the table of known runs has changed since {store} was begun",
+}
 
 
 def read_problem(path: str | os.PathLike[str]) -> ProblemFile:
     """Read and check a problem file; raise ProblemFileError with all its errors."""
     place = Path(path).absolute()
     return make_problem(_text_of(place), place)
+
+
+def make_problem(text: str, path: Path) -> ProblemFile:
+    """Build the problem of a text; its paths are relative to the folder of `path`."""
+    source = Source(text, path)
+    check(source)
+    return build(source)
 
 
 def _text_of(path: Path) -> str:
@@ -39,18 +54,10 @@ def store_of(path: Path) -> Path:
     """Return the store of a problem file; any other path is a store itself."""
     if path.suffix != ".toml":
         return path
-    run = parse(_text_of(path.absolute()), path.absolute()).get("run", {})
+    source = Source(_text_of(path.absolute()), path)
+    run = source.document.get("run")
     name = run.get("store") if isinstance(run, dict) else None
-    return named_file(path.parent, name if isinstance(name, str) else f"{path.stem}.supac")
-
-
-def title_of(run: Record) -> str:
-    """Return the title in the problem file of a store; "" if it was made without one."""
-    try:
-        path, text, _ = _remembered(run)
-        return str(parse(text, path).get("title", path.stem))
-    except ValueError:
-        return ""
+    return source.file(name if isinstance(name, str) else f"{path.stem}.supac")
 
 
 def source_of(run: Record) -> tuple[str, str, dict[str, str]]:
@@ -65,6 +72,15 @@ def source_of(run: Record) -> tuple[str, str, dict[str, str]]:
     return path.name, text, files
 
 
+def title_of(run: Record) -> str:
+    """Return the title in the problem file of a store; "" if it was made without one."""
+    try:
+        path, text, _ = _remembered(run)
+        return str(parse(text, path).get("title", path.stem))
+    except ValueError:
+        return ""
+
+
 def observations_of(run: Record) -> Observations | None:
     """Read the data that a store's runs were compared with, without running the user's code.
 
@@ -72,20 +88,14 @@ def observations_of(run: Record) -> Observations | None:
     """
     try:
         path, text, files = _remembered(run)
-        table = parse(text, path)["data"]
         for folder in (run.file.absolute().parent, path.parent):
-            file = named_file(folder, table["file"])
-            if not file.is_file() or checksum([file]) != files.get("data"):
-                continue
-            return read_observations(table, folder, FileErrors(path, text))
+            source = Source(text, folder / path.name)
+            file = source.file(source.document["data"]["file"])
+            if file.is_file() and checksum([file]) == files.get("data"):
+                return read_observations(source)
     except (KeyError, TypeError, ValueError, OSError):
         return None
     return None
-
-
-def files_of(run: Record) -> dict[str, str]:
-    """Return the checksums, at its beginning, of the files that a store's problem names."""
-    return _remembered(run)[2]
 
 
 def problem_of(run: Record, *, as_begun: bool = False) -> ProblemFile:
@@ -97,7 +107,7 @@ def problem_of(run: Record, *, as_begun: bool = False) -> ProblemFile:
     path, text, _ = _remembered(run)
     places = [run.file.absolute().parent / path.name, path]
     there = [each for each in places if each.is_file()]
-    same = [each for each in there if says(each, text)]
+    same = [each for each in there if _says(each, text)]
     if same:
         return make_problem(text, same[0])
     if as_begun:  # paths in it are relative to its old folder, if that still exists
@@ -111,7 +121,7 @@ def problem_of(run: Record, *, as_begun: bool = False) -> ProblemFile:
     )
 
 
-def says(path: Path, text: str) -> bool:
+def _says(path: Path, text: str) -> bool:
     """Return True if a file can be read and has this text."""
     try:
         return _text_of(path) == text
@@ -131,10 +141,35 @@ def _remembered(run: Record) -> tuple[Path, str, dict[str, str]]:
         ) from error
 
 
-def make_problem(text: str, path: Path) -> ProblemFile:
-    """Build the problem of a text; its paths are relative to the folder of `path`."""
-    document = parse(text, path)
-    errors = FileErrors(path, text)
-    check(document, errors)
-    errors.raise_any()
-    return Builder(document, path, text, errors).build()
+def check_compatible(ready: ProblemFile, run: Record) -> list[str]:
+    """Raise ValueError if prior, loss or data differ from the store's; return other warnings.
+
+    A store made without a problem file has no checksums: only prior and loss are compared.
+    """
+    loss = ready.risk.loss if isinstance(ready.risk, Composite) else None
+    for name, value in (("prior", ready.parameters), ("loss", loss)):
+        setting = run.settings.get(name)  # a value, or only its name
+        known = {"other": setting} if isinstance(setting, str) else to_spec(setting)
+        if to_spec(value) != known:
+            table = "[parameters] or [posterior]" if name == "prior" else "[loss]"
+            raise ValueError(
+                f"{ready.path.name} is not the problem of {run.file.name}: {table} gives another "
+                f"{name} than the one its posterior was learnt with"
+            )
+    name, _, then = source_of(run)
+    if not name:
+        return []
+    now = ready.files
+    for purpose, message in _REFUSED.items():
+        if then.get(purpose) != now.get(purpose):
+            raise ValueError(
+                f"{message} since {run.file.name} was begun: restore them, or begin anew with "
+                "another store"
+            )
+    changed = [purpose for purpose in _WARNED if then.get(purpose) != now.get(purpose)]
+    warnings = [_WARNED[purpose].format(store=run.file.name) for purpose in changed]
+    beside = run.file.absolute().parent / ready.path.name
+    if beside.is_file() and not _says(beside, ready.text):
+        source = "the text in the store" if beside == ready.path else ready.path
+        warnings.append(f"{beside} has another text: {source} is used")
+    return warnings

@@ -1,11 +1,11 @@
-"""Tables and keys of a problem file: types, meanings and defaults.
+"""Tables and keys of a problem file: types, meanings, defaults, and the check of a document.
 
-The checks of a file and the reference in the documentation are made from these tables.
+The check of a file and the reference in the documentation are made from these tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Any
 
@@ -13,6 +13,8 @@ from supac.problem.bounds import Bound
 from supac.problem.composite import ResidualLoss
 from supac.problem.marginals import Marginal
 from supac.problem_file import values
+from supac.problem_file.errors import Key, Source, closest, in_toml, suggestion
+from supac.problem_file.simulator import Simulator
 from supac.problem_file.values import FLAG, NAMES, TEXT, ValueType, integer, one_of, positive
 
 PRIORS: Mapping[str, type[Marginal]] = Marginal.kinds
@@ -31,14 +33,18 @@ class Setting:
     default: str = ""
     """Default in words, for the reference."""
     required: bool = False
-    of: str = ""
-    """Kinds that take this key; "" for all."""
+    of: tuple[str, ...] = ()
+    """Kinds that take this key; empty for all."""
 
     @property
     def description(self) -> str:
         """Return the meaning, with the kinds that take the key."""
-        kinds = ", ".join(f"`{kind}`" for kind in self.of.split())
+        kinds = ", ".join(f"`{kind}`" for kind in self.of)
         return f"{kinds}: {self.meaning}" if kinds else self.meaning
+
+
+def _any_kind(_: Mapping[str, Any]) -> str:
+    return ""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,8 @@ class Table:
     meaning: str
     settings: tuple[Setting, ...]
     required: bool = False
+    kind: Callable[[Mapping[str, Any]], str] = _any_kind
+    """Kind that the values of the table select; "" if they do not."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,18 +75,21 @@ def _options(kinds: Mapping[str, type]) -> list[Setting]:
     for kind, made in kinds.items():
         for each in fields(made) if is_dataclass(made) else ():
             if each.name not in _COMMON:
-                found.setdefault(each.name, (each, []))[1].append(kind)
-    return [_option(each, " ".join(takers)) for each, takers in found.values()]
+                takers = found.setdefault(each.name, (each, []))[1]
+                takers += [kind] if each.name != kind else []  # a key that selects its kind
+    return [_option(each, tuple(takers)) for each, takers in found.values()]
 
 
-def _option(option: Field[Any], kinds: str) -> Setting:
+def _option(option: Field[Any], kinds: tuple[str, ...]) -> Setting:
     about = option.metadata
     if not about:
         word = getattr(option.type, "__name__", option.type)
         kind = {"str": TEXT, "bool": FLAG}.get(str(word), values.NUMBER)
         return Setting(option.name, kind, "an option", of=kinds)
-    default = about["default"] or f"{option.default:g}"
-    kind = positive(about["below"], about["word"])
+    kind = about["type"] if "type" in about else positive(about["below"], about["word"])
+    default = about["default"]
+    if not default and option.default is not None:
+        default = in_toml(option.default) if "type" in about else f"{option.default:g}"
     return Setting(option.name, kind, about["meaning"], default, of=kinds)
 
 
@@ -86,40 +97,6 @@ TITLE = Setting("title", TEXT, "the name of the problem in reports", "the file's
 _CORRELATED = "which parameters may become correlated: all pairs, none, or those within a list"
 _PAIRS = Setting("correlated", values.CORRELATED, _CORRELATED, '"all"')
 POSTERIOR = Table("posterior", "Form of the posterior.", (_PAIRS,))
-SIMULATOR = Table(
-    "simulator",
-    "The simulator: exactly one of `python`, `command`, `umbridge` and `builtin`.",
-    (
-        Setting("python", values.FUNCTION,
-                "a function of a Python file beside this one, or of a package"),
-        Setting("arguments", one_of("array", "names"),
-                "call it with one array, or with every parameter by name", '"array"', of="python"),
-        Setting("vectorized", FLAG, "it takes an (n, dim) array of points", "false", of="python"),
-        Setting("command", values.WORDS, "a program and its arguments, started without a shell"),
-        Setting("inputs", one_of("json", "csv"), "format of its input file", '"json"',
-                of="command"),
-        Setting("key", NAMES, "key or keys of `output.json` with the answer",
-                "the observed columns", of="command"),
-        Setting("scratch", TEXT, "folder for the folders of the runs", "temporary", of="command"),
-        Setting("keep", one_of("none", "failed", "all"), "which of these folders are kept",
-                '"none"', of="command"),
-        Setting("umbridge", values.URL, "the address of an UM-Bridge server"),
-        Setting("model", TEXT, "the name of the model on the server", '"forward"', of="umbridge"),
-        Setting("config", values.TABLE, "configuration that is passed to the model", of="umbridge"),
-        Setting("builtin", one_of("reaction", "adm1"), "a model that comes with supac"),
-        Setting("digester", TEXT, "for adm1, the folder with the plant's data", "synthetic data",
-                of="builtin"),
-        Setting("variant", one_of("dae", "split"), "for adm1, how pH is solved", '"dae"',
-                of="builtin"),
-    ),
-    required=True,
-)  # fmt: skip
-OPTIONS_OF = {
-    kind.name: tuple(each.name for each in SIMULATOR.settings if each.of == kind.name)
-    for kind in SIMULATOR.settings
-    if not kind.of
-}
-"""Keys that each kind of simulator takes."""
 DATA = Table(
     "data",
     "Measurements. Without them the simulator returns residuals (given a loss) or the risk.",
@@ -182,8 +159,31 @@ def parameter_table() -> Table:
     return Table("parameters.NAME", meaning, (prior, unit, *_options(PRIORS)))
 
 
+def loss_kind(table: Mapping[str, Any]) -> str:
+    """Return the kind of loss, which may be `python`; "" if it is not known."""
+    return "python" if "python" in table else _known(table.get("kind", "welsch"), LOSSES)
+
+
+def bound_kind(table: Mapping[str, Any]) -> str:
+    """Return the kind of bound, with a temperature that of Catoni; "" if it is not known."""
+    default = "catoni" if "temperature" in table else "maurer-langford-seeger"
+    return _known(table.get("kind", default), BOUNDS)
+
+
+def _known(kind: Any, kinds: Mapping[str, type]) -> str:
+    return kind if isinstance(kind, str) and kind in kinds else ""
+
+
 def tables() -> tuple[Table, ...]:
-    """Return every table but [parameters], with the options of all known losses and bounds."""
+    """Return every table but [parameters], with the options of all known kinds."""
+    *others, last = (f"`{kind}`" for kind in Simulator.kinds)
+    simulator = Table(
+        "simulator",
+        f"The simulator: exactly one of {', '.join(others)} and {last}.",
+        tuple(_options(Simulator.kinds)),
+        required=True,
+        kind=Simulator.kind_in,
+    )
     loss = Table(
         "loss",
         "From the residuals (simulated − observed)/noise to one risk.",
@@ -193,6 +193,7 @@ def tables() -> tuple[Table, ...]:
             Setting("python", values.FUNCTION,
                     "instead of `kind`, a function of your own: residuals (n, m) → risks (n,)"),
         ),
+        kind=loss_kind,
     )  # fmt: skip
     bound = Table(
         "bound",
@@ -207,5 +208,99 @@ def tables() -> tuple[Table, ...]:
             *_options(BOUNDS),
         ),
         required=True,
+        kind=bound_kind,
     )  # fmt: skip
-    return POSTERIOR, SIMULATOR, DATA, loss, bound, RUN, EXECUTION
+    return POSTERIOR, simulator, DATA, loss, bound, RUN, EXECUTION
+
+
+def check(source: Source) -> None:
+    """Raise ProblemFileError with an error for each unknown or missing key and wrong value."""
+    known = {table.name: table for table in tables()}
+    for name, value in source.document.items():
+        if name == "title":
+            _check_value(TITLE, value, (name,), source)
+        elif name == "parameters":
+            _check_parameters(value, source)
+        elif name not in known:
+            source.add((name,), _unknown(name, ["title", "parameters", *known], None))
+        elif isinstance(value, dict):
+            _check_table(known[name], value, (name,), source)
+        else:
+            source.add((name,), f"must be a table: write [{name}] on a line of its own")
+    meant = {closest(name, known) for name in source.document if name not in known}
+    for table in known.values():
+        if table.required and table.name not in {*source.document, *meant}:
+            about = table.meaning[0].lower() + table.meaning[1:].rstrip(".")
+            source.add((), f"the table [{table.name}] is missing: {about}")
+    source.raise_any()
+
+
+def _check_table(table: Table, given: Mapping[str, Any], key: Key, source: Source) -> None:
+    settings = {each.name: each for each in table.settings}
+    kind = table.kind(given)
+    for name, value in given.items():
+        setting = settings.get(name)
+        if setting is None:
+            source.add((*key, name), _unknown(name, table.names, table))
+        elif kind and setting.of and kind not in setting.of:
+            takers = " and ".join(setting.of)
+            source.add((*key, name), f"goes with {takers}, not with {kind}: remove it")
+        else:
+            _check_value(setting, value, (*key, name), source)
+    meant = {closest(name, table.names) for name in given if name not in settings}
+    for each in table.settings:
+        if each.required and each.name not in {*given, *meant}:
+            message = f"{each.name} is missing: {each.description}, {each.type.description}"
+            source.add(key, message)
+
+
+def _check_value(setting: Setting, value: Any, key: Key, source: Source) -> None:
+    message = setting.type.error(value)
+    if message:
+        source.add(key, f"{message} ({setting.description})")
+
+
+def _check_parameters(value: Any, source: Source) -> None:
+    if not isinstance(value, dict):
+        example = 'k = { prior = "lognormal", median = 1.0, log_sd = 0.5, unit = "1/h" }'
+        source.add(("parameters",), f"must be a table with a line per parameter: {example}")
+        return
+    for name, prior in value.items():
+        key = ("parameters", name)
+        if isinstance(prior, dict):
+            _check_prior(prior, key, source)
+        else:
+            example = f'{name} = {{ prior = "normal", mean = 0.0, sd = 1.0 }}'
+            source.add(key, f"must be a prior, not {in_toml(prior)}; such as {example}")
+
+
+def _check_prior(entry: Mapping[str, Any], key: Key, source: Source) -> None:
+    """Check one parameter: each prior takes certain numbers and no others."""
+    prior, table = entry.get("prior"), parameter_table()
+    if not isinstance(prior, str) or prior not in PRIORS:
+        _check_table(table, entry, key, source)
+        return
+    takes = shape_of(prior)
+    allowed = ("prior", "unit", *takes)
+    words = f"{prior} takes {', '.join(takes)}"
+    for setting in table.settings:
+        if setting.name in allowed and setting.name in entry:
+            _check_value(setting, entry[setting.name], (*key, setting.name), source)
+    others = [name for name in entry if name not in allowed]
+    for name in others:
+        source.add((*key, name), f"{words}, not {name}{suggestion(name, allowed)}")
+    meant = {closest(name, allowed) for name in others}
+    missing = [name for name in takes if name not in {*entry, *meant}]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        source.add(key, f"{words}: {' and '.join(missing)} {verb} missing")
+
+
+def _unknown(name: str, known: Sequence[str], table: Table | None) -> str:
+    """Return the message for an unknown key: a similar one, its own table, or all known keys."""
+    where = "at the top of the file" if table is None else f"in [{table.name}]"
+    others = [each.name for each in tables() if name in each.names]
+    close = suggestion(name, known)
+    if others and not close:
+        return f"is not known {where}; it belongs in [{others[0]}]"
+    return f"is not known {where}{close or '; known are ' + ', '.join(known)}"

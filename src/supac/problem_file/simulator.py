@@ -1,26 +1,31 @@
-"""Make the simulator that a problem file describes."""
+"""Kinds of simulators that a problem file can name.
+
+A kind is a class that registers itself: `class FMU(Simulator, kind="fmu")`. Its `kind` is the key
+of [simulator] that selects it, its dataclass fields are this key and those that go with it.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.problem.composite import Composite
 from supac.problem.observations import Observations
 from supac.problem.parameters import Parameters
-from supac.problem_file.errors import FileErrors, in_toml
-from supac.problem_file.fingerprints import named_file
+from supac.problem.selectable import Selectable
+from supac.problem_file import values
+from supac.problem_file.errors import Key, Source, in_toml
 from supac.problem_file.python import PythonFunction, PythonFunctionError
-from supac.problem_file.schema import OPTIONS_OF
+from supac.problem_file.values import FLAG, TEXT, one_of, setting
 from supac.simulators.program import Program
-from supac.simulators.reaction import OUTPUTS, PARAMETERS, Reaction
 from supac.simulators.umbridge import UMBridge
 
 
@@ -50,141 +55,176 @@ class Simulate:
         return self.observations.flat(answer)
 
 
-def kind_of(table: Mapping[str, Any], errors: FileErrors) -> str:
-    """Return the kind of simulator; refuse keys of other kinds."""
-    kinds = [kind for kind in OPTIONS_OF if kind in table]
-    if len(kinds) != 1:
-        if kinds:
-            raise errors.fail(
-                ("simulator", kinds[1]), f"there is {kinds[0]} already: keep one of them"
-            )
-        raise errors.fail(
+class Simulator(Selectable):
+    """A kind of simulator, with the values of its keys.
+
+    It implements `make`; or, if it brings its own data, loss and priors, `complete` and
+    `make_risk`.
+    """
+
+    @property
+    def complete(self) -> str:
+        """Name of the model if it brings its own data, loss and priors; "" if not."""
+        return ""
+
+    @property
+    def ceiling(self) -> float:
+        """Largest possible risk, if the file does not give it."""
+        return 1.0
+
+    def make(self, source: Source, parameters: Parameters, data: Observations | None) -> Simulate:
+        """Return the simulator of these parameters; ProblemFileError if that is impossible."""
+        raise NotImplementedError
+
+    def make_risk(
+        self, source: Source, parameters: Parameters | None
+    ) -> tuple[Composite, Parameters]:
+        """Return the risk of a complete simulator, and its parameters if the file has none."""
+        raise NotImplementedError
+
+    def files(self, source: Source) -> dict[str, list[Path]]:
+        """Return the files that it is made from, which may not exist, by purpose."""
+        return {}
+
+    @classmethod
+    def kind_in(cls, table: Mapping[str, Any]) -> str:
+        """Return the kind that a table selects; "" if it selects none or several."""
+        kinds = [kind for kind in cls.kinds if kind in table]
+        return kinds[0] if len(kinds) == 1 else ""
+
+
+def simulator_of(source: Source) -> Simulator:
+    """Return the simulator that a checked file describes; there must be exactly one."""
+    table = source.table("simulator")
+    kinds = [kind for kind in Simulator.kinds if kind in table]
+    if not kinds:
+        raise source.fail(
             ("simulator",),
-            f"needs one of {', '.join(OPTIONS_OF)}; for a function simulate of model.py beside "
-            'this file, python = "model:simulate"',
+            f"needs one of {', '.join(Simulator.kinds)}; for a function simulate of model.py "
+            'beside this file, python = "model:simulate"',
         )
-    for kind, options in OPTIONS_OF.items():
-        for name in options:
-            if name in table and kind != kinds[0]:
-                errors.add(("simulator", name), f"goes with {kind}, not with {kinds[0]}: remove it")
-    errors.raise_any()
-    return kinds[0]
+    if len(kinds) > 1:
+        words = f"there is {kinds[0]} already: keep one of them"
+        raise source.fail(("simulator", kinds[1]), words)
+    made: Simulator = Simulator.kinds[kinds[0]](**table)
+    return made
 
 
-def make_simulator(
-    table: Mapping[str, Any],
-    kind: str,
-    parameters: Parameters,
-    observations: Observations | None,
-    folder: Path,
-    errors: FileErrors,
-) -> Simulate:
-    """Make any simulator except ADM1, which has its own data."""
-    if kind == "python":
-        return _python(table, parameters, observations, folder, errors)
-    if kind == "command":
-        program = _program(table, parameters, observations, folder, errors)
-        return Simulate(program, observations=observations)
-    if kind == "umbridge":
-        server = UMBridge(table["umbridge"], table.get("model", "forward"), table.get("config"))
-        return Simulate(server, observations=observations)
-    return _reaction(parameters, observations, errors)
-
-
-def load_function(
-    reference: str, folder: Path, key: tuple[str, ...], errors: FileErrors
-) -> PythonFunction:
+def load_function(reference: str, source: Source, key: Key) -> PythonFunction:
     """Load a function from a file of the user."""
-    function = PythonFunction(folder, reference)
+    function = PythonFunction(source.path.parent, reference)
     try:
         function.set_up()
     except PythonFunctionError as error:
-        raise errors.fail(key, str(error)) from error
+        raise source.fail(key, str(error)) from error
     return function
 
 
-def _python(
-    table: Mapping[str, Any],
-    parameters: Parameters,
-    observations: Observations | None,
-    folder: Path,
-    errors: FileErrors,
-) -> Simulate:
-    function = load_function(table["python"], folder, ("simulator", "python"), errors)
-    vectorized = bool(table.get("vectorized", False))
-    names: tuple[str, ...] = ()
-    if table.get("arguments") == "names":
-        if vectorized:
-            raise errors.fail(
-                ("simulator", "arguments"), 'with vectorized = true it must be "array"'
-            )
-        names = parameters.names
-        trouble = function.missing_arguments(names)
+@dataclass(frozen=True)
+class Python(Simulator, kind="python"):
+    """A function of the user's own, in Python."""
+
+    python: str = setting(
+        values.FUNCTION, "a function of a Python file beside this one, or of a package"
+    )
+    arguments: str = setting(
+        one_of("array", "names"), "call it with one array, or with every parameter by name", "array"
+    )
+    vectorized: bool = setting(FLAG, "it takes an (n, dim) array of points", default=False)
+
+    def make(self, source: Source, parameters: Parameters, data: Observations | None) -> Simulate:
+        """Load the function and check its arguments."""
+        function = load_function(self.python, source, ("simulator", "python"))
+        names: tuple[str, ...] = ()
+        if self.arguments == "names":
+            names = parameters.names
+            trouble = 'with vectorized = true it must be "array"' if self.vectorized else ""
+            trouble = trouble or function.missing_arguments(names)
+            if trouble:
+                raise source.fail(("simulator", "arguments"), trouble)
+        return Simulate(function, names, data, self.vectorized)
+
+    def files(self, source: Source) -> dict[str, list[Path]]:
+        """Return the file of the function."""
+        return {"simulator": [PythonFunction(source.path.parent, self.python).file]}
+
+
+@dataclass(frozen=True)
+class Command(Simulator, kind="command"):
+    """A program in any language, started for each run."""
+
+    command: Sequence[str] = setting(
+        values.WORDS, "a program and its arguments, started without a shell"
+    )
+    inputs: Literal["json", "csv"] = setting(
+        one_of("json", "csv"), "format of its input file", "json"
+    )
+    key: str | Sequence[str] | None = setting(
+        values.NAMES, "key or keys of `output.json` with the answer", words="the observed columns"
+    )
+    scratch: str | None = setting(TEXT, "folder for the folders of the runs", words="temporary")
+    keep: Literal["none", "failed", "all"] = setting(
+        one_of("none", "failed", "all"), "which of these folders are kept", "none"
+    )
+
+    def make(self, source: Source, parameters: Parameters, data: Observations | None) -> Simulate:
+        """Check that the program can be started."""
+        # It starts in another folder, so files beside the problem file need their full paths.
+        words = [_absolute(word, source) for word in self.command]
+        trouble = self._trouble(words[0], source)
         if trouble:
-            raise errors.fail(("simulator", "arguments"), trouble)
-    return Simulate(function, names, observations, vectorized)
+            raise source.fail(("simulator", "command"), trouble)
+        program = Program(
+            words, names=parameters.names, inputs=self.inputs,
+            key=self.key or (None if data is None else list(data.columns)),
+            scratch=None if self.scratch is None else source.file(self.scratch), keep=self.keep,
+        )  # fmt: skip
+        return Simulate(program, observations=data)
+
+    def _trouble(self, program: str, source: Source) -> str:
+        """Return why the program cannot be started; "" if it can."""
+        path, is_path = Path(program), "/" in program
+        if not (path.is_file() if is_path else shutil.which(program)):
+            beside = source.file(program)
+            missing = f"no program of this name is installed, nor is there a file {beside}"
+            hint = f"there is no file {program}" if is_path else missing
+            return f"{in_toml(self.command[0])} cannot be started: {hint}"
+        if is_path and not os.access(path, os.X_OK):
+            interpreter = _INTERPRETERS.get(path.suffix)
+            hint = "" if interpreter is None else f', or write ["{interpreter}", "{path.name}"]'
+            return f"{path.name} is not executable: chmod +x {path.name}{hint}"
+        for word in self.command[1:]:
+            script = word.endswith((*_INTERPRETERS, ".m")) and not word.startswith("-")
+            if script and not source.file(word).exists():
+                return f"there is no file {source.file(word)}"
+        return ""
+
+    def files(self, source: Source) -> dict[str, list[Path]]:
+        """Return the program and the files among its arguments."""
+        return {"simulator": [source.file(word) for word in self.command]}
 
 
-def _program(
-    table: Mapping[str, Any],
-    parameters: Parameters,
-    observations: Observations | None,
-    folder: Path,
-    errors: FileErrors,
-) -> Program:
-    key = ("simulator", "command")
-    # It starts in another folder, so files beside the problem file need their full paths.
-    words = [_absolute(word, folder) for word in table["command"]]
-    if not (Path(words[0]).is_file() if "/" in words[0] else shutil.which(words[0])):
-        hint = (
-            f"there is no file {words[0]}"
-            if "/" in words[0]
-            else f"no program of this name is installed, nor is there a file {folder / words[0]}"
-        )
-        raise errors.fail(key, f"{in_toml(table['command'][0])} cannot be started: {hint}")
-    if "/" in words[0] and not os.access(words[0], os.X_OK):
-        name = Path(words[0]).name
-        first = {".py": "{python}", ".sh": "sh", ".R": "Rscript", ".jl": "julia", ".pl": "perl"}
-        interpreter = first.get(Path(name).suffix)
-        hint = "" if interpreter is None else f', or write ["{interpreter}", "{name}"]'
-        raise errors.fail(key, f"{name} is not executable: chmod +x {name}{hint}")
-    beside = [word for word in table["command"][1:] if _looks_like_a_file(word, folder)]
-    if beside:
-        raise errors.fail(key, f"there is no file {folder / beside[0]}")
-    answer = table.get("key", None if observations is None else list(observations.columns))
-    scratch = named_file(folder, table["scratch"]) if "scratch" in table else None
-    return Program(
-        words, names=parameters.names, inputs=table.get("inputs", "json"), key=answer,
-        scratch=scratch, keep=table.get("keep", "none"),
-    )  # fmt: skip
+_INTERPRETERS = {".py": "{python}", ".sh": "sh", ".R": "Rscript", ".jl": "julia", ".pl": "perl"}
 
 
-def _absolute(word: str, folder: Path) -> str:
+def _absolute(word: str, source: Source) -> str:
     if word == "{python}":
         return sys.executable
-    path = named_file(folder, word)
+    path = source.file(word)
     return str(path.absolute()) if path.is_file() else word
 
 
-def _looks_like_a_file(word: str, folder: Path) -> bool:
-    """Return True for a missing script of a known language."""
-    script = word.endswith((".py", ".sh", ".R", ".jl", ".m", ".pl"))
-    return script and not word.startswith("-") and not named_file(folder, word).exists()
+@dataclass(frozen=True)
+class Server(Simulator, kind="umbridge"):
+    """A model of an UM-Bridge server."""
 
+    umbridge: str = setting(values.URL, "the address of an UM-Bridge server")
+    model: str = setting(TEXT, "the name of the model on the server", "forward")
+    config: Mapping[str, Any] | None = setting(
+        values.TABLE, "configuration that is passed to the model"
+    )
 
-def _reaction(
-    parameters: Parameters, observations: Observations | None, errors: FileErrors
-) -> Simulate:
-    if set(parameters.names) != set(PARAMETERS):
-        raise errors.fail(
-            ("parameters",),
-            f"the built-in reaction has the parameters {', '.join(PARAMETERS)}, not "
-            f"{', '.join(parameters.names)}",
-        )
-    if observations is None or observations.columns != OUTPUTS or observations.times is None:
-        raise errors.fail(
-            ("data", "observed") if observations is not None else ("simulator", "builtin"),
-            'the built-in reaction needs data with a column time and observed = ["A", "B"]',
-        )
-    model = Reaction(observations.times, parameters.names)
-    return Simulate(model, observations=observations, vectorized=True)
+    def make(self, source: Source, parameters: Parameters, data: Observations | None) -> Simulate:
+        """Return the model, which is connected when it is first called."""
+        server = UMBridge(self.umbridge, self.model, dict(self.config or {}))
+        return Simulate(server, observations=data)

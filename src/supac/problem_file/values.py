@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from supac.problem_file.errors import in_toml, suggestion
@@ -35,6 +35,12 @@ class ValueType:
             if self.repair is not None and self.accepts(self.repair(value)):
                 hint = f"; write {in_toml(self.repair(value))}"
         return f"must be {self.description}, not {in_toml(value)}{hint}"
+
+
+def setting(accepted: ValueType, meaning: str, default: Any = None, words: str = "") -> Any:
+    """Return a dataclass field that is a key of a problem file; `words` describe its default."""
+    about = {"type": accepted, "meaning": meaning, "default": words}
+    return field(default=default, metadata=about)
 
 
 def _is_number(text: str) -> bool:

@@ -1,11 +1,10 @@
-"""The reference of all tables and keys for the documentation.
+"""Write the reference of all tables and keys into problem-file.md.
 
-python -m supac.problem_file.reference docs/problem-file.md
+python docs/problem_reference.py
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -80,5 +79,5 @@ def updated(text: str) -> str:
 
 
 if __name__ == "__main__":
-    document = Path(sys.argv[1])
+    document = Path(__file__).with_name("problem-file.md")
     document.write_text(updated(document.read_text(encoding="utf-8")), encoding="utf-8")
