@@ -4,47 +4,14 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from supac import simulators
+from supac import families, simulators
 from supac.calibration.certify import certify
 from supac.calibration.loop import Iteration
 from supac.calibration.minimize import minimize, reoptimize, resume
 from supac.calibration.predict import Prediction, predict
 from supac.emulator import GaussianProcess, OutputEmulator
 from supac.exchange import KnownRuns, ResultFormatError, export, read_csv
-from supac.families import (
-    Bernoulli,
-    Beta,
-    DiagonalGaussian,
-    Distribution,
-    Divergence,
-    Exponential,
-    Family,
-    FixedGaussian,
-    Gamma,
-    Gaussian,
-    LowRankGaussian,
-    Mixture,
-    ParametricFamily,
-    Pareto,
-    Poisson,
-    Product,
-    ScaledGaussian,
-    StudentT,
-    bernoulli,
-    beta,
-    exponential,
-    fixed_gaussian,
-    gamma,
-    gaussian,
-    low_rank_gaussian,
-    mixture,
-    pareto,
-    poisson,
-    product,
-    scaled_gaussian,
-    split_mixture,
-    student_t,
-)
+from supac.families import *  # noqa: F403 - all that is in its __all__
 from supac.guarantee.certificate import Certificate, CertificateError, certify_draws
 from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reuse, Stage
 from supac.meta.learn import MetaResult, TaskResult, meta_learn
@@ -103,146 +70,42 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
-    "Algorithm",
-    "BatchPlan",
-    "Bernoulli",
-    "Beta",
-    "Bound",
-    "CappedSquare",
-    "Catoni",
-    "Certificate",
-    "CertificateError",
-    "ClosedForm",
-    "Composite",
-    "DiagonalGaussian",
-    "Distribution",
-    "Divergence",
-    "EvaluationError",
-    "Evaluations",
-    "Execution",
-    "ExecutionError",
-    "Exponential",
-    "Family",
-    "FixedGaussian",
-    "FixedStep",
-    "FreshDraws",
-    "Frozen",
-    "Gamma",
-    "Gaussian",
-    "GaussianProcess",
-    "GradientDescent",
-    "GradientStep",
-    "Importance",
-    "Info",
-    "Iteration",
-    "KnownRuns",
-    "LowRankGaussian",
-    "MaurerLangfordSeeger",
-    "McAllester",
-    "MeanSquare",
-    "MetaInfo",
-    "MetaResult",
-    "MetaSuPAC",
-    "Mixture",
-    "Nesterov",
-    "NotAStoreError",
-    "Observations",
-    "OutputEmulator",
-    "Parameters",
-    "ParametricFamily",
-    "Pareto",
-    "PerWorker",
-    "Plan",
-    "Poisson",
-    "Prediction",
-    "PriorScores",
-    "Problem",
-    "ProblemFile",
-    "ProblemFileError",
-    "Product",
-    "Program",
-    "Record",
-    "Result",
-    "ResultFormatError",
-    "Reuse",
-    "Ridge",
-    "RootMeanSquare",
-    "Run",
-    "ScaledGaussian",
-    "SquareLoss",
-    "Stage",
-    "State",
-    "Status",
-    "StopReason",
-    "StoreBusyError",
-    "StoreDamagedError",
-    "StoreError",
-    "StoreMismatchError",
-    "StoreTooNewError",
-    "StudentT",
-    "SuPAC",
-    "Surrogate",
-    "Task",
-    "TaskResult",
-    "Thiemann",
-    "TolstikhinSeldin",
-    "TooManyStatisticsError",
-    "TrustRegion",
-    "UMBridge",
-    "Voronoi",
-    "Welsch",
-    "bernoulli",
-    "beta",
-    "certify",
-    "certify_draws",
-    "evaluate_priors",
-    "exponential",
-    "export",
-    "fixed_gaussian",
-    "gamma",
-    "gaussian",
-    "low_rank_gaussian",
-    "marginals",
-    "meta_learn",
-    "minimize",
-    "mixture",
-    "pareto",
-    "plots",
-    "poisson",
-    "predict",
-    "product",
-    "read_csv",
-    "read_problem",
-    "read_result",
-    "read_store",
-    "reoptimize",
-    "resume",
-    "scaled_gaussian",
-    "simulators",
-    "split_mixture",
-    "student_t",
-    "write_report",
-]
+    "Algorithm", "BatchPlan", "Bound", "CappedSquare", "Catoni", "Certificate", "CertificateError",
+    "ClosedForm", "Composite", "EvaluationError", "Evaluations", "Execution", "ExecutionError",
+    "FixedStep", "FreshDraws", "Frozen", "GaussianProcess", "GradientDescent", "GradientStep",
+    "Importance", "Info", "Iteration", "KnownRuns", "MaurerLangfordSeeger", "McAllester",
+    "MeanSquare", "MetaInfo", "MetaResult", "MetaSuPAC", "Nesterov", "NotAStoreError",
+    "Observations", "OutputEmulator", "Parameters", "PerWorker", "Plan", "Prediction",
+    "PriorScores", "Problem", "ProblemFile", "ProblemFileError", "Program", "Record", "Result",
+    "ResultFormatError", "Reuse", "Ridge", "RootMeanSquare", "Run", "SquareLoss", "Stage", "State",
+    "Status", "StopReason", "StoreBusyError", "StoreDamagedError", "StoreError",
+    "StoreMismatchError", "StoreTooNewError", "SuPAC", "Surrogate", "Task", "TaskResult",
+    "Thiemann", "TolstikhinSeldin", "TooManyStatisticsError", "TrustRegion", "UMBridge", "Voronoi",
+    "Welsch", "certify", "certify_draws", "evaluate_priors", "export", "marginals", "meta_learn",
+    "minimize", "plots", "predict", "read_csv", "read_problem", "read_result", "read_store",
+    "reoptimize", "resume", "simulators", "write_report",
+]  # fmt: skip
+__all__ += families.__all__
+
+# Imported when they are asked for: few need them, and they are slow to import.
 _LATER = {
     "Frozen": "supac.problem.frozen",
     "ProblemFile": "supac.problem_file",
     "ProblemFileError": "supac.problem_file",
+    "plots": "supac.plots",
     "read_problem": "supac.problem_file",
     "write_report": "supac.report",
 }
-
-
 _RENAMED = {"Snapshot": "Record", "Uniform": "FreshDraws"}
 
 
 def __getattr__(name: str) -> Any:
     """Import rarely used names, such as problem files and plots, on demand."""
-    if name == "plots":
-        return import_module("supac.plots")
     if name in _RENAMED:
         new = _RENAMED[name]
         warnings.warn(f"supac.{name} is now supac.{new}", DeprecationWarning, stacklevel=2)
         return globals()[new]
     if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+        module = import_module(_LATER[name])
+        return getattr(module, name, module)
     raise AttributeError(f"module 'supac' has no attribute {name!r}")

@@ -7,7 +7,7 @@ import pytest
 
 import supac
 from numerics import assert_mean
-from supac.families.divergence import Divergence, estimate_divergence, gaussian_cross_entropy
+from supac.families.family import Divergence, estimate_divergence, gaussian_cross_entropy
 
 PRIOR = supac.gaussian([0.0, 0.0], np.eye(2))
 POSTERIOR = supac.gaussian([0.4, -0.3], [[0.5, 0.2], [0.2, 0.8]])

@@ -319,7 +319,7 @@ def test_normal_whitenings_invert_and_share_their_features(name: str) -> None:
     x = distribution.sample(7, 0)
     z = whitening.points(x)
     np.testing.assert_allclose(whitening.spread(z), x, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(whitening.features_of_points(z), whitening.features(x))
+    np.testing.assert_allclose(whitening.family.features(z), whitening.features(x))
     np.testing.assert_allclose(whitening.mean, distribution.mean)
     np.testing.assert_allclose(whitening.covariance, distribution.covariance, rtol=1e-9, atol=1e-12)
 

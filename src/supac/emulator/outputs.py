@@ -13,7 +13,7 @@ from supac.codec import register
 from supac.emulator.gate import Units
 from supac.emulator.gated import GatedModel, emulator_plan, fit_gated
 from supac.emulator.process import Hyperprior, Process
-from supac.families import Distribution, NormalWhitening
+from supac.families import Distribution, Family, NormalWhitening
 from supac.families.gaussian import orthogonal
 from supac.problem import Evaluations, Loss, Problem
 from supac.problem.composite import SquareLoss
@@ -135,7 +135,7 @@ class OutputTrainingSet:
         return self.prior.centre
 
     @cached_property
-    def _projectors(self) -> dict[type, tuple[FloatArray, FloatArray]]:
+    def _projectors(self) -> dict[Family, tuple[FloatArray, FloatArray]]:
         return {}
 
     def projector(self, whitening: NormalWhitening) -> tuple[FloatArray, FloatArray]:
@@ -143,12 +143,13 @@ class OutputTrainingSet:
 
         They are the same for all members of a family.
         """
-        if type(whitening) not in self._projectors:
-            features = whitening.features_of_points(self.draws)
+        family = whitening.family
+        if family not in self._projectors:
+            features = family.features(self.draws)
             centred = features - features.mean(axis=0)
             least_squares = np.linalg.solve(centred.T @ centred, centred.T)
-            self._projectors[type(whitening)] = (centred, least_squares)
-        return self._projectors[type(whitening)]
+            self._projectors[family] = (centred, least_squares)
+        return self._projectors[family]
 
     @cached_property
     def _found(self) -> dict[bytes, FloatArray]:

@@ -1,17 +1,20 @@
 """Exponential and other parametric families of distributions, and their members."""
 
-from supac.families.divergence import Density, Divergence
-from supac.families.family import Distribution, Family, ParametricFamily, Whitening
-from supac.families.gaussian import DiagonalGaussian, Gaussian, NormalWhitening, gaussian
-from supac.families.known_covariance import (
-    FixedGaussian,
-    ScaledGaussian,
-    fixed_gaussian,
-    scaled_gaussian,
-)
-from supac.families.low_rank import LowRankGaussian, low_rank_gaussian
+from supac.families.family import Density as Density
+from supac.families.family import Distribution, Divergence, Family, ParametricFamily
+from supac.families.family import Whitening as Whitening
+from supac.families.gaussian import DiagonalGaussian, Gaussian, gaussian
+from supac.families.gaussian import NormalWhitening as NormalWhitening
 from supac.families.mixture import Mixture, mixture, split_mixture
 from supac.families.product import Product, product
+from supac.families.restricted import (
+    FixedGaussian,
+    LowRankGaussian,
+    ScaledGaussian,
+    fixed_gaussian,
+    low_rank_gaussian,
+    scaled_gaussian,
+)
 from supac.families.student import StudentT, student_t
 from supac.families.univariate import (
     Bernoulli,
@@ -28,10 +31,11 @@ from supac.families.univariate import (
     poisson,
 )
 
+# The public names; `Density`, `Whitening` and `NormalWhitening` are for the other packages.
 __all__ = [
-    "Bernoulli", "Beta", "Density", "DiagonalGaussian", "Distribution", "Divergence", "Exponential",
-    "Family", "FixedGaussian", "Gamma", "Gaussian", "LowRankGaussian", "Mixture", "NormalWhitening",
-    "ParametricFamily", "Pareto", "Poisson", "Product", "ScaledGaussian", "StudentT", "Whitening",
-    "bernoulli", "beta", "exponential", "fixed_gaussian", "gamma", "gaussian", "low_rank_gaussian",
-    "mixture", "pareto", "poisson", "product", "scaled_gaussian", "split_mixture", "student_t",
+    "Bernoulli", "Beta", "DiagonalGaussian", "Distribution", "Divergence", "Exponential", "Family",
+    "FixedGaussian", "Gamma", "Gaussian", "LowRankGaussian", "Mixture", "ParametricFamily",
+    "Pareto", "Poisson", "Product", "ScaledGaussian", "StudentT", "bernoulli", "beta",
+    "exponential", "fixed_gaussian", "gamma", "gaussian", "low_rank_gaussian", "mixture", "pareto",
+    "poisson", "product", "scaled_gaussian", "split_mixture", "student_t",
 ]  # fmt: skip

@@ -1,30 +1,25 @@
-"""Base classes of parametric and exponential families, their members, and whitened coordinates."""
+"""Base classes of parametric and exponential families; their members, divergence and whitening."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from supac.arrays import BoolArray, FloatArray, frozen, vector, whole
 from supac.codec import TooLargeError, register
-from supac.families.divergence import (
-    Density,
-    Divergence,
-    Seed,
-    estimate_divergence,
-    gaussian_cross_entropy,
-)
 
 MOST_DIM = 2_000
 """Largest number of coordinates of a family: some of its matrices take 8·dim² bytes."""
 _DAMPING = 0.3  # relative to the diagonal of the information
-_RIDGE = 1e-12  # likewise: it may be singular
+_RIDGE = 1e-12  # likewise: it may be singular, and scores linearly dependent
+
+Seed = int | Sequence[int]
 
 
 def check_dim(dim: Any, name: str = "dim") -> int:
@@ -32,6 +27,31 @@ def check_dim(dim: Any, name: str = "dim") -> int:
     if whole(dim, name, least=1) > MOST_DIM:
         raise TooLargeError(f"{name} = {dim}, but a family has at most {MOST_DIM:,} coordinates")
     return int(dim)
+
+
+class Density(Protocol):
+    """Any distribution with a log-density, such as `Distribution`."""
+
+    def log_prob(self, x: FloatArray) -> FloatArray:
+        """Compute the log-density: (n, dim) → (n,)."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """KL(π, prior), exact or estimated from draws."""
+
+    value: float
+    error: float = 0.0
+    """Standard error; 0 if the value is exact."""
+    spread: float = 0.0
+    """Range of the averaged values; 0 if the value is exact, infinite if they are unbounded."""
+    draws: int = 0
+
+    def upper(self, delta: float) -> float:
+        """Compute an upper limit that KL exceeds with probability at most delta (Hoeffding)."""
+        if self.spread == 0.0:
+            return self.value
+        return self.value + self.spread * float(np.sqrt(-np.log(delta) / (2.0 * self.draws)))
 
 
 class ParametricFamily(ABC):
@@ -374,3 +394,33 @@ class ScoreWhitening(Whitening):
     def coefficients(self, beta: FloatArray) -> FloatArray:
         """Compute C⁻ᵀ beta."""
         return np.asarray(solve_triangular(self._root, beta, lower=True, trans="T")) / self._scale
+
+
+def estimate_divergence(ratio: FloatArray, score: FloatArray) -> Divergence:
+    """Estimate KL(π, prior) from log π − log prior (n,) and the score of π (n, size) at draws of π.
+
+    The scores have mean zero and serve as control variates: the estimate is the intercept of a
+    regression of the ratio on them.
+    """
+    if not np.isfinite(ratio).all():
+        return Divergence(float("inf"), float("inf"), float("inf"), len(ratio))
+    n = len(ratio)
+    scale = np.sqrt((score**2).mean(axis=0))
+    design = np.hstack([np.ones((n, 1)), score / np.where(scale > 0.0, scale, 1.0)])
+    gram = design.T @ design / n
+    root = np.linalg.cholesky(gram + _RIDGE * np.eye(len(gram)))
+    beta = cho_solve((root, True), design.T @ ratio / n)
+    rest = ratio - design @ beta
+    error = float(np.sqrt(rest @ rest / max(n - len(gram), 1) / n))
+    return Divergence(float(beta[0]), error, float("inf"), n)
+
+
+def gaussian_cross_entropy(
+    mean: FloatArray, covariance: FloatArray, centre: FloatArray, spread: FloatArray
+) -> float:
+    """Compute −π[log N(centre, spread)] for any π with this mean and covariance."""
+    root = np.linalg.cholesky(spread)
+    z = np.linalg.solve(root, mean - centre)
+    ratio = np.linalg.solve(root, np.linalg.cholesky(covariance))
+    log_volume = float(np.log(np.diag(root)).sum()) + 0.5 * len(mean) * float(np.log(2.0 * np.pi))
+    return 0.5 * float(z @ z + (ratio**2).sum()) + log_volume

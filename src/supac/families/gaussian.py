@@ -16,67 +16,19 @@ from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 from scipy.special import ndtri
 
-from supac.arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    covariance_matrix,
-    finite,
-    frozen,
-    vector,
-)
+from supac.arrays import BoolArray, FloatArray, IntArray, covariance_matrix, finite, frozen, vector
 from supac.codec import register
 from supac.families.family import Distribution, Family, Whitening, check_dim
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
-
-
-class NormalWhitening(Whitening):
-    """Coordinates z = Cᵀ(x − μ) in which a Gaussian is N(0, I)."""
-
-    def __init__(self, mean: FloatArray, root: FloatArray):
-        self._mean, self._root = mean, root
-
-    @property
-    def mean(self) -> FloatArray:
-        """Return μ: (dim,)."""
-        return self._mean
-
-    @property
-    def covariance(self) -> FloatArray:
-        """Compute C⁻ᵀC⁻¹: (dim, dim)."""
-        return np.asarray(cho_solve((self._root, True), np.eye(len(self._root))))
-
-    @abstractmethod
-    def features_of_points(self, z: FloatArray) -> FloatArray:
-        """Compute the features from z: (n, dim) → (n, size)."""
-
-    @abstractmethod
-    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
-        """Compute E[f · feature] for the quadratic features, given E[∇²f] in z."""
-
-    def points(self, x: FloatArray) -> FloatArray:
-        """Compute z = Cᵀ(x − μ)."""
-        return (x - self._mean) @ self._root
-
-    def spread(self, z: FloatArray) -> FloatArray:
-        """Compute x = μ + C⁻ᵀz, the inverse of `points`: (n, dim) → (n, dim)."""
-        return self._mean + np.asarray(solve_triangular(self._root, z.T, lower=True, trans="T").T)
-
-    def features(self, x: FloatArray) -> FloatArray:
-        """Compute the centred, orthonormal statistics."""
-        return self.features_of_points(self.points(x))
-
-    def projection(self, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
-        """Compute E[f · features] from E[∇f] and E[∇²f] in x (Bonnet, Price)."""
-        slope = solve_triangular(self._root, gradient, lower=True)
-        half = solve_triangular(self._root, hessian, lower=True)
-        curvature = solve_triangular(self._root, half.T, lower=True)
-        return np.concatenate([slope, self._quadratic_moments(np.asarray(curvature))])
+LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class GaussianFamily(Family):
-    """Base of the Gaussian families; subclasses define `standard`."""
+    """Base of the Gaussian families.
+
+    Subclasses define `standard`, and the statistics made orthonormal: z, then quadratic functions
+    of it.
+    """
 
     def __init__(self, dim: int, size: int, *identity: Hashable):
         super().__init__(dim, size, *identity)
@@ -85,6 +37,21 @@ class GaussianFamily(Family):
     @abstractmethod
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Compute (μ, C) with precision CCᵀ, C lower triangular; None outside Θ."""
+
+    @abstractmethod
+    def features(self, z: FloatArray) -> FloatArray:
+        """Compute the orthonormal statistics of standard normal points: (n, dim) → (n, size)."""
+
+    @abstractmethod
+    def quadratic_moments(self, hessian: FloatArray) -> FloatArray:
+        """Compute E[f · feature] for the quadratic features, given E[∇²f] in z."""
+
+    @abstractmethod
+    def coefficients(self, at: NormalWhitening, beta: FloatArray) -> FloatArray:
+        """Return the η with η·score(x) = beta·features(z(x)) at one member."""
+
+    def whiten(self, theta: FloatArray) -> NormalWhitening:
+        return NormalWhitening(self, theta)
 
     def _standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         member = self.standard(theta)
@@ -102,7 +69,7 @@ class GaussianFamily(Family):
             return float("inf")
         mean, root = member
         log_det_root = float(np.log(np.diag(root)).sum())
-        return 0.5 * float(mean @ theta[: self.dim]) - log_det_root + 0.5 * self.dim * _LOG_2PI
+        return 0.5 * float(mean @ theta[: self.dim]) - log_det_root + 0.5 * self.dim * LOG_2PI
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         mean, root = self._standard(theta)
@@ -116,7 +83,7 @@ class GaussianFamily(Family):
     def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
         mean, root = self._standard(theta)
         z = (x - mean) @ root
-        log_density_at_mean = np.log(np.diag(root)).sum() - 0.5 * self.dim * _LOG_2PI
+        log_density_at_mean = np.log(np.diag(root)).sum() - 0.5 * self.dim * LOG_2PI
         return np.asarray(log_density_at_mean - 0.5 * np.einsum("ij,ij->i", z, z))
 
     def kl(self, theta: FloatArray, other: FloatArray) -> float:
@@ -134,7 +101,42 @@ class GaussianFamily(Family):
 
     def entropy(self, theta: FloatArray) -> float:
         _, root = self._standard(theta)
-        return 0.5 * self.dim * (1.0 + _LOG_2PI) - float(np.log(np.diag(root)).sum())
+        return 0.5 * self.dim * (1.0 + LOG_2PI) - float(np.log(np.diag(root)).sum())
+
+
+class NormalWhitening(Whitening):
+    """Coordinates z = Cᵀ(x − μ) in which a Gaussian is N(0, I)."""
+
+    def __init__(self, family: GaussianFamily, theta: FloatArray):
+        self.family, self.theta = family, theta
+        self.mean, self.root = family._standard(theta)
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Compute C⁻ᵀC⁻¹: (dim, dim)."""
+        return np.asarray(cho_solve((self.root, True), np.eye(len(self.root))))
+
+    def points(self, x: FloatArray) -> FloatArray:
+        """Compute z = Cᵀ(x − μ)."""
+        return (x - self.mean) @ self.root
+
+    def spread(self, z: FloatArray) -> FloatArray:
+        """Compute x = μ + C⁻ᵀz, the inverse of `points`: (n, dim) → (n, dim)."""
+        return self.mean + np.asarray(solve_triangular(self.root, z.T, lower=True, trans="T").T)
+
+    def features(self, x: FloatArray) -> FloatArray:
+        """Compute the centred, orthonormal statistics."""
+        return self.family.features(self.points(x))
+
+    def coefficients(self, beta: FloatArray) -> FloatArray:
+        return self.family.coefficients(self, beta)
+
+    def projection(self, gradient: FloatArray, hessian: FloatArray) -> FloatArray:
+        """Compute E[f · features] from E[∇f] and E[∇²f] in x (Bonnet, Price)."""
+        slope = solve_triangular(self.root, gradient, lower=True)
+        half = solve_triangular(self.root, hessian, lower=True)
+        curvature = solve_triangular(self.root, half.T, lower=True)
+        return np.concatenate([slope, self.family.quadratic_moments(np.asarray(curvature))])
 
 
 @register(arguments=("dim", "blocks"))
@@ -239,8 +241,22 @@ class Gaussian(GaussianFamily):
         root = np.linalg.cholesky(matched)
         return self._natural(mean, np.asarray(cho_solve((root, True), np.eye(self.dim))))
 
-    def whiten(self, theta: FloatArray) -> Whitening:
-        return _FullWhitening(self, *self._standard(theta))
+    def features(self, z: FloatArray) -> FloatArray:
+        """Return z_i, then z_i z_j for i ≤ j, with (z_i² − 1)/√2 on the diagonal."""
+        i, j = self._upper
+        products = z[:, i] * z[:, j]
+        products[:, self._diagonal] = (products[:, self._diagonal] - 1.0) / np.sqrt(2.0)
+        return np.hstack([z, products])
+
+    def quadratic_moments(self, hessian: FloatArray) -> FloatArray:
+        upper = hessian[self._upper]
+        return np.where(self._diagonal, np.sqrt(0.5) * upper, upper)
+
+    def coefficients(self, at: NormalWhitening, beta: FloatArray) -> FloatArray:
+        upper = np.where(self._diagonal, np.sqrt(2.0), 1.0) * beta[self.dim :]
+        hessian = at.root @ self._symmetric(upper) @ at.root.T
+        linear = at.root @ beta[: self.dim] - hessian @ at.mean
+        return np.concatenate([linear, self._quadratic(hessian)])
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
         """Return the mean and the entries within blocks of S, SSᵀ = Σ."""
@@ -268,31 +284,6 @@ class Gaussian(GaussianFamily):
         return np.concatenate([precision @ linear, by_root[self.coupled]])
 
 
-class _FullWhitening(NormalWhitening):
-    """Features z_i, then z_i z_j for i ≤ j, with (z_i² − 1)/√2 on the diagonal."""
-
-    def __init__(self, family: Gaussian, mean: FloatArray, root: FloatArray):
-        super().__init__(mean, root)
-        self._family, self._diagonal = family, family._diagonal
-
-    def features_of_points(self, z: FloatArray) -> FloatArray:
-        i, j = self._family._upper
-        products = z[:, i] * z[:, j]
-        products[:, self._diagonal] = (products[:, self._diagonal] - 1.0) / np.sqrt(2.0)
-        return np.hstack([z, products])
-
-    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
-        upper = hessian[self._family._upper]
-        return np.where(self._diagonal, np.sqrt(0.5) * upper, upper)
-
-    def coefficients(self, beta: FloatArray) -> FloatArray:
-        dim = self._family.dim
-        in_z = self._family._symmetric(np.where(self._diagonal, np.sqrt(2.0), 1.0) * beta[dim:])
-        hessian = self._root @ in_z @ self._root.T
-        linear = self._root @ beta[:dim] - hessian @ self._mean
-        return np.concatenate([linear, self._family._quadratic(hessian)])
-
-
 @register(arguments=("dim",))
 class DiagonalGaussian(GaussianFamily):
     """Gaussians on R^dim with independent coordinates: T = (x, x²), θ = (μ/σ², −1/(2σ²))."""
@@ -313,7 +304,7 @@ class DiagonalGaussian(GaussianFamily):
         mean, root = self._standard(theta)
         scale = np.diag(root)
         z = (x - mean) * scale
-        at_mean = np.log(scale).sum() - 0.5 * self.dim * _LOG_2PI
+        at_mean = np.log(scale).sum() - 0.5 * self.dim * LOG_2PI
         return np.asarray(at_mean - 0.5 * np.einsum("ij,ij->i", z, z))
 
     def statistics(self, x: FloatArray) -> FloatArray:
@@ -323,7 +314,7 @@ class DiagonalGaussian(GaussianFamily):
         if not (theta[self.dim :] < 0.0).all():
             return float("inf")
         variances = self._variances(theta)
-        terms = variances * theta[: self.dim] ** 2 + np.log(variances) + _LOG_2PI
+        terms = variances * theta[: self.dim] ** 2 + np.log(variances) + LOG_2PI
         return 0.5 * float(terms.sum())
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
@@ -350,8 +341,18 @@ class DiagonalGaussian(GaussianFamily):
             raise ValueError(f"variances must be positive, not {variances}")
         return np.concatenate([mean / variances, -0.5 / variances])
 
-    def whiten(self, theta: FloatArray) -> Whitening:
-        return _DiagonalWhitening(*self._standard(theta))
+    def features(self, z: FloatArray) -> FloatArray:
+        """Return z_i, then (z_i² − 1)/√2."""
+        return np.hstack([z, (z**2 - 1.0) / np.sqrt(2.0)])
+
+    def quadratic_moments(self, hessian: FloatArray) -> FloatArray:
+        return np.sqrt(0.5) * np.diag(hessian)
+
+    def coefficients(self, at: NormalWhitening, beta: FloatArray) -> FloatArray:
+        inverse_deviation = np.diag(at.root)
+        quadratic = np.sqrt(0.5) * beta[self.dim :] * inverse_deviation**2
+        linear = beta[: self.dim] * inverse_deviation - 2.0 * quadratic * at.mean
+        return np.concatenate([linear, quadratic])
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
         """Return the mean and the standard deviations."""
@@ -366,22 +367,6 @@ class DiagonalGaussian(GaussianFamily):
         linear, quadratic = gradient[: self.dim], gradient[self.dim :]
         by_deviation = (quadratic - 2.0 * linear * mean) / deviation**3
         return np.concatenate([linear / deviation**2, by_deviation])
-
-
-class _DiagonalWhitening(NormalWhitening):
-    """Features z_i, then (z_i² − 1)/√2."""
-
-    def features_of_points(self, z: FloatArray) -> FloatArray:
-        return np.hstack([z, (z**2 - 1.0) / np.sqrt(2.0)])
-
-    def _quadratic_moments(self, hessian: FloatArray) -> FloatArray:
-        return np.sqrt(0.5) * np.diag(hessian)
-
-    def coefficients(self, beta: FloatArray) -> FloatArray:
-        dim, inverse_deviation = len(self._mean), np.diag(self._root)
-        quadratic = np.sqrt(0.5) * beta[dim:] * inverse_deviation**2
-        linear = beta[:dim] * inverse_deviation - 2.0 * quadratic * self._mean
-        return np.concatenate([linear, quadratic])
 
 
 def gaussian(

@@ -10,8 +10,7 @@ from scipy.special import logsumexp
 
 from supac.arrays import FloatArray, vector, whole
 from supac.codec import register
-from supac.families.divergence import Density, Divergence, Seed
-from supac.families.family import Distribution, Family, ParametricFamily
+from supac.families.family import Density, Distribution, Divergence, Family, ParametricFamily, Seed
 
 _MOST_ODDS = float(np.log(20.0))
 _PACE = 0.1  # largest change of the log-odds of a weight in one step

@@ -9,13 +9,7 @@ from supac.surrogate.estimator import (
     Surrogate,
     batch_plan,
 )
-from supac.surrogate.importance import (
-    FreshDraws,
-    Importance,
-    Ridge,
-    effective_size,
-    pareto_shape,
-)
+from supac.surrogate.importance import FreshDraws, Importance, Ridge, effective_size, pareto_shape
 from supac.surrogate.least_squares import project_known
 from supac.surrogate.proxy import WithProxy
 from supac.surrogate.solve import LocalPrior, ray_minimiser, view_prior
