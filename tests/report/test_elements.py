@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from supac.report.elements import Markup, code, details, facts, figure, items, section, table
+from supac.report.elements import Markup, code, facts, figure, fill, items, section, table
 from supac.report.words import count_of, escape, listed, number, percent, with_range
 
 EVIL = '<script>"&\x1b\x00'
@@ -13,12 +13,12 @@ SAFE = "&lt;script&gt;&quot;&amp;␛␀"
 
 def test_texts_of_others_are_escaped_everywhere() -> None:
     pieces = [
-        section("part", EVIL, "<p>ours</p>"),
+        section("failures", words=EVIL, table=Markup("<p>ours</p>")),
         table(EVIL, [EVIL], [[EVIL, EVIL]]),
         facts([(EVIL, EVIL)]),
-        figure("<svg/>", EVIL),
+        figure(Markup("<svg/>"), EVIL),
         items([EVIL]),
-        details(EVIL, "<p>ours</p>"),
+        fill("<p>$words</p>", words=EVIL),
         code(EVIL, EVIL),
     ]
     for piece in pieces:
@@ -26,6 +26,10 @@ def test_texts_of_others_are_escaped_everywhere() -> None:
         assert SAFE in piece
     assert escape(EVIL) == SAFE
     assert "<p>ours</p>" in pieces[0]
+
+
+def test_a_line_of_a_section_that_is_empty_is_left_out() -> None:
+    assert section("failures", words="None.", table="").endswith("<p>None.</p>\n</section>")
 
 
 def test_our_own_markup_is_left_as_it_is() -> None:

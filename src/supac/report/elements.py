@@ -1,8 +1,12 @@
-"""HTML elements: tables, figures, lists. Text is escaped unless it is `Markup`."""
+"""HTML elements: sections, tables, lists. Text is escaped unless it is `Markup`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from string import Template
 
 from supac.report.words import escape
 
@@ -13,20 +17,52 @@ class Markup(str):
     __slots__ = ()
 
 
+def fill(template: str, **parts: object) -> Markup:
+    """Fill the `$parts` of a template; they are escaped unless they are `Markup`."""
+    return Markup(Template(template).substitute({n: text(words) for n, words in parts.items()}))
+
+
 def text(words: object) -> str:
     """Escape text unless it is `Markup`."""
     return words if isinstance(words, Markup) else escape(words)
 
 
-def section(name: str, heading: str, *parts: str) -> str:
-    """Return a section with a heading of the second level."""
-    body = "\n".join(part for part in parts if part)
-    return f'<section id="{name}">\n<h2>{escape(heading)}</h2>\n{body}\n</section>'
+def joined(parts: Iterable[object], before: str = "", after: str = "") -> Markup:
+    """Return parts one after the other, each between two tags."""
+    return Markup("".join(f"{before}{text(part)}{after}" for part in parts))
 
 
-def paragraph(words: object, kind: str = "") -> str:
+def read_part(name: str) -> str:
+    """Read a file of this package."""
+    return files("supac.report").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _sections() -> dict[str, str]:
+    """Return the templates in sections.html by id."""
+    found = re.findall(r'(<section id="([a-z-]+)">.*?</section>)', read_part("sections.html"), re.S)
+    return {name: whole for whole, name in found}
+
+
+def section(name: str, **parts: object) -> Markup:
+    """Fill a section of sections.html; a line that is one part is left out if that is empty."""
+    lines = [
+        line
+        for line in _sections()[name].splitlines()
+        if not line.startswith("$") or parts[line[1:]] != ""
+    ]
+    return fill("\n".join(lines), **parts)
+
+
+def short_section(name: str, *parts: Markup) -> Markup:
+    """Return only the heading of a section of sections.html, and other parts below it."""
+    opening, heading, *_ = _sections()[name].splitlines()
+    return Markup("\n".join((opening, heading, *parts, "</section>")))
+
+
+def paragraph(words: object, kind: str = "") -> Markup:
     """Return a paragraph, with a class of the style sheet."""
-    return f"<p{_class(kind)}>{text(words)}</p>"
+    return Markup(f"<p{_class(kind)}>{text(words)}</p>")
 
 
 def table(
@@ -35,7 +71,7 @@ def table(
     rows: Iterable[Sequence[object]],
     *,
     numbers: Sequence[int] = (),
-) -> str:
+) -> Markup:
     """Return a table with row names in the first column; columns `numbers` are right-aligned.
 
     On a narrow page it scrolls on its own, also with the keyboard.
@@ -49,48 +85,44 @@ def table(
     for first, *others in rows:
         cells = "".join(cell("td", i, words) for i, words in enumerate(others, start=1))
         body += "<tr>" + cell("th", 0, first, ' scope="row"') + cells + "</tr>"
-    inside = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    label = escape(caption)
-    return (
-        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
-        f"<table><caption>{label}</caption>{inside}</table></div>"
+    return fill(
+        '<div class="scroll" role="region" tabindex="0" aria-label="$caption"><table>'
+        "<caption>$caption</caption><thead><tr>$head</tr></thead><tbody>$body</tbody></table></div>",
+        caption=caption,
+        head=Markup(head),
+        body=Markup(body),
     )
 
 
-def facts(rows: Iterable[tuple[str, object]]) -> str:
+def facts(rows: Iterable[tuple[str, object]]) -> Markup:
     """Return a list of names and descriptions."""
-    parts = (f"<dt>{escape(name)}</dt><dd>{text(words)}</dd>" for name, words in rows)
-    return f'<dl class="facts">{"".join(parts)}</dl>'
+    parts = "".join(f"<dt>{escape(name)}</dt><dd>{text(words)}</dd>" for name, words in rows)
+    return Markup(f'<dl class="facts">{parts}</dl>')
 
 
-def figure(picture: str, caption: object, kind: str = "") -> str:
+def figure(picture: Markup, caption: object) -> Markup:
     """Return a picture with a caption."""
-    return f"<figure{_class(kind)}>{picture}<figcaption>{text(caption)}</figcaption></figure>"
+    return Markup(f"<figure>{picture}<figcaption>{text(caption)}</figcaption></figure>")
 
 
-def items(rows: Iterable[object]) -> str:
-    """Return a bulleted list."""
-    return f"<ul>{''.join(f'<li>{text(row)}</li>' for row in rows)}</ul>"
+def items(rows: Sequence[object]) -> Markup:
+    """Return a bulleted list; nothing without rows."""
+    return Markup(f"<ul>{joined(rows, '<li>', '</li>')}</ul>" if rows else "")
 
 
-def legend(*kinds: tuple[str, str]) -> str:
-    """Return the legend of a picture: (class, text) pairs; the prior's lines are dashed."""
+def legend(**kinds: str) -> Markup:
+    """Return the legend of a picture: the text of each class; the prior's lines are dashed."""
     parts = "".join(
         f'<span><span class="key {kind}" aria-hidden="true"></span>{escape(words)}</span>'
-        for kind, words in kinds
+        for kind, words in kinds.items()
     )
-    return f'<p class="legend">{parts}</p>'
+    return Markup(f'<p class="legend">{parts}</p>')
 
 
-def details(summary: str, inside: str) -> str:
-    """Return a part that is collapsed on the screen and shown in print."""
-    return f"<details><summary>{escape(summary)}</summary>{inside}</details>"
-
-
-def code(label: str, words: str) -> str:
+def code(label: str, words: str) -> Markup:
     """Return preformatted text that scrolls on its own, also with the keyboard."""
     named = f'role="region" tabindex="0" aria-label="{escape(label)}"'
-    return f"<pre {named}><code>{escape(words)}</code></pre>"
+    return Markup(f"<pre {named}><code>{escape(words)}</code></pre>")
 
 
 def _class(kind: str) -> str:

@@ -10,11 +10,12 @@ from supac.arrays import FloatArray
 from supac.problem_file import Observations
 from supac.record.parameter_change import ParameterChange
 from supac.report.account import Account
+from supac.report.elements import Markup
 from supac.report.svg import Panel, span, svg
 from supac.report.words import escape, number
 
 
-def convergence(run: Account) -> str:
+def convergence(run: Account) -> Markup:
     """Draw objective and mean risk after each batch, and of the returned posterior."""
     queries, objective = run.history["queries"], run.history["objective"]
     mean_risk = run.history["mean_risk"]
@@ -43,7 +44,7 @@ def convergence(run: Account) -> str:
     return panel.draw(words, "runs of the simulator", "risk")
 
 
-def marginal(row: ParameterChange, index: int) -> str:
+def marginal(row: ParameterChange, index: int) -> Markup:
     """Draw the prior and posterior density of one parameter, scaled to the same height."""
     (x, before), (z, after) = row.before, row.after
     view = span(_middle(x, before), _middle(z, after), room=0.02)
@@ -68,7 +69,7 @@ def _middle(x: FloatArray, density: FloatArray) -> FloatArray:
     return x[inside] if inside.any() else x
 
 
-def correlation_map(names: tuple[str, ...], r: FloatArray) -> str:
+def correlation_map(names: tuple[str, ...], r: FloatArray) -> Markup:
     """Draw the correlation matrix: blue for positive, orange for negative entries."""
     dim = len(names)
     longest = max(map(len, names))
@@ -104,7 +105,7 @@ def correlation_map(names: tuple[str, ...], r: FloatArray) -> str:
     return svg("correlations", title, size, size, "".join(parts), 1.0)
 
 
-def fit(observations: Observations, run: Account, column: int) -> str:
+def fit(observations: Observations, run: Account, column: int) -> Markup:
     """Draw one observed column: first batch, fresh runs of the posterior, and data."""
     rows = observations.rows
     part = slice(column * rows, (column + 1) * rows)

@@ -6,19 +6,22 @@ import math
 
 import numpy as np
 
-from supac.record.parameter_change import ParameterChange, correlations, joint_kl
+from supac.record.parameter_change import correlations, joint_kl
+from supac.report import elements as html
 from supac.report import figures
 from supac.report.account import Account
-from supac.report.elements import Markup, figure, items, legend, paragraph, section, table
-from supac.report.words import escape, listed, number, with_range
+from supac.report.elements import Markup
+from supac.report.words import listed, number, with_range
+
+_PICTURE = "<figure><figcaption>$name</figcaption>$picture</figure>"
 
 
-def what_was_learnt(run: Account) -> str:
+def what_was_learnt(run: Account) -> Markup:
     """Return the section with prior and posterior of each parameter."""
     rows = run.learnt
     if not rows:
         words = "There is no posterior yet." if run.posterior is None else "The prior is not known."
-        return section("learnt", "What was learnt", paragraph(words))
+        return html.short_section("learnt", html.paragraph(words))
     cells = [
         (
             row.name, row.unit, with_range(row.prior), with_range(row.posterior),
@@ -28,27 +31,22 @@ def what_was_learnt(run: Account) -> str:
     ]  # fmt: skip
     headings = ("parameter", "unit", "prior", "posterior", "width", "KL", "in a word")
     caption = "Median (5 % to 95 %) of each parameter, before the data and after"
-    reading = (
-        "Width is the ratio of posterior to prior standard deviation, on the scale on which the "
-        "prior is normal: 1 if nothing was learnt, 0.1 if a tenth of the uncertainty is left. KL, "
-        "in nats, also counts a shift. The ranges belong to the distribution that minimises the "
-        "objective; they are not credible intervals."
-    )
-    pictures = "".join(
-        f"<figure><figcaption>{escape(row.name)}{_unit(row)}</figcaption>"
-        f"{figures.marginal(row, i)}</figure>"
+    named = '$name <span class="small">$unit</span>'
+    pictures = [
+        html.fill(
+            _PICTURE,
+            name=html.fill(named, name=row.name, unit=row.unit) if row.unit else row.name,
+            picture=figures.marginal(row, i),
+        )
         for i, row in enumerate(rows)
-    )
-    return section(
+    ]
+    return html.section(
         "learnt",
-        "What was learnt",
-        table(caption, headings, cells, numbers=(2, 3, 5)),
-        paragraph(reading, "small"),
-        legend(("prior", "prior"), ("posterior", "posterior")),
-        f'<div class="multiples">{pictures}</div>',
-        paragraph("All curves have the same height: compare positions and widths only.", "small"),
-        _informed(rows, run),
-        _correlated(run),
+        table=html.table(caption, headings, cells, numbers=(2, 3, 5)),
+        legend=html.legend(prior="prior", posterior="posterior"),
+        pictures=html.joined(pictures),
+        informed=_informed(run),
+        correlated=_correlated(run),
     )
 
 
@@ -57,11 +55,7 @@ def _bar(width: float) -> Markup:
     return Markup(f'<span class="bar" aria-hidden="true">{inner}</span>{width:.2f}')
 
 
-def _unit(row: ParameterChange) -> str:
-    return f' <span class="small">{escape(row.unit)}</span>' if row.unit else ""
-
-
-def _informed(rows: list[ParameterChange], run: Account) -> str:
+def _informed(run: Account) -> Markup:
     """Group the parameters by how much the data changed them."""
     meanings = {
         "pinned down": "to less than a third of the prior’s spread",
@@ -71,20 +65,20 @@ def _informed(rows: list[ParameterChange], run: Account) -> str:
     }
     lines: list[object] = []
     for words, meaning in meanings.items():
-        names = [row.name for row in rows if row.words == words]
+        names = [row.name for row in run.learnt if row.words == words]
         if names:
-            group = f"<strong>{words.capitalize()}</strong> ({meaning})"
-            lines.append(Markup(f"{group}: {escape(listed(names))}."))
-    if len(rows) > 1 and _product_prior(run):
+            group = f"<strong>{words.capitalize()}</strong> ({meaning}): $names."
+            lines.append(html.fill(group, names=listed(names)))
+    if len(run.learnt) > 1 and _product_prior(run):
         total = run.posterior_kl
-        rest = joint_kl(rows, total)
+        rest = joint_kl(run.learnt, total)
         lines.append(
             f"Of {number(total)} nats in all, {number(rest)} are due to correlations: combinations "
             "of parameters are better known than each parameter alone."
             if rest > 0.05
             else "The data inform single parameters, not combinations of them."
         )
-    return "<h3>What the data did and did not inform</h3>" + items(lines)
+    return html.items(lines)
 
 
 def _product_prior(run: Account) -> bool:
@@ -95,58 +89,55 @@ def _product_prior(run: Account) -> bool:
     return np.count_nonzero(covariance - np.diag(np.diag(covariance))) == 0
 
 
-def _correlated(run: Account) -> str:
-    if run.posterior is None or run.posterior.dim < 2:
-        return ""
-    r = correlations(run.posterior)
-    if not np.isfinite(r).all():
-        return ""
-    pairs = sorted(
-        ((abs(r[i, j]), i, j) for i in range(len(r)) for j in range(i)), key=lambda each: -each[0]
-    )
+def _correlated(run: Account) -> Markup:
+    r = np.eye(1) if run.posterior is None else correlations(run.posterior)
+    if len(r) < 2 or not np.isfinite(r).all():
+        return Markup()
+    pairs = sorted(zip(*np.tril_indices(len(r), -1), strict=True), key=lambda at: -abs(r[at]))
     strong = [
         f"{run.names[j]} and {run.names[i]}: {number(round(float(r[i, j]), 2), 2)}"
-        for size, i, j in pairs[:8]
-        if size > 0.3
+        for i, j in pairs[:8]
+        if abs(r[i, j]) > 0.3
     ]
-    named = run.record.parameters is not None
-    where = " in latent coordinates, in which every prior is normal" if named else ""
+    latent = run.record.parameters is not None
+    where = " in latent coordinates, in which every prior is normal" if latent else ""
     caption = f"Correlations of the posterior{where}. Blue: positive; orange: negative."
     words = "The strongest:" if strong else "No two parameters are correlated by more than 0.3."
-    picture = figures.correlation_map(run.names, r) if len(r) <= 40 else ""
-    return (
-        "<h3>Correlations</h3>"
-        + (figure(picture, caption) if picture else "")
-        + paragraph(words)
-        + (items(strong) if strong else "")
+    return html.joined(
+        [
+            Markup("<h3>Correlations</h3>"),
+            html.figure(figures.correlation_map(run.names, r), caption) if len(r) <= 40 else "",
+            html.paragraph(words),
+            html.items(strong),
+        ]
     )
 
 
-def how_well_it_fits(run: Account) -> str:
+def how_well_it_fits(run: Account) -> Markup:
     """Return the section that compares simulations with data; "" if either is unknown."""
     observations = run.observations
     known = run.first if run.fresh is None else run.fresh
     # Outputs that are no residuals of these data cannot be drawn beside them.
     if observations is None or known is None or known.shape[1] != len(observations.values):
-        return ""
-    shown = run.fresh is not None
-    pictures = "".join(
-        f"<figure><figcaption>{escape(name)}</figcaption>"
-        f"{figures.fit(observations, run, i)}</figure>"
+        return Markup()
+    kinds, misfits = {"prior": "first batch, drawn from the prior"}, _misfits(run)
+    if run.fresh is None:
+        misfits = html.paragraph("There are no fresh runs of the posterior to show.")
+    else:
+        kinds["posterior"] = f"{run.validated} fresh runs of the posterior"
+    pictures = [
+        html.fill(_PICTURE, name=name, picture=figures.fit(observations, run, i))
         for i, name in enumerate(observations.columns)
-    )
-    kinds = [("prior", "first batch, drawn from the prior")]
-    kinds += [("posterior", f"{run.validated} fresh runs of the posterior")] if shown else []
-    return section(
+    ]
+    return html.section(
         "fit",
-        "How well it fits",
-        legend(*kinds, ("data", "measured, with its standard error")),
-        f'<div class="multiples wide">{pictures}</div>',
-        _misfit(run) if shown else paragraph("There are no fresh runs of the posterior to show."),
+        legend=html.legend(**kinds, data="measured, with its standard error"),
+        pictures=html.joined(pictures),
+        misfits=misfits,
     )
 
 
-def _misfit(run: Account) -> str:
+def _misfits(run: Account) -> Markup:
     """Return the table of misfits by observed column."""
     rows = [
         (each.column, f"{each.measured}", number(each.typical, 2), number(each.mean, 2), each.far)
@@ -157,5 +148,5 @@ def _misfit(run: Account) -> str:
         "In units of the noise, at the median of the fresh runs. A typical misfit near 1 is as "
         "good as the noise allows; a mean misfit far from 0 is a bias."
     )
-    listing = table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4))
-    return listing + paragraph(words, "small")
+    listing = html.table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4))
+    return html.joined([listing, html.paragraph(words, "small")])

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
 from supac.guarantee.certificate import Certificate
 from supac.record.calibrated import Calibrated
 from supac.report import findings, sections
 from supac.report.account import Account, account_of
+from supac.report.elements import Markup, fill, read_part, section
 from supac.report.verdict import assess
-from supac.report.words import escape
 
 
 def write_report(
@@ -50,7 +48,7 @@ def write_report(
 
 def make_page(run: Account) -> str:
     """Return the page as text."""
-    verdict, part = assess(run), files("supac.report")
+    verdict = assess(run)
     parts = [
         sections.in_short(run, verdict),
         sections.asked(run),
@@ -61,19 +59,15 @@ def make_page(run: Account) -> str:
         sections.failures(run),
         sections.trusted(verdict),
         sections.again(run),
-        part.joinpath("glossary.html").read_text(encoding="utf-8").strip(),
+        section("words"),
     ]
     body = "\n".join(filter(None, parts))
-    return Template(part.joinpath("page.html").read_text(encoding="utf-8")).substitute(
-        title=escape(run.title),
-        style=part.joinpath("style.css").read_text(encoding="utf-8"),
-        contents=_contents(body),
-        body=body,
+    headings = re.findall(r'<section id="([a-z-]+)">\n<h2>(.*?)</h2>', body)
+    links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading in headings)
+    return fill(
+        read_part("page.html"),
+        title=run.title,
+        style=Markup(read_part("style.css")),
+        contents=Markup(f'<nav aria-label="Contents"><ul>{links}</ul></nav>'),
+        body=Markup(body),
     )
-
-
-def _contents(body: str) -> str:
-    """Return links to the sections."""
-    found = re.findall(r'<section id="([a-z-]+)">\n<h2>(.*?)</h2>', body)
-    links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading in found)
-    return f'<nav aria-label="Contents"><ul>{links}</ul></nav>'

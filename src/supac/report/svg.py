@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.report.elements import Markup
 from supac.report.words import escape, number, power_of, times_ten_to
 
 Range = tuple[float, float]
@@ -103,7 +104,7 @@ class Panel:
 
     def draw(
         self, title: str, x_label: str, y_label: str = "", *, most: int = 5, y_ticks: bool = True
-    ) -> str:
+    ) -> Markup:
         """Return the chart, with a title that describes it for screen readers."""
         inner = self.width - self.left - self.right, self.height - self.bottom - self.top
         clip = (
@@ -148,9 +149,11 @@ class Panel:
         return parts
 
 
-def svg(name: str, title: str, width: float, height: float, inside: str, grow: float = 1.2) -> str:
+def svg(
+    name: str, title: str, width: float, height: float, inside: str, grow: float = 1.2
+) -> Markup:
     """Return an SVG element with a title for screen readers; `grow` limits its size."""
-    return (
+    return Markup(
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-labelledby="{name}-title" '
         f'style="max-width:{grow * width:g}px">'
         f'<title id="{name}-title">{escape(title)}</title>{inside}</svg>'
