@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 from supac.arrays import FloatArray
@@ -13,7 +12,7 @@ from supac.record.record import Record
 from supac.record.run import Purpose, Run
 from supac.running.execution import Execution
 from supac.running.runner import Runner
-from supac.running.terminal import Interrupt, Interrupted, ProgressBar
+from supac.running.terminal import Interrupted, ProgressBar
 
 Path = str | os.PathLike[str]
 
@@ -33,15 +32,10 @@ def run_fresh(
 
     On Ctrl-C, finish the runs in progress and raise KeyboardInterrupt.
     """
-    with ExitStack() as stack:
-        interrupt = stack.enter_context(Interrupt())
-        record = stack.enter_context(Record.of_runs(risk, x.shape[1], store, purpose))
-        bar = stack.enter_context(ProgressBar(len(x), progress))
-        runner = Runner(
-            [record.risk_as_stored(risk)], execution, record, parameters=parameters,
-            ceilings=[ceiling], interrupt=interrupt, watch=bar.watch,
-        )  # fmt: skip
-        stack.callback(runner.close)
+    record, bar = Record.of_runs(risk, x.shape[1], store, purpose), ProgressBar(len(x), progress)
+    with Runner.opened(
+        [risk], execution, record, bar, parameters=parameters, ceilings=[ceiling]
+    ) as runner:
         asked = {point.tobytes() for point in x}
         there = sum(r.purpose == purpose and r.x.tobytes() in asked for r in record.light_runs)
         if there:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.calibration.pipeline import Pipeline
 from supac.exchange import KnownRuns
 from supac.families import Distribution
 from supac.problem import Problem
@@ -21,7 +21,7 @@ from supac.record.round import Round
 from supac.record.run import Run
 from supac.running.execution import Execution
 from supac.running.runner import Runner
-from supac.running.terminal import Interrupt, Interrupted, ProgressBar
+from supac.running.terminal import Interrupted, ProgressBar
 from supac.search.algorithm import Algorithm, Batch, Info, State, widened
 
 _ENOUGH_TO_TELL = 30  # runs before the share of failures is judged
@@ -59,19 +59,26 @@ class Loop:
     problem: Problem
     algorithm: Algorithm
     runner: Runner
-    record: Record
     state: State
     budget: int
     """Number of runs, without those reserved for validation."""
     tolerance: float
     execution: Execution
-    interrupt: Interrupt
     bar: ProgressBar
     callback: Callable[[Iteration], object] | None = None
     imported: int = 0
     """Number of imported evaluations, which do not count."""
     seconds: float = 0.0
     """Total simulator time."""
+    _ended: list[Run] = field(default_factory=list)
+    """Completed runs that were not told, in asynchronous mode."""
+    _origins: dict[int, tuple[Batch, int]] = field(default_factory=dict)
+    """Batch and row of each run that was not told, by id."""
+
+    @property
+    def record(self) -> Record:
+        """Record of the search."""
+        return self.runner.record
 
     @property
     def queries(self) -> int:
@@ -103,8 +110,6 @@ class Loop:
         """Tell each batch as a whole, so that the result does not depend on the workers."""
         stop = self._reason(asked=False) if self.record.rounds else None
         while stop is None:
-            if self.interrupt.requested:
-                return StopReason.INTERRUPTED
             x = self.algorithm.ask(self.problem, self.state)
             try:
                 runs = self._timed(self.runner.run(x))
@@ -122,57 +127,101 @@ class Loop:
         stop = self._reason(asked=False) if self.record.rounds else None
         if stop is not None:
             return stop
-        pipeline = Pipeline(self.runner, self._next_batch())
-        made, thinking = self.queries + pipeline.under_way, 0.0
-        asked_for = -1 if pipeline.idle else self.state.iteration
-        while stop is None or not pipeline.empty:
-            if stop is None and pipeline.idle and self._worth_telling(pipeline, asked_for):
+        self._take_up()
+        made, thinking = self.queries + len(self._ended) + len(self.runner), 0.0
+        asked_for = self.state.iteration if self.runner.waiting else -1
+        while stop is None or len(self.runner):
+            if stop is None and not self.runner.waiting and self._worth_telling(asked_for):
                 start = time.perf_counter()
-                stop = self._tell_ended(pipeline) if pipeline.ended else None
+                stop = self._tell_ended()
                 if stop is None:
-                    asked_for = self.state.iteration
-                    added = pipeline.add(self._next_batch(), self.budget - made)
-                    made += added
+                    batch, asked_for = self._next_batch(), self.state.iteration
+                    added = range(min(len(batch.x), self.budget - made))
+                    self._queue(batch, added)
+                    made += len(added)
                     stop = None if added else StopReason.BUDGET
                 thinking = time.perf_counter() - start
-            if self.interrupt.requested:
+            if self.runner.interrupt.requested:
                 stop = StopReason.INTERRUPTED
             if stop not in (None, StopReason.BUDGET):
-                pipeline.cut()
-            pipeline.submit(self._wanted(thinking))
-            pipeline.collect()
+                self.runner.cancel()
+            self._ended += self.runner.collect(self._wanted(thinking))
         if stop is StopReason.FAILURES and not self.record.rounds:  # nothing to learn from
-            self._remember(*pipeline.take(self.state))
+            self._remember(*self._take_ended())
             return stop
-        last = self._tell_ended(pipeline) if pipeline.ended else None
+        last = self._tell_ended()
         return last if last is not None and stop is StopReason.BUDGET else stop
 
-    def _worth_telling(self, pipeline: Pipeline, asked_for: int) -> bool:
+    def _take_up(self) -> None:
+        """Take completed runs of an earlier process, and queue the rest of their batch."""
+        self._ended, batch = self.runner.take_untold(), self._next_batch()
+        rows = {point.tobytes(): row for row, point in enumerate(batch.x)}
+        for run in self._ended:
+            row = rows.pop(run.x.tobytes(), None)
+            if row is not None:
+                self._origins[run.id] = batch, row
+        if self._origins:
+            self._queue(batch, rows.values())
+
+    def _queue(self, batch: Batch, rows: Iterable[int]) -> None:
+        for row in rows:
+            self._origins[self.runner.queue(batch.x[row])] = batch, row
+
+    def _worth_telling(self, asked_for: int) -> bool:
         """Return True if there are results to tell, or if a first batch is needed.
 
         The first `tell` needs three quarters of the first batch: the first runs to end are often
         failures, and few runs make a poor surrogate.
         """
-        if self.state.iteration > asked_for and not pipeline.ended:
+        ended = len(self._ended)
+        if self.state.iteration > asked_for and not ended:
             return True
         if self.state.evaluations.drawn.any():
-            return bool(pipeline.ended)
-        return 4 * len(pipeline.ended) >= 3 * pipeline.under_way
+            return bool(ended)
+        return 4 * ended >= 3 * (ended + len(self.runner))
 
     def _next_batch(self) -> Batch:
         return self.state.planned(self._algorithm().ask(self.problem, self.state))
 
     def _wanted(self, thinking: float) -> int:
         """Compute the number of submitted runs that keeps workers busy during the next `tell`."""
-        capacity = self.runner.pool.capacity
+        capacity = self.runner.capacity
         usual = max(self.seconds / max(self.queries, 1), 1e-3)
         ahead = math.ceil(capacity * (thinking + _HANDOVER) / usual)
         return capacity + min(ahead, _MOST_AHEAD * capacity)
 
-    def _tell_ended(self, pipeline: Pipeline) -> StopReason | None:
-        runs, batch = pipeline.take(self.state)
+    def _tell_ended(self) -> StopReason | None:
+        if not self._ended:
+            return None
+        runs, batch = self._take_ended()
         self.state = replace(self.state, batch=batch)
         return self._tell(batch.x, self._timed(self.runner.settle(runs)))
+
+    def _take_ended(self) -> tuple[list[Run], Batch]:
+        """Take completed runs as a batch, those of the most common batch as its draws.
+
+        Runs of other batches count as designed points. Their expected risks are kept only if most
+        runs come from the last step.
+        """
+        runs, self._ended = sorted(self._ended, key=lambda run: run.id), []
+        known = {
+            i: self._origins.pop(run.id) for i, run in enumerate(runs) if run.id in self._origins
+        }
+        common = Counter(batch for batch, _ in known.values()).most_common(1)
+        main = common[0][0] if common else None
+        drawn = np.zeros(len(runs), dtype=bool)
+        expected = np.full(len(runs), np.nan)
+        for i, (batch, row) in known.items():
+            drawn[i] = batch is main and batch.drawn[row]
+            if batch.expected is not None:
+                expected[i] = batch.expected[row]
+        latest = main is not None and self.state.batch is not None and main.x is self.state.batch.x
+        return runs, Batch(
+            np.array([run.x for run in runs]),
+            self.state.posterior if main is None else main.proposal,
+            drawn,
+            expected if latest and bool(np.isfinite(expected).all()) else None,
+        )
 
     def _tell(self, x: FloatArray, runs: Sequence[Run]) -> StopReason | None:
         """Tell runs to the algorithm unless all have failed; return a reason to stop, if any."""
@@ -205,7 +254,7 @@ class Loop:
 
     def _algorithm(self) -> Algorithm:
         """Return the algorithm, with larger batches if asynchronous workers need them."""
-        workers = self.runner.pool.capacity if self.execution.mode == "async" else 0
+        workers = self.runner.capacity if self.execution.mode == "async" else 0
         return widened(self.algorithm, workers, self.budget, len(self.state.evaluations))
 
     def _reason(self, *, asked: bool) -> StopReason | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -29,7 +28,7 @@ from supac.record.result import Result
 from supac.record.store.store import read_config
 from supac.running.execution import Execution
 from supac.running.runner import Runner
-from supac.running.terminal import Interrupt, Interrupted, ProgressBar
+from supac.running.terminal import Interrupted, ProgressBar
 from supac.search.algorithm import Algorithm, widened
 from supac.search.supac import SuPAC
 
@@ -137,21 +136,17 @@ class Search:
         first = len(algorithm.ask(problem, state))
         self._check_budget(first)
         reserve = reserve_for_validation(self.validation, algorithm, self.budget, first)
-        with ExitStack() as stack:
-            interrupt = stack.enter_context(Interrupt())
-            record = stack.enter_context(self._record(problem, algorithm))
-            bar = stack.enter_context(ProgressBar(self.budget, self.progress))
-            runner = Runner(
-                [record.risk_as_stored(self.risk)], self.execution, record, parameters=parameters,
-                ceilings=[problem.failure_risk], interrupt=interrupt, watch=bar.watch,
-            )  # fmt: skip
-            stack.callback(runner.close)
+        bar = ProgressBar(self.budget, self.progress)
+        with Runner.opened(
+            [self.risk], self.execution, self._record(problem, algorithm), bar,
+            parameters=parameters, ceilings=[problem.failure_risk],
+        ) as runner:  # fmt: skip
             if self.execution.mode == "async":
-                wide = widened(algorithm, runner.pool.capacity, self.budget - reserve, 0)
+                wide = widened(algorithm, runner.capacity, self.budget - reserve, 0)
                 state = wide.init(problem, self.seed)
             loop = Loop(
-                problem, algorithm, runner, record, state, self.budget - reserve,
-                self._tolerance(algorithm), self.execution, interrupt, bar, self.callback,
+                problem, algorithm, runner, state, self.budget - reserve,
+                self._tolerance(algorithm), self.execution, bar, self.callback,
             )  # fmt: skip
             self._restore(loop)
             stop = loop.asynchronous() if self.execution.mode == "async" else loop.batches()
@@ -159,9 +154,9 @@ class Search:
                 reserve = self.budget - loop.queries  # with what did not fill another batch
             validated, stop = _validate(loop, stop, reserve)
             loss = runner.functions[0].failure_loss
-            ending = make_ending(problem, validated, record, stop, loss)
-            record.finish(ending, validated.state.evaluations)
-        return Result.of(record)
+            ending = make_ending(problem, validated, loop.record, stop, loss)
+            loop.record.finish(ending, validated.state.evaluations)
+        return Result.of(loop.record)
 
     @property
     def _loss(self) -> Any:

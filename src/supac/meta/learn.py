@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from typing import Any, Unpack
 
@@ -28,7 +27,7 @@ from supac.record.round import Round
 from supac.record.run import Run
 from supac.running.execution import Execution
 from supac.running.runner import Runner
-from supac.running.terminal import Bar, Interrupt, Interrupted
+from supac.running.terminal import Bar, Interrupted
 from supac.search.algorithm import Algorithm, Batch
 
 
@@ -189,17 +188,13 @@ def meta_learn(
     environment = environment_of(tasks, prior, where)
     settings = _settings(tasks, prior, learner, environment, where)
     settings |= {"seed": seed, "passes": passes}
-    with ExitStack() as stack:
-        interrupt = stack.enter_context(Interrupt())
-        record = stack.enter_context(_record(store, settings, environment))
-        bar = stack.enter_context(_PassBar(passes, progress))
-        runner = Runner(
-            [record.risk_as_stored(each.risk) for each in tasks], where, record,
-            parameters=parameters, ceilings=environment.failure_risks,
-            vectorized=[each.vectorized for each in tasks], interrupt=interrupt, watch=bar.watch,
-        )  # fmt: skip
-        stack.callback(runner.close)
-        loop = _Loop(environment, learner, runner, record, learner.init(environment, seed))
+    bar = _PassBar(passes, progress)
+    with Runner.opened(
+        [each.risk for each in tasks], where, _record(store, settings, environment), bar,
+        parameters=parameters, ceilings=environment.failure_risks,
+        vectorized=[each.vectorized for each in tasks],
+    ) as runner:  # fmt: skip
+        loop = _Loop(environment, learner, runner, learner.init(environment, seed))
         loop.restore()
         stop = loop.run(passes, bar, callback)
     return loop.result(stop, parameters)
@@ -291,8 +286,12 @@ class _Loop:
     environment: Environment
     learner: MetaSuPAC
     runner: Runner
-    record: Record
     state: MetaState
+
+    @property
+    def record(self) -> Record:
+        """Record of the runs of all tasks."""
+        return self.runner.record
 
     def restore(self) -> None:
         """Restore the state from the record."""

@@ -35,7 +35,10 @@ class RunIndex:
         Like those of `take_searches` and `adopt`, it may lack its outputs: see `Record.iterate`.
         """
         runs = self._untold.get((purpose, x.tobytes()))
-        return runs.popleft() if runs else None
+        if not runs:
+            return None
+        self._next += 1
+        return runs.popleft()
 
     def take_searches(self) -> list[Run]:
         """Take all unused search runs of an earlier process, in the order of their ids."""
@@ -43,18 +46,15 @@ class RunIndex:
         runs = [run for key in mine for run in self._untold.pop(key)]
         return sorted(runs, key=lambda run: run.id)
 
-    def reserve(self, ahead: int = 0) -> int:
-        """Reserve the id of the run `ahead` places after the next one."""
-        number = self._next + ahead
+    def reserve(self) -> int:
+        """Return the id of the next requested run."""
+        number = self._next
         if number in self._used:  # by a run of the same file under another budget
             number = self._highest + 1
         self._used.add(number)
         self._highest = max(self._highest, number)
+        self._next += 1
         return number
-
-    def advance(self, count: int) -> None:
-        """Advance the next id by `count` requested runs."""
-        self._next += count
 
     def adopt(self, imported: Iterable[Run]) -> list[Run]:
         """Return imported runs that no round has used: recorded ones, then new ones with ids."""
@@ -62,5 +62,4 @@ class RunIndex:
         for run in imported:
             if (run.source, run.x.tobytes()) not in self._imported:
                 runs.append(replace(run, id=self.reserve(), task=self.task))
-                self.advance(1)
         return runs

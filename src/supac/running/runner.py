@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,7 @@ from supac.record.run import Purpose, Run, Status
 from supac.running.execution import Execution
 from supac.running.executors import open_pool
 from supac.running.simulator import Answer, Request, Simulator
-from supac.running.terminal import Interrupt, Interrupted
+from supac.running.terminal import Bar, Interrupt, Interrupted
 
 Risk = Callable[[FloatArray], Any]
 
@@ -28,7 +30,15 @@ _ALL_AT_ONCE = (
     "pass Execution(vectorized=True) if {name} takes an (n, dim) array and answers for all points"
 )
 _ONE = "leave out vectorized=True if it takes one point"
+_AS_MANY = f"it must always return as many, or {_GO_ON}"
+_FINITE = f"make it finite, or {_GO_ON}"
 _SHAPE_ERRORS = ("TypeError", "ValueError", "IndexError", "AttributeError", "AxisError")
+_COMPLAINTS = {
+    Status.RAISED: "{called} raised {message} at {place}",
+    Status.TIMED_OUT: "a run took {message} and was killed at {place}",
+    Status.CRASHED: "a run crashed at {place}: {message}",
+    Status.INVALID: "{message} at {place}",
+}
 _PATIENCE = 0.2  # seconds between checks for a requested stop
 _MESSAGE = 2_000  # characters of a failure message that are kept
 
@@ -78,33 +88,48 @@ class Runner:
         interrupt: Interrupt | None = None,
         watch: Callable[[Sequence[Run]], None] = lambda runs: None,
     ):
+        risks = [record.risk_as_stored(each) for each in risks]
         many = vectorized or [execution.vectorized] * len(risks)
         self._simulators = [_simulator(*each, parameters) for each in zip(risks, many, strict=True)]
         self._raising, self._parameters = execution.on_failure == "raise", parameters
-        self._record, self._watch, self._interrupt = record, watch, interrupt or Interrupt()
+        self.record, self._watch, self.interrupt = record, watch, interrupt or Interrupt()
         self.functions = [RiskFunction(r, ceiling=c) for r, c in zip(risks, ceilings, strict=True)]
         self._indexes = [RunIndex(record, task) for task in range(len(risks))]
         for task, function in enumerate(self.functions):
             function.width = record.told_width(task)
             function.note_failed_width(record.any_width(task))
         self._worked: set[int] = set()  # tasks with a successful run in this process
-        self._tickets: dict[int, _Ticket] = {}
-        self._next_ticket = 0
-        self.pool = open_pool(  # last: nothing that fails above may leave workers behind
+        self._waiting: deque[_Ticket] = deque()
+        self._submitted: dict[int, _Ticket] = {}
+        self._numbers = itertools.count()
+        self._pool = open_pool(  # last: nothing that fails above may leave workers behind
             execution.workers,
             self._simulators,
             timeout=execution.timeout,
             retries=execution.retries,
             one_by_one=not self._raising,
         )
+        self.capacity = self._pool.capacity
+        """Number of runs that are made at the same time."""
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls, risks: Sequence[Risk], execution: Execution, record: Record, bar: Bar, **options: Any
+    ) -> Iterator[Runner]:
+        """Make a runner with handling of Ctrl-C; at the end close it, the record and the bar."""
+        with Interrupt() as interrupt, record, bar:
+            runner = cls(risks, execution, record, interrupt=interrupt, watch=bar.watch, **options)
+            with closing(runner):
+                yield runner
 
     def close(self) -> None:
         """Kill the runs in progress."""
-        self.pool.close()
+        self._pool.close()
 
     def look(self) -> None:
         """Raise Interrupted if a stop was requested."""
-        if self._interrupt.requested:
+        if self.interrupt.requested:
             raise Interrupted
 
     def run(self, x: FloatArray, purpose: Purpose = "search", task: int = 0) -> list[Run]:
@@ -121,29 +146,19 @@ class Runner:
         """
         self.look()
         rows: dict[tuple[int, int], int] = {}
-        waiting: deque[_Ticket] = deque()
         found: dict[tuple[int, int], Run] = {}
         for task, x in asked.items():
-            index = self._indexes[task]
             for row, point in enumerate(x):
-                known = index.find(point, purpose)
-                if known is not None:
+                known = self._indexes[task].find(point, purpose)
+                if known is None:
+                    rows[task, self.queue(point, purpose, task)] = row
+                else:
                     found[task, row] = known
-                    continue
-                ticket = _Ticket(task, index.reserve(row), point, purpose)
-                rows[task, ticket.id] = row
-                waiting.append(ticket)
-            index.advance(len(x))
-        whole = zip(found, self._record.iterate(found.values()), strict=True)
-        runs = {place: self.again(run) for place, run in whole}
-        while waiting or len(self.pool):
-            if self._interrupt.requested:
-                waiting.clear()
+        whole = zip(found, self.record.iterate(found.values()), strict=True)
+        runs = {place: self._again(run) for place, run in whole}
+        while len(self):
+            if self.interrupt.requested:
                 self.cancel()
-                if not len(self.pool):
-                    raise Interrupted
-            while waiting and len(self.pool) < self.pool.backlog:
-                self._submit(waiting.popleft())
             for run in self.collect():
                 runs[run.task, rows[run.task, run.id]] = run
         self.look()
@@ -152,33 +167,44 @@ class Runner:
             for task, x in asked.items()
         }
 
-    def submit(self, x: FloatArray) -> int:
-        """Start a run of a search at x (dim,) without waiting for it; return its id."""
-        index = self._indexes[0]
-        number = index.reserve()
-        index.advance(1)
-        self._submit(_Ticket(0, number, x, "search"))
-        return number
+    def __len__(self) -> int:
+        """Return the number of runs that are queued or in progress."""
+        return len(self._waiting) + len(self._pool)
 
-    def _submit(self, ticket: _Ticket) -> None:
-        self._tickets[self._next_ticket] = ticket
-        units = self._in_units(ticket.x[None])[0]
-        self.pool.submit(Request(self._next_ticket, units, ticket.task))
-        self._next_ticket += 1
+    @property
+    def waiting(self) -> int:
+        """Number of queued runs that no worker has been given."""
+        return len(self._waiting)
 
-    def collect(self, timeout: float = _PATIENCE) -> list[Run]:
-        """Record and return completed runs; return none after `timeout` seconds."""
-        answers = self.pool.collect(timeout)
-        return self._keep([(self._tickets.pop(answer.id), answer) for answer in answers])
+    def queue(self, x: FloatArray, purpose: Purpose = "search", task: int = 0) -> int:
+        """Queue a run at x (dim,), which `collect` starts; return its id."""
+        ticket = _Ticket(task, self._indexes[task].reserve(), x, purpose)
+        self._waiting.append(ticket)
+        return ticket.id
+
+    def collect(self, most: int | None = None) -> list[Run]:
+        """Submit queued runs until `most` are in progress; record and return completed ones.
+
+        Return none if none ends within a moment.
+        """
+        most = self._pool.backlog if most is None else most
+        while self._waiting and len(self._pool) < most:
+            ticket, number = self._waiting.popleft(), next(self._numbers)
+            self._submitted[number] = ticket
+            units = self._in_units(ticket.x[None])[0]
+            self._pool.submit(Request(number, units, ticket.task))
+        answers = self._pool.collect(_PATIENCE)
+        return self._keep([(self._submitted.pop(answer.id), answer) for answer in answers])
 
     def cancel(self) -> None:
         """Cancel the runs that have not started."""
-        self.pool.cancel()
+        self._waiting.clear()
+        self._pool.cancel()
 
     def take_untold(self) -> list[Run]:
         """Take search runs of an earlier process that no round has used."""
-        untold = self._record.iterate(self._indexes[0].take_searches())
-        return [self.again(run) for run in untold]
+        untold = self.record.iterate(self._indexes[0].take_searches())
+        return [self._again(run) for run in untold]
 
     def adopt(self, known: KnownRuns | None) -> list[Run]:
         """Record imported runs, and return those that no round has used."""
@@ -193,7 +219,7 @@ class Runner:
         runs = [self._evaluated(run) for run in self._indexes[0].adopt(imported)]
         if known is not None:
             known.check_risks(runs)
-        self._record.add(runs)
+        self.record.add(runs)
         return self.settle(runs)
 
     def settle(self, runs: Sequence[Run], task: int = 0) -> list[Run]:
@@ -202,16 +228,16 @@ class Runner:
         odd = [new for new, old in zip(settled, runs, strict=True) if new is not old]
         self._file(odd)
         for run in filter(self._ends, odd):
-            raise self._error(self._complaint(run))
+            raise self._failure(run, _AS_MANY)
         return settled
 
-    def again(self, run: Run) -> Run:
+    def _again(self, run: Run) -> Run:
         """Return an earlier run, with its loss computed again if it had no value."""
         evaluated = self._evaluated(run)
         if evaluated is not run:
             self._file([evaluated])
         if self._ends(evaluated):
-            raise self._error(self._complaint(evaluated))
+            raise self._failure(evaluated, _FINITE)
         return evaluated
 
     def _in_units(self, x: FloatArray) -> FloatArray:
@@ -233,7 +259,8 @@ class Runner:
             if lost:
                 raise self._error(f"{answer.message}; no run can be made", run.task)
             if self._ends(run):
-                raise self._error(self._complaint(run), run.task) from answer.error
+                formless = answer.status is Status.INVALID and answer.values is None
+                raise self._failure(run, "" if formless else _FINITE) from answer.error
         return runs
 
     def _run(self, ticket: _Ticket, answer: Answer) -> Run:
@@ -264,7 +291,7 @@ class Runner:
 
     def _file(self, runs: Sequence[Run]) -> None:
         # Not recorded, so that a resume repeats it: a failure that raises and has no outputs.
-        self._record.add([r for r in runs if r.outputs is not None or not self._ends(r)])
+        self.record.add([r for r in runs if r.outputs is not None or not self._ends(r)])
 
     def _ends(self, run: Run) -> bool:
         """Return True if a failure raises: not if the loss has a value for invalid outputs."""
@@ -275,31 +302,25 @@ class Runner:
 
     def _error(self, message: str, task: int = 0) -> EvaluationError:
         error = EvaluationError(message)
-        error.record = self._record
+        error.record = self.record
         if len(self.functions) > 1:
             error.add_note(f"in task {task}")
         return error
 
-    def _complaint(self, run: Run) -> str:
+    def _failure(self, run: Run, advice: str) -> EvaluationError:
+        """Return the error of a failed run; `advice` on invalid values, "" if they have no form."""
         simulator = self._simulators[run.task]
-        name, vectorized = simulator.name, simulator.vectorized
-        hint = _ONE if vectorized else _ALL_AT_ONCE.format(name=name)
-        place = f"at {self._place(run.x)}"
-        if run.status is Status.RAISED:
-            called = f"{name}, called with vectorized=True," if vectorized else name
+        hint = _ONE if simulator.vectorized else _ALL_AT_ONCE.format(name=simulator.name)
+        called = simulator.name + ", called with vectorized=True," * simulator.vectorized
+        if run.status is Status.INVALID and not advice:
+            return self._error(f"{run.message}; {hint}", run.task)
+        if run.status is not Status.INVALID:
             # Only what an array of another shape may raise.
-            shape = run.message.split(":")[0] in _SHAPE_ERRORS
+            shape = run.status is Status.RAISED and run.message.split(":")[0] in _SHAPE_ERRORS
             advice = f"{hint}; {_GO_ON}" if shape else _GO_ON
-            return f"{called} raised {run.message} {place}; {advice}"
-        if run.status is Status.TIMED_OUT:
-            return f"a run took {run.message} and was killed {place}; {_GO_ON}"
-        if run.status is Status.CRASHED:
-            return f"a run crashed {place}: {run.message}; {_GO_ON}"
-        if "outputs, but" in run.message:
-            return f"{run.message} {place}; it must always return as many, or {_GO_ON}"
-        if "returned" in run.message:
-            return f"{run.message} {place}; make it finite, or {_GO_ON}"
-        return f"{run.message}; {hint}"
+        complaint, place = _COMPLAINTS[run.status], self._place(run.x)
+        words = complaint.format(called=called, message=run.message, place=place)
+        return self._error(f"{words}; {advice}", run.task)
 
     def _place(self, x: FloatArray) -> str:
         if self._parameters is None:
