@@ -9,29 +9,36 @@ infinite one "inf" or "-inf". "summary" holds the quantiles for readers without 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import fields
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from supac.arrays import FloatArray, frozen
 from supac.codec import Spec, UnknownSpecError, from_spec, from_spec_or_name, to_spec
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
 from supac.problem import Parameters
-from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
+from supac.record.encoding import (
+    ESTIMATE,
+    RUN_COLUMNS,
+    ending_from_spec,
+    ending_to_spec,
+    info_from_spec,
+    number,
+    numbers,
+    run_from,
+)
 from supac.record.record import Counts, Record
 from supac.record.result import Result
 from supac.record.round import Round
 from supac.record.run import Run, Status
-from supac.search.algorithm import Info
 
 FORMAT = "supac result"
 VERSION = 2
 _ENDS = {"p05": 0.05, "median": 0.5, "p95": 0.95}
-_ESTIMATE = [each.name for each in fields(Estimate)]
-_RUN = [each.name for each in fields(Run)]
+_ENDING = (*ESTIMATE, "notes", "posterior", "validation", "failure_loss")
+_COUNTS = ("queries", "failed", "known", "seconds")
+_RUN = (*RUN_COLUMNS, "outputs")
 _SETTINGS = ("on_failure", "prior", "bound", "loss", "data")
 _OWN_CLASS = (
     "a parameter's prior, or that of all, is of a class of your own, {}, which no file can name: "
@@ -46,17 +53,14 @@ class ResultFormatError(ValueError):
 
 def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> str:
     """Return a result as JSON, with or without its runs."""
-    record = result.record
+    record, ending = result.record, ending_to_spec(result, _member)
     told: dict[str, Spec] = {
         "format": FORMAT,
         "version": VERSION,
-        "stop_reason": str(result.stop_reason),
-        **{name: getattr(result, name) for name in _ESTIMATE},
-        **{name: getattr(result, name) for name in ("known", "queries", "failed", "seconds")},
-        "failure_loss": result.failure_loss,
-        "notes": list(result.notes),
+        "stop_reason": ending.pop("stopped"),
+        **ending,
+        **{name: getattr(result, name) for name in _COUNTS},
         "summary": _summary(result.posterior, result.prior, result.parameters),
-        "posterior": _member(result.posterior),
         "start": _member(result.start, "start"),
         "parameters": _readable(result.parameters, _OWN_CLASS),  # without them draws are latent
         **{name: to_spec(record.settings.get(name)) for name in _SETTINGS},
@@ -66,7 +70,6 @@ def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> s
         },
         "certificate": None if certificate is None else json.loads(certificate.to_json()),
         "rounds": None,
-        "validation": None,
         "runs": None,
     }
     if runs:
@@ -74,11 +77,10 @@ def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> s
             {"ids": each.ids, "drawn": each.drawn.tolist(), "proposal": _member(each.proposal)}
             for each in record.rounds
         ]
-        told["validation"] = [
-            {"ids": each.ids, "posterior": _member(each.posterior)} for each in result.validation
-        ]
         every = record.runs
         told["runs"] = {name: [to_spec(getattr(run, name)) for run in every] for name in _RUN}
+    else:
+        told["validation"] = None
     # One line per key is compact, and still easy to read and to compare.
     lines = [
         f"{json.dumps(name)}: {json.dumps(_strict(value), ensure_ascii=False, allow_nan=False)}"
@@ -117,61 +119,50 @@ def _check_version(version: object) -> None:
 
 
 def _record(told: dict[str, Any]) -> tuple[Record, Certificate | None]:
-    posterior, start = from_spec(told["posterior"]), from_spec(told["start"])
-    if not (isinstance(posterior, Distribution) and isinstance(start, Distribution)):
-        raise TypeError("posterior and start must be distributions")
-    parameters = from_spec(told["parameters"])
-    if isinstance(parameters, Parameters) and len(parameters) != posterior.dim:
-        raise ValueError(f"{len(parameters)} parameters, but {posterior.dim} coordinates")
+    start, parameters = _distribution(told["start"]), from_spec(told["parameters"])
+    ending = ending_from_spec(
+        {"stopped": told["stop_reason"], **{name: told[name] for name in _ENDING}}, _distribution
+    )
+    family = ending.posterior.family
+    if isinstance(parameters, Parameters) and len(parameters) != family.dim:
+        raise ValueError(f"{len(parameters)} parameters, but {family.dim} coordinates")
     settings = {name: from_spec_or_name(told[name]) for name in _SETTINGS}
     settings |= {"start": start, "prior": parameters or settings["prior"], "budget": None}
-    history = {name: _from_numbers(column) for name, column in told["history"].items()}
-    runs = _runs(told["runs"], posterior.dim)
-    rounds = _rounds(told, history)
-    validation = tuple(
-        ValidationBatch(tuple(each["ids"]), from_spec(each["posterior"]))
-        for each in told["validation"] or ()
-    )
-    there = {run.id for run in runs}
-    named = {run for each in rounds for run in each.ids}
-    named |= {run for each in validation for run in each.ids}
-    if told["runs"] is not None and not named <= there:
-        raise ValueError(f"its rounds name runs that are not there: {sorted(named - there)[:3]}")
-    numbers = {n: _from_number(told[n]) for n in (*_ESTIMATE, "failure_loss") if n != "validated"}
-    ending = Ending(
-        posterior=posterior,
-        stop_reason=StopReason(told["stop_reason"]),
-        notes=tuple(map(str, told["notes"])),
-        validation=validation,
-        validated=int(told["validated"]),
-        **numbers,
-    )
-    counts = None
+    runs, rounds, counts = _runs(told["runs"], family.dim), _rounds(told), None
     if told["runs"] is None:
-        queries, failed, known = (int(told[name]) for name in ("queries", "failed", "known"))
-        counts = Counts(queries, failed, known, _from_number(told["seconds"]))
+        queries, failed, known = (int(told[name]) for name in _COUNTS[:3])
+        counts = Counts(queries, failed, known, number(told["seconds"]))
+    record = Record(settings, family, runs=runs, rounds=rounds, ending=ending, counts=counts)
+    missing = record.told_ids() - {run.id for run in runs}
+    if missing and counts is None:
+        raise ValueError(f"its rounds name runs that are not there: {sorted(missing)[:3]}")
     certificate = told["certificate"]
-    return (
-        Record(settings, posterior.family, runs=runs, rounds=rounds, ending=ending, counts=counts),
-        None if certificate is None else Certificate.from_json(json.dumps(certificate)),
-    )
+    return record, certificate and Certificate.from_json(json.dumps(certificate))
 
 
-def _rounds(told: dict[str, Any], history: dict[str, FloatArray]) -> list[Round]:
+def _distribution(spec: Spec) -> Distribution:
+    found = from_spec(spec)
+    if not isinstance(found, Distribution):
+        raise TypeError("posterior and start must be distributions")
+    return found
+
+
+def _rounds(told: dict[str, Any]) -> list[Round]:
     """Return rounds with their diagnostics; without runs, with ids that only count them."""
-    queries = history.pop("queries").astype(int).tolist()
+    history, batches = dict(told["history"]), told["rounds"]
+    queries = [int(each) for each in history.pop("queries")]
+    diagnostics = zip(*history.values(), strict=True)
     infos = [
-        Info(notes=(), **{name: float(column[i]) for name, column in history.items()})
-        for i in range(len(queries))
+        info_from_spec({**dict(zip(history, row, strict=True)), "notes": ()}) for row in diagnostics
     ]
-    if told["rounds"] is None:
-        ids = [tuple(range(a, b)) for a, b in zip([0, *queries], queries, strict=False)]
+    if batches is None:
+        ids = [tuple(range(*ends)) for ends in pairwise([0, *queries])]
         return [
             Round(mine, np.ones(len(mine), dtype=bool), None, info)
             for mine, info in zip(ids, infos, strict=True)
         ]
     rounds = []
-    for each, info in zip(told["rounds"], infos, strict=True):
+    for each, info in zip(batches, infos, strict=True):
         proposal, drawn = from_spec(each["proposal"]), np.array(each["drawn"], dtype=bool)
         if not isinstance(proposal, Distribution) or len(drawn) != len(each["ids"]):
             raise ValueError("a round without a proposal, or with other runs than it drew")
@@ -179,67 +170,63 @@ def _rounds(told: dict[str, Any], history: dict[str, FloatArray]) -> list[Round]
     return rounds
 
 
-def _runs(told: dict[str, Any] | None, dim: int) -> list[Run]:
-    if told is None:
+def _runs(columns: dict[str, Any] | None, dim: int) -> list[Run]:
+    if columns is None:
         return []
-    if {len(column) for column in told.values()} != {len(told["id"])} or set(told) != set(_RUN):
-        raise ValueError("the columns of its runs differ in length")
+    if set(columns) != set(_RUN):
+        raise ValueError(f"the columns of its runs are {', '.join(columns)}")
     runs = []
-    for values in zip(*(told[name] for name in _RUN), strict=True):
-        run = dict(zip(_RUN, values, strict=True))
-        outputs = run["outputs"]
-        run |= {
-            "x": _from_numbers(run["x"]),
-            "status": Status(run["status"]),
-            "risk": _from_number(run["risk"]),
-            "seconds": _from_number(run["seconds"]),
-            "outputs": None if outputs is None else _from_numbers(outputs),
-        }
-        if len(run["x"]) != dim:
-            raise ValueError(f"run {run['id']} has {len(run['x'])} coordinates")
-        runs.append(Run(**run))
+    for row in zip(*columns.values(), strict=True):
+        told = dict(zip(columns, row, strict=True))
+        outputs = None if told["outputs"] is None else numbers(told["outputs"])
+        runs.append(run_from(told, x=numbers(told["x"]), outputs=outputs))
+        if len(runs[-1].x) != dim:
+            raise ValueError(f"run {told['id']} has {len(runs[-1].x)} coordinates")
     return runs
 
 
 def _upgraded(told: dict[str, Any]) -> dict[str, Any]:
     """Return a result of version 1 as one of version 2: its runs were kept as evaluations."""
+    new = told | dict.fromkeys(("loss", "data", "failure_loss", "rounds", "validation"))
     columns = told["runs"]
-    new = told | {"loss": None, "data": None, "failure_loss": None, "rounds": None}
-    new["validation"] = None
     if columns is None:
         return new
-    ids, ok, learnt = range(len(columns["risk"])), columns["ok"], len(told["history"]["queries"])
+    ok, iteration, outputs = columns["ok"], columns["iteration"], columns["outputs"]
+    known, learnt = told["known"], len(told["history"]["queries"])
     failed = {tuple(run["x"]): run for run in columns["failures"]}
     # It kept neither times nor sources of single runs; imported ones came first.
     rest = told["seconds"] - sum(run["seconds"] for run in columns["failures"])
-    rows = []
-    for i, k in enumerate(columns["iteration"]):
-        known, status = i < told["known"], Status.OK if ok[i] else Status.INVALID
-        plain = Run(
-            i, np.empty(0), status, np.nan, source="earlier runs" if known else "",
-            seconds=0.0 if known else rest / max(sum(ok[told["known"] :]), 1),
-            purpose="validation" if 0 < learnt <= k else "search",
-        )  # fmt: skip
-        row = {name: to_spec(getattr(plain, name)) for name in _RUN} | {"x": columns["x"][i]}
-        if ok[i]:
-            outputs = columns["outputs"]
-            row |= {"risk": columns["risk"][i], "outputs": outputs and outputs[i]}
-        rows.append(row | failed.get(tuple(columns["x"][i]), {}) | {"id": i})
-    batches = [
+    seconds = rest / max(sum(ok[known:]), 1)
+    rows = [
         {
-            "ids": [i for i in ids if columns["iteration"][i] == k],
-            "drawn": [columns["drawn"][i] for i in ids if columns["iteration"][i] == k],
-            "proposal": proposal,
-            "posterior": proposal,
+            "task": 0,
+            "x": x,
+            "status": Status.OK if ok[i] else Status.INVALID,
+            "risk": columns["risk"][i] if ok[i] else None,
+            "seconds": 0.0 if i < known else seconds,
+            "message": "",
+            "attempts": 1,
+            "source": "earlier runs" if i < known else "",
+            "purpose": "validation" if 0 < learnt <= iteration[i] else "search",
+            "outputs": outputs[i] if ok[i] and outputs else None,
+            **failed.get(tuple(x), {}),
+            "id": i,
         }
-        for k, proposal in enumerate(columns["proposals"])
+        for i, x in enumerate(columns["x"])
     ]
+    batches = []
+    for k, proposal in enumerate(columns["proposals"]):
+        ids = [i for i, mine in enumerate(iteration) if mine == k]
+        drawn = [columns["drawn"][i] for i in ids]
+        batches.append({"ids": ids, "drawn": drawn, "proposal": proposal, "posterior": proposal})
     losses = [risk for risk, good in zip(columns["risk"], ok, strict=True) if not good]
-    new["failure_loss"] = next((loss for loss in losses if loss is not None), None)
-    new |= {"rounds": batches[:learnt], "validation": batches[learnt:] if learnt else []}
-    new["loss"] = None if columns["outputs"] is None else {"other": "a loss"}
-    new["runs"] = {name: [row[name] for row in rows] for name in _RUN}
-    return new
+    return new | {
+        "failure_loss": next((loss for loss in losses if loss is not None), None),
+        "rounds": batches[:learnt],
+        "validation": batches[learnt:] if learnt else [],
+        "loss": None if outputs is None else {"other": "a loss"},
+        "runs": {name: [row[name] for row in rows] for name in _RUN},
+    }
 
 
 def _readable(value: Distribution | Parameters | None, words: str) -> Spec:
@@ -281,14 +268,6 @@ def _summary(
             row[word] = law and {key: float(law.ppf(share)) for key, share in _ENDS.items()}
         rows.append(row)
     return rows
-
-
-def _from_number(told: Spec) -> float:
-    return np.nan if told is None else float(told)
-
-
-def _from_numbers(told: Sequence[Spec]) -> FloatArray:
-    return frozen(np.array([_from_number(each) for each in told], dtype=np.float64))
 
 
 def _strict(spec: Spec) -> Spec:

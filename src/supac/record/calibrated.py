@@ -1,4 +1,4 @@
-"""Methods shared by records and results: draws of the posterior and tables."""
+"""What records and results share: the problem, numbers of runs, draws and tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from supac.arrays import FloatArray
 from supac.codec import fingerprint
 from supac.families import Density, Distribution, Divergence
 from supac.guarantee.certificate import Certificate
+from supac.problem import Bound, Parameters
 from supac.record.ending import Estimate
+from supac.record.round import history_of
+from supac.record.run import Run
 
 if TYPE_CHECKING:
     import pandas
@@ -31,6 +34,77 @@ class Calibrated(ABC):
     def own_record(self) -> Record:
         """The record behind it."""
 
+    # The problem
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """Named parameters, if any."""
+        prior = self.own_record.settings.get("prior")
+        return prior if isinstance(prior, Parameters) else None
+
+    @property
+    def prior(self) -> Any:
+        """Latent prior; None if the file holds only its name."""
+        prior = self.own_record.settings.get("prior")
+        latent = prior.prior if isinstance(prior, Parameters) else prior
+        return None if isinstance(latent, str) else latent
+
+    @property
+    def start(self) -> Distribution:
+        """First posterior; by default the prior."""
+        start = self.own_record.settings.get("start") or self.prior
+        if isinstance(start, Distribution):
+            return start
+        raise ValueError(
+            f"{self.own_record.path} has only the name of a class of your own, "
+            f"{self.own_record.settings.get('start') or self.own_record.settings.get('prior')}: "
+            "use the result that minimize returned, or supac.resume(store, risk, prior=…)"
+        )
+
+    @property
+    def bound(self) -> Bound | None:
+        """Minimised bound; None if the file holds only its name."""
+        bound = self.own_record.settings["bound"]
+        return bound if isinstance(bound, Bound) else None
+
+    # The runs
+
+    @property
+    def queries(self) -> int:
+        """Number of runs made, without imported ones."""
+        counts, runs = self.own_record.counts, self.own_record.counted_runs
+        return sum(not run.source for run in runs) if counts is None else counts.queries
+
+    @property
+    def failures(self) -> tuple[Run, ...]:
+        """Failed runs of the search and its validation, with their messages."""
+        return tuple(run for run in self.own_record.counted_runs if not run.ok)
+
+    @property
+    def failed(self) -> int:
+        """Number of failed runs."""
+        counts = self.own_record.counts
+        return len(self.failures) if counts is None else counts.failed
+
+    @property
+    def known(self) -> int:
+        """Number of imported runs."""
+        counts = self.own_record.counts
+        return len(self.own_record.imported) if counts is None else counts.known
+
+    @property
+    def seconds(self) -> float:
+        """Total simulator time."""
+        counts, made = self.own_record.counts, self.own_record.made
+        return float(sum(run.seconds for run in made)) if counts is None else counts.seconds
+
+    @property
+    def history(self) -> dict[str, FloatArray]:
+        """Diagnostics as columns, one row per round; `queries` counts runs made until then."""
+        return history_of(self.own_record.rounds, (run.id for run in self.own_record.imported))
+
+    # The posterior
+
     def known_posterior(self) -> Distribution:
         """Return the posterior; ValueError if there is none yet."""
         posterior = self.own_record.posterior
@@ -40,7 +114,7 @@ class Calibrated(ABC):
 
     def sample(self, n: int, rng: np.random.Generator | int = 0) -> FloatArray:
         """Draw from the posterior, in the user's units where there are `Parameters`: (n, dim)."""
-        parameters, posterior = self.own_record.parameters, self.known_posterior()
+        parameters, posterior = self.parameters, self.known_posterior()
         if parameters is None:
             return posterior.sample(n, rng)
         return parameters.sample(posterior, n, rng)
@@ -50,7 +124,7 @@ class Calibrated(ABC):
         """The posterior in the user's units, with the methods of SciPy's frozen distributions."""
         from supac.problem.frozen import Frozen  # noqa: PLC0415 - SciPy's take long to import
 
-        return Frozen(self.known_posterior(), self.own_record.parameters)
+        return Frozen(self.known_posterior(), self.parameters)
 
     def to_pandas(self, *, posterior: int | None = None, seed: int = 0) -> pandas.DataFrame:
         """Return one row a run, or `posterior=1000` draws instead; in the user's units."""
@@ -64,7 +138,7 @@ class Calibrated(ABC):
 
         table = table_of(self.own_record, posterior=posterior, seed=seed)
         dimension = "run" if posterior is None else "draw"
-        return as_xarray(table, self.own_record.parameters, dimension)
+        return as_xarray(table, self.parameters, dimension)
 
     def to_arviz(
         self,

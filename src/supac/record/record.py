@@ -16,13 +16,13 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.codec import Spec, from_spec_or_name, function_identity, to_spec
 from supac.families import Distribution, ParametricFamily
-from supac.problem import Bound, Composite, Evaluations, Parameters
+from supac.problem import Composite, Evaluations, Parameters
 from supac.record.calibrated import Calibrated
 from supac.record.encoding import unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.risk_function import residuals_of
-from supac.record.round import Round, history_of
+from supac.record.round import Round
 from supac.record.run import Purpose, Run, Status, by_kind
 from supac.record.store.file import is_being_written, raise_if_damaged, resolve_path
 from supac.record.store.schema import reading
@@ -266,41 +266,23 @@ class Record(Calibrated):
         return tuple(run for run in self.search_runs if not run.source)
 
     @property
+    def counted_runs(self) -> tuple[Run, ...]:
+        """`search_runs`; after the end only those of the rounds and of the last validation.
+
+        A batch that was interrupted, or the validation of an earlier end, leaves others.
+        """
+        told = set() if self.ending is None else self.told_ids()
+        return tuple(run for run in self.search_runs if not told or run.id in told)
+
+    @property
     def imported(self) -> tuple[Run, ...]:
         """Imported runs, without outputs."""
         return tuple(run for run in self.light_runs if run.source)
 
     @property
-    def failures(self) -> tuple[Run, ...]:
-        """Failed runs of the search and its validation, with their messages."""
-        return tuple(run for run in self.search_runs if not run.ok)
-
-    @property
     def failures_by_kind(self) -> list[tuple[Status, int, str]]:
         """Status, count and one message of each kind of failure, the most common kind first."""
         return [(runs[0].status, len(runs), runs[0].message) for runs in by_kind(self.failures)]
-
-    @property
-    def queries(self) -> int:
-        """Number of runs made, without imported ones."""
-        return len(self.made) if self.counts is None else self.counts.queries
-
-    @property
-    def failed(self) -> int:
-        """Number of failed runs."""
-        return len(self.failures) if self.counts is None else self.counts.failed
-
-    @property
-    def known(self) -> int:
-        """Number of imported runs."""
-        return len(self.imported) if self.counts is None else self.counts.known
-
-    @property
-    def seconds(self) -> float:
-        """Total simulator time."""
-        if self.counts is not None:
-            return self.counts.seconds
-        return float(sum(run.seconds for run in self.made))
 
     def check_runs(self) -> None:
         """Raise ValueError for a result file without runs."""
@@ -395,11 +377,6 @@ class Record(Calibrated):
     # The search
 
     @property
-    def history(self) -> dict[str, FloatArray]:
-        """Diagnostics as columns, one row per round; `queries` counts runs made until then."""
-        return history_of(self.rounds, (run.id for run in self.imported))
-
-    @property
     def estimate(self) -> Estimate:
         """Estimate for the returned posterior; before the end, for the last proposal."""
         if self.ending is not None:
@@ -458,37 +435,6 @@ class Record(Calibrated):
                 f"{self.path} is a store of `{kind}`, not of one search; `supac export` writes its "
                 "runs"
             )
-
-    @property
-    def parameters(self) -> Parameters | None:
-        """Named parameters, if any."""
-        prior = self.settings.get("prior")
-        return prior if isinstance(prior, Parameters) else None
-
-    @property
-    def prior(self) -> Any:
-        """Latent prior; None if the file holds only its name."""
-        prior = self.settings.get("prior")
-        latent = prior.prior if isinstance(prior, Parameters) else prior
-        return None if isinstance(latent, str) else latent
-
-    @property
-    def start(self) -> Distribution:
-        """First posterior; by default the prior."""
-        start = self.settings.get("start") or self.prior
-        if isinstance(start, Distribution):
-            return start
-        raise ValueError(
-            f"{self.path} has only the name of a class of your own, "
-            f"{self.settings.get('start') or self.settings.get('prior')}: "
-            "use the result that minimize returned, or supac.resume(store, risk, prior=…)"
-        )
-
-    @property
-    def bound(self) -> Bound | None:
-        """Minimised bound; None if the file holds only its name."""
-        bound = self.settings["bound"]
-        return bound if isinstance(bound, Bound) else None
 
     @property
     def budget(self) -> int:

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from supac.arrays import FloatArray
-from supac.families import Density, Distribution
+from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
 from supac.problem import Bound, Evaluations, Parameters
 from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.ending import Ending
 from supac.record.record import Record
-from supac.record.run import Run
 
 if TYPE_CHECKING:
     from supac.calibration.old_keywords import OldKeywords
@@ -45,26 +44,6 @@ class Result(Ending, Calibrated):
         return self.record
 
     @property
-    def start(self) -> Distribution:
-        """First posterior; by default the prior."""
-        return self.record.start
-
-    @property
-    def prior(self) -> Density | None:
-        """Latent prior; None if the file holds only its name."""
-        return self.record.prior
-
-    @property
-    def bound(self) -> Bound | None:
-        """Minimised bound; None if the file holds only its name."""
-        return self.record.bound
-
-    @property
-    def parameters(self) -> Parameters | None:
-        """Named parameters, if any."""
-        return self.record.parameters
-
-    @property
     def on_failure(self) -> str:
         """Treatment of failed runs."""
         return str(self.record.settings["on_failure"])
@@ -73,39 +52,6 @@ class Result(Ending, Calibrated):
     def evaluations(self) -> Evaluations:
         """Runs of all rounds, then those of the validation, as columns."""
         return self.record.evaluations
-
-    @property
-    def history(self) -> dict[str, FloatArray]:
-        """Diagnostics as columns, one row per round; `queries` counts runs made until then."""
-        return self.record.history
-
-    @property
-    def failures(self) -> tuple[Run, ...]:
-        """Failed runs of the rounds and of the validation, with their messages."""
-        told = self.record.told_ids()
-        return tuple(run for run in self.record.failures if run.id in told or not told)
-
-    @property
-    def seconds(self) -> float:
-        """Total simulator time."""
-        return self.record.seconds
-
-    @property
-    def known(self) -> int:
-        """Number of imported runs."""
-        return self.record.known
-
-    @property
-    def queries(self) -> int:
-        """Number of runs made, without imported ones."""
-        if self.record.counts is not None:
-            return self.record.counts.queries
-        return len(self.evaluations) - self.known
-
-    @property
-    def failed(self) -> int:
-        """Number of failed runs."""
-        return self.record.failed if self.record.counts is not None else self.evaluations.failed
 
     @property
     def x(self) -> FloatArray:

@@ -63,10 +63,7 @@ class Account(Estimate):
     @cached_property
     def made(self) -> int:
         """Number of runs behind the result, without those that validated an earlier posterior."""
-        record = self.record
-        if record.counts is not None or record.ending is None or not record.rounds:
-            return record.queries
-        return len(record.told_ids()) - record.known
+        return self.record.queries
 
     @cached_property
     def prior(self) -> Distribution | None:
