@@ -17,7 +17,7 @@ from scipy.stats import ortho_group
 
 import supac
 from supac.arrays import FloatArray
-from supac.problem.composite import Composite
+from supac.problem import Composite
 from supac.simulators import adm1, drug, synthetic
 
 ADM1_DATA = Path(__file__).parents[2] / "shared" / "reference" / "adm1_lf"

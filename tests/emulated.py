@@ -6,7 +6,7 @@ import numpy as np
 
 import supac
 from supac.arrays import FloatArray
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 

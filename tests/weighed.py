@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import supac
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 
 PLANE = supac.gaussian([1.0, -1.0], [[2.0, 0.5], [0.5, 1.0]])
 

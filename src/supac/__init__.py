@@ -17,7 +17,7 @@ from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reus
 from supac.meta.learn import MetaResult, TaskResult, meta_learn
 from supac.meta.scores import PriorScores, evaluate_priors
 from supac.meta.task import Task
-from supac.problem import Problem, marginals
+from supac.problem import Evaluations, Observations, Parameters, Problem, marginals
 from supac.problem.bounds import (
     Bound,
     Catoni,
@@ -34,9 +34,6 @@ from supac.problem.composite import (
     SquareLoss,
     Welsch,
 )
-from supac.problem.evaluations import Evaluations
-from supac.problem.observations import Observations
-from supac.problem.parameters import Parameters
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.record.result import Result, read_result

@@ -8,7 +8,7 @@ import pytest
 import supac
 from emulated import PLANE, outputs_of, runs_of
 from supac.arrays import FloatArray
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 from supac.surrogate import Context
 
 

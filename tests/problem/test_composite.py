@@ -10,7 +10,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 from supac.record.record import Record
 from supac.record.run import Run
 from supac.running.runner import Runner

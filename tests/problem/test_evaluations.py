@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import supac
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 
 LINE = supac.gaussian([0.0], [1.0])
 SHIFTED = supac.gaussian([1.0], [1.0])

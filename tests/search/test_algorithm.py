@@ -13,7 +13,7 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.codec import from_spec
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 from supac.record.encoding import state_from_spec, state_to_spec
 from supac.record.store.store import read_config
 from supac.search.algorithm import (

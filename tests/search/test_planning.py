@@ -10,7 +10,7 @@ import supac
 from emulated import CUBE, PLANE, cliff, outputs_of, runs_of, smooth
 from supac.arrays import FloatArray
 from supac.families.gaussian import latin_hypercube
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 from supac.search.algorithm import initial_state
 from supac.search.supac import default_estimator, plan_batch
 from supac.surrogate import BatchPlan, Context, Estimator, RiskModel, batch_plan

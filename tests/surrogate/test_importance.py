@@ -7,7 +7,7 @@ from scipy.stats import genpareto
 import supac
 from numerics import assert_mean
 from supac.codec import from_spec, to_spec
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 from supac.surrogate.importance import log_mixture, pareto_shape, tempered_weights
 from supac.surrogate.least_squares import project
 from weighed import PLANE, evaluations

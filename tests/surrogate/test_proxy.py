@@ -8,7 +8,7 @@ from numerics import assert_mean
 from quadrature import exact_projection
 from supac.arrays import FloatArray
 from supac.emulator import GatedModel
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 from supac.surrogate import Context, WithProxy, project_known
 from weighed import PLANE, evaluations
 

@@ -7,7 +7,7 @@ import supac
 from catalogue import FAMILIES
 from quadrature import exact_projection
 from supac.arrays import FloatArray
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 from supac.surrogate import Context
 from supac.surrogate.importance import log_mixture, two_scale_ridge
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial import cKDTree
 
 import supac
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 from supac.surrogate.voronoi import search_all, search_graph
 from weighed import PLANE, evaluations
 

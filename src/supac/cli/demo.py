@@ -17,9 +17,9 @@ from supac.calibration.minimize import minimize
 from supac.cli.app import EXIT_CODES, app, console, failed, guarded
 from supac.cli.tables import history_table, parameter_table
 from supac.plots import drawing_is_possible, save_fit, save_posterior
+from supac.problem import Parameters
 from supac.problem.bounds import Catoni
 from supac.problem.marginals import Normal
-from supac.problem.parameters import Parameters
 from supac.record.result import Result
 from supac.running.execution import Execution
 from supac.simulators import adm1, synthetic

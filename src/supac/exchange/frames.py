@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from supac.exchange.table import Table, apart, columns_of, is_output
-from supac.problem.parameters import Parameters
+from supac.problem import Parameters
 
 if TYPE_CHECKING:
     import pandas

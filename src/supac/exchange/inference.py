@@ -17,7 +17,7 @@ from supac.exchange.frames import OUTPUTS, as_xarray, load_xarray
 from supac.exchange.table import table_of_draws
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
-from supac.problem.parameters import Parameters
+from supac.problem import Parameters
 from supac.record.calibrated import check_certificate
 from supac.record.record import Record
 

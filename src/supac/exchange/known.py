@@ -12,8 +12,7 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, frozen
 from supac.exchange.table import OUTPUT, columns_of, is_output
-from supac.problem.evaluations import Evaluations
-from supac.problem.parameters import Parameters
+from supac.problem import Evaluations, Parameters
 from supac.record.record import Record
 from supac.record.run import Run, Status
 

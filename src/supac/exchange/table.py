@@ -11,7 +11,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.problem.evaluations import Evaluations
+from supac.problem import Evaluations
 from supac.problem.parameters import Parameters, names_of
 from supac.record.record import Record
 from supac.record.run import Run

@@ -11,7 +11,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for, grid_of, shown_figure, track_of
-from supac.problem.parameters import Parameters
+from supac.problem import Parameters
 from supac.record.calibrated import Calibrated
 from supac.record.parameter_change import ParameterChange, parameter_changes, quantiles
 

@@ -1,9 +1,8 @@
 """Problems: parameters with priors, bounds, losses, and the columns of past runs."""
 
 from supac.problem.bounds import Bound
-from supac.problem.composite import Composite
+from supac.problem.composite import Composite, Data, Observations
 from supac.problem.evaluations import Evaluations
-from supac.problem.observations import Data, Observations
 from supac.problem.parameters import Parameters
 from supac.problem.problem import Function, Loss, Problem
 

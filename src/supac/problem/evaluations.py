@@ -57,18 +57,14 @@ class Evaluations:
         """Return the columns with one more iteration: points from `proposal`, risks and outputs."""
         if len(self) and (outputs is None) != (self.outputs is None):
             raise ValueError("give outputs for every batch or for none")
-        iteration = np.full(len(risk), len(self.proposals), dtype=np.intp)
-        ok = np.isfinite(risk)
-        if outputs is not None:
-            ok = ok & np.isfinite(outputs).all(axis=1)
-            before = np.empty((0, outputs.shape[1])) if self.outputs is None else self.outputs
-            outputs = frozen(np.concatenate([before, outputs]))
-        drawn = np.ones(len(risk), dtype=bool) if drawn is None else drawn
-        added = zip(_COLUMNS, (x, risk, iteration, drawn, ok), strict=True)
+        new = Evaluations.of_batches(x, risk, [(len(risk), proposal, drawn)], outputs)
+        new = replace(new, iteration=new.iteration + len(self.proposals))
+        shared = _COLUMNS if self.outputs is None or outputs is None else (*_COLUMNS, "outputs")
         columns: dict[str, Any] = {
-            name: frozen(np.concatenate([getattr(self, name), rows])) for name, rows in added
+            name: frozen(np.concatenate([getattr(self, name), getattr(new, name)]))
+            for name in shared
         }
-        return Evaluations(**columns, proposals=(*self.proposals, proposal), outputs=outputs)
+        return replace(new, **columns, proposals=(*self.proposals, proposal))
 
     @classmethod
     def of_batches(

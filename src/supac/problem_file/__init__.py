@@ -1,6 +1,6 @@
 """Problem files: reading, checking, and the arguments of `minimize` that they describe."""
 
-from supac.problem.observations import Observations
+from supac.problem import Observations
 from supac.problem_file import builtin
 from supac.problem_file.errors import FileError, ProblemFileError
 from supac.problem_file.problem import ProblemFile

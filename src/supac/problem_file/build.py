@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from supac.problem import Problem
+from supac.problem import Composite, Observations, Parameters, Problem
 from supac.problem.bounds import Bound
-from supac.problem.composite import Composite
-from supac.problem.observations import Observations
-from supac.problem.parameters import Parameters
 from supac.problem_file.data import read_known, read_observations
 from supac.problem_file.errors import Source, suggestion
 from supac.problem_file.problem import ProblemFile, objections

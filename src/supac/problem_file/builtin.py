@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.problem.composite import Composite
-from supac.problem.observations import Observations
-from supac.problem.parameters import Parameters
+from supac.problem import Composite, Observations, Parameters
 from supac.problem_file.errors import Source, suggestion
 from supac.problem_file.simulator import Simulate, Simulator
 from supac.problem_file.values import TEXT, one_of, setting

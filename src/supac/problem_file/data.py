@@ -11,9 +11,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.exchange import KnownRuns, read_csv
-from supac.problem.composite import Composite
-from supac.problem.observations import Observations
-from supac.problem.parameters import Parameters
+from supac.problem import Composite, Observations, Parameters
 from supac.problem_file.errors import Key, Source, no_file, suggestion
 
 _MEANING = "what the simulator returns, column after column, as `supac export` writes it"

@@ -14,10 +14,8 @@ from supac.calibration.certify import certify
 from supac.calibration.loop import Iteration
 from supac.calibration.minimize import Search
 from supac.guarantee.certificate import Certificate
+from supac.problem import Composite, Observations, Parameters
 from supac.problem.bounds import Bound
-from supac.problem.composite import Composite
-from supac.problem.observations import Observations
-from supac.problem.parameters import Parameters
 from supac.problem_file.errors import Key, Source
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.schema import BOUNDS

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 
 from supac.codec import to_spec
-from supac.problem.composite import Composite
-from supac.problem.observations import Observations
+from supac.problem import Composite, Observations
 from supac.problem_file.build import build
 from supac.problem_file.data import read_observations
 from supac.problem_file.errors import FileError, ProblemFileError, Source, parse

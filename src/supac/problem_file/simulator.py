@@ -17,9 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.problem.composite import Composite
-from supac.problem.observations import Observations
-from supac.problem.parameters import Parameters
+from supac.problem import Composite, Observations, Parameters
 from supac.problem.selectable import Selectable
 from supac.problem_file import values
 from supac.problem_file.errors import Key, Source, in_toml

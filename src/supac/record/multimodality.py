@@ -11,9 +11,8 @@ from scipy.special import chdtri
 
 from supac.arrays import BoolArray
 from supac.families import Distribution
-from supac.problem import Problem
+from supac.problem import Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
-from supac.problem.evaluations import Evaluations
 
 _REMEDY = (
     "a mixture may follow them, with start=split_mixture(prior, 2) of minimize in Python; a "

@@ -24,9 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from supac.families import Distribution
-from supac.problem.composite import Composite
+from supac.problem import Composite, Parameters
 from supac.problem.marginals import LogNormal
-from supac.problem.parameters import Parameters
 
 FloatArray = npt.NDArray[np.float64]
 

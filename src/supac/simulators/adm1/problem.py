@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 
 from supac.families import Distribution
+from supac.problem import Parameters
 from supac.problem.composite import Composite, RootMeanSquare
 from supac.problem.marginals import LogNormal
-from supac.problem.parameters import Parameters
 from supac.simulators.adm1 import model
 from supac.simulators.adm1.digester import Digester, DigesterError, FloatArray
 from supac.simulators.adm1.simulator import Simulator
