@@ -11,7 +11,7 @@ from scipy.special import expit, roots_hermitenorm
 
 import supac
 from supac.arrays import FloatArray
-from supac.surrogate import Surrogate
+from supac.surrogate.estimator import Surrogate
 from supac.surrogate.least_squares import project
 
 Function = Callable[[FloatArray], FloatArray]

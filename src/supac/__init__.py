@@ -56,7 +56,9 @@ from supac.search.supac import SuPAC
 from supac.simulators.per_worker import PerWorker
 from supac.simulators.program import Program
 from supac.simulators.umbridge import UMBridge
-from supac.surrogate import BatchPlan, FreshDraws, Importance, Ridge, Surrogate, Voronoi
+from supac.surrogate.estimator import BatchPlan, Surrogate
+from supac.surrogate.importance import FreshDraws, Importance, Ridge
+from supac.surrogate.voronoi import Voronoi
 
 if TYPE_CHECKING:
     from supac import plots

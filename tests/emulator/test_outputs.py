@@ -9,7 +9,7 @@ import supac
 from emulated import PLANE, outputs_of, runs_of
 from supac.arrays import FloatArray
 from supac.problem import Evaluations
-from supac.surrogate import Context
+from supac.surrogate.estimator import Context
 
 
 class Generic:

@@ -19,7 +19,7 @@ from supac import marginals
 from supac.arrays import FloatArray
 from supac.cli import app
 from supac.record.record import Counts
-from supac.surrogate import Importance
+from supac.surrogate.importance import Importance
 
 HOUSE = supac.Parameters(
     {

@@ -8,7 +8,8 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.search.steps import FixedStep, SurrogateBound, TrustRegion, descend
-from supac.surrogate import Surrogate, project_known
+from supac.surrogate.estimator import Surrogate
+from supac.surrogate.least_squares import project_known
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 CENTRE = np.array([1.0, -0.5])
@@ -45,10 +46,10 @@ def test_a_visit_approximates_and_solves() -> None:
 def test_one_update_predicts_by_the_surrogate_of_the_start() -> None:
     bound = bound_on(1.0, supac.Catoni(0.2))
     descent = descend(bound, FixedStep(0.5, 1.0), PLANE, 1.0, inner=1, resolution=0.2)
-    away = descent.posterior.mean - CENTRE
-    mean_risk = 0.1 * (away @ away + np.trace(descent.posterior.covariance))
-    expected = mean_risk + 0.2 * descent.posterior.kl(PLANE)
-    assert descent.predicted == pytest.approx(expected)
+    away = descent.last.posterior.mean - CENTRE
+    mean_risk = 0.1 * (away @ away + np.trace(descent.last.posterior.covariance))
+    expected = mean_risk + 0.2 * descent.last.posterior.kl(PLANE)
+    assert descent.last.objective == pytest.approx(expected)
     assert descent.gain == pytest.approx(descent.first.objective - expected)
     assert descent.alpha == 0.5
 
@@ -61,8 +62,10 @@ def test_more_updates_gain_more_and_stay_within_the_radius(bound: supac.Bound) -
             bound_on(0.7, bound), TrustRegion(), PLANE, 0.8, inner=inner, resolution=0.02
         )
         gains.append(descent.gain)
-        assert descent.posterior.kl(PLANE) <= 0.8 * (1.0 + 1e-9)
-        assert descent.kl_from_start == pytest.approx(descent.posterior.kl(PLANE), abs=1e-9)
+        assert descent.last.posterior.kl(PLANE) <= 0.8 * (1.0 + 1e-9)
+        assert descent.last.kl_from_start == pytest.approx(
+            descent.last.posterior.kl(PLANE), abs=1e-9
+        )
     assert gains[0] < gains[-1]
     assert gains[1] <= gains[2]
 
@@ -70,7 +73,7 @@ def test_more_updates_gain_more_and_stay_within_the_radius(bound: supac.Bound) -
 def test_many_updates_end_at_the_minimum() -> None:
     """The bound is no lower at any neighbour, by the model's own means."""
     bound = bound_on(0.7, supac.Catoni(0.1))
-    end = descend(bound, TrustRegion(), PLANE, 50.0, inner=200, resolution=1e-9).posterior
+    end = descend(bound, TrustRegion(), PLANE, 50.0, inner=200, resolution=1e-9).last.posterior
     objective = bound.at(end, 0.0).objective
     for direction in np.eye(end.family.size):
         for sign in (-1.0, 1.0):
@@ -83,5 +86,5 @@ def test_a_step_that_gains_nothing_is_not_made() -> None:
     bound = bound_on(1.0, supac.Catoni(0.2))
     best = PLANE.at(bound.at(PLANE, 0.0).target)
     descent = descend(bound, TrustRegion(), best, 1.0, inner=25, resolution=0.2)
-    assert descent.posterior.kl(best) == pytest.approx(0.0, abs=1e-12)
+    assert descent.last.posterior.kl(best) == pytest.approx(0.0, abs=1e-12)
     assert descent.gain == pytest.approx(0.0, abs=1e-12)

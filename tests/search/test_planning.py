@@ -13,7 +13,7 @@ from supac.families.gaussian import latin_hypercube
 from supac.problem import Evaluations
 from supac.search.algorithm import initial_state
 from supac.search.supac import default_estimator, plan_batch
-from supac.surrogate import BatchPlan, Context, Estimator, RiskModel, batch_plan
+from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, batch_plan
 
 
 def test_probes_look_where_the_gate_is_in_doubt_and_are_no_draws() -> None:

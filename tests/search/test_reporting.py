@@ -11,7 +11,7 @@ from supac.arrays import FloatArray
 from supac.search.algorithm import NO_STEP, Info
 from supac.search.steps import Descent, RadiusUpdate, SurrogateBound, Trial, TrustRegion, descend
 from supac.search.supac import report
-from supac.surrogate import RiskModel, Surrogate
+from supac.surrogate.estimator import RiskModel, Surrogate
 from supac.surrogate.least_squares import project
 
 RUNS = runs_of(PLANE, 60)

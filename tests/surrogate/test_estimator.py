@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import supac
-from supac.surrogate import BatchPlan, Estimator, batch_plan
+from supac.surrogate.estimator import BatchPlan, Estimator, batch_plan
 from weighed import PLANE
 
 CATONI = supac.Catoni(0.1)

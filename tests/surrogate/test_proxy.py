@@ -9,7 +9,9 @@ from quadrature import exact_projection
 from supac.arrays import FloatArray
 from supac.emulator import GatedModel
 from supac.problem import Evaluations
-from supac.surrogate import Context, WithProxy, project_known
+from supac.surrogate.estimator import Context
+from supac.surrogate.least_squares import project_known
+from supac.surrogate.proxy import WithProxy
 from weighed import PLANE, evaluations
 
 

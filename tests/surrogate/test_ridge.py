@@ -8,7 +8,7 @@ from catalogue import FAMILIES
 from quadrature import exact_projection
 from supac.arrays import FloatArray
 from supac.problem import Evaluations
-from supac.surrogate import Context
+from supac.surrogate.estimator import Context
 from supac.surrogate.importance import log_mixture, two_scale_ridge
 
 PLANE = supac.gaussian([1.0, -1.0], [[2.0, 0.5], [0.5, 1.0]])

@@ -6,7 +6,7 @@ import pytest
 import supac
 from catalogue import FAMILIES
 from numerics import assert_mean
-from supac.surrogate import Surrogate
+from supac.surrogate.estimator import Surrogate
 
 
 def surrogate(at: supac.Distribution) -> Surrogate:

@@ -15,7 +15,8 @@ from quadrature import Objective, exact_projection, expectation, objective_of, o
 from supac.arrays import FloatArray
 from supac.problem.bounds import slopes
 from supac.search.steps import FixedStep
-from supac.surrogate import Surrogate, ray_minimiser, view_prior
+from supac.surrogate.estimator import Surrogate
+from supac.surrogate.solve import ray_minimiser, view_prior
 
 BOUNDS: dict[str, supac.Bound] = {
     "catoni": supac.Catoni(temperature=0.1),

@@ -17,7 +17,7 @@ from supac.record.ending import Ending, StopReason
 from supac.record.multimodality import notes_on_modes
 from supac.record.record import Record
 from supac.search.algorithm import PRIOR
-from supac.surrogate import Importance
+from supac.surrogate.importance import Importance
 
 _RECENT = 20_000  # latest runs that estimate the mean risk if there are no fresh ones
 

@@ -15,7 +15,7 @@ from supac.problem import Evaluations
 from supac.problem.parameters import Parameters, names_of
 from supac.record.record import Record
 from supac.record.run import Run
-from supac.surrogate import Importance
+from supac.surrogate.importance import Importance
 
 Table = dict[str, list[Any]]
 """Columns of one length; None for unknown values."""

@@ -16,7 +16,7 @@ from supac.problem.bounds import worth_of_a_nat
 from supac.search.algorithm import Info
 from supac.search.steps import FixedStep
 from supac.search.supac import SuPAC
-from supac.surrogate import Voronoi
+from supac.surrogate.voronoi import Voronoi
 
 _NOTHING = Info(np.nan, np.nan, np.nan)
 

@@ -10,7 +10,7 @@ from supac.arrays import FloatArray
 from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for
 from supac.record.calibrated import Calibrated
 from supac.record.result import Result
-from supac.surrogate import Importance
+from supac.surrogate.importance import Importance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

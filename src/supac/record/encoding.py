@@ -21,7 +21,7 @@ from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.round import Round
 from supac.record.run import Purpose, Run, Status
 from supac.search.algorithm import Batch, Info, LastStep, Momentum, State
-from supac.surrogate import EmulatorState
+from supac.surrogate.estimator import EmulatorState
 
 RUN_COLUMNS = (
     "task", "id", "x", "status", "risk", "seconds", "message", "attempts", "source", "purpose"

@@ -22,7 +22,7 @@ from threadpoolctl import ThreadpoolController
 from supac.arrays import BoolArray, FloatArray, points, vector, whole
 from supac.families import Distribution
 from supac.problem import Evaluations, Problem
-from supac.surrogate import EmulatorState
+from supac.surrogate.estimator import EmulatorState
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,12 @@ from supac.families import Distribution, Family
 from supac.problem import Problem
 from supac.problem.bounds import slopes
 from supac.search.algorithm import PROJECT, Info, Momentum, State, initial_state
-from supac.surrogate import view_prior
+from supac.surrogate.solve import view_prior
 
 
+@register
 @dataclass(frozen=True)
-class _Gradient:
+class GradientDescent:
     """Step by `step_size` against a score-function gradient from `batch` fresh draws."""
 
     step_size: float = 0.05
@@ -101,13 +102,7 @@ class _Gradient:
 
 @register
 @dataclass(frozen=True)
-class GradientDescent(_Gradient):
-    """Step by `step_size` against a score-function gradient from `batch` fresh draws."""
-
-
-@register
-@dataclass(frozen=True)
-class Nesterov(_Gradient):
+class Nesterov(GradientDescent):
     """Accelerate gradient descent with Nesterov's momentum; the posterior is the look-ahead."""
 
     momentum: float = 0.9

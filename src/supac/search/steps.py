@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +11,8 @@ from supac.arrays import FloatArray, positive
 from supac.codec import register
 from supac.families import Distribution, Family
 from supac.problem import Evaluations, Problem
-from supac.surrogate import LocalPrior, RiskModel, Surrogate, ray_minimiser, view_prior
+from supac.surrogate.estimator import RiskModel, Surrogate
+from supac.surrogate.solve import LocalPrior, ray_minimiser, view_prior
 
 INSIDE = 0.97
 """Share of the radius within which a step did not meet the limit of the trust region."""
@@ -271,19 +272,17 @@ class SurrogateBound:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Hold the updates of one round."""
+    """Hold the ends of the updates of one round."""
 
     first: Visit
-    last: Surrogate
-    posterior: Distribution
-    predicted: float
+    last: Visit
     alpha: float
-    kl_from_start: float
+    """Share of the way to the minimiser of the last update."""
 
     @property
     def gain(self) -> float:
         """Return the predicted decrease of the bound."""
-        return self.first.objective - self.predicted
+        return self.first.objective - self.last.objective
 
 
 def descend(
@@ -300,7 +299,9 @@ def descend(
         step = step_rule.move(start, here.target, start, radius)
         theta = step.posterior.theta
         predicted = bound.problem.bound(here.surrogate.mean_under(theta), here.prior.kl(theta))
-        return Descent(here, here.surrogate, step.posterior, predicted, step.alpha, step.kl)
+        # The paper's single update: the surrogate of the start predicts its end.
+        there = replace(here, posterior=step.posterior, kl_from_start=step.kl, objective=predicted)
+        return Descent(here, there, step.alpha)
     first, share, alpha = here, 1.0, 0.0
     gains: list[float] = []
     for _ in range(inner):
@@ -320,4 +321,4 @@ def descend(
         settled = len(gains) >= _PATIENCE and sum(gains[-_PATIENCE:]) < _SETTLED * resolution
         if settled or step.kl > INSIDE * radius:
             break
-    return Descent(first, here.surrogate, here.posterior, here.objective, alpha, here.kl_from_start)
+    return Descent(first, here, alpha)

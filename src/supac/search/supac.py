@@ -13,6 +13,7 @@ from supac.families import Distribution, NormalWhitening, gaussian
 from supac.families.gaussian import latin_hypercube
 from supac.problem import Evaluations, Problem
 from supac.problem.bounds import fixed_temperature, worth_of_a_nat
+from supac.search import steps
 from supac.search.algorithm import (
     DRAW,
     FIT,
@@ -26,32 +27,11 @@ from supac.search.algorithm import (
     initial_state,
     one_thread,
 )
-from supac.search.steps import (
-    INSIDE,
-    Descent,
-    FixedStep,
-    RadiusUpdate,
-    StepRule,
-    SurrogateBound,
-    Trial,
-    TrustRegion,
-    Visit,
-    descend,
-)
-from supac.surrogate import (
-    BatchPlan,
-    Context,
-    Estimator,
-    Importance,
-    Ridge,
-    RiskModel,
-    Voronoi,
-    WithProxy,
-    batch_plan,
-    effective_size,
-    pareto_shape,
-    view_prior,
-)
+from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, batch_plan
+from supac.surrogate.importance import Importance, Ridge, effective_size, pareto_shape
+from supac.surrogate.proxy import WithProxy
+from supac.surrogate.solve import view_prior
+from supac.surrogate.voronoi import Voronoi
 
 MANY = 1_500
 """Number of evaluations from which regression on them all is as good as an emulator."""
@@ -79,7 +59,7 @@ class SuPAC:
     """
 
     estimator: Estimator | None = None
-    step: StepRule = field(default_factory=TrustRegion)
+    step: steps.StepRule = field(default_factory=steps.TrustRegion)
     first: int | None = None
     batch: int | None = None
     inner: int | None = None
@@ -110,7 +90,7 @@ class SuPAC:
         draws: int = 40_000,
     ) -> SuPAC:
         """Return SuPAC-CE (Algorithm 2), by default with the settings of its ADM1 experiment."""
-        return cls(Voronoi(draws=draws), FixedStep(alpha_max, kl_max), first, batch)
+        return cls(Voronoi(draws=draws), steps.FixedStep(alpha_max, kl_max), first, batch)
 
     @property
     def reuses(self) -> bool:
@@ -164,7 +144,7 @@ class SuPAC:
             return told, Info(notes=("every run of the batch failed: no step was made",))
         threshold = np.inf if state.emulator is None else state.emulator.threshold
         gain = 0.0 if state.last_step is None else state.last_step.gain
-        trial = Trial.of(new, expected, gain, threshold)
+        trial = steps.Trial.of(new, expected, gain, threshold)
         return self._update(problem, state, told, trial, expected)
 
     def revise(self, problem: Problem, state: State) -> tuple[State, Info]:
@@ -180,7 +160,7 @@ class SuPAC:
         problem: Problem,
         state: State,
         told: State,
-        trial: Trial | None = None,
+        trial: steps.Trial | None = None,
         expected: FloatArray | None = None,
     ) -> tuple[State, Info]:
         """Make one round on the evaluations of `told`."""
@@ -193,27 +173,35 @@ class SuPAC:
             if last is not None and update.rejected:
                 anchor = anchor.at(last.previous)
             estimator, plan, notes = self._estimator(problem, told.evaluations)
-            context = replace(
-                _context(problem, state, runs, anchor, rng),
+            prior = problem.prior if isinstance(problem.prior, Distribution) else problem.start
+            context = Context(
+                prior=problem.scale or prior,
+                resolution=_resolution(problem, runs, anchor, rng),
+                failure_risk=problem.failure_risk,
+                loss=problem.loss,
+                state=state.emulator,
                 rejected=update.rejected,
                 expected=expected,
+                rng=state.rng(FIT),
             )
             # f ← Approx(π, R): a model of the risk, to be projected on the statistics.
             model = estimator.fit(told.evaluations, anchor, context)
             # π ← Solve(π_p, π, f), within the trust region.
-            bound = SurrogateBound(problem, model, rng, int(state.rng(PRIOR).integers(2**32)))
+            bound = steps.SurrogateBound(problem, model, rng, int(state.rng(PRIOR).integers(2**32)))
             inner = self.inner or plan.inner
-            descent = descend(bound, self.step, anchor, update.radius, inner, context.resolution)
+            descent = steps.descend(
+                bound, self.step, anchor, update.radius, inner, context.resolution
+            )
             # Move there, and plan the batch that will test the step.
             moved = replace(
                 told,
-                posterior=descent.posterior,
+                posterior=descent.last.posterior,
                 last_step=LastStep(update.radius, anchor.theta, descent.gain),
                 emulator=getattr(model, "state", None),
             )
-            inside = descent.kl_from_start < INSIDE * update.radius
+            inside = descent.last.kl_from_start < steps.INSIDE * update.radius
             batch = self._plan(plan, moved, model if inside else None)
-            predict = getattr(model, "predict", descent.last)
+            predict = getattr(model, "predict", descent.last.surrogate)
             moved = replace(moved, batch=replace(batch, expected=predict(batch.x)))
             seen = bound.at(state.posterior, np.nan) if update.rejected else descent.first
             return moved, report(runs, model, descent, seen, trial, update, notes)
@@ -240,27 +228,15 @@ class SuPAC:
         return plan_batch(plan, state, size, model)
 
 
-def _context(
-    problem: Problem,
-    state: State,
-    runs: Evaluations,
-    anchor: Distribution,
-    rng: np.random.Generator,
-) -> Context:
-    """Collect what an estimator may know besides the runs."""
-    resolution = fixed_temperature(problem.bound)
-    if resolution is None:
-        kl = max(view_prior(problem.prior, anchor, rng).kl(anchor.theta), 0.0)
-        resolution = worth_of_a_nat(problem.bound, float(np.median(runs.risk[-40:])), kl)
-    prior = problem.prior if isinstance(problem.prior, Distribution) else problem.start
-    return Context(
-        prior=problem.scale or prior,
-        resolution=resolution,
-        failure_risk=problem.failure_risk,
-        loss=problem.loss,
-        state=state.emulator,
-        rng=state.rng(FIT),
-    )
+def _resolution(
+    problem: Problem, runs: Evaluations, anchor: Distribution, rng: np.random.Generator
+) -> float:
+    """Compute the difference of risk that is worth one nat of KL."""
+    temperature = fixed_temperature(problem.bound)
+    if temperature is not None:
+        return temperature
+    kl = max(view_prior(problem.prior, anchor, rng).kl(anchor.theta), 0.0)
+    return worth_of_a_nat(problem.bound, float(np.median(runs.risk[-40:])), kl)
 
 
 def default_estimator(
@@ -304,14 +280,14 @@ def _widened(posterior: Distribution, factor: float) -> Distribution:
 def report(
     runs: Evaluations,
     model: RiskModel,
-    descent: Descent,
-    seen: Visit,
-    trial: Trial | None,
-    update: RadiusUpdate,
+    descent: steps.Descent,
+    seen: steps.Visit,
+    trial: steps.Trial | None,
+    update: steps.RadiusUpdate,
     notes: tuple[str, ...],
 ) -> Info:
     """Report a round; `seen` is the posterior that drew the batch, by what is known after it."""
-    surrogate = seen.surrogate
+    surrogate, posterior = seen.surrogate, descent.last.posterior
     out_of_range = not runs.risk.min() <= surrogate.mean <= runs.risk.max()
     remarks = {
         _RIDGE: surrogate.ridge > 0.0,
@@ -322,7 +298,7 @@ def report(
     size, k_hat = surrogate.effective_size, np.nan
     if hasattr(model, "predict") and len(runs) <= MANY and runs.drawn.any():
         # A model that sees beyond the runs does not say how well they cover the posterior.
-        weights = Importance().fit(runs, descent.posterior).weights(descent.posterior)
+        weights = Importance().fit(runs, posterior).weights(posterior)
         size, k_hat = effective_size(weights), pareto_shape(weights)
     chance = getattr(model, "failure_chance", None)
     return Info(
@@ -330,8 +306,8 @@ def report(
         kl=seen.kl,
         objective=seen.objective,
         alpha=descent.alpha,
-        step_kl=descent.posterior.kl(seen.posterior),
-        predicted=descent.predicted,
+        step_kl=posterior.kl(seen.posterior),
+        predicted=descent.last.objective,
         r_squared=surrogate.r_squared,
         effective_size=size,
         k_hat=k_hat,
@@ -340,6 +316,6 @@ def report(
         shortfall=np.nan if trial is None else trial.shortfall,
         ratio=np.nan if trial is None else trial.ratio,
         wrong=getattr(model, "outliers", np.nan),
-        failure_chance=np.nan if chance is None else chance(descent.posterior),
+        failure_chance=np.nan if chance is None else chance(posterior),
         notes=(*notes, *(remark for remark, true in remarks.items() if true)),
     )

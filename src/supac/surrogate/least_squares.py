@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.lapack import dpocon
@@ -36,20 +34,20 @@ def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribu
     root = np.sqrt(w)
     design = (features - centre) * root[:, None]
     target = (values[kept] - mean) * root
-    fit = _solve(design, target)
-    residual = target - design @ fit.beta
+    beta, leverage, ridge = _solve(design, target)
+    residual = target - design @ beta
     total = float(target @ target)
-    spare = 1.0 - fit.leverage - w  # the mean takes a leverage of w each
+    spare = 1.0 - leverage - w  # the mean takes a leverage of w each
     determined = bool((spare > 1e-9).all())
     return Surrogate(
-        eta=whitening.coefficients(fit.beta),
-        mean=mean - float(centre @ fit.beta),
+        eta=whitening.coefficients(beta),
+        mean=mean - float(centre @ beta),
         at=at,
-        deviation=float(np.linalg.norm(fit.beta)),
+        deviation=float(np.linalg.norm(beta)),
         r_squared=1.0 - float(residual @ residual) / total if total > 0.0 else 1.0,
         effective_size=1.0 / float(w @ w),
         loo_error=float(np.linalg.norm(residual / spare)) if determined else np.inf,
-        ridge=fit.ridge,
+        ridge=ridge,
     )
 
 
@@ -59,11 +57,8 @@ def project_known(function: Function, at: Distribution, rng: np.random.Generator
     return project(x, np.asarray(function(x), dtype=np.float64), np.ones(len(x)), at)
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    beta: FloatArray
-    leverage: FloatArray
-    ridge: float
+_Fit = tuple[FloatArray, FloatArray, float]
+"""Coefficients, leverage of each row, and the ridge: 0 if the design determines the fit."""
 
 
 def _solve(design: FloatArray, target: FloatArray) -> _Fit:
@@ -83,7 +78,7 @@ def _solve(design: FloatArray, target: FloatArray) -> _Fit:
     # One refinement step gives the accuracy of a QR factorisation at a third of its cost.
     beta = beta + cho_solve((root, True), design.T @ (target - design @ beta))
     scores = solve_triangular(root, design.T, lower=True)
-    return _Fit(np.asarray(beta), np.einsum("ji,ji->i", scores, scores), 0.0)
+    return np.asarray(beta), np.einsum("ji,ji->i", scores, scores), 0.0
 
 
 def _solve_deficient(design: FloatArray, target: FloatArray) -> _Fit:
@@ -95,7 +90,7 @@ def _solve_deficient(design: FloatArray, target: FloatArray) -> _Fit:
     power, scores = singular**2, left.T @ target
     total = float(target @ target)
     if total == 0.0 or power[0] < _NOTHING:
-        return _Fit(np.zeros(design.shape[1]), np.zeros(len(target)), np.inf)
+        return np.zeros(design.shape[1]), np.zeros(len(target)), np.inf
 
     def misfit(log_ridge: float) -> float:
         ridge = np.exp(log_ridge)
@@ -114,4 +109,4 @@ def _solve_deficient(design: FloatArray, target: FloatArray) -> _Fit:
     beta = right.T @ (
         scores * np.divide(shrunk, singular, where=singular > 0.0, out=0.0 * singular)
     )
-    return _Fit(beta, (left**2) @ shrunk, ridge)
+    return beta, (left**2) @ shrunk, ridge
