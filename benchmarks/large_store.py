@@ -19,8 +19,7 @@ import supac
 from supac.codec import to_spec
 from supac.record.encoding import pack
 from supac.record.record import Record
-from supac.record.round import Round
-from supac.record.run import Run, Status
+from supac.record.run import Round, Run, Status
 from supac.search.algorithm import Info
 
 ROUNDS, BATCH, OUTPUTS, DIM = 200, 100, 1_000, 10

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from supac.record.index import RunIndex
-from supac.record.record import Record
-from supac.record.round import Round
-from supac.record.run import Purpose, Run, Status
+from supac.record.run import Purpose, Round, Run, RunIndex, Status
 from supac.search.algorithm import Info
 
 POINTS = np.arange(10.0).reshape(5, 2)
@@ -19,7 +16,7 @@ def run(number: int, row: int, purpose: Purpose = "search", task: int = 0) -> Ru
 
 def index_of(*runs: Run, told: tuple[int, ...] = (), task: int = 0) -> RunIndex:
     rounds = [Round(told, np.ones(len(told), dtype=bool), None, Info(0.1, 0.1, 0.1), task)]
-    return RunIndex(Record({}, None, runs=runs, rounds=rounds if told else []), task)
+    return RunIndex(runs, rounds if told else [], task)
 
 
 def test_ids_begin_after_the_runs_that_were_told() -> None:

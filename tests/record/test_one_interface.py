@@ -17,8 +17,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.codec import to_spec
 from supac.record.record import Record
-from supac.record.round import Round
-from supac.record.run import Run, Status
+from supac.record.run import Round, Run, Status
 from supac.search.algorithm import Info
 
 PLANE = supac.gaussian(np.zeros(2), np.eye(2))

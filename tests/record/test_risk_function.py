@@ -7,8 +7,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.record.risk_function import LossError, RiskFunction
-from supac.record.run import Run, Status
+from supac.record.run import LossError, RiskFunction, Run, Status
 
 DATA = supac.Observations(("A",), np.array([1.0, np.nan, 3.0]), np.array([0.5, 1.0, 2.0]))
 

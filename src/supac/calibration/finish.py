@@ -10,11 +10,11 @@ from supac.record.diagnostics import (
     hardly_begun,
     note_on_the_budget,
     notes_on_failures,
+    notes_on_modes,
     notes_on_the_estimate,
     notes_on_the_way,
 )
 from supac.record.ending import Ending, StopReason
-from supac.record.multimodality import notes_on_modes
 from supac.record.record import Record
 from supac.search.algorithm import PRIOR
 from supac.surrogate.importance import Importance

@@ -17,8 +17,7 @@ from supac.problem import Problem
 from supac.record.encoding import state_from_spec, state_to_spec
 from supac.record.ending import StopReason
 from supac.record.record import Record
-from supac.record.round import Round
-from supac.record.run import Run
+from supac.record.run import Round, Run
 from supac.running.execution import Execution
 from supac.running.runner import Runner
 from supac.running.terminal import Interrupted, ProgressBar

@@ -30,8 +30,7 @@ from supac.record.encoding import (
 )
 from supac.record.record import Counts, Record
 from supac.record.result import Result
-from supac.record.round import Round
-from supac.record.run import Run, Status
+from supac.record.run import Round, Run, Status
 
 FORMAT = "supac result"
 VERSION = 2

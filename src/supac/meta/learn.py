@@ -23,8 +23,7 @@ from supac.problem import Composite, Evaluations, Parameters
 from supac.record.ending import StopReason
 from supac.record.record import Record
 from supac.record.result import Result
-from supac.record.round import Round
-from supac.record.run import Run
+from supac.record.run import Round, Run
 from supac.running.execution import Execution
 from supac.running.runner import Runner
 from supac.running.terminal import Bar, Interrupted

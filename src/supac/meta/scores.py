@@ -17,7 +17,7 @@ from supac.families import Distribution
 from supac.meta.task import Task
 from supac.problem import Parameters
 from supac.record.ending import StopReason
-from supac.record.risk_function import RiskFunction
+from supac.record.run import RiskFunction
 from supac.running.execution import Execution
 from supac.running.terminal import Bar, Interrupt
 from supac.search.algorithm import Algorithm

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from supac.families import Density, Distribution, Divergence
 from supac.guarantee.certificate import Certificate
 from supac.problem import Bound, Parameters
 from supac.record.ending import Estimate
-from supac.record.round import history_of
 from supac.record.run import Run
+from supac.search.algorithm import Info
 
 if TYPE_CHECKING:
     import pandas
@@ -101,7 +102,11 @@ class Calibrated(ABC):
     @property
     def history(self) -> dict[str, FloatArray]:
         """Diagnostics as columns, one row per round; `queries` counts runs made until then."""
-        return history_of(self.own_record.rounds, (run.id for run in self.own_record.imported))
+        rounds, imported = self.own_record.rounds, {run.id for run in self.own_record.imported}
+        made = [sum(run not in imported for run in each.ids) for each in rounds]
+        names = [each.name for each in fields(Info) if each.name != "notes"]
+        columns = {name: np.array([getattr(each.info, name) for each in rounds]) for name in names}
+        return {"queries": np.cumsum(made, dtype=np.float64), **columns}
 
     # The posterior
 

@@ -18,8 +18,7 @@ from supac.codec import Spec, from_spec, to_spec
 from supac.families import Distribution, ParametricFamily
 from supac.problem import Evaluations
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
-from supac.record.round import Round
-from supac.record.run import Purpose, Run, Status
+from supac.record.run import Purpose, Round, Run, Status
 from supac.search.algorithm import Batch, Info, LastStep, Momentum, State
 from supac.surrogate.estimator import EmulatorState
 

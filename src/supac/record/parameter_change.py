@@ -16,6 +16,7 @@ from supac.problem.parameters import Parameters, names_of
 
 _DRAWS = 20_000  # behind the quantiles of families without closed ones
 Ends = tuple[float, float, float]
+Curve = tuple[FloatArray, FloatArray]
 _SHARES = np.array([0.05, 0.5, 0.95])
 
 
@@ -35,9 +36,9 @@ class ParameterChange:
     """Shift of the mean in prior standard deviations; NaN for families other than Gaussians."""
     kl: float
     """KL of the marginal posterior to the prior in nats; NaN for families other than Gaussians."""
-    before: tuple[FloatArray, FloatArray]
+    before: Curve
     """x and density of the prior."""
-    after: tuple[FloatArray, FloatArray]
+    after: Curve
 
     def to_dict(self) -> dict[str, Any]:
         """Return name, unit, quantiles and width for JSON."""
@@ -66,21 +67,26 @@ def parameter_changes(
     """Compare prior and posterior of every parameter; empty if one of them is unknown."""
     if prior is None or posterior is None:
         return []
-    ends = list(zip(_ends(prior, parameters), _ends(posterior, parameters), strict=True))
+    both = (prior, posterior)
+    ends = [_ends(each, parameters) for each in both]
     if prior.family.is_gaussian and posterior.family.is_gaussian:
-        return [_normal(prior, posterior, parameters, i, ends[i]) for i in range(prior.dim)]
-    draws = [each.sample(_DRAWS, np.random.default_rng(0)) for each in (prior, posterior)]
-    return [
-        _drawn(draws[0][:, i], draws[1][:, i], parameters, i, ends[i]) for i in range(prior.dim)
-    ]
+        compare, known = _normal, [_moments(each) for each in both]
+    else:
+        compare, known = _drawn, [each.sample(_DRAWS, np.random.default_rng(0)).T for each in both]
+    changes = []
+    for i, name in enumerate(names_of(parameters, prior.dim)):
+        marginal = Normal(0.0, 1.0) if parameters is None else parameters.marginals[name]
+        told = compare(marginal, known[0][i], known[1][i])
+        changes.append(ParameterChange(name, marginal.unit, ends[0][i], ends[1][i], *told))
+    return changes
 
 
 def quantiles(distribution: Distribution, parameters: Parameters | None) -> FloatArray:
     """Return 5 %, median and 95 % of every parameter, in the user's units: (3, dim)."""
     if distribution.family.is_gaussian:
         # Exact: a parameter is an increasing function of one coordinate of a Gaussian.
-        spread = np.sqrt(np.diag(distribution.covariance))
-        latent = distribution.mean + ndtri(_SHARES)[:, None] * spread
+        mean, spread = _moments(distribution).T
+        latent = mean + ndtri(_SHARES)[:, None] * spread
     else:
         draws = distribution.sample(_DRAWS, np.random.default_rng(0))
         latent = np.quantile(draws, _SHARES, axis=0)
@@ -102,69 +108,41 @@ def joint_kl(rows: list[ParameterChange], total: float) -> float:
     return max(total - math.fsum(row.kl for row in rows), 0.0)
 
 
-def _normal(
-    prior: Distribution,
-    posterior: Distribution,
-    known: Parameters | None,
-    i: int,
-    ends: tuple[Ends, Ends],
-) -> ParameterChange:
-    """Compute the change of coordinate i between Gaussians, in closed form."""
-    before = (float(prior.mean[i]), math.sqrt(prior.covariance[i, i]))
-    after = (float(posterior.mean[i]), math.sqrt(posterior.covariance[i, i]))
-    shift, width = (after[0] - before[0]) / before[1], after[1] / before[1]
-    marginal = _marginal(known, i)
-    span = np.linspace(
-        min(before[0] - 2.6 * before[1], after[0] - 3.5 * after[1]),
-        max(before[0] + 2.6 * before[1], after[0] + 3.5 * after[1]),
-        161,
-    )
-    fine = np.linspace(after[0] - 3.5 * after[1], after[0] + 3.5 * after[1], 121)
-    return ParameterChange(
-        name=names_of(known, prior.dim)[i],
-        unit=marginal.unit,
-        prior=ends[0],
-        posterior=ends[1],
-        width=width,
-        shift=shift,
-        kl=0.5 * (width**2 + shift**2 - 1.0) - math.log(width),
-        before=_density(marginal, span, *before),
-        after=_density(marginal, fine, *after),
-    )
+_Comparison = tuple[float, float, float, Curve, Curve]
+"""Width, shift, KL, and the densities before and after."""
 
 
-def _marginal(known: Parameters | None, i: int) -> Marginal:
-    """Return the marginal that converts coordinate i to the user's unit."""
-    return Normal(0.0, 1.0) if known is None else known.marginals[known.names[i]]
+def _moments(distribution: Distribution) -> FloatArray:
+    """Return mean and standard deviation of every coordinate: (dim, 2)."""
+    spread = np.sqrt(np.diag(distribution.covariance))
+    return np.column_stack([distribution.mean, spread])
 
 
-def _density(
-    marginal: Marginal, u: FloatArray, mean: float, sd: float
-) -> tuple[FloatArray, FloatArray]:
+def _normal(marginal: Marginal, before: FloatArray, after: FloatArray) -> _Comparison:
+    """Compare two Gaussians, (mean, standard deviation) each, in closed form."""
+    (old, scale), (new, spread) = before.tolist(), after.tolist()
+    shift, width = (new - old) / scale, spread / scale
+    kl = 0.5 * (width**2 + shift**2 - 1.0) - math.log(width)
+    low, high = new - 3.5 * spread, new + 3.5 * spread
+    span = np.linspace(min(old - 2.6 * scale, low), max(old + 2.6 * scale, high), 161)
+    fine = np.linspace(low, high, 121)
+    curves = _density(marginal, span, old, scale), _density(marginal, fine, new, spread)
+    return width, shift, kl, *curves
+
+
+def _drawn(marginal: Marginal, before: FloatArray, after: FloatArray) -> _Comparison:
+    """Compare draws, (n,) each."""
+    curves = [_histogram(marginal.from_latent(each)) for each in (before, after)]
+    return float(after.std() / before.std()), math.nan, math.nan, curves[0], curves[1]
+
+
+def _density(marginal: Marginal, u: FloatArray, mean: float, sd: float) -> Curve:
     """Return x(u) and the density of x if u is N(mean, sd²)."""
     log_normal = -0.5 * ((u - mean) / sd) ** 2 - math.log(sd * math.sqrt(2.0 * math.pi))
     return marginal.from_latent(u), np.exp(log_normal - marginal.log_slope(u))
 
 
-def _drawn(
-    before: FloatArray, after: FloatArray, known: Parameters | None, i: int, ends: tuple[Ends, Ends]
-) -> ParameterChange:
-    marginal = _marginal(known, i)
-    x = [marginal.from_latent(each) for each in (before, after)]
-    return ParameterChange(
-        name=f"x{i}" if known is None else known.names[i],
-        unit=marginal.unit,
-        prior=ends[0],
-        posterior=ends[1],
-        width=float(after.std() / before.std()),
-        shift=math.nan,
-        kl=math.nan,
-        before=_histogram(x[0]),
-        after=_histogram(x[1]),
-    )
-
-
-def _histogram(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _histogram(draws: FloatArray) -> Curve:
     """Return a histogram as a step curve, which suits integer families too."""
     low, high = np.quantile(draws, [0.002, 0.998])
     height, edges = np.histogram(draws, bins=40, range=(low, max(high, low + 1e-12)), density=True)

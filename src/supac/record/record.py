@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,9 +20,7 @@ from supac.record.calibrated import Calibrated
 from supac.record.encoding import unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.parameter_change import ParameterChange, parameter_changes
-from supac.record.risk_function import residuals_of
-from supac.record.round import Round
-from supac.record.run import Purpose, Run, Status, by_kind
+from supac.record.run import Purpose, Round, Run, Status, by_kind, residuals_of
 from supac.record.store.file import is_being_written, raise_if_damaged, resolve_path
 from supac.record.store.schema import reading
 from supac.record.store.store import Contents, Store, contents_of, outputs_of
@@ -90,8 +87,7 @@ class Record(Calibrated):
     ) -> Self:
         """Open a file for writing, and continue its content; `config` are the settings as JSON."""
         store = Store(path, config, lambda _: family)
-        record = cls.of_contents(store.contents, settings, family, store.path)
-        record._store = store
+        record = cls._of(store.contents, settings, family, store.path, store)
         # Whole: what a search learns from, and its result, must not depend on the file any more.
         try:
             record._runs = {(run.task, run.id): run for run in record.iterate()}
@@ -100,25 +96,26 @@ class Record(Calibrated):
             raise
         record._widths.clear()
         del record.light_runs  # of which these are the whole
-        if store.holds_residuals:
-            record.settings["data"] = "residuals"
         return record
 
     @classmethod
-    def of_contents(
+    def _of(
         cls,
         found: Contents,
         settings: Mapping[str, Any],
         family: ParametricFamily | None,
         path: Path,
+        store: Store | None = None,
     ) -> Self:
-        """Make a record of what was read from a file."""
+        """Make a record of what was read from a file; `store` is its writer."""
         record = cls(
             settings, family, runs=found.runs, rounds=found.rounds, ending=found.ending, path=path
         )
-        record.state, record._widths = found.state, found.widths
-        record.made_with, record.created = found.made_with, found.created
-        record.description = found.description
+        record.state, record._widths, record._store = found.state, found.widths, store
+        record.description, record.created = found.description, found.created
+        record.made_with = found.made_with
+        if found.holds_residuals:
+            record.settings["data"] = "residuals"
         return record
 
     @classmethod
@@ -135,10 +132,7 @@ class Record(Calibrated):
         must be of the same function.
         """
         composite = risk if isinstance(risk, Composite) else None
-        settings = {
-            "loss": None if composite is None else composite.loss,
-            "data": None if composite is None else composite.data,
-        }
+        settings = {name: getattr(composite, name, None) for name in ("loss", "data")}
         if path is None:
             return cls(settings, None)
         config = {"kind": "runs", "dim": dim, **{k: to_spec(v) for k, v in settings.items()}}
@@ -149,15 +143,11 @@ class Record(Calibrated):
         except BaseException:
             store.close()
             raise
-        record = cls.of_contents(store.contents, settings, None, store.path)
-        record._store = store
-        if store.holds_residuals:
-            record.settings["data"] = "residuals"
-        return record
+        return cls._of(store.contents, settings, None, store.path, store)
 
     def risk_as_stored(self, risk: Any) -> Any:
         """Return the risk; with residuals as outputs for a version 0.1 file that stores those."""
-        residuals = self._store is not None and self._store.holds_residuals
+        residuals = self.settings.get("data") == "residuals"
         return risk.in_residuals() if isinstance(risk, Composite) and residuals else risk
 
     @property
@@ -452,22 +442,20 @@ class Record(Calibrated):
     def to_dict(self) -> dict[str, Any]:
         """Summarise the search for JSON; None for unknown numbers."""
         self.check_search()
-        about = self.estimate
-        numbers = ("objective", "mean_risk", "mean_risk_error", "kl")
+        estimates = ("objective", "mean_risk", "mean_risk_error", "kl")
+        numbers = {name: getattr(self.estimate, name) for name in estimates}
+        numbers["best_objective"] = self.best
         return {
             "store": None if self.path is None else str(self.path),
             "running": self.running,
             "stop_reason": None if self.stop_reason is None else self.stop_reason.value,
-            "budget": self.budget,
-            "queries": self.queries,
-            "failed": self.failed,
+            **{name: getattr(self, name) for name in ("budget", "queries", "failed")},
             "failures": [
                 {"status": status.value, "count": count, "message": message}
                 for status, count, message in self.failures_by_kind
             ],
-            **{name: _number(getattr(about, name)) for name in numbers},
-            "best_objective": _number(self.best),
-            "validated": about.validated,
+            **{name: value if np.isfinite(value) else None for name, value in numbers.items()},
+            "validated": self.estimate.validated,
             "seconds": self.seconds,
             "bound": str(self.settings["bound"]),
             "seed": self.settings.get("seed"),
@@ -485,7 +473,7 @@ def read_store(path: str | os.PathLike[str]) -> Record:
     with reading(path) as db:
         found = contents_of(db, lambda config: _family(_settings(config)))
     settings = _settings(found.config)
-    record = Record.of_contents(found, settings, _family(settings), path)
+    record = Record._of(found, settings, _family(settings), path)
     record.running = running
     return record
 
@@ -500,7 +488,3 @@ def _family(settings: Mapping[str, Any]) -> ParametricFamily | None:
     if isinstance(start, Parameters):
         return start.prior.family
     return start.family if isinstance(start, Distribution) else None
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -1,14 +1,20 @@
-"""One run of the simulator."""
+"""Runs of the simulator: their rounds, their ids, and the risks of their outputs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
-from supac.arrays import FloatArray
+import numpy as np
+
+from supac.arrays import BoolArray, FloatArray, as_floats
+from supac.families import Distribution
+from supac.problem import Composite
+from supac.search.algorithm import Info
 
 Purpose = Literal["search", "validation", "certificate", "prediction", "check"]
 
@@ -16,6 +22,7 @@ _FOLDER = re.compile(r" \(in [^)]*\)")
 _NUMBER = re.compile(  # not part of a name such as k1
     r"\s*(?<!\w)[-+]?(0x[0-9a-f]+|(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|(nan|inf)\b)\s*", re.IGNORECASE
 )
+_WRONG_LOSS = "loss must take residuals (n, k) and return n risks; for outputs {} it {}"
 _WORDS = 60  # characters of a message that identify its kind
 
 
@@ -71,3 +78,166 @@ def by_kind(failures: Sequence[Run]) -> list[list[Run]]:
         words = _NUMBER.sub("#", _FOLDER.sub("", run.message))[:_WORDS]
         kinds.setdefault((run.status, words), []).append(run)
     return sorted(kinds.values(), key=len, reverse=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """Runs passed to one `tell`, their proposal, and the diagnostics."""
+
+    ids: tuple[int, ...]
+    drawn: BoolArray
+    """True for random draws from `proposal`, False for designed points: (n,)."""
+    proposal: Distribution | None
+    """None if the file holds only the name of a family of the user's own."""
+    info: Info
+    task: int = 0
+
+
+class RunIndex:
+    """Assign ids to the runs of a task, and find those of an earlier process by their points.
+
+    The oldest come first; those of `rounds` have been used.
+    """
+
+    def __init__(self, runs: Iterable[Run], rounds: Iterable[Round], task: int = 0):
+        told = {run for each in rounds if each.task == task for run in each.ids}
+        mine = [run for run in runs if run.task == task]
+        self.task = task
+        untold = [run for run in mine if run.id not in told]
+        self._untold: dict[tuple[Purpose, bytes], deque[Run]] = {}
+        for run in untold:
+            if not run.source:
+                self._untold.setdefault((run.purpose, run.x.tobytes()), deque()).append(run)
+        self._adopted = [run for run in untold if run.source]
+        self._imported = {(run.source, run.x.tobytes()) for run in mine if run.source}
+        self._used = {run.id for run in mine}
+        self._highest = max(self._used, default=-1)
+        self._next = len(told)
+
+    def find(self, x: FloatArray, purpose: Purpose) -> Run | None:
+        """Take an unused run of an earlier process with this point and purpose, if there is one.
+
+        Like those of `take_searches` and `adopt`, it may lack its outputs: see `Record.iterate`.
+        """
+        runs = self._untold.get((purpose, x.tobytes()))
+        if not runs:
+            return None
+        self._next += 1
+        return runs.popleft()
+
+    def take_searches(self) -> list[Run]:
+        """Take all unused search runs of an earlier process, in the order of their ids."""
+        mine = [key for key in self._untold if key[0] == "search"]
+        runs = [run for key in mine for run in self._untold.pop(key)]
+        return sorted(runs, key=lambda run: run.id)
+
+    def reserve(self) -> int:
+        """Return the id of the next requested run."""
+        number = self._next
+        if number in self._used:  # by a run of the same file under another budget
+            number = self._highest + 1
+        self._used.add(number)
+        self._highest = max(self._highest, number)
+        self._next += 1
+        return number
+
+    def adopt(self, imported: Iterable[Run]) -> list[Run]:
+        """Return imported runs that no round has used: recorded ones, then new ones with ids."""
+        runs, self._adopted = self._adopted, []
+        for run in imported:
+            if (run.source, run.x.tobytes()) not in self._imported:
+                runs.append(replace(run, id=self.reserve(), task=self.task))
+        return runs
+
+
+class LossError(RuntimeError):
+    """The loss cannot be computed: an error of the user's code, not of a run."""
+
+
+class RiskFunction:
+    """Convert simulator outputs to risks, and reject runs with another number of outputs.
+
+    With `ceiling`, a failed run counts as at least that.
+    """
+
+    def __init__(self, risk: object, *, ceiling: float | None = None):
+        self.composite = risk if isinstance(risk, Composite) else None
+        self.width: int | None = None
+        """Number of outputs of a run: that of the first successful one."""
+        self._failed_width: int | None = None
+        self._ceiling = ceiling
+
+    @property
+    def failure_loss(self) -> float:
+        """Loss of a failed run, whose outputs are all NaN; NaN if the loss has no value for it."""
+        width = self.width or self._failed_width
+        if self.composite is None or width is None:
+            return np.nan
+        try:
+            nothing = self.composite.residuals(np.full((1, width), np.nan))
+            value = float(np.asarray(self.composite.loss(nothing))[0])
+        except Exception:
+            return np.nan
+        if not np.isfinite(value):
+            return np.nan
+        return value if self._ceiling is None else max(value, self._ceiling)
+
+    def note_failed_width(self, outputs: int | None) -> None:
+        """Store the number of outputs of a failed run, for use until a run has succeeded."""
+        self._failed_width = self._failed_width or outputs
+
+    def evaluate(self, run: Run) -> Run:
+        """Return the run with the risk of its outputs; LossError if the loss is unusable."""
+        if self.composite is None or run.outputs is None:
+            return run
+        # Two equal rows reveal a loss that can only take one row.
+        rows = np.stack([run.outputs, run.outputs])
+        try:
+            residuals = self.composite.residuals(rows)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            return replace(run, status=Status.RAISED, risk=np.nan, message=message)
+        try:
+            risk = as_floats(self.composite.loss(residuals))
+        except Exception as error:
+            raise LossError(_WRONG_LOSS.format(rows.shape, f"raised {error!r}")) from error
+        if risk is None or risk.shape != (2,):
+            found = "no numbers" if risk is None else f"shape {risk.shape}"
+            raise LossError(_WRONG_LOSS.format(rows.shape, f"returned {found}"))
+        if not np.isfinite(risk[0]):
+            message = f"loss returned {risk[0]}"
+            return replace(run, status=Status.INVALID, risk=np.nan, message=message)
+        return replace(run, status=Status.OK, risk=float(risk[0]), message="")
+
+    def reject_other_widths(self, runs: Sequence[Run]) -> list[Run]:
+        """Mark runs as failed whose number of outputs differs from the first successful run's."""
+        return [self._checked(run) for run in runs]
+
+    def _checked(self, run: Run) -> Run:
+        if run.outputs is None or not run.ok:
+            return run
+        self.width = self.width or len(run.outputs)
+        if len(run.outputs) == self.width:
+            return run
+        words = f"simulate returned {len(run.outputs)} outputs, but {self.width} before"
+        return replace(run, status=Status.INVALID, risk=np.nan, outputs=None, message=words)
+
+    def columns(self, runs: Sequence[Run]) -> tuple[FloatArray, FloatArray | None]:
+        """Return risks (n,) and residuals (n, k); failed runs as `failure_loss` and NaN."""
+        failure_loss = self.failure_loss
+        risk = np.array([run.risk if run.ok else failure_loss for run in runs])
+        width = self.width or self._failed_width
+        if self.composite is None or width is None:
+            return risk, None
+        return risk, residuals_of(runs, width, self.composite.residuals)
+
+
+def residuals_of(
+    runs: Sequence[Run], width: int, residuals: Callable[[FloatArray], FloatArray]
+) -> FloatArray:
+    """Compute residuals of runs with `width` outputs: (n, k), NaN for failed ones."""
+    rows = np.full((len(runs), width), np.nan)
+    for i, run in enumerate(runs):
+        if run.ok and run.outputs is not None:
+            rows[i] = run.outputs
+    return np.ascontiguousarray(residuals(rows))

@@ -14,10 +14,8 @@ import numpy as np
 from supac.arrays import FloatArray, frozen
 from supac.exchange import KnownRuns
 from supac.problem import Composite, Parameters
-from supac.record.index import RunIndex
 from supac.record.record import Record
-from supac.record.risk_function import LossError, RiskFunction
-from supac.record.run import Purpose, Run, Status
+from supac.record.run import LossError, Purpose, RiskFunction, Run, RunIndex, Status
 from supac.running.execution import Execution
 from supac.running.executors import open_pool
 from supac.running.simulator import Answer, Request, Simulator
@@ -94,7 +92,9 @@ class Runner:
         self._raising, self._parameters = execution.on_failure == "raise", parameters
         self.record, self._watch, self.interrupt = record, watch, interrupt or Interrupt()
         self.functions = [RiskFunction(r, ceiling=c) for r, c in zip(risks, ceilings, strict=True)]
-        self._indexes = [RunIndex(record, task) for task in range(len(risks))]
+        self._indexes = [
+            RunIndex(record.light_runs, record.rounds, task) for task in range(len(risks))
+        ]
         for task, function in enumerate(self.functions):
             function.width = record.told_width(task)
             function.note_failed_width(record.any_width(task))

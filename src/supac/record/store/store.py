@@ -34,8 +34,7 @@ from supac.record.encoding import (
     run_to_row,
 )
 from supac.record.ending import Ending
-from supac.record.round import Round
-from supac.record.run import Purpose, Run
+from supac.record.run import Purpose, Round, Run
 from supac.record.store.file import (
     Database,
     StoreMismatchError,
@@ -93,6 +92,11 @@ class Contents:
     created: str = ""
     made_with: str = ""
 
+    @property
+    def holds_residuals(self) -> bool:
+        """True for a file of version 0.1, whose outputs are what the loss takes."""
+        return bool(self.runs) and self.config["data"] == RESIDUALS
+
 
 class Store:
     """The one writer of a file.
@@ -145,11 +149,6 @@ class Store:
                 f"{self.path} holds another search: {'; '.join(changed)}. Give it its old "
                 "settings, or another file"
             )
-
-    @property
-    def holds_residuals(self) -> bool:
-        """True for a file of version 0.1, whose outputs are what the loss takes."""
-        return bool(self.contents.runs) and self.contents.config["data"] == RESIDUALS
 
     def confirm(self, description: str | None = None) -> None:
         """Accept the settings: from now on they are the file's, and the search goes on."""
