@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 import supac
-from supac.codec import to_spec
 from supac.record.encoding import pack
 from supac.record.record import Record
 from supac.record.run import Round, Run, Status
@@ -35,11 +34,9 @@ def write(path: Path) -> None:
         "budget": ROUNDS * BATCH, "vectorized": False, "timeout": None, "retries": 2,
         "max_failures": 0.5,
     }  # fmt: skip
-    config = {name: to_spec(value) for name, value in settings.items()}
-    config |= {"kind": "minimize", "proxy": None}
     prior, rng, ones = parameters.prior, np.random.default_rng(0), np.ones(BATCH, dtype=bool)
     state = {"theta": pack(prior.theta), "memory": {}, "batch": None}
-    with Record.in_file(path, settings, config, prior.family) as record:
+    with Record.of_search(path, settings, prior.family, kind="minimize", proxy=None) as record:
         for k in range(ROUNDS):
             runs = [
                 Run(

@@ -120,7 +120,7 @@ def test_runs_are_reused_and_few_are_asked_for(learnt: supac.MetaResult) -> None
 
 def test_nothing_is_asked_for_when_the_prior_no_longer_moves() -> None:
     """A posterior that its runs cover is found on the model alone."""
-    environment = pure.Environment.of(FIRST, (supac.Catoni(0.05),))
+    environment = pure.Environment(FIRST, tasks_of(1))
     inner = supac.Reuse(supac.SuPAC(first=20, batch=10), first=60, effective_size=10.0)
     learner = supac.MetaSuPAC((supac.Stage(inner=inner),))
     state, bowl = learner.init(environment, 0), bowls(1)[0]
@@ -133,7 +133,7 @@ def test_nothing_is_asked_for_when_the_prior_no_longer_moves() -> None:
 
 
 def test_the_pure_part_is_pure() -> None:
-    environment = pure.Environment.of(FIRST, (supac.Catoni(0.05),) * 2)
+    environment = pure.Environment(FIRST, tasks_of(2))
     some = bowls(2)
     start = LEARNER.begin(environment, LEARNER.init(environment, 1))
     asked = LEARNER.ask(start)
@@ -322,7 +322,7 @@ def test_a_first_visit_keeps_to_its_queries() -> None:
 def test_a_plan_knows_where_its_points_come_from() -> None:
     """An emulating SuPAC may ask for more than the posterior covers: those are no draws of it."""
     algorithm = supac.SuPAC(supac.GaussianProcess(widening=(1.5, 1.5)))
-    problem = pure.Environment.of(FIRST, (supac.Catoni(0.05),)).problem(0, FIRST.theta[:, None])
+    problem = pure.Environment(FIRST, tasks_of(1)).problem(0, FIRST.theta[:, None])
     inner, bowl = supac.Plan(algorithm, (12, 6)), bowls(1)[0]
     task = inner.begin(problem, None, 0)
     for n in (12, 6):

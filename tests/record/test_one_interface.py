@@ -15,7 +15,6 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.codec import to_spec
 from supac.record.record import Record
 from supac.record.run import Round, Run, Status
 from supac.search.algorithm import Info
@@ -219,11 +218,9 @@ def test_many_rounds_are_read_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
         "validation": None, "tolerance": 1e-12, "seed": 0, "budget": 500, "vectorized": False,
         "timeout": None, "retries": 2, "max_failures": 0.5,
     }  # fmt: skip
-    config = {name: to_spec(value) for name, value in settings.items()}
-    config |= {"kind": "minimize", "proxy": None}
     path, ones = tmp_path / "run.supac", np.ones(5, dtype=bool)
     state: dict[str, Any] = {"theta": ["", [0]], "memory": {}, "batch": None}
-    with Record.in_file(path, settings, config, PLANE.family) as record:
+    with Record.of_search(path, settings, PLANE.family, kind="minimize", proxy=None) as record:
         for k in range(100):
             runs = [Run(5 * k + i, np.ones(2), Status.OK, 0.1, np.ones(20)) for i in range(5)]
             record.add(runs)

@@ -18,10 +18,11 @@ from supac.calibration.setup import (
     reserve_for_validation,
 )
 from supac.calibration.validation import Validated, validate
-from supac.codec import Spec, UnknownSpecError, describe, from_spec, to_spec
+from supac.codec import Spec, UnknownSpecError, describe, from_spec
 from supac.exchange import KnownRuns
 from supac.families import Density, Distribution
 from supac.problem import Bound, Composite, Function, Parameters, Problem
+from supac.problem.composite import loss_and_data
 from supac.record.ending import StopReason
 from supac.record.record import Record
 from supac.record.result import Result
@@ -127,9 +128,8 @@ class Search:
         parameters = self.prior if isinstance(self.prior, Parameters) else None
         if not callable(self.risk):
             raise TypeError(f"risk must be a function of x, not {self.risk!r}")
-        problem = make_problem(
-            self.prior, self.bound, self.start, self.proxy, self.execution, self._loss
-        )
+        loss = loss_and_data(self.risk)["loss"]
+        problem = make_problem(self.prior, self.bound, self.start, self.proxy, self.execution, loss)
         algorithm = SuPAC() if self.algorithm is None else checked_algorithm(self.algorithm)
         check_known(self.known, algorithm, problem)
         state = algorithm.init(problem, self.seed)
@@ -153,14 +153,10 @@ class Search:
             if reserve > 1 and self.validation is None and stop is StopReason.BUDGET:
                 reserve = self.budget - loop.queries  # with what did not fill another batch
             validated, stop = _validate(loop, stop, reserve)
-            loss = runner.functions[0].failure_loss
-            ending = make_ending(problem, validated, loop.record, stop, loss)
+            failure_loss = runner.functions[0].failure_loss
+            ending = make_ending(problem, validated, loop.record, stop, failure_loss)
             loop.record.finish(ending, validated.state.evaluations)
         return Result.of(loop.record)
-
-    @property
-    def _loss(self) -> Any:
-        return self.risk.loss if isinstance(self.risk, Composite) else None
 
     def _check_budget(self, first: int) -> None:
         if whole(self.budget, "budget", least=1) < first:
@@ -179,22 +175,17 @@ class Search:
         return float(value)
 
     def _record(self, problem: Problem, algorithm: Algorithm) -> Record:
-        where, data = self.execution, getattr(self.risk, "data", None)
+        where = self.execution
         settings: dict[str, Any] = {
             "prior": self.prior, "bound": self.bound, "algorithm": algorithm, "start": self.start,
-            "loss": self._loss, "data": data if isinstance(self.risk, Composite) else None,
-            "on_failure": where.on_failure, "mode": where.mode, "validation": self.validation,
-            "tolerance": self._tolerance(algorithm), "seed": self.seed, "budget": self.budget,
-            "vectorized": where.vectorized, "timeout": where.timeout, "retries": where.retries,
-            "max_failures": where.max_failures,
+            **loss_and_data(self.risk), "on_failure": where.on_failure, "mode": where.mode,
+            "validation": self.validation, "tolerance": self._tolerance(algorithm),
+            "seed": self.seed, "budget": self.budget, "vectorized": where.vectorized,
+            "timeout": where.timeout, "retries": where.retries, "max_failures": where.max_failures,
         }  # fmt: skip
-        if self.store is None:
-            return Record(settings, problem.start.family)
-        config: dict[str, Spec] = {name: to_spec(value) for name, value in settings.items()}
-        config |= {
-            "kind": "minimize", "proxy": None if self.proxy is None else describe(self.proxy)
-        }  # fmt: skip
-        return Record.in_file(self.store, settings, config, problem.start.family)
+        proxy = None if self.proxy is None else describe(self.proxy)
+        family = problem.start.family
+        return Record.of_search(self.store, settings, family, kind="minimize", proxy=proxy)
 
     def _restore(self, loop: Loop) -> None:
         """Continue from the record, and tell imported runs."""

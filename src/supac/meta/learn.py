@@ -12,14 +12,14 @@ import numpy as np
 from supac.arrays import FloatArray, vector, whole
 from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords, with_old
-from supac.codec import describe, to_spec
-from supac.families import Distribution, Family
+from supac.families import Distribution
 from supac.meta.learner import MetaSuPAC
-from supac.meta.state import Environment, MetaInfo, MetaState, TaskState
+from supac.meta.state import MetaInfo, MetaState, TaskState
 from supac.meta.state_json import meta_state_from_spec, meta_state_to_spec
 from supac.meta.step import prior_of
-from supac.meta.task import Task
-from supac.problem import Composite, Evaluations, Parameters
+from supac.meta.task import Environment, Task
+from supac.problem import Evaluations, Parameters
+from supac.problem.composite import loss_and_data
 from supac.record.ending import StopReason
 from supac.record.record import Record
 from supac.record.result import Result
@@ -27,7 +27,7 @@ from supac.record.run import Round, Run
 from supac.running.execution import Execution
 from supac.running.runner import Runner
 from supac.running.terminal import Bar, Interrupted
-from supac.search.algorithm import Algorithm, Batch
+from supac.search.algorithm import Algorithm
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,81 +184,26 @@ def meta_learn(
         raise TypeError(f"learner must be one such as MetaSuPAC(), not {learner!r}")
     whole(passes, "passes", least=1)
     parameters = prior if isinstance(prior, Parameters) else None
-    environment = environment_of(tasks, prior, where)
-    settings = _settings(tasks, prior, learner, environment, where)
-    settings |= {"seed": seed, "passes": passes}
-    bar = _PassBar(passes, progress)
+    first = prior.prior if isinstance(prior, Parameters) else prior
+    environment = Environment(first, tasks, where)
+    parts, vectorized = [loss_and_data(each.risk) for each in tasks], [t.vectorized for t in tasks]
+    settings = {
+        "prior": prior, "tasks": [each.label for each in tasks], "learner": learner,
+        "bounds": [each.bound for each in tasks], "features": environment.features,
+        "losses": [each["loss"] for each in parts], "data": [each["data"] for each in parts],
+        "vectorized": vectorized, "timeout": where.timeout, "retries": where.retries,
+        "on_failure": where.on_failure, "seed": seed, "passes": passes,
+    }  # fmt: skip
     with Runner.opened(
-        [each.risk for each in tasks], where, _record(store, settings, environment), bar,
-        parameters=parameters, ceilings=environment.failure_risks,
-        vectorized=[each.vectorized for each in tasks],
+        [each.risk for each in tasks], where,
+        Record.of_search(store, settings, first.family, kind="meta_learn"),
+        bar := _PassBar(passes, progress),
+        parameters=parameters, ceilings=environment.failure_risks, vectorized=vectorized,
     ) as runner:  # fmt: skip
         loop = _Loop(environment, learner, runner, learner.init(environment, seed))
         loop.restore()
         stop = loop.run(passes, bar, callback)
     return loop.result(stop, parameters)
-
-
-def environment_of(
-    tasks: Sequence[Task], prior: Distribution | Parameters, execution: Execution
-) -> Environment:
-    """Describe the tasks without their risks; raise if they are inconsistent."""
-    if not tasks or not all(isinstance(each, Task) for each in tasks):
-        raise TypeError(f"tasks must be one Task or more, not {tasks!r:.80}")
-    first = prior.prior if isinstance(prior, Parameters) else prior
-    if not isinstance(first, Distribution):
-        raise TypeError(
-            "prior must be a Distribution, such as gaussian(mean, covariance), or Parameters, not "
-            f"{prior!r}"
-        )
-    if not isinstance(first.family, Family):
-        raise TypeError(
-            f"prior must be a member of an exponential family, such as gaussian(mean, covariance), "
-            f"not of {first.family}: only there is the best prior of several tasks known"
-        )
-    given = [each.features for each in tasks]
-    widths = {None if each is None else len(each) for each in given}
-    if len(widths) > 1:
-        raise ValueError(f"all tasks must have as many features, or none, not {widths}")
-    return Environment.of(
-        first,
-        tuple(each.bound for each in tasks),
-        features=None if widths == {None} else np.array(given, dtype=np.float64),
-        losses=tuple(t.risk.loss if isinstance(t.risk, Composite) else None for t in tasks),
-        failure_risks=tuple(execution.failure_risk(each.bound) for each in tasks),
-    )
-
-
-def _settings(
-    tasks: Sequence[Task],
-    prior: Distribution | Parameters,
-    learner: MetaSuPAC,
-    environment: Environment,
-    execution: Execution,
-) -> dict[str, Any]:
-    return {
-        "prior": prior,
-        "tasks": [describe(each.risk) if each.name is None else each.name for each in tasks],
-        "bounds": [each.bound for each in tasks],
-        "learner": learner,
-        "features": environment.features,
-        "losses": list(environment.losses),
-        "data": [t.risk.data if isinstance(t.risk, Composite) else None for t in tasks],
-        "vectorized": [each.vectorized for each in tasks],
-        "timeout": execution.timeout,
-        "retries": execution.retries,
-        "on_failure": execution.on_failure,
-    }
-
-
-def _record(
-    store: str | os.PathLike[str] | None, settings: dict[str, Any], environment: Environment
-) -> Record:
-    family = environment.prior.family
-    if store is None:
-        return Record(settings, family)
-    config = {"kind": "meta_learn", **{name: to_spec(value) for name, value in settings.items()}}
-    return Record.in_file(store, settings, config, family)
 
 
 class _PassBar(Bar):
@@ -325,15 +270,12 @@ class _Loop:
         rounds: list[Round] = []
         state = learner.begin(environment, self.state, look=runner.look)
         while asked := learner.ask(state):
-            batches = {i: _planned(state.tasks[i], x) for i, x in asked.items()}
             for i, runs in runner.run_tasks(asked).items():
                 runner.look()
-                answers = {i: runner.functions[i].columns(runs)}
-                state = learner.tell(environment, state, answers)
-                batch, task = batches[i], state.tasks[i]
-                assert task is not None
-                ids = tuple(run.id for run in runs)
-                rounds.append(Round(ids, batch.drawn, batch.proposal, task.info, i))
+                batch = state.visited[i].state.planned(asked[i])
+                state = learner.tell(environment, state, {i: runner.functions[i].columns(runs)})
+                ids, info = tuple(run.id for run in runs), state.visited[i].info
+                rounds.append(Round(ids, batch.drawn, batch.proposal, info, i))
         self.state = learner.finish(environment, state)
         self.record.add_rounds(rounds, lambda: meta_state_to_spec(self.state))
 
@@ -359,22 +301,11 @@ class _Loop:
         return [run for run in self.record.failures if run.task == task and run.id in told]
 
 
-def _planned(task: TaskState | None, x: FloatArray) -> Batch:
-    assert task is not None
-    return task.state.planned(x)
-
-
 def _task_result(
     task: TaskState | None, first: Distribution, failures: Sequence[Run]
 ) -> TaskResult:
     if task is None or task.prior is None:  # it was never visited
         return TaskResult(first, first, np.nan, 0.0, Evaluations.none(first.dim))
     prior, posterior = first.at(task.prior), task.state.posterior
-    return TaskResult(
-        posterior,
-        prior,
-        task.objective,
-        posterior.kl(prior),
-        task.state.evaluations,
-        tuple(failures),
-    )
+    kl, evaluations = posterior.kl(prior), task.state.evaluations
+    return TaskResult(posterior, prior, task.objective, kl, evaluations, tuple(failures))

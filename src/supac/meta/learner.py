@@ -11,9 +11,9 @@ import numpy as np
 from supac.arrays import FloatArray, positive, whole
 from supac.codec import register
 from supac.meta.inner import Inner, Plan, Reuse
-from supac.meta.state import Environment, MetaInfo, MetaState, TaskState
+from supac.meta.state import MetaInfo, MetaState, TaskState
 from supac.meta.step import ClosedForm, GradientStep, MetaStep, prior_of
-from supac.search.algorithm import State
+from supac.meta.task import Environment
 
 _ORDER, _TASK = 0, 1
 """Streams of random numbers."""
@@ -140,8 +140,8 @@ class MetaSuPAC:
 
     def ask(self, state: MetaState) -> dict[int, FloatArray]:
         """Return the points to evaluate next, (n, dim) by task; empty at the end of the visit."""
-        tasks = [(i, state.tasks[i]) for i in state.active]
-        return {i: each.asked for i, each in tasks if each is not None and each.asked is not None}
+        tasks = state.visited.items()
+        return {i: each.asked for i, each in tasks if each.asked is not None}
 
     def tell(self, environment: Environment, state: MetaState, answers: Answers) -> MetaState:
         """Update the state with the risks of the requested points of some tasks."""
@@ -175,21 +175,18 @@ class MetaSuPAC:
 def _report(environment: Environment, state: MetaState, prior: FloatArray) -> MetaInfo:
     """Return the diagnostics of a meta-step to `prior`."""
     family = environment.prior.family
-    active = [(i, state.tasks[i]) for i in state.active]
-    tasks = [(environment.features[i], each) for i, each in active if each is not None]
-    old = [prior_of(state.prior, phi) for phi, _ in tasks]
-    new = [prior_of(prior, phi) for phi, _ in tasks]
-    posteriors: list[State] = [each.state for _, each in tasks]
-    known = [each.objective for _, each in tasks if each.known]
+    tasks, features = state.visited.values(), environment.features[list(state.visited)]
+    posteriors = [each.state.posterior.theta for each in tasks]
+    old = [prior_of(state.prior, phi) for phi in features]
+    new = [prior_of(prior, phi) for phi in features]
+    known = [each.objective for each in tasks if each.known]
     share = 1.0 - len(state.left) / len(environment)
     return MetaInfo(
         passes=state.passes + share,
         objective=float(np.mean(known)) if known else np.nan,
-        kl=float(
-            np.mean([family.kl(s.posterior.theta, p) for s, p in zip(posteriors, old, strict=True)])
-        ),
+        kl=float(np.mean([family.kl(a, b) for a, b in zip(posteriors, old, strict=True)])),
         step_kl=float(np.mean([family.kl(a, b) for a, b in zip(new, old, strict=True)])),
         queries=state.queries,
-        asked=sum(each.spent > 0 for _, each in tasks),
+        asked=sum(each.spent > 0 for each in tasks),
         left_out=len(tasks) - len(known),
     )

@@ -14,7 +14,7 @@ from supac.calibration.fresh import run_fresh
 from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.families import Distribution
-from supac.meta.task import Task
+from supac.meta.task import Task, check_tasks
 from supac.problem import Parameters
 from supac.record.ending import StopReason
 from supac.record.run import RiskFunction
@@ -130,5 +130,4 @@ def _check(priors: Sequence[Any], tasks: Sequence[Any]) -> None:
             "priors must be one distribution or more, or functions of a task, not "
             f"{priors!r:.80}; of a prior that depends on features give [learnt.prior_of]"
         )
-    if not tasks or not all(isinstance(each, Task) for each in tasks):
-        raise TypeError(f"tasks must be one Task or more, not {tasks!r:.80}")
+    check_tasks(tasks)

@@ -8,73 +8,11 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.meta.step import Lesson, prior_of
-from supac.problem import Loss, Problem
-from supac.problem.bounds import Bound, fixed_temperature, slopes
+from supac.meta.step import Lesson
+from supac.meta.task import Environment
+from supac.problem import Problem
+from supac.problem.bounds import fixed_temperature, slopes
 from supac.search.algorithm import Info, State
-
-
-@dataclass(frozen=True, eq=False)
-class Environment:
-    """Bounds, features and losses of the tasks, and the first prior; without the risks."""
-
-    prior: Distribution
-    """First prior, which also sets the scales of the parameters."""
-    bounds: tuple[Bound, ...]
-    features: FloatArray
-    """φ_i: (n, k), all 1 if tasks have none."""
-    losses: tuple[Loss | None, ...]
-    failure_risks: tuple[float | None, ...]
-
-    def __len__(self) -> int:
-        return len(self.bounds)
-
-    @classmethod
-    def of(
-        cls,
-        prior: Distribution,
-        bounds: tuple[Bound, ...],
-        *,
-        features: FloatArray | None = None,
-        losses: tuple[Loss | None, ...] | None = None,
-        failure_risks: tuple[float | None, ...] | None = None,
-    ) -> Environment:
-        """Make an environment; by default without features, losses and penalties."""
-        n = len(bounds)
-        return cls(
-            prior,
-            bounds,
-            np.ones((n, 1)) if features is None else features,
-            losses or (None,) * n,
-            failure_risks or (None,) * n,
-        )
-
-    @property
-    def plain(self) -> bool:
-        """True if tasks have no features, and so share one prior."""
-        return self.features.shape[1] == 1 and bool((self.features == 1.0).all())
-
-    def first_prior(self) -> FloatArray:
-        """Compute A (size, k) that gives every task the first prior, by least squares."""
-        ones = np.linalg.lstsq(self.features, np.ones(len(self)), rcond=None)[0]
-        if not np.allclose(self.features @ ones, 1.0):
-            raise ValueError(
-                "features must be able to say the same for all tasks: give each a constant one, "
-                "such as features=[1.0, …]"
-            )
-        return np.outer(self.prior.theta, ones)
-
-    def problem(self, task: int, prior: FloatArray) -> Problem:
-        """Return the problem of one task under a prior A (size, k)."""
-        own = self.prior.at(prior_of(prior, self.features[task]))
-        return Problem(
-            own,
-            self.bounds[task],
-            own,
-            failure_risk=self.failure_risks[task],
-            loss=self.losses[task],
-            scale=self.prior,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +94,12 @@ class MetaState:
     history: tuple[MetaInfo, ...] = ()
     priors: tuple[FloatArray, ...] = ()
     """Prior after each meta-step."""
+
+    @property
+    def visited(self) -> dict[int, TaskState]:
+        """Tasks of the current visit by index, once it has begun."""
+        tasks = {i: self.tasks[i] for i in self.active}
+        return {i: each for i, each in tasks.items() if each is not None}
 
     @property
     def queries(self) -> int:

@@ -1,13 +1,20 @@
-"""One of several related problems: a task of meta-learning."""
+"""Tasks of meta-learning: several related problems, and their environment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from supac.arrays import FloatArray, frozen, vector
-from supac.problem.bounds import Bound
+from supac.codec import describe
+from supac.families import Distribution, Family
+from supac.meta.step import prior_of
+from supac.problem import Bound, Problem
+from supac.problem.composite import loss_and_data
 from supac.running.execution import Execution
 
 
@@ -50,6 +57,80 @@ class Task:
         if self.features is not None:
             object.__setattr__(self, "features", frozen(vector(self.features, "features")))
 
+    @property
+    def label(self) -> str:
+        """Name of the task in a store."""
+        return describe(self.risk) if self.name is None else self.name
+
     def execution(self, given: Execution) -> Execution:
         """Return the execution of this task's runs."""
         return replace(given, vectorized=self.vectorized)
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """Tasks, the first prior, and what failed runs count as; errors name what does not fit."""
+
+    prior: Distribution
+    """First prior, which also sets the scales of the parameters."""
+    tasks: Sequence[Task]
+    execution: Execution = Execution()
+
+    def __post_init__(self) -> None:
+        check_tasks(self.tasks)
+        if not isinstance(self.prior, Distribution):
+            raise TypeError(
+                "prior must be a Distribution, such as gaussian(mean, covariance), or Parameters, "
+                f"not {self.prior!r}"
+            )
+        if not isinstance(self.prior.family, Family):
+            raise TypeError(
+                "prior must be a member of an exponential family, such as gaussian(mean, "
+                f"covariance), not of {self.prior.family}: only there is the best prior of several "
+                "tasks known"
+            )
+        widths = {None if each.features is None else len(each.features) for each in self.tasks}
+        if len(widths) > 1:
+            raise ValueError(f"all tasks must have as many features, or none, not {widths}")
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @cached_property
+    def features(self) -> FloatArray:
+        """φ_i: (n, k), all 1 if tasks have none."""
+        return np.array([[1.0] if each.features is None else each.features for each in self.tasks])
+
+    @property
+    def plain(self) -> bool:
+        """True if tasks have no features, and so share one prior."""
+        return self.features.shape[1] == 1 and bool((self.features == 1.0).all())
+
+    @cached_property
+    def failure_risks(self) -> list[float | None]:
+        """Risk of a failed run of each task; None if it is left out or an error."""
+        return [self.execution.failure_risk(each.bound) for each in self.tasks]
+
+    def first_prior(self) -> FloatArray:
+        """Compute A (size, k) that gives every task the first prior, by least squares."""
+        ones = np.linalg.lstsq(self.features, np.ones(len(self)), rcond=None)[0]
+        if not np.allclose(self.features @ ones, 1.0):
+            raise ValueError(
+                "features must be able to say the same for all tasks: give each a constant one, "
+                "such as features=[1.0, …]"
+            )
+        return np.outer(self.prior.theta, ones)
+
+    def problem(self, task: int, prior: FloatArray) -> Problem:
+        """Return the problem of one task under a prior A (size, k)."""
+        own, about = self.prior.at(prior_of(prior, self.features[task])), self.tasks[task]
+        loss, failure_risk = loss_and_data(about.risk)["loss"], self.failure_risks[task]
+        return Problem(
+            own, about.bound, own, failure_risk=failure_risk, loss=loss, scale=self.prior
+        )
+
+
+def check_tasks(tasks: Sequence[Any]) -> None:
+    """Raise TypeError unless there are tasks, and nothing else."""
+    if not tasks or not all(isinstance(each, Task) for each in tasks):
+        raise TypeError(f"tasks must be one Task or more, not {tasks!r:.80}")

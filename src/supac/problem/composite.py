@@ -181,6 +181,12 @@ class Composite:
         return self if self.data is None else Composite(_Residuals(self), self.loss)
 
 
+def loss_and_data(risk: object) -> dict[str, Any]:
+    """Return the loss and the data of a `Composite` as settings; None of each for a plain risk."""
+    composite = risk if isinstance(risk, Composite) else None
+    return {name: getattr(composite, name, None) for name in ("loss", "data")}
+
+
 @dataclass(frozen=True)
 class _Residuals:
     """Simulate, then compare with the data."""

@@ -16,6 +16,7 @@ from supac.arrays import FloatArray
 from supac.codec import Spec, from_spec_or_name, function_identity, to_spec
 from supac.families import Distribution, ParametricFamily
 from supac.problem import Composite, Evaluations, Parameters
+from supac.problem.composite import loss_and_data
 from supac.record.calibrated import Calibrated
 from supac.record.encoding import unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
@@ -78,14 +79,17 @@ class Record(Calibrated):
         self._latest: Distribution | None = None
 
     @classmethod
-    def in_file(
+    def of_search(
         cls,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None,
         settings: Mapping[str, Any],
-        config: Mapping[str, Spec],
         family: ParametricFamily,
+        **words: Spec,
     ) -> Self:
-        """Open a file for writing, and continue its content; `config` are the settings as JSON."""
+        """Make the record of a search, or continue that in a file, which also keeps `words`."""
+        if path is None:
+            return cls(settings, family)
+        config = {name: to_spec(value) for name, value in settings.items()} | words
         store = Store(path, config, lambda _: family)
         record = cls._of(store.contents, settings, family, store.path, store)
         # Whole: what a search learns from, and its result, must not depend on the file any more.
@@ -131,14 +135,13 @@ class Record(Calibrated):
         The file must have the loss and the data of `risk`, and earlier runs for the same purpose
         must be of the same function.
         """
-        composite = risk if isinstance(risk, Composite) else None
-        settings = {name: getattr(composite, name, None) for name in ("loss", "data")}
+        settings = loss_and_data(risk)
         if path is None:
             return cls(settings, None)
         config = {"kind": "runs", "dim": dim, **{k: to_spec(v) for k, v in settings.items()}}
         store = Store(path, config, lambda kept: _family(_settings(kept)))
         try:
-            function = risk if composite is None else composite.simulate
+            function = risk.simulate if isinstance(risk, Composite) else risk
             store.check_function(purpose, function_identity(function))
         except BaseException:
             store.close()

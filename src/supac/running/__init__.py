@@ -5,11 +5,5 @@ from supac.running.futures import ExecutionError
 from supac.running.simulator import Answer, InProcessPool, Request, Simulator, WorkerPool
 
 __all__ = [
-    "Answer",
-    "ExecutionError",
-    "InProcessPool",
-    "Request",
-    "Simulator",
-    "WorkerPool",
-    "open_pool",
-]
+    "Answer", "ExecutionError", "InProcessPool", "Request", "Simulator", "WorkerPool", "open_pool",
+]  # fmt: skip
