@@ -103,7 +103,7 @@ def test_curves_hold_their_mass(result: supac.Result) -> None:
 
     draws = result.sample(40_000, np.random.default_rng(0))
     for mass in (0.5, 0.9):
-        x, y = _ellipse(result.posterior, PARAMETERS, 0, 1, mass)
+        x, y = _ellipse(result.posterior, PARAMETERS, (0, 1), mass)
         inside = Curve(np.column_stack([x, y])).contains_points(draws[:, [0, 1]]).mean()
         assert inside == pytest.approx(mass, abs=4.0 * np.sqrt(mass * (1.0 - mass) / 40_000))
 

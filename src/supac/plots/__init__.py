@@ -1,9 +1,8 @@
 """Plots of a run with matplotlib (extra `plot`); each function returns its axes."""
 
 from supac.plots.canvas import drawing_is_possible
-from supac.plots.fits import fit_bands
-from supac.plots.overview import save_fit, save_posterior
-from supac.plots.posterior import corner, marginals, trace, trace_2d
+from supac.plots.fits import fit_bands, save_fit
+from supac.plots.posterior import corner, marginals, save_posterior, trace, trace_2d
 from supac.plots.search import convergence, predictions, weights
 
 __all__ = [

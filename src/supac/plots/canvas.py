@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from supac.families import Distribution
 from supac.problem.parameters import Parameters, names_of
 from supac.record.calibrated import Calibrated
@@ -25,34 +23,19 @@ def drawing_is_possible() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def check_drawing() -> None:
-    """Raise ImportError if matplotlib is not installed."""
+def new_figure(width: float, height: float, *, shown: bool = True) -> Figure:
+    """Return a figure, one that `matplotlib.pyplot.show` and notebooks display or one to save."""
     if not drawing_is_possible():
         raise ImportError("plots need matplotlib: pip install 'supac[plot]'")
+    from matplotlib import figure, pyplot  # noqa: PLC0415
 
-
-def file_figure(width: float, height: float) -> Figure:
-    """Return a figure for saving to a file."""
-    check_drawing()
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def shown_figure(width: float, height: float) -> Figure:
-    """Return a figure that `matplotlib.pyplot.show` and notebooks display."""
-    check_drawing()
-    from matplotlib import pyplot  # noqa: PLC0415
-
-    return pyplot.figure(figsize=(width, height), layout="constrained")
+    make = pyplot.figure if shown else figure.Figure
+    return make(figsize=(width, height), layout="constrained")
 
 
 def axes_for(axes: Axes | None, width: float = 6.4, height: float = 4.0) -> Axes:
     """Return the given axes, or those of a new figure."""
-    plain = shown_figure(width, height).subplots() if axes is None else axes
+    plain = new_figure(width, height).subplots() if axes is None else axes
     plain.spines[["top", "right"]].set_visible(False)
     return plain
 
@@ -61,7 +44,7 @@ def grid_of(count: int, columns: int, width: float, height: float, **options: An
     """Return `count` axes of this size in rows, on a new figure."""
     columns = min(columns, count)
     rows = -(-count // columns)
-    figure = shown_figure(width * columns, height * rows)
+    figure = new_figure(width * columns, height * rows)
     every = figure.subplots(rows, columns, squeeze=False, **options).ravel()
     for axes in every[count:]:
         axes.set_visible(False)
@@ -75,11 +58,13 @@ class Track:
     queries: tuple[int, ...]
     posteriors: tuple[Distribution, ...]
     parameters: Parameters | None
+    prior: Distribution
+    """The start of the search if the prior is not a `Distribution`."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the parameters."""
-        return names_of(self.parameters, self.posteriors[0].dim)
+        return names_of(self.parameters, self.prior.dim)
 
     def label(self, i: int) -> str:
         """Return a parameter's name and unit."""
@@ -95,11 +80,9 @@ class Track:
             raise ValueError(f"{name!r} is not a parameter; they are {', '.join(self.names)}")
         return self.names.index(str(name))
 
-    def indices(self, names: Sequence[str | int] | None, most: int) -> list[int]:
-        """Return the indices of the named parameters; by default of the first `most`."""
-        if names is None:
-            return list(range(min(len(self.names), most)))
-        return [self.index(name) for name in names]
+    def indices(self, names: Sequence[str | int] | None, most: int | None = None) -> list[int]:
+        """Return the indices of the named parameters; by default of the first `most`, or of all."""
+        return [self.index(name) for name in (self.names[:most] if names is None else names)]
 
 
 def track_of(run: Calibrated) -> Track:
@@ -110,14 +93,13 @@ def track_of(run: Calibrated) -> Track:
     batches = [(len(each.ids), each.proposal) for each in record.rounds if each.proposal]
     if record.ending is not None:
         batches += [(len(each.ids), each.posterior) for each in record.ending.validation]
-    before = np.cumsum([0, *(count for count, _ in batches)]).tolist()
+    steps: list[tuple[int, Distribution]] = []
+    before = 0
     # Successive batches may be drawn from one posterior, the last ones from the returned one.
-    steps = [
-        (before[i], proposal)
-        for i, (_, proposal) in enumerate(batches)
-        if i == 0 or proposal != batches[i - 1][1]
-    ]
-    if not steps or steps[-1][1] != record.posterior:
-        steps.append((before[-1], record.posterior))
+    for count, posterior in (*batches, (0, record.posterior)):
+        if not steps or posterior != steps[-1][1]:
+            steps.append((before, posterior))
+        before += count
     queries, posteriors = zip(*steps, strict=True)
-    return Track(tuple(queries), tuple(posteriors), record.parameters)
+    prior = record.prior if isinstance(record.prior, Distribution) else posteriors[0]
+    return Track(queries, posteriors, record.parameters, prior)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for
+from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,3 +62,27 @@ def fit_bands(
     plain.set_xlim(float(np.min(time)), float(np.max(time)))
     plain.legend(frameon=False, fontsize=8)
     return plain
+
+
+def save_fit(
+    path: Path,
+    time: FloatArray,
+    observed: Mapping[str, FloatArray],
+    predicted: Mapping[str, Mapping[str, FloatArray]],
+) -> None:
+    """Save a plot of each output over time: the data, and 90 % of the draws of prior and posterior.
+
+    `predicted[output]["prior" or "posterior"]` has one row per draw, NaN for a failed run.
+    """
+    rows = -(-len(observed) // 3)
+    figure = new_figure(12.0, 2.6 * rows, shown=False)
+    panels = figure.subplots(rows, 3, squeeze=False, sharex=True)
+    for axes, (name, values) in zip(panels.flat, observed.items(), strict=False):
+        fit_bands(time, values, predicted[name], axes=axes)
+        seen = values[~np.isnan(values)]
+        axes.set(title=name, ylim=(0.0, 1.6 * float(seen.max(initial=0.0)) or None))
+        if axes is not panels[0, 0]:
+            axes.get_legend().remove()
+    for axes in panels[-1]:
+        axes.set_xlabel("day")
+    figure.savefig(path, dpi=130)

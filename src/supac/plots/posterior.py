@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for, grid_of, shown_figure, track_of
+from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for, grid_of, new_figure, track_of
+from supac.plots.search import draw_history
 from supac.problem import Parameters
+from supac.problem.parameters import names_of
 from supac.record.calibrated import Calibrated
 from supac.record.parameter_change import ParameterChange, parameter_changes, quantiles
+from supac.record.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,8 +33,9 @@ def marginals(
     truth: FloatArray | None = None,
 ) -> list[Axes]:
     """Plot prior and posterior density of each parameter, in the user's units."""
-    track, rows = track_of(run), _changes(run)
-    chosen = track.indices(parameters, len(rows))
+    track = track_of(run)
+    rows = parameter_changes(track.prior, track.posteriors[-1], track.parameters)
+    chosen = track.indices(parameters)
     panels = grid_of(len(chosen), 4, 2.6, 2.0)
     for axes, i in zip(panels, chosen, strict=True):
         _draw_marginal(axes, rows[i])
@@ -51,11 +56,11 @@ def corner(
 
     Without names, at most twelve parameters. Returns the lower triangle of axes, row by row.
     """
-    track, rows = track_of(run), _changes(run)
+    track = track_of(run)
+    rows = parameter_changes(track.prior, track.posteriors[-1], track.parameters)
     chosen = track.indices(parameters, _MOST)
-    prior = _prior(run)
     size = len(chosen)
-    figure = shown_figure(1.0 + 1.7 * size, 0.8 + 1.7 * size)
+    figure = new_figure(1.0 + 1.7 * size, 0.8 + 1.7 * size)
     panels = figure.subplots(size, size, squeeze=False)
     for a, i in enumerate(chosen):
         _draw_marginal(panels[a, a], rows[i])
@@ -65,10 +70,10 @@ def corner(
             axes.set_visible(False)
             continue
         i, j = chosen[a], chosen[b]
-        axes.spines[["top", "right"]].set_visible(False)
+        axes_for(axes)
         if a != b:
-            for each, colour in ((prior, PRIOR), (track.posteriors[-1], POSTERIOR)):
-                _draw_pair(axes, each, track.parameters, j, i, colour)
+            for each, colour in ((track.prior, PRIOR), (track.posteriors[-1], POSTERIOR)):
+                _draw_pair(axes, each, track.parameters, (j, i), colour)
             axes.set(xlim=limits[b], ylim=limits[a])
         if truth is not None:
             axes.axvline(truth[j], color=TRUTH, lw=1, label="truth")
@@ -129,7 +134,7 @@ def trace_2d(
     scale = ScalarMappable(Normalize(0, most), colours)
     for made, each in zip(track.queries, track.posteriors, strict=True):
         width, colour = 2.5 if each is track.posteriors[-1] else 1.2, tuple(colours(made / most))
-        _draw_pair(plain, each, track.parameters, i, j, colour, (0.5,), width)
+        _draw_pair(plain, each, track.parameters, (i, j), colour, (0.5,), width)
     if truth is not None:
         plain.plot(truth[i], truth[j], "x", color=TRUTH, ms=9, mew=2.5, label="truth")
         plain.legend(frameon=False)
@@ -145,23 +150,10 @@ def _explain(axes: Axes) -> None:
     axes.figure.legend(handles, words, loc="outside lower center", ncols=3, frameon=False)
 
 
-def _changes(run: Calibrated) -> list[ParameterChange]:
-    parameters = run.own_record.parameters
-    return parameter_changes(_prior(run), track_of(run).posteriors[-1], parameters)
-
-
-def _prior(run: Calibrated) -> Distribution:
-    """Return the prior, or the start of the search if the prior is not a `Distribution`."""
-    prior = run.own_record.prior
-    return prior if isinstance(prior, Distribution) else track_of(run).posteriors[0]
-
-
 def _draw_marginal(axes: Axes, row: ParameterChange) -> None:
     """Draw both densities with the same height: a narrow posterior would dwarf the prior."""
-    for (x, density), colour, label in (
-        (row.before, PRIOR, "prior"),
-        (row.after, POSTERIOR, "posterior"),
-    ):
+    curves = (row.before, PRIOR, "prior"), (row.after, POSTERIOR, "posterior")
+    for (x, density), colour, label in curves:
         height = density / (density.max() or 1.0)
         axes.fill_between(x, height, color=colour, alpha=0.25, lw=0)
         axes.plot(x, height, color=colour, lw=1.5, label=label)
@@ -177,8 +169,7 @@ def _draw_pair(
     axes: Axes,
     distribution: Distribution,
     parameters: Parameters | None,
-    i: int,
-    j: int,
+    pair: tuple[int, int],
     colour: object,
     mass: Sequence[float] = _MASS,
     width: float = 1.5,
@@ -187,25 +178,55 @@ def _draw_pair(
     if not distribution.family.is_gaussian:
         x = distribution.sample(400, np.random.default_rng(0))
         x = x if parameters is None else parameters.from_latent(x)
-        axes.plot(x[:, i], x[:, j], ".", color=colour, ms=2, alpha=0.5)
+        axes.plot(*x[:, pair].T, ".", color=colour, ms=2, alpha=0.5)
         return
     for each in mass:
-        x, y = _ellipse(distribution, parameters, i, j, each)
-        axes.plot(x, y, color=colour, lw=width)
+        axes.plot(*_ellipse(distribution, parameters, pair, each), color=colour, lw=width)
 
 
 def _ellipse(
-    distribution: Distribution, parameters: Parameters | None, i: int, j: int, mass: float
-) -> tuple[FloatArray, FloatArray]:
+    distribution: Distribution, parameters: Parameters | None, pair: tuple[int, int], mass: float
+) -> Sequence[FloatArray]:
     """Return the contour around this mass of two coordinates, in the user's units.
 
     Exact, because each parameter is an increasing function of its own coordinate.
     """
-    part = distribution.covariance[np.ix_([i, j], [i, j])]
+    part = distribution.covariance[np.ix_(pair, pair)]
     angle = np.linspace(0.0, 2.0 * np.pi, 181)
     circle = math.sqrt(-2.0 * math.log1p(-mass)) * np.array([np.cos(angle), np.sin(angle)])
-    u, v = distribution.mean[[i, j]][:, None] + np.linalg.cholesky(part) @ circle
+    contour = distribution.mean[[*pair]][:, None] + np.linalg.cholesky(part) @ circle
     if parameters is None:
-        return u, v
-    first, second = (parameters.marginals[parameters.names[k]] for k in (i, j))
-    return first.from_latent(u), second.from_latent(v)
+        return list(contour)
+    marginals = [parameters.marginals[parameters.names[k]] for k in pair]
+    return [each.from_latent(u) for each, u in zip(marginals, contour, strict=True)]
+
+
+def save_posterior(path: Path, result: Result, truth: FloatArray | None = None) -> None:
+    """Save the history and an overview of prior and posterior; `truth` in the user's units."""
+    rows = len(result.posterior.mean)
+    figure = new_figure(11.0, max(4.2, 1.0 + 0.26 * rows), shown=False)
+    left, right = figure.subplots(1, 2)
+    draw_history(left, result.history)
+    _draw_overview(right, result, truth)
+    figure.savefig(path, dpi=150)
+
+
+def _draw_overview(axes: Axes, result: Result, truth: FloatArray | None) -> None:
+    """Plot mean and two standard deviations of each coordinate, of prior and posterior.
+
+    With `Parameters`, in the latent coordinates in which every prior is N(0, 1).
+    """
+    prior, posterior = result.start, result.posterior
+    rows = np.arange(len(posterior.mean))[::-1]
+    drawn = (prior, 0.16, PRIOR, "prior"), (posterior, -0.16, POSTERIOR, "posterior")
+    for each, offset, colour, label in drawn:
+        y, spread = rows + offset, 2.0 * np.sqrt(np.diag(each.covariance))
+        axes.errorbar(each.mean, y, xerr=spread, fmt="o", color=colour, label=label, ms=3)
+    if result.parameters is not None:
+        truth = None if truth is None else result.parameters.to_latent(truth[None])[0]
+        axes.set_xlabel("prior standard deviations from the prior median")
+    if truth is not None:
+        axes.plot(truth, rows - 0.16, "x", color=TRUTH, label="truth", ms=6, mew=2)
+    axes.set_yticks(rows, names_of(result.parameters, len(rows)))
+    axes.set(title="Mean and two standard deviations", ylim=(-0.7, len(rows) - 0.3))
+    axes_for(axes).legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))

@@ -78,10 +78,8 @@ class Digester:
         values = np.full((len(self.days), len(OUTPUTS)), np.nan)
         rows = np.round(self.observations["time"] - self.days[0]).astype(int)
         start = float(self.initial["time"])
-        whole = (
-            1 if start - whole_days(start) > 1e-6 else 0
-        )  # nothing is known about a part of a day
-        known = (rows >= whole) & (rows < len(self.days))
+        partial = start - whole_days(start) > 1e-6  # nothing is known about a part of a day
+        known = (rows >= int(partial)) & (rows < len(self.days))
         for k, name in enumerate(OUTPUTS):
             if name in self.observations:
                 values[rows[known], k] = self.observations[name][known]
@@ -91,32 +89,27 @@ class Digester:
     def read(cls, folder: str | Path) -> Digester:
         """Read dig_info.json, init_state.json, feed.csv and obs.csv (the latter in train_data/)."""
         root = Path(folder)
+        part = root / "train_data" if (root / "train_data").is_dir() else root
         try:
-            return cls._read(root)
+            info = _read_json(root / "dig_info.json", ("V_liq", "V_gas", "T_ad"))
+            initial = _read_json(part / "init_state.json", INITIAL_FIELDS)
+            if _is_concentration(initial["pH"]):
+                warnings.warn(
+                    f"{part / 'init_state.json'}: pH = {initial['pH']:g} cannot be a pH; it is "
+                    "taken as the concentration of H⁺ in kmol/m³, that is pH "
+                    f"{-np.log10(initial['pH']):.2f}",
+                    UnitsWarning,
+                    stacklevel=3,
+                )
+            return cls(
+                **{name: info[name] for name in ("V_liq", "V_gas", "T_ad")},
+                T_op=info.get("T_op", info["T_ad"]),
+                feed=_read_csv(part / "feed.csv", FEED_COLUMNS),
+                initial=initial,
+                observations=_read_csv(part / "obs.csv", ("time",), OUTPUTS),
+            )
         except DigesterError as error:
             raise DigesterError(f"{root}: {error}") from error
-
-    @classmethod
-    def _read(cls, root: Path) -> Digester:
-        part = root / "train_data" if (root / "train_data").is_dir() else root
-        info = _read_json(root / "dig_info.json", ("V_liq", "V_gas", "T_ad"))
-        initial = _read_json(part / "init_state.json", INITIAL_FIELDS)
-        if _is_concentration(initial["pH"]):
-            warnings.warn(
-                f"{part / 'init_state.json'}: pH = {initial['pH']:g} cannot be a pH; it is taken "
-                f"as the concentration of H⁺ in kmol/m³, that is pH {-np.log10(initial['pH']):.2f}",
-                UnitsWarning,
-                stacklevel=4,
-            )
-        return cls(
-            V_liq=info["V_liq"],
-            V_gas=info["V_gas"],
-            T_ad=info["T_ad"],
-            T_op=info.get("T_op", info["T_ad"]),
-            feed=_read_csv(part / "feed.csv", FEED_COLUMNS),
-            initial=initial,
-            observations=_read_csv(part / "obs.csv", ("time",), OUTPUTS),
-        )
 
     def write(self, folder: str | Path) -> None:
         """Write the four files that `read` reads."""
@@ -200,11 +193,16 @@ def _check_feed(feed: Table, start: float) -> None:
         )
 
 
-def _read_json(path: Path, required: tuple[str, ...]) -> dict[str, float]:
+def _read(path: Path) -> str:
     try:
-        values = json.loads(path.read_text(encoding="utf-8-sig"))
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise DigesterError(f"{path.name} is missing") from error
+
+
+def _read_json(path: Path, required: tuple[str, ...]) -> dict[str, float]:
+    try:
+        values = json.loads(_read(path))
     except json.JSONDecodeError as error:
         raise DigesterError(f"{path.name} is not JSON: {error}") from error
     _check_complete(path, required, values)
@@ -212,25 +210,23 @@ def _read_json(path: Path, required: tuple[str, ...]) -> dict[str, float]:
 
 
 def _read_csv(path: Path, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> Table:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            header, *rows = list(csv.reader(file)) or [[]]
-    except FileNotFoundError as error:
-        raise DigesterError(f"{path.name} is missing") from error
+    header, *rows = list(csv.reader(_read(path).splitlines())) or [[]]
     header = [name.strip() for name in header]
     _check_complete(path, required, header)
     _require(len(set(header)) == len(header), f"{path.name} has two columns of one name")
     _require(rows, f"{path.name} has no rows")
-    table: Table = {}
     for k, row in enumerate(rows, start=1):
         message = f"{path.name}: row {k} has {len(row)} cells, the header {len(header)}; "
         message += "use decimal points, and commas between cells"
         _require(len(row) == len(header), message)
-    for name in (each for each in (*required, *optional) if each in header):
-        cells = [row[header.index(name)] or "nan" for row in rows]
-        where = f"{path.name}: {name} in row"
-        table[name] = np.array([_number(cell, f"{where} {k}") for k, cell in enumerate(cells, 1)])
-    return table
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    return {
+        name: np.array(
+            [_number(cell or "nan", f"{path.name}: {name} in row {k}")
+             for k, cell in enumerate(columns[name], start=1)]
+        )
+        for name in (*required, *optional) if name in columns
+    }  # fmt: skip
 
 
 def _number(value: object, where: str) -> float:

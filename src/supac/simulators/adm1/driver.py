@@ -15,11 +15,11 @@ import numpy as np
 N = len(STATES)
 NL = N * LANES
 DL = DIFFERENTIAL * LANES
-SMALL = np.array(
-    [{"S_h2": 1e-5, "S_H": 1e-6}.get(s, 1e-2) for s in STATES]
-)  # below: absolute error
+# Below these the error of a step is absolute.
+SMALL = np.array([{"S_h2": 1e-5, "S_H": 1e-6}.get(s, 1e-2) for s in STATES])
 # Concentrations must not become negative; recorded flows may.
 CONCENTRATION = np.array([s[:2] in ("S_", "X_") for s in STATES])
+SOLVED = (AT_S_H, AT_S_h2, AT_S_cation, AT_S_anion, AT_gas)
 STATE_OUTPUTS = tuple(STATES.index(s) for s in ("S_va", "S_bu", "S_pro", "S_ac", "S_IN"))
 
 
@@ -66,8 +66,7 @@ def unsettled(W, tolerance):
 @compiled
 def settle_H(W, constants, nu, tolerance):
     """Solve the charge balance for S_H in each lane."""
-    for lane in range(LANES):
-        W[AT_residual + lane] = 1.0
+    W[AT_residual : AT_residual + LANES] = 1.0
     for _ in range(1000):
         newton_S_H(W, constants, nu, W, 0.0, 0.0, tolerance)
         if not unsettled(W, tolerance):
@@ -77,8 +76,7 @@ def settle_H(W, constants, nu, tolerance):
 @compiled
 def settle_h2(W, constants, nu, D, in_S_h2, tolerance):
     """Solve the stationary balance for S_h2 in each lane."""
-    for lane in range(LANES):
-        W[AT_residual + lane] = 1.0
+    W[AT_residual : AT_residual + LANES] = 1.0
     for _ in range(1000):
         newton_S_h2(W, constants, nu, W, D, in_S_h2, tolerance)
         if not unsettled(W, tolerance):
@@ -94,9 +92,8 @@ def settle(W, constants, nu, D, in_S_h2, tolerance):
     settle_h2(W, constants, nu, D, in_S_h2, tolerance)
     ions(W, constants)
     if DAE:
-        for lane in range(LANES):
-            W[AT_y + (N - 2) * LANES + lane] = W[AT_S_h2 + lane]
-            W[AT_y + (N - 1) * LANES + lane] = W[AT_S_H + lane]
+        W[AT_y + NL - 2 * LANES : AT_y + NL - LANES] = W[AT_S_h2 : AT_S_h2 + LANES]
+        W[AT_y + NL - LANES : AT_y + NL] = W[AT_S_H : AT_S_H + LANES]
 
 
 @compiled
@@ -122,14 +119,13 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
             W[AT_kinetics + k * LANES + lane] = kinetics[lane, k]
         for i in range(N):
             W[AT_y + i * LANES + lane] = initial[i]
-        W[AT_S_H + lane], W[AT_S_h2 + lane] = initial[N], initial[N + 1]
-        W[AT_S_cation + lane], W[AT_S_anion + lane] = initial[N + 2], initial[N + 3]
+        for k in range(4):
+            W[SOLVED[k] + lane] = initial[N + k]
         W[AT_lowest + lane] = np.inf
     ions(W, constants)
     failed = np.zeros(LANES, np.bool_)
     now, later = np.empty(N + 1), np.empty(N + 1)
-    volume, methane = np.zeros(LANES), np.zeros(LANES)
-    p_ch4, p_co2 = np.zeros(LANES), np.zeros(LANES)
+    sums = np.zeros((4, LANES))  # of gas and methane volume, and of two partial pressures
     parts, h = 0, 0.01
     for n in range(len(times) - 1):
         length = times[n + 1] - times[n]
@@ -139,12 +135,10 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
         elif not DAE:
             inhibition(W)
             prepare(W, constants, nu)
-        for k in range(NL):
-            W[AT_before + k] = W[AT_y + k]
+        W[AT_before : AT_before + NL] = W[AT_y : AT_y + NL]
 
         ramp = (feed[n, 0] != feed[n, 1]).any()
-        for i in range(N + 1):
-            now[i] = later[i] = feed[n, 0, i]
+        now[:] = later[:] = feed[n, 0]
         stretch, done, first = 1.0, 0.0, True
         if rtol == 0.0 and length > 0.0:
             h_start = h_first if times[n] - times[0] < transient else h_max
@@ -234,9 +228,8 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
                     if W[AT_y + k] < 0.0:  # as the paper's code does
                         W[AT_y + k] = 0.5 * W[AT_before + k]
         if DAE:
-            for lane in range(LANES):
-                W[AT_S_h2 + lane] = W[AT_y + (N - 2) * LANES + lane]
-                W[AT_S_H + lane] = W[AT_y + (N - 1) * LANES + lane]
+            W[AT_S_h2 : AT_S_h2 + LANES] = W[AT_y + NL - 2 * LANES : AT_y + NL - LANES]
+            W[AT_S_H : AT_S_H + LANES] = W[AT_y + NL - LANES : AT_y + NL]
         else:
             kept = math.exp(-feed[n, 1, N] * length)
             for lane in range(LANES):
@@ -247,21 +240,15 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
 
         parts += 1
         for lane in range(LANES):
-            volume[lane] += W[AT_gas + lane] * length
-            methane[lane] += W[AT_gas + LANES + lane] * length
-            p_ch4[lane] += W[AT_gas + 2 * LANES + lane]
-            p_co2[lane] += W[AT_gas + 3 * LANES + lane]
+            for k in range(4):
+                sums[k, lane] += W[AT_gas + k * LANES + lane] * (length if k < 2 else 1.0)
         if len(trace):
             for lane in range(LANES):
                 if failed[lane]:
                     continue
-                for i in range(N):
-                    trace[lane, n, i] = W[AT_y + i * LANES + lane]
-                trace[lane, n, N] = W[AT_S_H + lane]
-                trace[lane, n, N + 1] = W[AT_S_h2 + lane]
-                trace[lane, n, N + 2] = W[AT_S_cation + lane]
-                trace[lane, n, N + 3] = W[AT_S_anion + lane]
-                trace[lane, n, N + 4] = W[AT_gas + lane]
+                trace[lane, n, :N] = W[AT_y + lane : AT_y + NL : LANES]
+                for k in range(5):
+                    trace[lane, n, N + k] = W[SOLVED[k] + lane]
         if day[n] < 0:
             continue
         for lane in range(LANES):
@@ -274,15 +261,14 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
                     least = -1.0
             for j in range(5):
                 row[j] = W[AT_y + STATE_OUTPUTS[j] * LANES + lane]
-            row[5], row[6] = volume[lane], methane[lane]
-            row[7], row[8] = p_ch4[lane] / parts, p_co2[lane] / parts
+            row[5:7], row[7:9] = sums[:2, lane], sums[2:, lane] / parts
             least = min(least, left, 1.0 - W[AT_S_H + lane], row[5], row[6], row[7], row[8])
             if not failed[lane]:  # values after a failure mean nothing
                 lowest[lane] = W[AT_lowest + lane]
             failed[lane] = failed[lane] or not least > 0.0
             if failed[lane]:
                 row[:] = np.nan
-            volume[lane] = methane[lane] = p_ch4[lane] = p_co2[lane] = 0.0
+            sums[:, lane] = 0.0
         parts = 0
         if failed.all():
             break

@@ -128,37 +128,27 @@ class Simulator:
         """Simulate rows in groups of LANES, or one by one with adaptive steps."""
         lanes, n = self._module.LANES, len(kinetics)
         width = 1 if rtol > 0.0 else lanes
+        groups = -(-n // width)
+        rows = (len(self._data["day"]), len(self._module.STATES) + 5)
+        outputs = np.full((groups, lanes, len(self.digester.days), len(OUTPUTS)), np.nan)
+        traces = np.full((groups, lanes if trace else 0, *rows), np.nan)
+        lowest = np.full((groups, lanes), np.inf)
+        h_max = 1.0 / self.steps_a_day
+        options = (h_max / 80.0, h_max, 2.0, rtol, 1e-12 if rtol > 0.0 else 1e-7)
 
-        def group(start: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-            rows = np.minimum(start + np.arange(lanes) % width, n - 1)
-            chosen = kinetics[rows] if n else np.ones((lanes, len(KINETICS)))
-            return self._simulate(chosen, rtol, trace)
+        def simulate(group: int) -> None:
+            chosen = np.minimum(group * width + np.arange(lanes) % width, n - 1)
+            results = outputs[group], traces[group], lowest[group]
+            self._module.simulate(kinetics[chosen], *self._data.values(), options, *results)
 
-        starts = range(0, max(n, 1), width)  # without rows, for the shapes
         if self.threads > 1:
             with ThreadPoolExecutor(self.threads) as pool:
-                groups = list(pool.map(group, starts))
+                list(pool.map(simulate, range(groups)))
         else:
-            groups = [group(start) for start in starts]
-        outputs, traces, lowest = (
-            np.concatenate([part[:width] for part in parts]) for parts in zip(*groups, strict=True)
-        )
-        return outputs[:n], traces[:n], lowest[:n]
-
-    def _simulate(
-        self, kinetics: FloatArray, rtol: float, trace: bool
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        data, lanes = self._data, self._module.LANES
-        outputs = np.full((lanes, len(self.digester.days), len(OUTPUTS)), np.nan)
-        shape = (lanes if trace else 0, len(data["day"]), len(self._module.STATES) + 5)
-        traces = np.full(shape, np.nan)
-        lowest = np.full(lanes, np.inf)
-        h_max = 1.0 / self.steps_a_day
-        tolerance = 1e-12 if rtol > 0.0 else 1e-7
-        self._module.simulate(
-            np.ascontiguousarray(kinetics), *data.values(),
-            (h_max / 80.0, h_max, 2.0, rtol, tolerance), outputs, traces, lowest,
-        )  # fmt: skip
+            for group in range(groups):
+                simulate(group)
+        used = (each[:, :width] for each in (outputs, traces, lowest))
+        outputs, traces, lowest = (each.reshape(-1, *each.shape[2:])[:n] for each in used)
         return outputs, traces, lowest
 
     @cached_property
@@ -175,10 +165,9 @@ class Simulator:
         # The paper's code always takes the field pH as a pH.
         S_H = 10.0 ** -initial["pH"] if self.variant == "split" else digester.S_H
         start = {**dict.fromkeys(dict(self.watch), 0.0), **initial, "S_H": S_H}
+        names = (*states, "S_H", "S_h2", "S_cation", "S_anion")
         return {
-            "initial": np.array(
-                [start[n] for n in (*states, "S_H", "S_h2", "S_cation", "S_anion")]
-            ),
+            "initial": np.array([start[name] for name in names]),
             "constants": self._constants(),
             "nu": np.array([constant(formula, self.fixed) for formula in COEFFICIENTS]),
             "times": np.concatenate([[initial["time"]], feed["time"]]),
@@ -218,8 +207,7 @@ class Simulator:
         """Return the day that each feed interval completes, −1 for none."""
         ends = whole_days(self.digester.feed["time"])
         start = int(whole_days(self.digester.initial["time"]))
-        before = np.concatenate([[start], ends[:-1]])
-        return np.where(ends > before, ends - start - 1, -1)
+        return np.where(np.diff(ends, prepend=start) > 0, ends - start - 1, -1)
 
     def _solids(self) -> FloatArray:
         """Return the states' weights in volatile solids, and the solids of each day's feed."""
@@ -230,9 +218,7 @@ class Simulator:
             table[:, -1] = np.inf
             return table
         fed = np.sum([feed[name] / cod for name, cod in COD_OF_SOLIDS.items()], axis=0)
-        volume = feed["Q"] * np.diff(
-            np.concatenate([[self.digester.initial["time"]], feed["time"]])
-        )
+        volume = feed["Q"] * np.diff(feed["time"], prepend=self.digester.initial["time"])
         first = 0
         for n in map(int, np.flatnonzero(completes >= 0)):
             rows = slice(first, n + 1)
