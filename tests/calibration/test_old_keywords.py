@@ -96,6 +96,19 @@ def test_resume_and_reoptimize_take_them_beside_what_was_before(
     assert found.execution == replace(wanted, retries=old.get("retries", 7))
 
 
+def test_resume_keeps_what_an_execution_does_not_give(
+    only_searches: Callable[[], None], tmp_path: Path
+) -> None:
+    before = supac.Execution(on_failure="penalise", timeout=60.0, retries=7)
+    store = tmp_path / "run.supac"
+    supac.minimize(risk, PRIOR, BOUND, budget=20, store=store, execution=before)
+    only_searches()
+    found: Any = supac.resume(store, risk, execution=supac.Execution(8, timeout=5.0))
+    assert found.execution == replace(before, workers=8, timeout=5.0)
+    found = supac.resume(store, risk, execution=supac.Execution(timeout=None, retries=2))
+    assert found.execution == replace(before, timeout=None, retries=2)
+
+
 def test_they_give_the_same_result() -> None:
     old = {"vectorized": True, "on_failure": "drop", "timeout": None}
     mine = warned(supac.minimize, risks, PRIOR, BOUND, budget=40, old=old)

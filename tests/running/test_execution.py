@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -41,6 +42,13 @@ def test_workers_are_a_shorthand() -> None:
     for word in (True, np.True_):
         with pytest.raises(TypeError, match="execution must be an Execution or its workers"):
             supac.Execution.of(word)
+
+
+def test_it_knows_which_arguments_were_given() -> None:
+    assert supac.Execution().given == frozenset()
+    where = supac.Execution(8, "batch", timeout=None)
+    assert where.given == {"workers", "mode", "timeout"}
+    assert pickle.loads(pickle.dumps(where)).given == where.given
 
 
 def test_a_failed_run_counts_as_the_ceiling_where_there_is_one() -> None:

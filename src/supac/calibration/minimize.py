@@ -236,8 +236,8 @@ def resume(
     """Continue the search in `store`, to the same result as without the interruption.
 
     The file holds all settings but functions: pass the risk again, and any other object of your
-    own. `execution` may be other workers, such as 8; an `Execution` replaces the file's. `budget`
-    may be larger; other changes of the search are refused.
+    own. `execution` may be other workers, such as 8, or an `Execution`; what is not given of it is
+    the file's. `budget` may be larger; other changes of the search are refused.
     """
     config = read_config(store)
     given: dict[str, Any] = {
@@ -251,7 +251,7 @@ def resume(
         raise _only_a_name(store, "proxy", config["proxy"])
     names = ("mode", "timeout", "retries", "on_failure", "max_failures", "vectorized")
     kept = {name: config[name] for name in names}
-    where, rest = with_old(execution, old, "tolerance", "description", defaults=kept)
+    where, rest = with_old(execution, old, "tolerance", "description", kept=kept)
     return Search(
         risk, store=store, proxy=proxy, known=known, execution=where, progress=progress,
         callback=callback, **{**settings, **rest},
@@ -299,7 +299,7 @@ def reoptimize(
     same = not isinstance(prior, Parameters) or (own and prior.marginals == own.marginals)
     before = prior or own or result.prior
     policy = {"on_failure": result.on_failure}
-    where, rest = with_old(execution, old, "tolerance", "description", defaults=policy)
+    where, rest = with_old(execution, old, "tolerance", "description", kept=policy)
     if isinstance(risk, Composite) and result.record.settings.get("data") == "residuals":
         risk = risk.in_residuals()  # a file of version 0.1 has no other outputs
     batch = min(budget, 10)

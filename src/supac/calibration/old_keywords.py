@@ -11,10 +11,6 @@ from typing import Any, TypedDict
 
 from supac.running.execution import Execution
 
-_EXECUTION = {
-    "executor": "workers", "mode": "mode", "timeout": "timeout", "retries": "retries",
-    "on_failure": "on_failure", "max_failures": "max_failures", "vectorized": "vectorized",
-}  # fmt: skip
 _ELSEWHERE = {
     "tolerance": "tolerance of the algorithm, such as SuPAC(tolerance=…)",
     "description": "the text of a problem file, which `supac run` keeps",
@@ -40,31 +36,30 @@ class OldKeywords(TypedDict, total=False):
 
 
 def with_old(
-    execution: Any, old: OldKeywords, *others: str, defaults: Mapping[str, Any] | None = None
+    execution: Any, old: OldKeywords, *others: str, kept: Mapping[str, Any] | None = None
 ) -> tuple[Execution, dict[str, Any]]:
     """Return the execution with old keywords applied, and the given ones of `others`.
 
-    `defaults` are fields to use unless the user gave an `Execution`.
+    `kept` are values of fields that the user has not given.
     """
+    where, rest = Execution.of(execution), {}
+    changes = {name: value for name, value in (kept or {}).items() if name not in where.given}
     given: dict[str, Any] = dict(old)
-    changes = {} if isinstance(execution, Execution) else dict(defaults or {})
-    rest = {}
     for name, value in given.items():
-        if name in _EXECUTION:
-            new = f"execution=Execution({_EXECUTION[name]}=…)"
-            changes[_EXECUTION[name]] = value
-        elif name in others:
+        field = "workers" if name == "executor" else name
+        if name in others:
             new, rest[name] = _ELSEWHERE[name], value
+        elif name in OldKeywords.__annotations__ and name not in _ELSEWHERE:
+            new, changes[field] = f"execution=Execution({field}=…)", value
         else:
-            known = {*Execution.__dataclass_fields__}
-            hint = f": how runs are made is execution=Execution({name}=…)" if name in known else ""
+            hint = f": how runs are made is execution=Execution({name}=…)" * (name == "workers")
             raise TypeError(f"unexpected keyword argument {name!r}{hint}")
         warnings.warn(
             f"{name}= is now {new}, and will be removed in the next release",
             DeprecationWarning,
             stacklevel=_level_of_the_user(),
         )
-    return replace(Execution.of(execution), **changes), rest
+    return replace(where, **changes), rest
 
 
 def _level_of_the_user() -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -47,6 +47,15 @@ class Execution:
     on_failure: Policy = "raise"
     max_failures: float = 0.5
     vectorized: bool = False
+    given: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Names of the arguments that were given: a resumed search keeps the others of its store."""
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        """Note which arguments are given."""
+        execution = super().__new__(cls)
+        names = [each.name for each in fields(cls)]
+        object.__setattr__(execution, "given", frozenset({*names[: len(values)], *named}))
+        return execution
 
     def __post_init__(self) -> None:
         if self.mode not in ("batch", "async"):
