@@ -19,8 +19,7 @@ from typer.testing import CliRunner, Result
 import supac
 from supac.arrays import FloatArray
 from supac.cli import app
-from supac.cli.app import print_json
-from supac.cli.console import CleanConsole
+from supac.cli.app import CleanConsole, print_json
 from supac.codec.text import visible
 from supac.problem_file import starter_files
 

@@ -1,6 +1,6 @@
 """The command line: one module per group of commands, in the order of `supac --help`."""
 
-from supac.cli import demo, problems, report, stores
+from supac.cli import demo, problems, stores
 from supac.cli.app import app
 
-__all__ = ["app", "demo", "problems", "report", "stores"]
+__all__ = ["app", "demo", "problems", "stores"]

@@ -1,4 +1,4 @@
-"""The application: global options, error messages and exit codes."""
+"""The application: error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -6,32 +6,63 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from typer.core import TyperGroup
 
 import supac
-from supac.cli.console import CleanConsole
+from supac.cli.tables import summary
 from supac.codec.text import visible
+from supac.record.record import Record
 from supac.running import ExecutionError
 
 ERROR, RESUMABLE, INTERRUPTED = 1, 3, 130
 """Exit codes beside 0, done, and 2, wrong usage."""
 
-EXIT_CODES = (
+_EXIT_CODES = (
     "\n\nExit codes: 0 done, 1 error, 2 wrong usage, 3 stopped early and can be resumed, "
     "130 stopped by Ctrl-C."
 )
 _KNOWN = (supac.EvaluationError, supac.StoreError, ExecutionError, ImportError, ValueError, OSError)
 
+
+class Commands(TyperGroup):
+    """All commands, with expected errors as messages."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        with guarded():
+            return super().invoke(ctx)
+
+
+class CleanConsole(Console):
+    """Console that shows control characters in names and messages instead of obeying them.
+
+    It does not interpret markup in brackets.
+    """
+
+    def __init__(self, **options: Any):
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render as `Console` does, with cleaned texts."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
+
+
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=EXIT_CODES,
+    epilog=_EXIT_CODES,
 )
 console = CleanConsole()
 error_console = CleanConsole(stderr=True)
@@ -56,6 +87,11 @@ def main(version: Annotated[bool, _VERSION] = False) -> None:
     """
 
 
+def command(example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a command, with an example and the exit codes below its help."""
+    return app.command(epilog=example + _EXIT_CODES)
+
+
 @contextmanager
 def guarded() -> Iterator[None]:
     """Print expected errors as a message and exit; with a traceback if SUPAC_TRACEBACK is set."""
@@ -74,22 +110,6 @@ def _system_error(error: OSError) -> str:
     return f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
 
 
-def check_vacant(path: Path, *, force: bool) -> None:
-    """Exit with a message if a file cannot be written, before any work is done."""
-    with guarded():
-        with suppress(FileNotFoundError, NotADirectoryError):
-            path.stat()  # of a loop of links, say, neither of the questions below would tell
-        folder = Path(os.path.realpath(path)).parent
-        if path.is_dir():
-            raise failed(f"{path} is a folder: name a file in it")
-        if path.exists() and not force:
-            raise failed(f"{path} exists already: --force replaces it")
-        if not folder.is_dir():
-            raise failed(f"{path}: no such file or directory; create the folder {folder} first")
-        if not os.access(path if path.exists() else folder, os.W_OK):
-            raise failed(f"{path} cannot be written: permission denied")
-
-
 @contextmanager
 def user_code() -> Iterator[None]:
     """Redirect what the user's code prints to standard error, in child processes as well.
@@ -105,6 +125,14 @@ def user_code() -> Iterator[None]:
         finally:
             os.dup2(kept, 1)
             os.close(kept)
+
+
+def print_run(run: Record, title: str, *, as_json: bool, quiet: bool = False) -> None:
+    """Print a summary of a run, or all of it as JSON."""
+    if as_json:
+        print_json(run.to_dict())
+    elif not quiet:
+        console.print(summary(run, title, console.width))
 
 
 def print_json(value: dict[str, Any]) -> None:

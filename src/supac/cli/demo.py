@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
@@ -14,8 +13,9 @@ from rich.table import Table
 
 from supac.arrays import FloatArray
 from supac.calibration.minimize import minimize
-from supac.cli.app import EXIT_CODES, app, console, failed, guarded
-from supac.cli.tables import history_table, parameter_table
+from supac.cli.app import command, console, failed
+from supac.cli.options import Force
+from supac.cli.tables import plain_table, summary
 from supac.plots import drawing_is_possible, save_fit, save_posterior
 from supac.problem import Parameters
 from supac.problem.bounds import Catoni
@@ -28,13 +28,6 @@ from supac.simulators.adm1.generate import true_parameters
 _FIRST = 20  # runs of the first batch of either problem, the smallest budget
 _CHECKS = 1_000  # draws that check prior and posterior
 _FILES = ("history.csv", "evaluations.csv", "posterior.png", "fit.png")
-
-
-class DemoProblem(StrEnum):
-    """Problem of the demo."""
-
-    ADM1 = "adm1"
-    SYNTHETIC = "synthetic"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,18 +61,19 @@ def _synthetic_job() -> Job:
     return Job(title, risk, parameters, Catoni(temperature=0.1), 200, risk.minimum)
 
 
-@app.command(epilog="Example: `supac demo synthetic`." + EXIT_CODES)
+@command("Example: `supac demo synthetic`.")
 def demo(
     problem: Annotated[
-        DemoProblem, typer.Argument(help="adm1 needs the extra `adm1`; figures need `plot`.")
-    ] = DemoProblem.ADM1,
+        Literal["adm1", "synthetic"],
+        typer.Argument(help="adm1 needs the extra `adm1`; figures need `plot`."),
+    ] = "adm1",
     out: Annotated[Path, typer.Option(help="Folder for the figures and tables.")] = Path("demo"),
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same result.")] = 0,
     budget: Annotated[int | None, typer.Option(min=_FIRST, help="Risk queries.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    force: Force = False,
 ) -> None:
     """Calibrate the embedded digester (ADM1), or one of the paper's synthetic risks."""
-    folder = out / problem.value
+    folder = out / problem
     for path in (folder / name for name in _FILES):
         if path.exists() and not force:
             raise failed(f"{path} exists already: choose another --out, or --force replaces it")
@@ -87,30 +81,39 @@ def demo(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise failed(f"cannot write to {out}: {error.strerror}; choose another --out") from error
-    with guarded():
-        job = _digester_job() if problem is DemoProblem.ADM1 else _synthetic_job()
-        console.print(job.title, style="bold")
-        console.print(f"Minimise π[R] + {job.bound.temperature}·KL(π, prior) with SuPAC\n")
-        runs, many = budget or job.budget, Execution(vectorized=True)
-        result = minimize(
-            job.risk, job.parameters, job.bound, budget=runs, execution=many, seed=seed
-        )
-        console.print(history_table(result.history))
-        _print_result(job, result, seed)
-        for path in _write(job, result, folder):
-            console.print(f"wrote {path}", soft_wrap=True)
+    job = _digester_job() if problem == "adm1" else _synthetic_job()
+    console.print(f"Minimise π[R] + {job.bound.temperature}·KL(π, prior) with SuPAC\n")
+    result = minimize(
+        job.risk, job.parameters, job.bound, budget=budget or job.budget, seed=seed,
+        execution=Execution(vectorized=True),
+    )  # fmt: skip
+    console.print(summary(result.record, job.title, console.width, job.truth))
+    console.print(_risks(job, result, seed))
+    _print_outside(job, result)
+    for path in _write(job, result, folder):
+        console.print(f"wrote {path}", soft_wrap=True)
     if not drawing_is_possible():
         console.print("no figures: they need matplotlib, pip install 'supac[plot]'")
 
 
-def _print_result(job: Job, result: Result, seed: int) -> None:
-    """Print the parameters, and the risks of prior, truth and posterior."""
-    rows = result.record.parameter_changes
-    console.print("", parameter_table(rows, job.truth, console.width), "", sep="\n")
-    console.print(_summary(job, result, seed))
+def _risks(job: Job, result: Result, seed: int) -> Table:
+    """Return a table of the risks of prior, truth and posterior."""
+    rng = np.random.default_rng([seed, 1])
+    fresh = job.risk(result.sample(_CHECKS, rng))
+    prior = job.risk(job.parameters.sample(job.parameters.prior, _CHECKS, rng)).mean()
+    mean, error = float(fresh.mean()), float(fresh.std() / np.sqrt(_CHECKS))
+    table = plain_table((f"{_CHECKS:,} fresh draws", "objective", "mean risk"), left=1)
+    table.add_row("prior", f"{prior:.4f}", f"{prior:.4f}")
+    table.add_row("the truth alone", "", f"{job.risk(job.truth[None])[0]:.4f}")
+    table.add_row("posterior", f"{job.bound(mean, result.kl):.4f}", f"{mean:.4f} ± {error:.4f}")
+    return table
+
+
+def _print_outside(job: Job, result: Result) -> None:
+    """Name the parameters whose truth the posterior misses."""
     outside = [
         row.name
-        for row, true in zip(rows, job.truth, strict=True)
+        for row, true in zip(result.record.parameter_changes, job.truth, strict=True)
         if not row.posterior[0] <= true <= row.posterior[2]
     ]
     if outside:
@@ -119,30 +122,6 @@ def _print_result(job: Job, result: Result, seed: int) -> None:
             "posterior is made for predictions, not for single parameters, which can compensate "
             "each other: compare its mean risk with that of the truth."
         )
-    for note in result.notes:
-        console.print(f"note: {note}")
-    console.print(f"\n{result.stop_reason.sentence}")
-
-
-def _summary(job: Job, result: Result, seed: int) -> Table:
-    """Return a table of the risks of prior, truth and posterior."""
-    rng = np.random.default_rng([seed, 1])
-    fresh = job.risk(result.sample(_CHECKS, rng))
-    prior = job.risk(job.parameters.sample(job.parameters.prior, _CHECKS, rng)).mean()
-    mean, error = float(fresh.mean()), float(fresh.std() / np.sqrt(_CHECKS))
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("", "objective", "mean risk", "KL to prior"):
-        table.add_column(heading, justify="right" if heading else "left")
-    table.add_row("prior, fresh draws", f"{prior:.4f}", f"{prior:.4f}", "0")
-    table.add_row("the truth alone", "", f"{job.risk(job.truth[None])[0]:.4f}", "")
-    for name, objective, risk, spread in (
-        ("runs of the budget", result.objective, result.mean_risk, result.mean_risk_error),
-        ("fresh draws", job.bound(mean, result.kl), mean, error),
-    ):
-        count = result.validated if "budget" in name else _CHECKS
-        cells = f"{objective:.4f}", f"{risk:.4f} ± {spread:.4f}", f"{result.kl:.3f}"
-        table.add_row(f"posterior, {count:,} {name}", *cells)
-    return table
 
 
 def _write(job: Job, result: Result, folder: Path) -> list[Path]:
@@ -157,26 +136,21 @@ def _write(job: Job, result: Result, folder: Path) -> list[Path]:
         save_posterior(posterior, result, job.truth)
         if job.digester is not None:
             written.append(fit)
-            save_fit(fit, *_predictions(job.digester, result))
+            _draw_fit(fit, job.digester, result)
     return written
 
 
-def _predictions(
-    problem: adm1.Problem, result: Result
-) -> tuple[FloatArray, dict[str, FloatArray], dict[str, dict[str, FloatArray]]]:
-    """Return days, observations, and outputs for draws of prior and posterior."""
+def _draw_fit(path: Path, problem: adm1.Problem, result: Result) -> None:
+    """Draw the observations, and the outputs for draws of prior and posterior."""
+    prior = problem.simulator.outputs(problem.parameters.sample(problem.prior, 100, 2))
+    posterior = problem.simulator.outputs(result.sample(100, 3))
     titles = [f"{name}, {unit}" for name, unit in adm1.OUTPUT_UNITS.items()]
-    draws = {
-        "prior": problem.parameters.sample(problem.prior, 100, 2),
-        "posterior": result.sample(100, 3),
-    }
-    outputs = {name: problem.simulator.outputs(x) for name, x in draws.items()}
-    by_output = {
-        title: {name: values[:, :, k] for name, values in outputs.items()}
+    observed = dict(zip(titles, problem.digester.observed.T, strict=True))
+    predicted = {
+        title: {"prior": prior[:, :, k], "posterior": posterior[:, :, k]}
         for k, title in enumerate(titles)
     }
-    observed = dict(zip(titles, problem.digester.observed.T, strict=True))
-    return problem.digester.days, observed, by_output
+    save_fit(path, problem.digester.days, observed, predicted)
 
 
 def _write_csv(path: Path, names: list[str], rows: FloatArray) -> None:

@@ -3,80 +3,65 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
+import numpy as np
 import typer
 
-from supac.cli.app import (
-    EXIT_CODES,
-    RESUMABLE,
-    app,
-    console,
-    failed,
-    guarded,
-    print_json,
-    user_code,
-    warn,
-)
-from supac.cli.check import check_problem
-from supac.cli.tables import short, summary
-from supac.problem_file import (
-    ProblemFile,
-    StarterKind,
-    check_compatible,
-    problem_of,
-    read_problem,
-    starter_files,
-)
+from supac import problem_file
+from supac.calibration.fresh import run_fresh
+from supac.cli.app import RESUMABLE, command, console, failed, guarded, print_run, user_code, warn
+from supac.cli.options import AsBegun, Force, Json, Quiet, Workers
+from supac.cli.tables import short
+from supac.problem import Composite
+from supac.problem_file import ProblemFile, StarterKind, read_problem
+from supac.problem_file.python import PythonFunction
+from supac.problem_file.simulator import Simulate
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
+from supac.record.run import Run, Status
 from supac.record.store.file import StoreError
 from supac.record.store.replaced import has_good_run, set_aside, settle
-
-ProblemPath = Annotated[Path, typer.Argument(help="The problem file.", metavar="PROBLEM")]
-Budget = Annotated[int | None, typer.Option(min=1, help="Number of runs, instead of the file's.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Number of processes that make runs.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-AsBegun = Annotated[
-    bool, typer.Option("--as-begun", help="Use the problem file's text in the store.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+from supac.running.execution import Execution
+from supac.running.terminal import duration
 
 
-@app.command(epilog="Examples: `supac init`, `supac init study --simulator python`." + EXIT_CODES)
+@command("Examples: `supac init`, `supac init study --simulator python`.")
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to write to.", metavar="FOLDER")] = Path(),
     simulator: Annotated[
         StarterKind, typer.Option("--simulator", "-s", help="Kind of your simulator.")
     ] = "builtin",
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    force: Force = False,
 ) -> None:
     """Write a commented problem file that runs as it is, to be changed line by line."""
-    files = starter_files(simulator)
+    files = problem_file.starter_files(simulator)
     there = [name for name in files if (folder / name).exists()]
     if there and not force:
         raise failed(
             f"{folder / there[0]} already exists: choose another folder, or --force replaces it"
         )
-    with guarded():
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8")
-            console.print(f"wrote {folder / name}", soft_wrap=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        console.print(f"wrote {folder / name}", soft_wrap=True)
     console.print(f"Try it: supac run {folder / 'problem.toml'}", soft_wrap=True)
 
 
-@app.command(epilog="Example: `supac run problem.toml --workers 4`." + EXIT_CODES)
+@command("Example: `supac run problem.toml --workers 4`.")
 def run(
-    problem: ProblemPath,
+    problem: Annotated[Path, typer.Argument(help="The problem file.", metavar="PROBLEM")],
     check: Annotated[
         bool, typer.Option("--check", help="Check the file, make one run, and keep nothing.")
     ] = False,
     store: Annotated[
         Path | None, typer.Option(help="Store of the runs, instead of the file's.")
     ] = None,
-    budget: Budget = None,
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Number of runs, instead of the file's.")
+    ] = None,
     workers: Workers = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing store: its runs are lost.")
@@ -85,32 +70,30 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Calibrate the problem of a file. Ctrl-C stops, `supac resume` continues."""
-    with guarded():
-        with user_code():
-            ready = read_problem(problem)
-        if store is None:
-            ready.check_store()
-        changes = _changes(ready, budget, workers)
-        if check:
-            check_problem(ready)
-            return
-        target, old = store or ready.store, None
-        if target.exists():
-            if not force and has_good_run(target):
-                raise failed(
-                    f"{short(target)} already exists. To continue it: supac resume "
-                    f"{short(target)}. To replace it and lose its runs: --force"
-                )
-            old = set_aside(target)
+    with user_code():
+        ready = read_problem(problem)
+    if store is None:
+        ready.check_store()
+    ready = _changed(ready, store, budget, workers)
+    if check:
+        _check_run(ready)
+        return
+    target, old = ready.store, None
+    if target.exists():
+        if not force and has_good_run(target):
+            raise failed(
+                f"{short(target)} already exists. To continue it: supac resume {short(target)}. "
+                "To replace it and lose its runs: --force"
+            )
+        old = set_aside(target)
     try:
-        _go(ready, target, changes, as_json=as_json, quiet=quiet)
+        _go(ready, as_json=as_json, quiet=quiet)
     finally:
         if old is not None:
-            with guarded():
-                _settle(target, old)
+            _settle(target, old)
 
 
-@app.command(epilog="Example: `supac resume run.supac --budget 100`." + EXIT_CODES)
+@command("Example: `supac resume run.supac --budget 100`.")
 def resume(
     target: Annotated[
         Path, typer.Argument(help="A store, or the problem file it was made from.", metavar="STORE")
@@ -133,24 +116,22 @@ def resume(
     A store remembers its problem file, which must not have changed; given a problem file, its
     current text is used.
     """
-    with guarded():
-        with user_code():
-            ready, before = _earlier(target, as_begun=as_begun)
-        if before.stop_reason is StopReason.FAILURES and not before.rounds:  # the first batch
-            other = "" if before.file == ready.store else f" --store {short(before.file)}"
-            raise failed(
-                f"all {len(before.made)} runs in {short(before.file)} failed, most often with: "
-                f"{before.failures_by_kind[0][2]}\nThey are not made again. When the simulator is "
-                f"repaired, start again: supac run {short(ready.path)}{other}"
-            )
-        wanted = budget or max(before.budget, ready.budget)
-        ended = before.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
-        if ended and wanted <= before.budget and not before.running:
-            _report(before, ready.title, as_json=as_json, quiet=quiet)
-            warn("nothing is left to do; continue with a larger --budget")
-            return
-        changes = _changes(ready, wanted, workers)
-    _go(ready, before.file, changes, as_json=as_json, quiet=quiet)
+    with user_code():
+        ready, before = _earlier(target, as_begun=as_begun)
+    if before.stop_reason is StopReason.FAILURES and not before.rounds:  # the first batch
+        other = "" if before.file == ready.store else f" --store {short(before.file)}"
+        raise failed(
+            f"all {len(before.made)} runs in {short(before.file)} failed, most often with: "
+            f"{before.failures_by_kind[0][2]}\nThey are not made again. When the simulator is "
+            f"repaired, start again: supac run {short(ready.path)}{other}"
+        )
+    wanted = budget or max(before.budget, ready.budget)
+    ended = before.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
+    if ended and wanted <= before.budget and not before.running:
+        print_run(before, f"{ready.title} ({short(before.file)})", as_json=as_json, quiet=quiet)
+        warn("nothing is left to do; continue with a larger --budget")
+        return
+    _go(_changed(ready, before.file, wanted, workers), as_json=as_json, quiet=quiet)
 
 
 def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Record]:
@@ -164,36 +145,39 @@ def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Record]:
         before = read_store(ready.store)
     else:
         before = read_store(target)
-        ready = problem_of(before, as_begun=as_begun)
-    for words in check_compatible(ready, before):
+        ready = problem_file.problem_of(before, as_begun=as_begun)
+    for words in problem_file.check_compatible(ready, before):
         warn(words)
     return ready, before
 
 
-def _changes(ready: ProblemFile, budget: int | None, workers: int | None) -> dict[str, Any]:
+def _changed(
+    ready: ProblemFile, store: Path | None, budget: int | None, workers: int | None
+) -> ProblemFile:
+    """Return the problem with the options of a command in place of the file's settings."""
     if budget is not None and budget < ready.first:
         raise ValueError(
             f"--budget {budget} is less than the first batch of {ready.first} runs: raise it, or "
             f"set first = {budget} in [run] of {ready.path.name}"
         )
-    given = {"budget": budget, "execution": workers}
-    return {name: value for name, value in given.items() if value is not None}
+    return replace(
+        ready, store=store or ready.store, budget=budget or ready.budget,
+        execution=ready.with_workers(workers),
+    )  # fmt: skip
 
 
-def _go(
-    ready: ProblemFile, store: Path, changes: dict[str, Any], *, as_json: bool, quiet: bool
-) -> None:
+def _go(ready: ProblemFile, *, as_json: bool, quiet: bool) -> None:
     """Run the problem, print the result, and exit with the matching code."""
-    shown = None if sys.stderr.isatty() and not quiet else False
-    with guarded():
+    store, shown = ready.store, None if sys.stderr.isatty() and not quiet else False
+    with guarded():  # an error is printed before the caller cleans up
         try:
             with user_code():
-                result = ready.minimize(store=store, progress=shown, **changes)
+                result = ready.minimize(progress=shown)
         except KeyboardInterrupt as error:
             warn(f"stopped; to continue: supac resume {short(store)}")
             raise typer.Exit(RESUMABLE) from error
         end = read_store(store)
-        _report(end, ready.title, as_json=as_json, quiet=quiet)
+        print_run(end, f"{ready.title} ({short(store)})", as_json=as_json, quiet=quiet)
     if result.stop_reason is StopReason.FAILURES:
         reason = end.failures_by_kind[0][2] if end.failures else ""
         raise failed(f"{result.stop_reason.sentence} Most often: {reason}")
@@ -219,8 +203,44 @@ def _settle(store: Path, old: Path) -> None:
         warn(f"no run succeeded: {short(store)} is the earlier one again")
 
 
-def _report(run: Record, title: str, *, as_json: bool, quiet: bool) -> None:
-    if as_json:
-        print_json(run.to_dict())
-    elif not quiet:
-        console.print(summary(run, f"{title} ({short(run.file)})", console.width))
+def _check_run(ready: ProblemFile) -> None:
+    """Make one run at the prior's median, without a store."""
+    risk, where = ready.risk, ready.execution
+    console.print(f"{ready.path.name} is read. A run at the prior's median …")
+    alone = Execution(
+        timeout=where.timeout, retries=0, on_failure="drop", vectorized=where.vectorized
+    )
+    with user_code():
+        (run,) = run_fresh(
+            np.zeros((1, len(ready.parameters))), risk, alone, "check",
+            parameters=ready.parameters, progress=False,
+        )  # fmt: skip
+    if not run.ok:
+        raise failed(f"the run failed: {run.message}{_hint(ready, run)}")
+    if isinstance(risk, Composite) and run.outputs is not None:
+        compared = risk.residuals(run.outputs[None]).shape[1]
+        console.print(f"  outputs compared  {compared}")
+    console.print(f"  risk              {run.risk:.4g}")
+    console.print(f"  it took           {duration(run.seconds)}\nno mistake found")
+
+
+def _hint(ready: ProblemFile, run: Run) -> str:
+    """Suggest a change of the file if it calls the simulator in the wrong way."""
+    names, risk = ready.parameters.names, ready.risk
+    simulate = risk.simulate if isinstance(risk, Composite) else risk
+    if not isinstance(simulate, Simulate):
+        return ""
+    if (
+        isinstance(simulate.function, PythonFunction)
+        and not simulate.names
+        and len(names) > 1
+        and run.message.startswith("TypeError")
+        and not simulate.function.missing_arguments(names)
+    ):
+        return '. It takes every parameter by its name: add arguments = "names" to [simulator]'
+    if run.status is Status.INVALID and not isinstance(risk, Composite):
+        return (
+            ". Without [data] and [loss] it must return the risk itself: to have its outputs "
+            "compared with what was measured, add [data]"
+        )
+    return ""

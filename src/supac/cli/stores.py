@@ -1,71 +1,50 @@
-"""The commands `supac show`, `certify` and `export`, which read a store."""
+"""The commands `supac show`, `certify`, `report` and `export`, which read a store."""
 
 from __future__ import annotations
 
+import os
 import textwrap
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.live import Live
 
-from supac.cli.app import (
-    EXIT_CODES,
-    INTERRUPTED,
-    app,
-    check_vacant,
-    console,
-    failed,
-    guarded,
-    inform,
-    print_json,
-    user_code,
-    warn,
-)
-from supac.cli.problems import AsBegun, Quiet, Workers
+from supac import problem_file
+from supac.cli.app import INTERRUPTED, command, console, failed, inform, print_run, user_code, warn
+from supac.cli.options import AsBegun, CertificatePath, Force, Json, Quiet, StorePath, Workers
 from supac.cli.tables import summary
 from supac.exchange import export as export_runs
 from supac.exchange import table_file, table_of, write_table
 from supac.guarantee.certificate import Certificate
-from supac.problem_file import (
-    BOUNDS,
-    ProblemFile,
-    check_compatible,
-    problem_of,
-    read_problem,
-    store_of,
-    title_of,
-)
+from supac.problem_file import BOUNDS, ProblemFile, store_of
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.record.store.file import NotAStoreError, is_being_written, resolve_path
+from supac.report import account_of, assess, make_page
 from supac.running.terminal import duration
 
-StorePath = Annotated[Path, typer.Argument(help="The store, or its problem file.", metavar="STORE")]
 _PAUSE = 1.0  # seconds between looks at a store that is being written
 
 
-@app.command(epilog="Example: `supac show run.supac --follow`." + EXIT_CODES)
+@command("Example: `supac show run.supac --follow`.")
 def show(
     store: StorePath,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Update while it runs; Ctrl-C leaves.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the content of a store, also while another process writes to it."""
-    with guarded():
-        path = store_of(store)
-        run = _followed(path, quiet=as_json) if follow else read_store(path)
-        if as_json:
-            print_json(run.to_dict())
-        else:
-            console.print(summary(run, _title(run), console.width))
+    path = store_of(store)
+    run = _followed(path, quiet=as_json) if follow else read_store(path)
+    print_run(run, _title(run), as_json=as_json)
 
 
 def _title(run: Record) -> str:
-    name = title_of(run)
+    name = problem_file.title_of(run)
     return f"{name} ({run.path})" if name else str(run.path)
 
 
@@ -82,11 +61,10 @@ def _followed(path: Path, *, quiet: bool) -> Record:
             while True:
                 start = time.monotonic()
                 run = _look(path) if _begun(path) else None
-                if run is not None:
-                    if not run.running:
-                        return run
-                    if shown:
-                        live.update(summary(run, _title(run), console.width), refresh=True)
+                if run is not None and not run.running:
+                    return run
+                if run is not None and shown:
+                    live.update(summary(run, _title(run), console.width), refresh=True)
                 # Large files take long to read: leave most of the time to the writer.
                 time.sleep(max(_PAUSE, 5.0 * (time.monotonic() - start)))
     except KeyboardInterrupt as error:
@@ -124,7 +102,7 @@ BoundName = Annotated[
 ]
 
 
-@app.command(epilog="Example: `supac certify run.supac --n 24 --draws 2000`." + EXIT_CODES)
+@command("Example: `supac certify run.supac --n 24 --draws 2000`.")
 def certify(
     store: StorePath,
     n: Annotated[int | None, typer.Option("--n", min=1, help="Number of independent data.")] = None,
@@ -139,8 +117,8 @@ def certify(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write it as JSON as well.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    force: Force = False,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Certify the posterior on new data, with fresh runs of the simulator.
@@ -149,35 +127,34 @@ def certify(
     same command continues. Given a problem file, its current text is used, so `n` may be added.
     """
     if out is not None:
-        check_vacant(out, force=force)
+        _check_vacant(out, force=force)
     elif quiet and not as_json:
         raise failed("--quiet would discard the certificate: give --out or --json too")
-    with guarded():
-        run = read_store(store_of(store))
-        ready = _problem_for(run, store, problem, as_begun=as_begun)
-        ready.data_behind(run, n)
-        if not (quiet or as_json):
-            inform(_ahead(run, draws, ready.with_workers(workers).workers))
-            if out is None:
-                inform("shown only; --out certificate.json keeps it, for supac report")
-        try:
-            with user_code():
-                certificate = ready.certify(
-                    run, n=n, bound=bound, draws=draws, delta=delta, execution=workers,
-                    progress=False if quiet else None,
-                    store=None if run.running else run.file,  # one writer at a time
-                )  # fmt: skip
-        except KeyboardInterrupt as error:
-            warn(f"stopped: its runs are kept in {run.file}; the same command continues")
-            raise typer.Exit(INTERRUPTED) from error
-        try:  # print it even if writing fails
-            if out is not None:
-                out.write_text(certificate.to_json() + "\n", encoding="utf-8")
-        finally:
-            if as_json:
-                typer.echo(certificate.to_json())
-            elif not quiet:
-                console.print(_wrapped(str(certificate)))
+    run = read_store(store_of(store))
+    ready = _problem_for(run, store, problem, as_begun=as_begun)
+    ready.data_behind(run, n)
+    if not (quiet or as_json):
+        inform(_ahead(run, draws, ready.with_workers(workers).workers))
+        if out is None:
+            inform("shown only; --out certificate.json keeps it, for supac report")
+    try:
+        with user_code():
+            certificate = ready.certify(
+                run, n=n, bound=bound, draws=draws, delta=delta, execution=workers,
+                progress=False if quiet else None,
+                store=None if run.running else run.file,  # one writer at a time
+            )  # fmt: skip
+    except KeyboardInterrupt as error:
+        warn(f"stopped: its runs are kept in {run.file}; the same command continues")
+        raise typer.Exit(INTERRUPTED) from error
+    try:  # print it even if writing fails
+        if out is not None:
+            out.write_text(certificate.to_json() + "\n", encoding="utf-8")
+    finally:
+        if as_json:
+            typer.echo(certificate.to_json())
+        elif not quiet:
+            console.print(_wrapped(str(certificate)))
 
 
 def _problem_for(run: Record, store: Path, problem: Path | None, *, as_begun: bool) -> ProblemFile:
@@ -185,8 +162,11 @@ def _problem_for(run: Record, store: Path, problem: Path | None, *, as_begun: bo
     with user_code():
         by_file = store.suffix == ".toml" and not as_begun
         named = store if problem is None and by_file else problem
-        ready = problem_of(run, as_begun=as_begun) if named is None else read_problem(named)
-    for words in check_compatible(ready, run):
+        if named is None:
+            ready = problem_file.problem_of(run, as_begun=as_begun)
+        else:
+            ready = problem_file.read_problem(named)
+    for words in problem_file.check_compatible(ready, run):
         warn(words)
     if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
         warn("the run has not ended: the certificate is for its current posterior")
@@ -216,7 +196,37 @@ def _wrapped(text: str) -> str:
     )
 
 
-@app.command(epilog="Example: `supac export run.supac runs.csv`." + EXIT_CODES)
+@command("Example: `supac report run.supac -o page.html`.")
+def report(
+    store: StorePath,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="The page to write; by default run-report.html beside run.supac."
+        ),
+    ] = None,
+    certificate: CertificatePath = None,
+    title: Annotated[str, typer.Option(help="Title, instead of the problem file's.")] = "",
+    force: Force = False,
+) -> None:
+    """Write a run as one HTML page: the problem, the posterior, and whether to trust it.
+
+    The simulator is not run; the run may be unfinished.
+    """
+    path = store_of(store)
+    run = read_store(path)
+    page = path.with_name(f"{path.stem}-report.html") if out is None else out
+    _check_vacant(page, force=force)
+    account = account_of(run, title=title, certificate=_read_certificate(certificate))
+    page.write_text(make_page(account), encoding="utf-8")
+    verdict = assess(account)
+    console.print(f"wrote {page}", soft_wrap=True)
+    console.print(f"verdict: {verdict.level.words}. {verdict.sentence}")
+    for check in verdict.reasons:
+        console.print(f"- {check.question} {check.answer}")
+
+
+@command("Example: `supac export run.supac runs.csv`.")
 def export(
     store: StorePath,
     target: Annotated[
@@ -229,36 +239,48 @@ def export(
         int | None, typer.Option(min=1, metavar="N", help="Write N draws of the posterior instead.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of these draws.")] = 0,
-    certificate: Annotated[
-        Path | None, typer.Option(help="For a .json: file of `supac certify --out`.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    certificate: CertificatePath = None,
+    force: Force = False,
 ) -> None:
-    """Write all runs of a store as a table, in the parameters' units, or its result as JSON."""
-    check_vacant(target, force=force)
+    """Write all runs of a store as a table, in the parameters' units, or its result as JSON.
+
+    A certificate belongs into a .json.
+    """
+    _check_vacant(target, force=force)
     if target.suffix not in (".csv", ".parquet", ".json"):
         raise failed(f"the file must be a .csv, a .parquet or a .json, not {target.name}")
     if target.suffix == ".json" and posterior is not None:
         raise failed(f"draws are a table, a .csv or a .parquet, not {target.name}")
     if target.suffix != ".json" and certificate is not None:
         raise failed(f"a certificate belongs into a .json, not into {target.name}")
-    with guarded():
-        if target.suffix == ".json":
-            _write_result(read_store(store_of(store)), target, certificate, force=force)
-            words = "the result"
-        elif posterior is None:
-            words = f"{export_runs(store_of(store), target, force=force)} runs"
-        else:
-            run = read_store(store_of(store))
-            write_table(
-                table_file(target, force=force), table_of(run, posterior=posterior, seed=seed)
-            )
-            words = f"{posterior} draws"
+    path = store_of(store)
+    if target.suffix == ".json":
+        told = _read_certificate(certificate)
+        read_store(path).result().to_json(target, certificate=told, force=force)
+        words = "the result"
+    elif posterior is None:
+        words = f"{export_runs(path, target, force=force)} runs"
+    else:
+        draws = table_of(read_store(path), posterior=posterior, seed=seed)
+        write_table(table_file(target, force=force), draws)
+        words = f"{posterior} draws"
     console.print(f"wrote {words} to {target}", soft_wrap=True)
 
 
-def _write_result(run: Record, target: Path, certificate: Path | None, *, force: bool) -> None:
-    told = None
-    if certificate is not None:
-        told = Certificate.from_json(certificate.read_text(encoding="utf-8"))
-    run.result().to_json(target, certificate=told, force=force)
+def _read_certificate(path: Path | None) -> Certificate | None:
+    return None if path is None else Certificate.from_json(path.read_text(encoding="utf-8"))
+
+
+def _check_vacant(path: Path, *, force: bool) -> None:
+    """Exit with a message if a file cannot be written, before any work is done."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        path.stat()  # of a loop of links, say, neither of the questions below would tell
+    folder = Path(os.path.realpath(path)).parent
+    if path.is_dir():
+        raise failed(f"{path} is a folder: name a file in it")
+    if path.exists() and not force:
+        raise failed(f"{path} exists already: --force replaces it")
+    if not folder.is_dir():
+        raise failed(f"{path}: no such file or directory; create the folder {folder} first")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise failed(f"{path} cannot be written: permission denied")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -27,13 +27,15 @@ _HISTORY = {
 }  # fmt: skip
 
 
-def summary(run: Record, title: str, width: int = 80) -> RenderableType:
-    """Return a summary of a run for a terminal of this width."""
+def summary(
+    run: Record, title: str, width: int = 80, truth: FloatArray | None = None
+) -> RenderableType:
+    """Return a summary of a run for a terminal of this width; with true parameters, if known."""
     run.check_search()
     parts: list[RenderableType] = [Text(title, style="bold"), _facts(run), Text()]
     rows = run.parameter_changes
     if rows:
-        parts += [parameter_table(rows, width=width), Text()]
+        parts += [parameter_table(rows, truth, width), Text()]
     if len(run.history["queries"]):
         parts += [history_table(run.history, _ROWS), Text()]
     parts += [Text(f"note: {note}") for note in run.notes]
@@ -108,11 +110,7 @@ def parameter_table(
     fits = sum(longest) + 2 * len(longest) <= width
     if not fits:
         cells = _cells(rows, truth, 2)
-    gap = 2 if fits else 1
-    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
-    for heading in headings:
-        side: JustifyMethod = "left" if heading in ("parameter", "unit") else "right"
-        table.add_column(heading, justify=side, no_wrap=True)
+    table = plain_table(headings, left=2, gap=2 if fits else 1)
     for row in cells:
         table.add_row(*map(Text, row))
     words = (
@@ -148,9 +146,7 @@ def _range(quantiles: tuple[float, float, float], digits: int) -> str:
 
 def history_table(history: dict[str, FloatArray], most: int | None = None) -> RenderableType:
     """Return a table of the last `most` batches."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for heading in ("runs", *_HISTORY):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = plain_table(("runs", *_HISTORY))
     count = len(history["queries"])
     for i in range(0 if most is None else max(count - most, 0), count):
         values = [history[name][i] for name in _HISTORY.values()]
@@ -161,6 +157,14 @@ def history_table(history: dict[str, FloatArray], most: int | None = None) -> Re
         "allowed KL, and the number of wrong runs so far: failed ones and outliers."
     )
     return Group(table, Text(words, style="dim"))
+
+
+def plain_table(headings: Sequence[str], *, left: int = 0, gap: int = 2) -> Table:
+    """Return a table without lines; columns after the first `left` are aligned right."""
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if place < left else "right", no_wrap=True)
+    return table
 
 
 def short(path: Path) -> str:
