@@ -51,9 +51,14 @@ def modules() -> dict[str, Path]:
 # A record gives its result, which can be certified, exported and drawn: methods of these modules
 # reach up, or across, to what does that.
 REACHES_UP = {
-    "record.calibrated": {"exchange", "record.record"},
+    "record.calibrated": {"exchange.frames", "exchange.table", "record.record"},
     "record.record": {"record.result"},
-    "record.result": {"exchange", "calibration.certify", "calibration.old_keywords"},
+    "record.result": {
+        "exchange.result_json",
+        "exchange.table",
+        "calibration.certify",
+        "calibration.old_keywords",
+    },
 }
 
 

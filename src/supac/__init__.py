@@ -10,7 +10,9 @@ from supac.calibration.loop import Iteration
 from supac.calibration.minimize import minimize, reoptimize, resume
 from supac.calibration.predict import Prediction, predict
 from supac.emulator import GaussianProcess, OutputEmulator
-from supac.exchange import KnownRuns, ResultFormatError, export, read_csv
+from supac.exchange.known import KnownRuns, read_csv
+from supac.exchange.result_json import ResultFormatError
+from supac.exchange.table import export
 from supac.families import *  # noqa: F403 - all that is in its __all__
 from supac.guarantee.certificate import Certificate, CertificateError, certify_draws
 from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reuse, Stage

@@ -141,7 +141,7 @@ LARGE = {
 MEASURE = """
 import json, resource, sys, time
 import supac
-from supac.exchange import ResultFormatError
+from supac.exchange.result_json import ResultFormatError
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0  # MB

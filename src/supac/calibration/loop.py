@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.exchange import KnownRuns
+from supac.exchange.known import KnownRuns
 from supac.families import Distribution
 from supac.problem import Problem
 from supac.record.encoding import state_from_spec, state_to_spec

@@ -19,7 +19,7 @@ from supac.calibration.setup import (
 )
 from supac.calibration.validation import Validated, validate
 from supac.codec import Spec, UnknownSpecError, describe, from_spec
-from supac.exchange import KnownRuns
+from supac.exchange.known import KnownRuns
 from supac.families import Density, Distribution
 from supac.problem import Bound, Composite, Function, Parameters, Problem
 from supac.problem.composite import loss_and_data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from supac.arrays import FloatArray, whole
-from supac.exchange import KnownRuns
+from supac.exchange.known import KnownRuns
 from supac.families import Density, Distribution, Family
 from supac.problem import Bound, Function, Loss, Parameters, Problem
 from supac.running.execution import Execution

@@ -16,8 +16,8 @@ from supac import problem_file
 from supac.cli.app import INTERRUPTED, command, console, failed, inform, print_run, user_code, warn
 from supac.cli.options import AsBegun, CertificatePath, Force, Json, Quiet, StorePath, Workers
 from supac.cli.tables import summary
-from supac.exchange import export as export_runs
-from supac.exchange import table_file, table_of, write_table
+from supac.exchange.table import export as export_runs
+from supac.exchange.table import table_file, table_of, write_table
 from supac.guarantee.certificate import Certificate
 from supac.problem_file import BOUNDS, ProblemFile, store_of
 from supac.record.ending import StopReason

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.exchange import KnownRuns, read_csv
+from supac.exchange.known import KnownRuns, read_csv
 from supac.problem import Composite, Observations, Parameters
 from supac.problem_file.errors import Key, Source, no_file, suggestion
 

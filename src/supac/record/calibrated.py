@@ -133,13 +133,15 @@ class Calibrated(ABC):
 
     def to_pandas(self, *, posterior: int | None = None, seed: int = 0) -> pandas.DataFrame:
         """Return one row a run, or `posterior=1000` draws instead; in the user's units."""
-        from supac.exchange import as_pandas, table_of  # noqa: PLC0415
+        from supac.exchange.frames import as_pandas  # noqa: PLC0415
+        from supac.exchange.table import table_of  # noqa: PLC0415
 
         return as_pandas(table_of(self.own_record, posterior=posterior, seed=seed))
 
     def to_xarray(self, *, posterior: int | None = None, seed: int = 0) -> xarray.Dataset:
         """Return runs along `run`, or draws along `draw`, with units and outputs as a variable."""
-        from supac.exchange import as_xarray, table_of  # noqa: PLC0415
+        from supac.exchange.frames import as_xarray  # noqa: PLC0415
+        from supac.exchange.table import table_of  # noqa: PLC0415
 
         table = table_of(self.own_record, posterior=posterior, seed=seed)
         dimension = "run" if posterior is None else "draw"
@@ -159,7 +161,7 @@ class Calibrated(ABC):
         `posterior_predictive` with those of the runs that were drawn from the posterior itself, and
         `observed_data` if `observed`, (m,), says what they are to be compared with.
         """
-        from supac.exchange import as_arviz  # noqa: PLC0415
+        from supac.exchange.frames import as_arviz  # noqa: PLC0415
 
         return as_arviz(
             self.own_record, draws=draws, seed=seed, certificate=certificate, observed=observed

@@ -114,7 +114,8 @@ class Result(Ending, Calibrated):
         includes the runs. ValueError if the certificate belongs to another posterior, or if
         reading the parameters or the posterior would need a class of your own.
         """
-        from supac.exchange import to_json, vacant  # noqa: PLC0415
+        from supac.exchange.result_json import to_json  # noqa: PLC0415
+        from supac.exchange.table import vacant  # noqa: PLC0415
 
         if runs:
             self.record.check_runs()
@@ -130,7 +131,7 @@ class Result(Ending, Calibrated):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read a result that `to_json` wrote; ResultFormatError for any other text."""
-        from supac.exchange import from_json  # noqa: PLC0415
+        from supac.exchange.result_json import from_json  # noqa: PLC0415
 
         return cls.of(*from_json(text))
 
@@ -157,7 +158,7 @@ class Result(Ending, Calibrated):
 
 def read_result(path: str | os.PathLike[str]) -> Result:
     """Read the result that `Result.to_json` wrote to a file."""
-    from supac.exchange import ResultFormatError  # noqa: PLC0415
+    from supac.exchange.result_json import ResultFormatError  # noqa: PLC0415
 
     try:
         return Result.from_json(Path(path).read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray, frozen
-from supac.exchange import KnownRuns
+from supac.exchange.known import KnownRuns
 from supac.problem import Composite, Parameters
 from supac.record.record import Record
 from supac.record.run import LossError, Purpose, RiskFunction, Run, RunIndex, Status
