@@ -66,10 +66,7 @@ class Gate:
 
     def probability(self, x: FloatArray) -> FloatArray:
         """Compute the probability of an outlier at x, to first order: (n, dim) → (n,)."""
-        along = self.units(x) @ self.directions.T
-        place = np.clip((along - _GRID[0]) / (_GRID[1] - _GRID[0]), 0.0, len(_GRID) - 1.001)
-        left = place.astype(np.intp)
-        share = place - left
+        left, share = _cells(self.units(x) @ self.directions.T, _GRID, _GRID[1] - _GRID[0])
         rows = np.arange(len(self.directions))
         values = self._table[rows, left] * (1.0 - share) + self._table[rows, left + 1] * share
         return np.minimum(values.sum(axis=1), 1.0)
@@ -125,6 +122,13 @@ def fit_gate(
     return Gate(units, directions, _CERTAINTY * chances[:, :grid])
 
 
+def _cells(along: FloatArray, grid: FloatArray, step: float) -> tuple[IntArray, FloatArray]:
+    """Return the point of the grid to the left of each value, and the share of the next one."""
+    place = np.clip((along - grid[0]) / step, 0.0, len(grid) - 1.001)
+    left = place.astype(np.intp)
+    return left, place - left
+
+
 def _log_spared_all(along: FloatArray) -> FloatArray:
     """Compute Σ_i log(1 − g·Φ((along_ik − t)/s)) over runs i: (n, D) → (D, T).
 
@@ -133,9 +137,7 @@ def _log_spared_all(along: FloatArray) -> FloatArray:
     """
     step = _WIDTH / 16.0
     grid = np.arange(_THRESHOLDS[0] - 4.0 * _WIDTH, _THRESHOLDS[-1] + 4.0 * _WIDTH, step)
-    place = np.clip((along - grid[0]) / step, 0.0, len(grid) - 1.001)
-    left = place.astype(np.intp)
-    share = place - left
+    left, share = _cells(along, grid, step)
     cell = left + len(grid) * np.arange(along.shape[1])
     size = along.shape[1] * len(grid)
     counts = np.bincount(cell.ravel(), (1.0 - share).ravel(), size)

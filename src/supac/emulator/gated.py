@@ -186,7 +186,7 @@ def nearest(runs: Evaluations, current: Distribution, limit: int) -> tuple[Evalu
 
 
 def fit_gated(
-    build: Callable[[Evaluations], TrainingSet],
+    build: Callable[[Evaluations, Distribution, Context], TrainingSet],
     evaluations: Evaluations,
     current: Distribution,
     context: Context,
@@ -198,7 +198,7 @@ def fit_gated(
     """
     everything = evaluations.usable(context.failure_risk)
     runs, rows = nearest(everything, current, limit)
-    training, last, total = build(runs), context.state, len(everything)
+    training, last, total = build(runs, current, context), context.state, len(everything)
     all_outliers, all_inflation = _last_labels(everything, context)
     outliers, inflation = all_outliers[rows], all_inflation[rows]
     hyperparameters, steps = training.default, _FIRST_STEPS

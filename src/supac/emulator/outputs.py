@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
@@ -53,9 +53,7 @@ class OutputEmulator:
                 "OutputEmulator needs the simulator's outputs, and they must explain the risk: "
                 "pass risk=Composite(simulate, loss) without a proxy, or use GaussianProcess()"
             )
-        build = partial(
-            OutputTrainingSet.build, self, loss=context.loss, current=current, context=context
-        )
+        build = partial(OutputTrainingSet.build, self, context.loss)
         return fit_gated(build, evaluations, current, context, self.limit)
 
 
@@ -80,13 +78,15 @@ class OutputTrainingSet:
     """Standard normal points at which the loss is averaged."""
     errors: FloatArray
     """Standard normal errors of the emulator, one row for each draw."""
+    _projectors: dict[Family, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+    _found: dict[bytes, FloatArray] = field(default_factory=dict)
 
     @classmethod
     def build(
         cls,
         rule: OutputEmulator,
-        runs: Evaluations,
         loss: Loss,
+        runs: Evaluations,
         current: Distribution,
         context: Context,
     ) -> OutputTrainingSet:
@@ -134,10 +134,6 @@ class OutputTrainingSet:
         """Return the hyperparameters to start from."""
         return self.prior.centre
 
-    @cached_property
-    def _projectors(self) -> dict[Family, tuple[FloatArray, FloatArray]]:
-        return {}
-
     def projector(self, whitening: NormalWhitening) -> tuple[FloatArray, FloatArray]:
         """Return centred features at the draws, and the matrix of their least squares.
 
@@ -150,10 +146,6 @@ class OutputTrainingSet:
             least_squares = np.linalg.solve(centred.T @ centred, centred.T)
             self._projectors[family] = (centred, least_squares)
         return self._projectors[family]
-
-    @cached_property
-    def _found(self) -> dict[bytes, FloatArray]:
-        return {}
 
     def _principal(self, inliers: BoolArray) -> FloatArray:
         """Compute the principal directions of the inliers, whatever their inflations.

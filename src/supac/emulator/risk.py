@@ -43,8 +43,7 @@ class GaussianProcess:
     ) -> GatedModel:
         """Fit the process and its gate."""
         context = context or Context()
-        build = partial(RiskTrainingSet.build, current=current, context=context)
-        return fit_gated(build, evaluations, current, context, self.limit)
+        return fit_gated(RiskTrainingSet.build, evaluations, current, context, self.limit)
 
 
 @dataclass(frozen=True)

@@ -105,9 +105,7 @@ class ParametricFamily(ABC):
         Directions in θ with little Fisher information have unbounded natural gradients: the step is
         shortened in them.
         """
-        information = self.information(theta)
-        scale = np.sqrt(np.where(np.diag(information) > 0.0, np.diag(information), 1.0))
-        relative = information / np.outer(scale, scale)
+        scale, relative = _scaled(self.information(theta))
         step = np.linalg.solve(
             relative + _DAMPING * np.eye(self.size), relative @ (scale * (target - theta))
         )
@@ -370,6 +368,13 @@ class Whitening(ABC):
         """Return the η with η·score(x) = beta·features(x)."""
 
 
+def _scaled(information: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the roots s of the diagonal, 1 in place of 0, and information_ij / (s_i s_j)."""
+    power = np.diag(information)
+    scale = np.sqrt(np.where(power > 0.0, power, 1.0))
+    return scale, information / np.outer(scale, scale)
+
+
 class ScoreWhitening(Whitening):
     """Whitening by the Cholesky factor of the information.
 
@@ -377,9 +382,8 @@ class ScoreWhitening(Whitening):
     """
 
     def __init__(self, score: Callable[[FloatArray], FloatArray], information: FloatArray):
-        power = np.diag(information)
-        self._score, self._scale = score, np.sqrt(np.where(power > 0.0, power, 1.0))
-        relative = information / np.outer(self._scale, self._scale)
+        self._score = score
+        self._scale, relative = _scaled(information)
         self._root = np.linalg.cholesky(relative + _RIDGE * np.eye(len(relative)))
 
     def points(self, x: FloatArray) -> FloatArray:

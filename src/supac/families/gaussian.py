@@ -72,13 +72,11 @@ class GaussianFamily(Family):
         return 0.5 * float(mean @ theta[: self.dim]) - log_det_root + 0.5 * self.dim * LOG_2PI
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-        mean, root = self._standard(theta)
-        z = rng.standard_normal((n, self.dim))
-        return mean + np.asarray(solve_triangular(root, z.T, lower=True, trans="T").T)
+        return self.whiten(theta).spread(rng.standard_normal((n, self.dim)))
 
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        mean, root = self._standard(theta)
-        return mean, np.asarray(cho_solve((root, True), np.eye(self.dim)))
+        at = self.whiten(theta)
+        return at.mean, at.covariance
 
     def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
         mean, root = self._standard(theta)

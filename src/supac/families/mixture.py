@@ -98,12 +98,7 @@ class Mixture(ParametricFamily):
 
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         log_weights, components = self.split(theta)
-        weights = np.exp(log_weights)
-        means, covariances = zip(*(self.base.moments(each) for each in components), strict=True)
-        mean = weights @ np.stack(means)
-        between = np.stack(means) - mean
-        within = np.einsum("k,kij->ij", weights, np.stack(covariances))
-        return mean, within + (weights * between.T) @ between
+        return mixed_moments(np.exp(log_weights), [self.base.moments(each) for each in components])
 
     def divergence(
         self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
@@ -129,6 +124,17 @@ class Mixture(ParametricFamily):
             float(np.log(self.count)),
             len(x),
         )
+
+
+def mixed_moments(
+    weights: FloatArray, moments: Sequence[tuple[FloatArray, FloatArray]]
+) -> tuple[FloatArray, FloatArray]:
+    """Compute mean (dim,) and covariance (dim, dim) of a mixture from those of its components."""
+    means, covariances = map(np.stack, zip(*moments, strict=True))
+    mean = weights @ means
+    between = means - mean
+    within = np.einsum("k,kij->ij", weights, covariances)
+    return mean, within + (weights * between.T) @ between
 
 
 def mixture(

@@ -104,16 +104,16 @@ class Product(Family):
     def coordinates(self, theta: FloatArray) -> FloatArray:
         return np.concatenate([f.coordinates(part) for f, _, part in self.split(theta)])
 
-    def _split_chart(self, phi: FloatArray) -> list[FloatArray]:
-        return np.split(phi, np.cumsum([factor.chart_size for factor in self.factors])[:-1])
+    def _split_chart(self, phi: FloatArray) -> Iterator[tuple[Family, FloatArray]]:
+        parts = np.split(phi, np.cumsum([factor.chart_size for factor in self.factors])[:-1])
+        return zip(self.factors, parts, strict=True)
 
     def from_coordinates(self, phi: FloatArray) -> FloatArray:
-        parts = zip(self.factors, self._split_chart(phi), strict=True)
-        return np.concatenate([factor.from_coordinates(part) for factor, part in parts])
+        return np.concatenate([f.from_coordinates(part) for f, part in self._split_chart(phi)])
 
     def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
         parts = zip(self._split_chart(phi), self.split(gradient), strict=True)
-        return np.concatenate([f.pull_back(mine, part) for mine, (f, _, part) in parts])
+        return np.concatenate([f.pull_back(mine, part) for (f, mine), (_, _, part) in parts])
 
 
 class _ProductWhitening(Whitening):

@@ -43,8 +43,7 @@ class StudentT(ParametricFamily):
 
     def _square(self, theta: FloatArray, x: FloatArray) -> FloatArray:
         """Compute q: (n,)."""
-        mean, root = self.base._standard(theta)
-        z = (x - mean) @ root
+        z = self.base.whiten(theta).points(x)
         return np.asarray(np.einsum("ij,ij->i", z, z))
 
     def _log_normaliser(self, theta: FloatArray) -> float:

@@ -2,9 +2,8 @@
 
 from supac.problem.bounds import Bound
 from supac.problem.composite import Composite, Data, Observations
-from supac.problem.evaluations import Evaluations
 from supac.problem.parameters import Parameters
-from supac.problem.problem import Function, Loss, Problem
+from supac.problem.problem import Evaluations, Function, Loss, Problem
 
 __all__ = [
     "Bound", "Composite", "Data", "Evaluations", "Function", "Loss", "Observations", "Parameters",

@@ -24,6 +24,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution, Mixture, Product, StudentT
+from supac.families.mixture import mixed_moments
 from supac.problem.marginals import LogNormal, Marginal
 from supac.problem.parameters import Parameters
 
@@ -43,32 +44,24 @@ def moments(latent: Distribution, parameters: Parameters) -> tuple[FloatArray, F
     families, and if x(u) is too steep for the finest step.
     """
     parts = _gaussians(latent)
-    if parts is None:
-        return _from_draws(latent, parameters)
-    shares = np.array([share for share, _, _ in parts])
-    pushed = [_pushed(mean, covariance, parameters) for _, mean, covariance in parts]
+    pushed = [] if parts is None else [_pushed(*each, parameters) for each in parts[1]]
     found = [each for each in pushed if each is not None]
-    if len(found) < len(pushed):
+    if parts is None or len(found) < len(pushed):
         return _from_draws(latent, parameters)
-    if len(found) == 1:
-        return found[0]
-    means = np.stack([mean for mean, _ in found])
-    centre = shares @ means
-    between = means - centre
-    within = np.einsum("k,kij->ij", shares, np.stack([covariance for _, covariance in found]))
-    return centre, within + (shares * between.T) @ between
+    return found[0] if len(found) == 1 else mixed_moments(parts[0], found)
 
 
-def _gaussians(latent: Distribution) -> list[tuple[float, FloatArray, FloatArray]] | None:
-    """Return weights, means and covariances of a mixture of Gaussians; None for other families."""
+def _gaussians(
+    latent: Distribution,
+) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]] | None:
+    """Return weights, and means and covariances, of a mixture of Gaussians; None for others."""
     family = latent.family
     factors = family.factors if isinstance(family, Product) else (family,)
     if all(each.is_gaussian for each in factors):
-        return [(1.0, latent.mean, latent.covariance)]
+        return np.ones(1), [family.moments(latent.theta)]
     if isinstance(family, Mixture) and family.base.is_gaussian:
         log_shares, components = family.split(latent.theta)
-        each = [(family.base.moments(theta)) for theta in components]
-        return [(float(np.exp(w)), *m) for w, m in zip(log_shares, each, strict=True)]
+        return np.exp(log_shares), [family.base.moments(theta) for theta in components]
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,7 +65,6 @@ class NearestNeighbours:
         points = whitening.points(different).astype(np.float32)
         draws = _points_of_draws(at, self.rule.draws, rng).astype(np.float32)
         k = min(self.rule.k, len(points))
-        search: Callable[[Float32Array, Float32Array, int], IntArray]
         search = search_graph if self.rule.approximate else search_all
         nearest = search(points, draws, k)
         counts = np.bincount(nearest[nearest >= 0], minlength=len(points))
