@@ -11,7 +11,7 @@ from supac.problem_file import Observations
 from supac.record.parameter_change import ParameterChange
 from supac.report.account import Account
 from supac.report.elements import Markup
-from supac.report.svg import Panel, span, svg
+from supac.report.svg import Panel, Range, span, svg
 from supac.report.words import escape, number
 
 
@@ -49,13 +49,10 @@ def marginal(row: ParameterChange, index: int) -> Markup:
     (x, before), (z, after) = row.before, row.after
     view = span(_middle(x, before), _middle(z, after), room=0.02)
     panel = Panel(f"marginal-{index}", view, (0.0, 1.05), 250, 132, 10, 26, 6, 10)
-    for kind, line, grid, height in (
-        ("prior", "prior dashed", x, before),
-        ("posterior", "posterior", z, after),
-    ):
+    for kind, dash, grid, height in (("prior", " dashed", x, before), ("posterior", "", z, after)):
         scaled = height / (height.max() or 1.0)
         panel.area(grid, np.zeros_like(grid), scaled, kind)
-        panel.line(grid, scaled, line)
+        panel.line(grid, scaled, kind + dash)
     (a, b, c), (d, e, f) = (map(number, each) for each in (row.prior, row.posterior))
     words = f"{row.name}: prior {b} ({a} to {c}), posterior {e} ({d} to {f}) {row.unit}"
     return panel.draw(words.strip(), "", most=4, y_ticks=False)
@@ -72,24 +69,20 @@ def _middle(x: FloatArray, density: FloatArray) -> FloatArray:
 def correlation_map(names: tuple[str, ...], r: FloatArray) -> Markup:
     """Draw the correlation matrix: blue for positive, orange for negative entries."""
     dim = len(names)
-    longest = max(map(len, names))
-    side, label = (44 if dim <= 8 else 26 if dim <= 16 else 16), min(8 * longest + 12, 150)
-    size = label + dim * side
+    side = 44 if dim <= 8 else 26 if dim <= 16 else 16
+    label = min(8 * max(map(len, names)) + 12, 150)
+    most = 0.5 if dim <= 8 else 1.0  # opacity below numbers, which must stay readable
     parts = []
     for i, name in enumerate(names):
-        middle = label + (i + 0.5) * side
-        short = name if len(name) <= 17 else name[:16] + "…"
+        y, middle = label + i * side, label + (i + 0.5) * side + 4
+        short = escape(name if len(name) <= 17 else name[:16] + "…")
         parts += [
-            f'<text x="{label - 6}" y="{middle + 4:.1f}" text-anchor="end">{escape(short)}</text>',
-            f'<text transform="translate({middle + 4:.1f} {label - 6}) rotate(-90)">'
-            f"{escape(short)}</text>",
+            f'<text x="{label - 6}" y="{middle:.1f}" text-anchor="end">{short}</text>',
+            f'<text transform="translate({middle:.1f} {label - 6}) rotate(-90)">{short}</text>',
         ]
-        for j in range(dim):
-            kind = "self" if i == j else "together" if r[i, j] > 0.0 else "against"
-            # At most 0.5 below numbers, which must stay readable.
-            most = 0.5 if dim <= 8 else 1.0
-            opacity = 1.0 if i == j else most * min(abs(float(r[i, j])), 1.0)
-            x, y = label + j * side, label + i * side
+        for j, value in enumerate(map(float, r[i])):
+            x, kind = label + j * side, "together" if value > 0.0 else "against"
+            kind, opacity = ("self", 1.0) if i == j else (kind, most * min(abs(value), 1.0))
             parts.append(
                 f'<rect class="cell {kind}" x="{x}" y="{y}" width="{side - 1}" '
                 f'height="{side - 1}" fill-opacity="{opacity:.2f}"/>'
@@ -97,12 +90,11 @@ def correlation_map(names: tuple[str, ...], r: FloatArray) -> Markup:
             if dim <= 8 and i != j:
                 parts.append(
                     f'<text x="{x + side // 2}" y="{y + side // 2 + 4}" '
-                    f'text-anchor="middle">{number(round(float(r[i, j]), 2), 2)}</text>'
+                    f'text-anchor="middle">{number(round(value, 2), 2)}</text>'
                 )
-    title = (
-        f"Correlations of the posterior between {dim} parameters; the strongest are listed below."
-    )
-    return svg("correlations", title, size, size, "".join(parts), 1.0)
+    words = "Correlations of the posterior between {} parameters; the strongest are listed below."
+    size = label + dim * side
+    return svg("correlations", words.format(dim), size, size, "".join(parts), 1.0)
 
 
 def fit(observations: Observations, run: Account, column: int) -> Markup:
@@ -116,19 +108,15 @@ def fit(observations: Observations, run: Account, column: int) -> Markup:
     low, high = data - noise, data + noise
     if observations.logarithmic:
         low, high = data * np.exp(-noise), data * np.exp(noise)
-    usable = {
-        kind: outputs
-        if outputs is not None and outputs.shape[1] == len(observations.values)
-        else None
-        for kind, outputs in (("prior", run.first), ("posterior", run.fresh))
-    }
+    # Outputs of other data cannot be drawn beside these.
     draws = {
-        kind: None if outputs is None else outputs[:, part][:, order]
-        for kind, outputs in usable.items()
+        kind: outputs[:, part][:, order]
+        for kind, outputs in (("prior", run.first), ("posterior", run.fresh))
+        if outputs is not None and outputs.shape[1] == len(observations.values)
     }
     panel = Panel(f"fit-{column}", span(x, room=0.03), _view(low, high, draws))
     for kind, lines in draws.items():
-        for line in [] if lines is None else lines[:60]:
+        for line in lines[:60]:
             panel.line(x, line, f"{kind} thin{' dashed' if kind == 'prior' else ''}")
     panel.bars(x, low, high, "data")
     panel.dots(x, data, "data")
@@ -143,15 +131,12 @@ def fit(observations: Observations, run: Account, column: int) -> Markup:
     return panel.draw(words, "time" if observations.times is not None else "row", name)
 
 
-def _view(
-    low: FloatArray, high: FloatArray, draws: dict[str, FloatArray | None]
-) -> tuple[float, float]:
+def _view(low: FloatArray, high: FloatArray, draws: dict[str, FloatArray]) -> Range:
     """Return a range with all data and posterior runs, and part of the first batch."""
-    fresh, first = draws["posterior"], draws["prior"]
-    inner = span(low, high, *([] if fresh is None else [fresh]))
-    if first is None:
+    inner = span(low, high, *(lines for kind, lines in draws.items() if kind == "posterior"))
+    if "prior" not in draws:
         return inner
-    outer, room = span(np.array(inner), first), inner[1] - inner[0]
+    outer, room = span(np.array(inner), draws["prior"]), inner[1] - inner[0]
     return max(outer[0], inner[0] - 0.5 * room), min(outer[1], inner[1] + 0.5 * room)
 
 

@@ -62,9 +62,8 @@ class Program:
         keep: Literal["none", "failed", "all"] = "none",
     ):
         if isinstance(command, str) or not command:
-            raise TypeError(
-                f'command must be a list such as ["./model", "--fast"], not {command!r}'
-            )
+            example = '["./model", "--fast"]'
+            raise TypeError(f"command must be a list such as {example}, not {command!r}")
         if inputs not in ("json", "csv"):
             raise ValueError(f'inputs must be "json" or "csv", not {inputs!r}')
         if keep not in ("none", "failed", "all"):
@@ -94,8 +93,9 @@ class Program:
         scratch.mkdir(parents=True, exist_ok=True)
         folder = scratch / f"run-{secrets.token_hex(6)}"
         source, target = folder / f"input.{self.inputs}", folder / "output.json"
-        places = {"{input}": str(source), "{output}": str(target), "{folder}": str(folder)}
-        command = [_filled(word, places) for word in self.command]
+        command = self.command
+        for name, path in (("{input}", source), ("{output}", target), ("{folder}", folder)):
+            command = [word.replace(name, str(path)) for word in command]
         failed = True
         # The guard is there before the folder: it removes the folder if this process is killed.
         guard = ProcessGuard(command, folder=folder, keep=self.keep != "none")
@@ -150,9 +150,3 @@ class Program:
             return answer[self.key]
         parts = [answer[key] for key in self.key]
         return [value for part in parts for value in (part if isinstance(part, list) else [part])]
-
-
-def _filled(word: str, places: dict[str, str]) -> str:
-    for name, path in places.items():
-        word = word.replace(name, path)
-    return word

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 
@@ -59,14 +60,11 @@ class UMBridge:
     def __call__(self, x: Any) -> list[float]:
         """Return all outputs of the model at one point (dim,)."""
         self.set_up()
-        values, blocks = [float(value) for value in x], []
-        if sum(self._sizes) != len(values):
-            raise UMBridgeError(
-                f"the model {self.model!r} takes {sum(self._sizes)} parameters, not {len(values)}"
-            )
-        for size in self._sizes:
-            blocks.append(values[:size])
-            values = values[size:]
+        takes = sum(self._sizes)
+        if takes != len(x):
+            raise UMBridgeError(f"the model {self.model!r} takes {takes} parameters, not {len(x)}")
+        values = map(float, x)
+        blocks = [list(islice(values, size)) for size in self._sizes]
         try:
             answer = self._client(blocks, self.config)
         except ValueError as error:  # it answers a page in HTML, or the word nan

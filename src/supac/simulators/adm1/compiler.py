@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import accumulate, product
+from typing import NamedTuple
 
 from supac.simulators.adm1 import model
 from supac.simulators.adm1.expressions import Graph, Node, code, frontier, needed, parse
@@ -108,19 +108,20 @@ def states_of(variant: str, extra: Iterable[str]) -> tuple[list[str], list[str]]
     return [*liquid, *model.GAS, *extra], algebraic
 
 
-@dataclass
-class Factors:
-    """Sparse LU factors of diag(g, 0) − Jacobian."""
+Entries = dict[tuple[str, str], Node]
 
-    order: list[str] = field(default_factory=list)
-    lower: dict[tuple[str, str], Node] = field(default_factory=dict)
-    upper: dict[tuple[str, str], Node] = field(default_factory=dict)
-    inverse_pivot: dict[str, Node] = field(default_factory=dict)
 
-    def all(self) -> dict[tuple[str, str], Node]:
-        """Return every factor by row and column, inverse pivots on the diagonal."""
-        pivots = {(name, name): node for name, node in self.inverse_pivot.items()}
-        return {**self.lower, **self.upper, **pivots}
+class Factors(NamedTuple):
+    """Sparse LU factors of diag(g, 0) − Jacobian, by row and column."""
+
+    order: list[str]
+    lower: Entries
+    upper: Entries
+    inverse_pivots: Entries
+
+    def all(self) -> Entries:
+        """Return every factor, inverse pivots on the diagonal."""
+        return {**self.lower, **self.upper, **self.inverse_pivots}
 
 
 def factorise(equations: Equations, differential: list[str], algebraic: list[str]) -> Factors:
@@ -129,7 +130,7 @@ def factorise(equations: Equations, differential: list[str], algebraic: list[str
     The chain of reactions is nearly triangular: a few hundred operations suffice.
     """
     graph, left = equations.graph, differential + algebraic
-    zero, factors = graph.number(0.0), Factors()
+    zero, factors = graph.number(0.0), Factors([], {}, {}, {})
     slopes = {entry: equations.slope(*entry) for entry in product(left, left)}
     matrix = {entry: -slope for entry, slope in slopes.items() if not slope.equals(0.0)}
     for name in differential:
@@ -149,13 +150,13 @@ def factorise(equations: Equations, differential: list[str], algebraic: list[str
         rows, columns = neighbours(pivot)
         left.remove(pivot)
         factors.order.append(pivot)
-        inverse = factors.inverse_pivot[pivot] = graph.number(1.0) / matrix[pivot, pivot]
+        inverse = factors.inverse_pivots[pivot, pivot] = graph.number(1.0) / matrix[pivot, pivot]
         for row in rows:
             factor = factors.lower[row, pivot] = matrix[row, pivot] * inverse
             for column in columns:
                 entry = matrix.get((row, column), zero)
                 matrix[row, column] = entry - factor * matrix[pivot, column]
-        factors.upper |= {(pivot, column): matrix[pivot, column] for column in columns}
+        factors.upper.update({(pivot, column): matrix[pivot, column] for column in columns})
     return factors
 
 
@@ -248,7 +249,7 @@ class _Writer:
         results = {self.places[name]: node for node, name in self.ahead.items()}
         return self._function("prepare", "W, constants, nu", _loop(results, {}, self.places))
 
-    def _evaluate(self, name: str, factors: Mapping[tuple[str, str], Node]) -> list[str]:
+    def _evaluate(self, name: str, factors: Entries) -> list[str]:
         """Return the routine that computes f(Y) and, if given, the factors of a step."""
         places = self.places | self._names_at("Y", self.states)
         results = {self._at("f", k): node for k, node in enumerate(self.changes)}

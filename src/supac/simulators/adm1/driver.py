@@ -64,32 +64,23 @@ def unsettled(W, tolerance):
 
 
 @compiled
-def settle_H(W, constants, nu, tolerance):
-    """Solve the charge balance for S_H in each lane."""
+def settle(W, constants, nu, D, in_S_h2, tolerance):
+    """Solve in each lane the charge balance for S_H, and the stationary balance for S_h2.
+
+    They are the algebraic states of the variant dae.
+    """
     W[AT_residual : AT_residual + LANES] = 1.0
     for _ in range(1000):
         newton_S_H(W, constants, nu, W, 0.0, 0.0, tolerance)
         if not unsettled(W, tolerance):
             break
-
-
-@compiled
-def settle_h2(W, constants, nu, D, in_S_h2, tolerance):
-    """Solve the stationary balance for S_h2 in each lane."""
+    if DAE:
+        inhibition(W)
     W[AT_residual : AT_residual + LANES] = 1.0
     for _ in range(1000):
         newton_S_h2(W, constants, nu, W, D, in_S_h2, tolerance)
         if not unsettled(W, tolerance):
             break
-
-
-@compiled
-def settle(W, constants, nu, D, in_S_h2, tolerance):
-    """Compute consistent S_H and S_h2, the algebraic states of the variant dae."""
-    settle_H(W, constants, nu, tolerance)
-    if DAE:
-        inhibition(W)
-    settle_h2(W, constants, nu, D, in_S_h2, tolerance)
     ions(W, constants)
     if DAE:
         W[AT_y + NL - 2 * LANES : AT_y + NL - LANES] = W[AT_S_h2 : AT_S_h2 + LANES]
@@ -117,8 +108,7 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
     for lane in range(LANES):
         for k in range(kinetics.shape[1]):
             W[AT_kinetics + k * LANES + lane] = kinetics[lane, k]
-        for i in range(N):
-            W[AT_y + i * LANES + lane] = initial[i]
+        W[AT_y + lane : AT_y + NL : LANES] = initial[:N]
         for k in range(4):
             W[SOLVED[k] + lane] = initial[N + k]
         W[AT_lowest + lane] = np.inf

@@ -11,6 +11,7 @@ Observations: log-normal noise of 8 % on concentrations, 4 % on gas; one in twen
 from __future__ import annotations
 
 import sys
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -45,11 +46,9 @@ def make_feed() -> Table:
 
     def drift(step: float) -> FloatArray:
         """Return a log-normal AR(1) process with a time scale of about ten days."""
-        noise, level, path = rng.standard_normal(DAYS + 1), 0.0, []
-        for shock in noise:
-            level = 0.9 * level + step * shock
-            path.append(level)
-        return np.exp(np.array(path))[np.minimum(day, DAYS)]
+        shocks = rng.standard_normal(DAYS + 1)
+        path = accumulate(shocks, lambda level, shock: 0.9 * level + step * shock, initial=0.0)
+        return np.exp(np.array([*path][1:]))[np.minimum(day, DAYS)]
 
     feed = {"time": time, **{name: np.zeros_like(time) for name in model.LIQUID}}
     overload = np.where((day > 90) & (day <= 102), 1.35, 1.0)
@@ -58,14 +57,11 @@ def make_feed() -> Table:
     feed["X_li"] = 4.0 * drift(0.10) * overload
     feed["X_I"] = 5.0 * drift(0.05)
     feed["S_ac"] = 0.4 * drift(0.15)
-    feed["S_IC"] = np.full_like(time, 0.02)
     feed["S_IN"] = 0.01 * drift(0.05)
-    feed["S_cation"] = np.full_like(time, 0.03)
-    feed["S_anion"] = np.full_like(time, 0.01)
-    weekend = np.isin(day % 7, (6, 0))
-    feed["Q"] = (
-        110.0 * np.where(weekend, 0.75, 1.08) * np.exp(0.05 * rng.standard_normal(len(time)))
-    )
+    for name, value in (("S_IC", 0.02), ("S_cation", 0.03), ("S_anion", 0.01)):
+        feed[name] = np.full_like(time, value)
+    weekly = 110.0 * np.where(np.isin(day % 7, (6, 0)), 0.75, 1.08)
+    feed["Q"] = weekly * np.exp(0.05 * rng.standard_normal(len(time)))
     return {name: np.array([float(f"{v:.6g}") for v in column]) for name, column in feed.items()}
 
 

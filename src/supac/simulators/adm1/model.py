@@ -45,6 +45,10 @@ BALANCE: dict[str, str] = _TABLES["balance"]
 # Fixed values: yields and contents, acidity, gas transfer.
 BSM2: dict[str, float] = _TABLES["fixed"]["bsm2"]
 PAPER: dict[str, float] = BSM2 | _TABLES["fixed"]["paper"]
+# Value at 298.15 K and enthalpy in J/mol of constants that depend on the temperature.
+VAN_T_HOFF: dict[str, tuple[float, float]] = _TABLES["van_t_hoff"]
+# kg COD in a kg of volatile solids.
+COD_OF_SOLIDS: dict[str, float] = _TABLES["cod_of_solids"] | dict.fromkeys(BIOMASS, 1.42)
 
 _CALIBRATED: dict[str, dict[str, Any]] = _TABLES["calibrated"]
 CALIBRATED = tuple(_CALIBRATED)

@@ -16,12 +16,6 @@ from supac.simulators.adm1.compiler import COEFFICIENTS, CONSTANTS, KINETICS
 from supac.simulators.adm1.digester import OUTPUTS, Digester, FloatArray, whole_days
 from supac.simulators.adm1.expressions import constant
 
-# kg COD in a kg of volatile solids.
-COD_OF_SOLIDS = {
-    "S_su": 1.03, "S_aa": 1.5, "S_fa": 2.0, "X_c": 1.42, "X_ch": 1.03, "X_pr": 1.5, "X_li": 2.0,
-    "X_I": 1.5, **dict.fromkeys(model.BIOMASS, 1.42),
-}  # fmt: skip
-
 GAS_CONSTANT = 0.083145  # bar m³/(kmol K)
 BASE_TEMPERATURE = 298.15
 
@@ -183,22 +177,16 @@ class Simulator:
         """Compute the physical constants at the digester's temperature (van 't Hoff)."""
         digester = self.digester
         warming = 1.0 / BASE_TEMPERATURE - 1.0 / digester.T_ad
-
-        def at_temperature(base: float, enthalpy: float) -> float:
-            return base * math.exp(enthalpy / (100.0 * GAS_CONSTANT) * warming)
-
         values = {
             **self.fixed,
             "V_liq": digester.V_liq,
             "V_gas": digester.V_gas,
             "RT": GAS_CONSTANT * digester.T_op,
             "p_h2o": 0.0313 * math.exp(5290.0 * warming),
-            "K_w": at_temperature(1e-14, 55900.0),
-            "K_a_co2": at_temperature(10**-6.35, 7646.0),
-            "K_a_IN": at_temperature(10**-9.25, 51965.0),
-            "K_H_co2": at_temperature(0.035, -19410.0),
-            "K_H_ch4": at_temperature(0.0014, -14240.0),
-            "K_H_h2": at_temperature(7.8e-4, -4180.0),
+            **{
+                name: base * math.exp(enthalpy / (100.0 * GAS_CONSTANT) * warming)
+                for name, (base, enthalpy) in model.VAN_T_HOFF.items()
+            },
             "normalised": float(self.normalised),
         }
         return np.array([values[name] for name in CONSTANTS])
@@ -213,11 +201,13 @@ class Simulator:
         """Return the states' weights in volatile solids, and the solids of each day's feed."""
         feed, states, completes = self.digester.feed, self._module.STATES, self._completed_days()
         table = np.zeros((len(self.digester.days), len(states) + 1))
-        table[:, :-1] = [1.0 / COD_OF_SOLIDS[n] if n in COD_OF_SOLIDS else 0.0 for n in states]
+        table[:, :-1] = [
+            1.0 / model.COD_OF_SOLIDS[n] if n in model.COD_OF_SOLIDS else 0.0 for n in states
+        ]
         if self.variant == "dae":  # the paper's rule; a day of thin feed would break it
             table[:, -1] = np.inf
             return table
-        fed = np.sum([feed[name] / cod for name, cod in COD_OF_SOLIDS.items()], axis=0)
+        fed = np.sum([feed[name] / cod for name, cod in model.COD_OF_SOLIDS.items()], axis=0)
         volume = feed["Q"] * np.diff(feed["time"], prepend=self.digester.initial["time"])
         first = 0
         for n in map(int, np.flatnonzero(completes >= 0)):
