@@ -201,16 +201,15 @@ def fit_gated(
     training, last, total = build(runs, current, context), context.state, len(everything)
     all_outliers, all_inflation = _last_labels(everything, context)
     outliers, inflation = all_outliers[rows], all_inflation[rows]
-    hyperparameters, steps = training.default, _FIRST_STEPS
-    screen = _Screen(training, runs, context.resolution)
+    hyperparameters, steps, threshold = training.default, _FIRST_STEPS, np.inf
     fitted = total if last is None or total >= _NEWS * last.fitted else last.fitted
     if last is not None:
         if len(last.hyperparameters) == len(training.default):
             hyperparameters = last.hyperparameters
         steps = (_STEPS if total <= _WELL_KNOWN else _FEW_STEPS) if fitted == total else 0
         before = outliers
-        outliers, inflation, hyperparameters = screen.relabel(
-            outliers, inflation, hyperparameters, steps
+        outliers, inflation, hyperparameters, threshold = _relabel(
+            training, runs, (outliers, inflation), hyperparameters, steps, context.resolution
         )
         # They were just fitted to the same runs, but for those whose label has changed.
         steps = 0 if np.array_equal(outliers, before) else min(steps, _FEW_STEPS)
@@ -230,7 +229,7 @@ def fit_gated(
     if last is not None:
         correction = _correction(runs.x, residual, weights, inliers, current)
     state = EmulatorState(
-        emulator.hyperparameters, all_outliers, all_inflation, screen.threshold, restarted, fitted
+        emulator.hyperparameters, all_outliers, all_inflation, threshold, restarted, fitted
     )
     return GatedModel(
         emulator=emulator,
@@ -260,60 +259,52 @@ def _last_labels(runs: Evaluations, context: Context) -> tuple[BoolArray, FloatA
     return outliers, inflation
 
 
-@dataclass(eq=False)
-class _Screen:
-    """Find the runs that lie far outside what all others explain."""
+def _relabel(
+    training: TrainingSet,
+    runs: Evaluations,
+    labels: tuple[BoolArray, FloatArray],
+    hyperparameters: FloatArray,
+    steps: int,
+    resolution: float,
+) -> tuple[BoolArray, FloatArray, FloatArray, float]:
+    """Fit the emulator to the inliers and label all runs by their residuals, twice.
 
-    training: TrainingSet
-    runs: Evaluations
-    resolution: float
-    threshold: float = np.inf
-    """Excess risk above which a run may be an outlier."""
-
-    def relabel(
-        self, outliers: BoolArray, inflation: FloatArray, hyperparameters: FloatArray, steps: int
-    ) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """Fit the emulator to the inliers and label all runs by their residuals, twice."""
-        runs, n = self.runs, len(self.runs)
-        for first in (True, False):
-            inliers = ~outliers
-            emulator = self.training.condition(
-                inliers, inflation[inliers], hyperparameters, steps * first
-            )
-            hyperparameters = emulator.hyperparameters
-            predicted, surprise = np.zeros(n), np.zeros(n)
-            predicted[inliers], surprise[inliers] = emulator.leave_one_out()
-            unexplained = outliers & runs.ok
-            if unexplained.any():
-                predicted[unexplained], surprise[unexplained] = emulator.predict_outliers(
-                    unexplained
-                )
-            excess = runs.risk - predicted
-            self.threshold = self._excess_threshold(excess[inliers])
-            usual = float(np.median(runs.risk[-_RECENT:]))
-            bar = self.threshold + 0.5 * np.maximum(predicted - usual, 0.0)
-            new = (surprise > _SURPRISE) & (excess > bar) & runs.ok
-            most = int(_MOST_OUTLIERS * n)
-            if new.sum() > most:
-                new &= excess >= np.sort(excess)[-most]
-            if first and self._useless(runs.risk[inliers]):
-                upper = _upper_class(runs.risk[inliers])
-                if upper is not None:
-                    new |= runs.ok & (runs.risk > upper)
-                    hyperparameters = self.training.default
-            outliers = new | ~runs.ok
-            inflation = np.clip(surprise / _SURPRISE, 1.0, 1e6)
-        return outliers, inflation, hyperparameters
-
-    def _excess_threshold(self, excess: FloatArray) -> float:
-        recent = excess[-_RECENT_ERRORS:]
+    Return outliers, inflations, hyperparameters, and the excess risk from which a run may be an
+    outlier.
+    """
+    (outliers, inflation), n, threshold = labels, len(runs), np.inf
+    for first in (True, False):
+        inliers = ~outliers
+        emulator = training.condition(inliers, inflation[inliers], hyperparameters, steps * first)
+        hyperparameters = emulator.hyperparameters
+        predicted, surprise = np.zeros(n), np.zeros(n)
+        predicted[inliers], surprise[inliers] = emulator.leave_one_out()
+        unexplained = outliers & runs.ok
+        if unexplained.any():
+            predicted[unexplained], surprise[unexplained] = emulator.predict_outliers(unexplained)
+        excess = runs.risk - predicted
+        recent = excess[inliers][-_RECENT_ERRORS:]
         deviation = 1.4826 * float(np.median(np.abs(recent - np.median(recent))))
-        return max(5.0 * deviation, 20.0 * self.resolution)
+        threshold = max(5.0 * deviation, 20.0 * resolution)
+        usual = float(np.median(runs.risk[-_RECENT:]))
+        bar = threshold + 0.5 * np.maximum(predicted - usual, 0.0)
+        new = (surprise > _SURPRISE) & (excess > bar) & runs.ok
+        most = int(_MOST_OUTLIERS * n)
+        if new.sum() > most:
+            new &= excess >= np.sort(excess)[-most]
+        if first and threshold > max(_spread(runs.risk[inliers]), 20.0 * resolution):
+            # The emulator is useless: its errors exceed the spread of the risks themselves.
+            upper = _upper_class(runs.risk[inliers])
+            if upper is not None:
+                new |= runs.ok & (runs.risk > upper)
+                hyperparameters = training.default
+        outliers = new | ~runs.ok
+        inflation = np.clip(surprise / _SURPRISE, 1.0, 1e6)
+    return outliers, inflation, hyperparameters, threshold
 
-    def _useless(self, risk: FloatArray) -> bool:
-        """Return True if the emulator's errors exceed the spread of the risks themselves."""
-        low, high = np.quantile(risk, [0.1, 0.9])
-        return self.threshold > max(high - low, 20.0 * self.resolution)
+
+def _spread(risk: FloatArray) -> float:
+    return float(np.ptp(np.quantile(risk, [0.1, 0.9])))
 
 
 def _upper_class(risk: FloatArray) -> float | None:
