@@ -9,7 +9,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.calibration.validation import FreshRisks, validate
+from supac.calibration.ending import FreshRisks, validate
 from supac.record.record import Record
 from supac.running.runner import Runner
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from supac.arrays import FloatArray, whole
-from supac.calibration.finish import make_ending
+from supac.calibration.ending import Validated, make_ending, validate
 from supac.calibration.loop import Iteration, Loop
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.calibration.setup import (
@@ -17,7 +17,6 @@ from supac.calibration.setup import (
     make_problem,
     reserve_for_validation,
 )
-from supac.calibration.validation import Validated, validate
 from supac.codec import Spec, UnknownSpecError, describe, from_spec
 from supac.exchange.known import KnownRuns
 from supac.families import Density, Distribution

@@ -1,0 +1,174 @@
+"""The end of a search: validate the last posterior with fresh runs, and make the ending."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.families import Distribution
+from supac.problem import Evaluations, Problem
+from supac.record.diagnostics import (
+    hardly_begun,
+    note_on_the_budget,
+    notes_on_failures,
+    notes_on_modes,
+    notes_on_the_estimate,
+    notes_on_the_way,
+)
+from supac.record.ending import Ending, StopReason, ValidationBatch
+from supac.record.record import Record
+from supac.running.runner import Runner
+from supac.search.algorithm import PRIOR, VALIDATE, Algorithm, Batch, State
+from supac.surrogate.importance import Importance
+
+_RECENT = 20_000  # latest runs that estimate the mean risk if there are no fresh ones
+
+
+@dataclass(frozen=True, eq=False)
+class FreshRisks:
+    """Risks of independent runs of a posterior that were not used to find it."""
+
+    posterior: Distribution
+    kl: float
+    risk: FloatArray
+    """With the risk of failed runs, if they count."""
+
+    @property
+    def mean_risk(self) -> float:
+        """Mean risk; NaN without runs."""
+        return float(self.risk.mean()) if len(self.risk) else np.nan
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean; NaN for fewer than two runs."""
+        n = len(self.risk)
+        return float(self.risk.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+
+    def objective(self, problem: Problem) -> float:
+        """Compute the bound of the mean risk; infinite without runs."""
+        return problem.bound(self.mean_risk, self.kl) if len(self.risk) else np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Validated:
+    """Last state, and the fresh risks of the posterior to return, if any."""
+
+    state: State
+    fresh: FreshRisks | None = None
+    batches: tuple[ValidationBatch, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def validate(
+    problem: Problem,
+    algorithm: Algorithm,
+    state: State,
+    runner: Runner,
+    reserve: int,
+    predicted: float,
+) -> Validated:
+    """Make half of `reserve` fresh runs; if they are bad, learn from them and try again.
+
+    Otherwise use the other half for a more precise estimate.
+    """
+    half = (reserve + 1) // 2
+    first = _FreshRuns.of(problem, state, runner, half)
+    fresh, error = first.risks, np.nan_to_num(first.risks.error)
+    passed = len(fresh.risk) and problem.bound(fresh.mean_risk - 2.0 * error, fresh.kl) <= predicted
+    keep = passed or np.isnan(predicted)
+    after = first.told if keep else algorithm.tell(problem, first.asked, *first.columns)[0]
+    second = _FreshRuns.of(problem, after, runner, reserve - half)
+    batches = first.batch, second.batch
+    if keep:
+        both = replace(fresh, risk=np.concatenate([fresh.risk, second.risks.risk]))
+        return Validated(second.told, both, batches)
+    if not len(fresh.risk) + len(second.risks.risk):
+        words = "all fresh runs of the last posterior failed: it could not be checked"
+        return Validated(second.told, None, batches, (words,))
+    values = [each.objective(problem) for each in (fresh, second.risks)]
+    note = (
+        f"fresh runs of the last posterior gave an objective of {values[0]:.4g} where "
+        f"{predicted:.4g} was predicted; after learning from them, {values[1]:.4g}. The "
+        "better of the two posteriors is returned"
+    )
+    better = fresh if values[0] <= values[1] else second.risks
+    return Validated(second.told, better, batches, (note,))
+
+
+@dataclass(frozen=True, eq=False)
+class _FreshRuns:
+    """Fresh runs of the posterior of a state."""
+
+    asked: State
+    """State that has asked for them."""
+    columns: tuple[FloatArray, FloatArray, FloatArray | None]
+    """Points, risks and outputs."""
+    risks: FreshRisks
+    batch: ValidationBatch
+
+    @classmethod
+    def of(cls, problem: Problem, state: State, runner: Runner, n: int) -> _FreshRuns:
+        posterior, x = state.posterior, state.draw(n, VALIDATE)
+        runs = runner.run(x, "validation")
+        risk, outputs = runner.functions[0].columns(runs)
+        new = Evaluations.none(posterior.dim).append(x, risk, posterior)
+        # A failed run counts as no less than the worst of all runs, not only of these.
+        before = state.evaluations.risk
+        worst = float(before[np.isfinite(before)].max(initial=-np.inf))
+        failure_risk = None if problem.failure_risk is None else max(problem.failure_risk, worst)
+        kl = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1]).value
+        return cls(
+            replace(state, batch=Batch.plain(x, posterior)),
+            (x, risk, outputs),
+            FreshRisks(posterior, kl, new.usable(failure_risk).risk),
+            ValidationBatch(tuple(run.id for run in runs), posterior),
+        )
+
+    @property
+    def told(self) -> State:
+        """State with these runs added, without a step."""
+        return replace(self.asked, evaluations=self.asked.told(*self.columns), batch=None)
+
+
+def make_ending(
+    problem: Problem, validated: Validated, record: Record, stop: StopReason, failure_loss: float
+) -> Ending:
+    """Estimate the objective of the returned posterior, and collect warnings."""
+    state, fresh = validated.state, validated.fresh
+    posterior = state.posterior if fresh is None else fresh.posterior
+    divergence = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1])
+    runs = state.evaluations.usable(problem.failure_risk)
+    mean_risk = error = size = np.nan
+    if fresh is not None:
+        mean_risk, error, size = fresh.mean_risk, fresh.error, float(len(fresh.risk))
+    elif runs.drawn.any():
+        recent = runs.select(runs.drawn).latest(_RECENT)
+        mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
+    history = record.history
+    notes = notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + validated.notes
+    if stop is StopReason.BUDGET:
+        notes += note_on_the_budget(history)
+    if not hardly_begun(history):
+        notes += notes_on_modes(problem, runs, posterior, mean_risk)
+    queries = history["queries"].astype(int).tolist()
+    notes += notes_on_the_way(queries, [each.info for each in record.rounds])
+    left_out = problem.failure_risk is None and bool(np.isnan(state.evaluations.risk).any())
+    told = record.told_ids(validated.batches)
+    failures = [run for run in record.failures if run.id in told or not told]
+    notes += notes_on_failures(failures, left_out=left_out)
+    return Ending(
+        posterior=posterior,
+        stop_reason=stop,
+        objective=problem.bound(mean_risk, divergence.value),
+        mean_risk=mean_risk,
+        mean_risk_error=error,
+        effective_size=size,
+        validated=0 if fresh is None else len(fresh.risk),
+        kl=divergence.value,
+        kl_error=divergence.error,
+        notes=notes,
+        validation=validated.batches,
+        failure_loss=failure_loss,
+    )
