@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import supac
 from supac.arrays import FloatArray
 from supac.record.run import Status
 from supac.running import Answer, Request, Simulator, WorkerPool, open_pool
@@ -44,7 +45,7 @@ def answers(pool: WorkerPool, points: FloatArray = POINTS) -> dict[int, Answer]:
 
 def opened(function: Callable[[FloatArray], Any], **options: Any) -> WorkerPool:
     settings: dict[str, Any] = {"workers": 1, "timeout": 5.0, "retries": 0, **options}
-    return open_pool(settings.pop("workers"), [Simulator(function, "risk", 0)], **settings)
+    return open_pool(supac.Execution(**settings), [Simulator(function, "risk", 0)])
 
 
 FORKING = """
@@ -54,6 +55,7 @@ from multiprocessing import get_context
 from pathlib import Path
 sys.path.insert(0, "running")
 import numpy as np
+import supac
 from supac.running import Simulator, open_pool
 from test_child import POINTS, answers
 
@@ -73,7 +75,7 @@ if __name__ == "__main__":
         "threads": lambda: ThreadPoolExecutor(2),
         "processes": lambda: ProcessPoolExecutor(2, mp_context=get_context("spawn")),
     }[sys.argv[1]]()
-    pool = open_pool(workers, [Simulator(forks, "risk", 0)], timeout=None, retries=0)
+    pool = open_pool(supac.Execution(workers, retries=0), [Simulator(forks, "risk", 0)])
     found = answers(pool)
     print(json.dumps([float(found[row].values) for row in range(len(POINTS))]), flush=True)
 """

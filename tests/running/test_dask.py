@@ -198,7 +198,9 @@ def test_a_forked_copy_of_a_worker_never_answers(
             return 99.0
         return float(x[0])
 
-    pool = open_pool(client, [Simulator(forks, "risk", 0)], timeout=timeout, retries=0)
+    pool = open_pool(
+        supac.Execution(client, timeout=timeout, retries=0), [Simulator(forks, "risk", 0)]
+    )
     for row, x in enumerate(points):
         pool.submit(Request(row, x))
     found: dict[int, float] = {}

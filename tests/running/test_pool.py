@@ -38,7 +38,7 @@ def values(answers: list[Answer]) -> dict[int, float]:
 @pytest.mark.parametrize(("workers", "timeout"), [(None, None), (None, 30.0), (2, None)])
 def test_the_task_of_a_request_chooses_the_simulator(workers: Any, timeout: float | None) -> None:
     simulators = [Simulator(rows, "risk", 0, vectorized=True), Simulator(squares, "risk", 0)]
-    pool = open_pool(workers, simulators, timeout=timeout, retries=0)
+    pool = open_pool(supac.Execution(workers, timeout=timeout, retries=0), simulators)
     for number, x in enumerate(POINTS):
         pool.submit(Request(100 + number, x, task=number % 2))
     assert len(pool) == 5
@@ -71,7 +71,7 @@ def test_a_batch_that_raises_is_tried_one_by_one_if_asked(one_by_one: bool, good
         return rows(x)
 
     simulators = [Simulator(fragile, "risk", 0, vectorized=True)]
-    pool = open_pool(None, simulators, timeout=None, retries=0, one_by_one=one_by_one)
+    pool = open_pool(supac.Execution(on_failure="drop" if one_by_one else "raise"), simulators)
     for number, x in enumerate(POINTS):
         pool.submit(Request(number, x))
     statuses = [answer.status for answer in collected(pool)]
@@ -85,7 +85,7 @@ def test_a_simulator_that_cannot_be_loaded_is_an_answer(workers: Any) -> None:
         raise RuntimeError("no licence")
 
     simulators = [Simulator(supac.PerWorker(load), "risk", 0), Simulator(squares, "risk", 0)]
-    pool = open_pool(workers, simulators, timeout=None, retries=0)
+    pool = open_pool(supac.Execution(workers, retries=0), simulators)
     pool.submit(Request(7, POINTS[0]))
     pool.submit(Request(8, POINTS[2], task=1))
     bad, good = sorted(collected(pool), key=lambda answer: answer.id)
@@ -103,7 +103,7 @@ def test_loading_does_not_count_against_the_timeout_of_any_task() -> None:
         return squares
 
     simulators = [Simulator(supac.PerWorker(load), "risk", 0) for _ in range(2)]
-    pool = open_pool(1, simulators, timeout=0.5, retries=0)
+    pool = open_pool(supac.Execution(1, timeout=0.5, retries=0), simulators)
     for task in range(2):
         pool.submit(Request(task, POINTS[2], task=task))
     answers = collected(pool)

@@ -105,27 +105,27 @@ class Loop:
             self.state = replace(self.state, batch=Batch(x, self.state.posterior, nowhere))
             self._learn(x, adopted)
 
-    def batches(self) -> StopReason:
+    def run(self) -> StopReason:
+        """Ask, run and tell until there is a reason to stop."""
+        stop = self._reason() if self.record.rounds else None
+        if stop is not None:
+            return stop
+        return self._asynchronous() if self.execution.mode == "async" else self._batches()
+
+    def _batches(self) -> StopReason:
         """Tell each batch as a whole, so that the result does not depend on the workers."""
-        stop = self._reason(asked=False) if self.record.rounds else None
+        stop = None
         while stop is None:
             x = self.algorithm.ask(self.problem, self.state)
             try:
-                runs = self._timed(self.runner.run(x))
+                stop = self._tell(x, self.runner.run(x))
             except Interrupted:
                 return StopReason.INTERRUPTED
-            stop = self._tell(x, runs)
         return stop
 
-    def _timed(self, runs: list[Run]) -> list[Run]:
-        self.seconds += sum(run.seconds for run in runs)
-        return runs
-
-    def asynchronous(self) -> StopReason:
+    def _asynchronous(self) -> StopReason:
         """Tell results as they arrive, and ask for new points before workers are idle."""
-        stop = self._reason(asked=False) if self.record.rounds else None
-        if stop is not None:
-            return stop
+        stop: StopReason | None = None
         self._take_up()
         made, thinking = self.queries + len(self._ended) + len(self.runner), 0.0
         asked_for = self.state.iteration if self.runner.waiting else -1
@@ -194,7 +194,7 @@ class Loop:
             return None
         runs, batch = self._take_ended()
         self.state = replace(self.state, batch=batch)
-        return self._tell(batch.x, self._timed(self.runner.settle(runs)))
+        return self._tell(batch.x, self.runner.settle(runs))
 
     def _take_ended(self) -> tuple[list[Run], Batch]:
         """Take completed runs as a batch, those of the most common batch as its draws.
@@ -224,6 +224,7 @@ class Loop:
 
     def _tell(self, x: FloatArray, runs: Sequence[Run]) -> StopReason | None:
         """Tell runs to the algorithm unless all have failed; return a reason to stop, if any."""
+        self.seconds += sum(run.seconds for run in runs)
         if not self.state.evaluations.ok.any() and not any(run.ok for run in runs):
             self._remember(runs, Batch.plain(x, self.state.posterior))
             return StopReason.FAILURES
@@ -244,21 +245,17 @@ class Loop:
         after = self.state
         self.record.add_rounds([told], lambda: state_to_spec(after), after.posterior)
         self.bar.update(self.queries, info)
-        asked = False
-        if self.callback is not None:
-            posteriors = before.posterior, self.state.posterior
-            event = Iteration(self.queries, posteriors[0], info.objective, info, posteriors[1])
-            asked = bool(self.callback(event))
-        return self._reason(asked=asked)
+        event = Iteration(self.queries, before.posterior, info.objective, info, after.posterior)
+        if self.callback is not None and self.callback(event):
+            return StopReason.USER
+        return self._reason()
 
     def _algorithm(self) -> Algorithm:
         """Return the algorithm, with larger batches if asynchronous workers need them."""
         workers = self.runner.capacity if self.execution.mode == "async" else 0
         return widened(self.algorithm, workers, self.budget, len(self.state.evaluations))
 
-    def _reason(self, *, asked: bool) -> StopReason | None:
-        if asked:
-            return StopReason.USER
+    def _reason(self) -> StopReason | None:
         evaluations, info = self.state.evaluations, self.record.rounds[-1].info
         made = self.queries
         last = made + len(self._algorithm().ask(self.problem, self.state)) > self.budget

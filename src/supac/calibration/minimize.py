@@ -148,7 +148,7 @@ class Search:
                 self._tolerance(algorithm), self.execution, bar, self.callback,
             )  # fmt: skip
             self._restore(loop)
-            stop = loop.asynchronous() if self.execution.mode == "async" else loop.batches()
+            stop = loop.run()
             if reserve > 1 and self.validation is None and stop is StopReason.BUDGET:
                 reserve = self.budget - loop.queries  # with what did not fill another batch
             validated, stop = _validate(loop, stop, reserve)

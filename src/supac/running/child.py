@@ -25,7 +25,7 @@ import time
 import weakref
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import IO, Any
 
@@ -151,18 +151,30 @@ def _end(guard: ProcessGuard, connection: socket.socket, traces: IO[bytes]) -> N
     traces.close()
 
 
+@dataclass(frozen=True)
+class Job:
+    """Simulators, and how their runs are made."""
+
+    simulators: bytes
+    """Pickled."""
+    timeout: float | None
+    """Seconds after which a run is killed."""
+    retries: int
+    """Number of further attempts after the process of a run died."""
+
+
 class ChildSupervisor:
     """Keeps one child alive, and replaces it when a run has killed it."""
 
-    def __init__(self, simulators: bytes, timeout: float | None, retries: int):
-        self._simulators, self._timeout, self._retries = simulators, timeout, retries
+    def __init__(self, job: Job):
+        self._job = job
         self._child: Child | None = None
         self.closed = False
 
     def run(self, request: Request) -> Answer:
         """Make one run; after a crash, up to `retries` more times. A timeout is final."""
         attempt, message, start = 0, "", time.perf_counter()
-        while attempt <= self._retries and not self.closed:
+        while attempt <= self._job.retries and not self.closed:
             attempt += 1
             try:
                 child = self._child or self._start()
@@ -171,10 +183,13 @@ class ChildSupervisor:
                     self.discard()
                     return replace(trouble, id=request.id)
                 start = time.perf_counter()
-                return replace(child.run(request, self._timeout), attempts=attempt)
+                return replace(child.run(request, self._job.timeout), attempts=attempt)
             except TimeoutError:
                 self.discard()
-                seconds, message = time.perf_counter() - start, f"longer than {self._timeout:g} s"
+                seconds, message = (
+                    time.perf_counter() - start,
+                    f"longer than {self._job.timeout:g} s",
+                )
                 return Answer(Status.TIMED_OUT, None, seconds, message, attempt, id=request.id)
             except (EOFError, OSError) as error:
                 broken = self._child
@@ -184,7 +199,7 @@ class ChildSupervisor:
         return Answer(Status.CRASHED, None, seconds, message, attempt, id=request.id)
 
     def _start(self) -> Child:
-        self._child = Child(self._simulators)
+        self._child = Child(self._job.simulators)
         if self.closed:  # while it was being started
             self._child.stop()
         return self._child

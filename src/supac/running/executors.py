@@ -18,7 +18,8 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from supac.running.child import ChildSupervisor
+from supac.running.child import ChildSupervisor, Job
+from supac.running.execution import Execution
 from supac.running.futures import ExecutionError, FuturesPool, Watchdog
 from supac.running.simulator import (
     Answer,
@@ -37,38 +38,30 @@ _KEPT = 4  # sets of simulators that it keeps loaded
 _loaded: dict[bytes, SimulatorSet] = {}
 _lock = threading.Lock()
 _own = threading.local()
-_supervisors: dict[bytes, list[ChildSupervisor]] = {}
+_supervisors: dict[Job, list[ChildSupervisor]] = {}
 _tied: set[int] = set()
 
 
-def open_pool(
-    workers: Any,
-    simulators: Sequence[Simulator],
-    *,
-    timeout: float | None,
-    retries: int,
-    one_by_one: bool = False,
-) -> WorkerPool:
+def open_pool(execution: Execution, simulators: Sequence[Simulator]) -> WorkerPool:
     """Open a pool of workers; the task of a request is the index of its simulator.
 
-    None means this process itself, a number as many children of it, a text the address of a Dask
-    scheduler, whose client and cluster will do as well. Wherever there is a timeout, runs are made
-    in children, which can be killed. `one_by_one` is that of `InProcessPool`.
+    Wherever there is a timeout, runs are made in children, which can be killed.
     """
+    workers, timeout = execution.workers, execution.timeout
     if workers is None and timeout is None:
-        return InProcessPool(simulators, one_by_one=one_by_one)
-    blob = _pickled(simulators)
+        return InProcessPool(simulators, one_by_one=execution.on_failure != "raise")
+    job = Job(_pickled(simulators), timeout, execution.retries)
     if workers is None or (isinstance(workers, int | np.integer) and workers is not True):
-        return _local(1 if workers is None else int(workers), blob, timeout, retries)
+        return _local(1 if workers is None else int(workers), job)
     address = workers if isinstance(workers, str) else getattr(workers, "scheduler_address", None)
     if address is not None:
         client = _dask_client(address)
-        return _on_dask(client, blob, timeout, retries, client.close)
+        return _on_dask(client, job, client.close)
     client = workers if hasattr(workers, "nthreads") else getattr(workers, "_client", None)
     if client is not None and not isinstance(workers, type):
-        return _on_dask(client, blob, timeout, retries, lambda: None)
+        return _on_dask(client, job, lambda: None)
     if isinstance(workers, Executor):
-        return _on(workers, blob, timeout, retries)
+        return _on(workers, job)
     raise TypeError(
         "workers must be None, a number of processes, an Executor, or a Dask client, cluster or "
         f"address of a scheduler, not {workers!r}"
@@ -86,7 +79,7 @@ def _pickled(simulators: Sequence[Simulator]) -> bytes:
         ) from error
 
 
-def _local(workers: int, blob: bytes, timeout: float | None, retries: int) -> FuturesPool:
+def _local(workers: int, job: Job) -> FuturesPool:
     """Open a pool of threads of this process, each with a child of its own."""
     if workers < 1:
         raise ValueError(f"workers must be at least one process, not {workers}")
@@ -96,7 +89,7 @@ def _local(workers: int, blob: bytes, timeout: float | None, retries: int) -> Fu
 
     def run(request: Request) -> Answer:
         if not hasattr(own, "supervisor"):
-            own.supervisor = ChildSupervisor(blob, timeout, retries)
+            own.supervisor = ChildSupervisor(job)
             supervisors.append(own.supervisor)
         if closing.is_set():
             own.supervisor.close()
@@ -113,22 +106,16 @@ def _local(workers: int, blob: bytes, timeout: float | None, retries: int) -> Fu
     return FuturesPool(lambda request: threads.submit(run, request), workers, close)
 
 
-def _on(executor: Executor, blob: bytes, timeout: float | None, retries: int) -> FuturesPool:
+def _on(executor: Executor, job: Job) -> FuturesPool:
     """Open a pool on any executor of the standard library's kind."""
     parent = os.getpid() if isinstance(executor, ProcessPoolExecutor) else None
-    workers = next(
-        (
-            int(getattr(executor, name))
-            for name in ("num_workers", "_max_workers")
-            if isinstance(getattr(executor, name, None), int)
-        ),
-        8,
-    )
+    sizes = (getattr(executor, name, None) for name in ("num_workers", "_max_workers"))
+    workers = next((size for size in sizes if isinstance(size, int)), 8)
 
     def start(request: Request) -> Future[Answer]:
-        return executor.submit(perform, blob, request, timeout, retries, parent)
+        return executor.submit(perform, job, request, parent)
 
-    return FuturesPool(start, workers, lambda: forget(blob), retries)
+    return FuturesPool(start, workers, lambda: _forget(job), job.retries)
 
 
 def _dask_client(address: str) -> Any:
@@ -150,14 +137,12 @@ def _dask_client(address: str) -> Any:
         ) from error
 
 
-def _on_dask(
-    client: Any, blob: bytes, timeout: float | None, retries: int, close: Callable[[], None]
-) -> FuturesPool:
+def _on_dask(client: Any, job: Job, close: Callable[[], None]) -> FuturesPool:
     """Open a pool on Dask's own futures: its executor loses some ways in which a run can end."""
 
     def start(request: Request) -> Future[Answer]:
         # Not pure: a run that is tried again is not the one that is known to have failed.
-        theirs = client.submit(perform, blob, request, timeout, retries, pure=False)
+        theirs = client.submit(perform, job, request, pure=False)
         ours: Future[Answer] = Future()
         ours.set_running_or_notify_cancel()  # nobody can tell whether it has begun
         theirs.add_done_callback(lambda done: _hand_over(done, ours))
@@ -176,7 +161,7 @@ def _on_dask(
             "number of processes"
         ) from error
     watchdog = Watchdog(threads, lambda: str(client.status))
-    return FuturesPool(start, capacity, close, retries, watchdog)
+    return FuturesPool(start, capacity, close, job.retries, watchdog)
 
 
 def _hand_over(theirs: Any, ours: Future[Answer]) -> None:
@@ -191,9 +176,7 @@ def _hand_over(theirs: Any, ours: Future[Answer]) -> None:
         ours.set_exception(error)
 
 
-def perform(
-    blob: bytes, request: Request, timeout: float | None, retries: int, parent: int | None = None
-) -> Answer:
+def perform(job: Job, request: Request, parent: int | None = None) -> Answer:
     """Make one run on this worker, in a child of it if there is a timeout.
 
     A worker that is a child of `parent` dies with it.
@@ -201,8 +184,9 @@ def perform(
     if parent is not None and parent == os.getppid() and parent not in _tied:
         _tied.add(parent)
         die_with(parent)
-    if timeout is not None:
-        return _supervisor(blob, timeout, retries).run(request)
+    if job.timeout is not None:
+        return _supervisor(job).run(request)
+    blob = job.simulators
     with _lock:
         for forgotten in list(_loaded)[: 1 - _KEPT] if blob not in _loaded else ():
             del _loaded[forgotten]
@@ -210,23 +194,22 @@ def perform(
     return simulators.answer(request).without_error()
 
 
-def forget(blob: bytes) -> None:
-    """End the children that threads of this process keep for simulators."""
+def _forget(job: Job) -> None:
+    """End the children that threads of this process keep for a job."""
     with _lock:
-        supervisors = _supervisors.pop(blob, [])
+        supervisors = _supervisors.pop(job, [])
     for each in supervisors:
         each.close()
         each.discard()
 
 
-def _supervisor(blob: bytes, timeout: float, retries: int) -> ChildSupervisor:
+def _supervisor(job: Job) -> ChildSupervisor:
     """Return the supervisor of this thread."""
-    known: dict[tuple[bytes, float, int], ChildSupervisor] = _own.__dict__.setdefault("known", {})
-    key = blob, timeout, retries
-    if key not in known or known[key].closed:
+    known: dict[Job, ChildSupervisor] = _own.__dict__.setdefault("known", {})
+    if job not in known or known[job].closed:
         for forgotten in list(known)[: 1 - _KEPT]:
             known.pop(forgotten).discard()
-        known[key] = ChildSupervisor(blob, timeout, retries)
+        known[job] = ChildSupervisor(job)
         with _lock:
-            _supervisors.setdefault(blob, []).append(known[key])
-    return known[key]
+            _supervisors.setdefault(job, []).append(known[job])
+    return known[job]

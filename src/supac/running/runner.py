@@ -102,13 +102,8 @@ class Runner:
         self._waiting: deque[_Ticket] = deque()
         self._submitted: dict[int, _Ticket] = {}
         self._numbers = itertools.count()
-        self._pool = open_pool(  # last: nothing that fails above may leave workers behind
-            execution.workers,
-            self._simulators,
-            timeout=execution.timeout,
-            retries=execution.retries,
-            one_by_one=not self._raising,
-        )
+        # Last: nothing that fails above may leave workers behind.
+        self._pool = open_pool(execution, self._simulators)
         self.capacity = self._pool.capacity
         """Number of runs that are made at the same time."""
 
@@ -247,10 +242,10 @@ class Runner:
         """Record runs, then show them, then raise if one is an error."""
         raw = [self._run(ticket, answer) for ticket, answer in ended]
         try:
-            runs = [self.functions[run.task].evaluate(run) for run in raw]
-        except LossError as error:
+            runs = [self._evaluated(run) for run in raw]
+        except EvaluationError:
             self._file(raw)
-            raise self._error(str(error)) from error
+            raise
         self._worked |= {run.task for run in runs if run.ok}
         unloaded = [a.unloaded and ticket.task not in self._worked for ticket, a in ended]
         self._file([run for run, lost in zip(runs, unloaded, strict=True) if not lost])
@@ -287,7 +282,7 @@ class Runner:
         try:
             return self.functions[run.task].evaluate(run)
         except LossError as error:
-            raise self._error(str(error)) from error
+            raise self._error(str(error), run.task) from error
 
     def _file(self, runs: Sequence[Run]) -> None:
         # Not recorded, so that a resume repeats it: a failure that raises and has no outputs.
@@ -332,10 +327,10 @@ class Runner:
 
 def _simulator(risk: Risk, vectorized: bool, parameters: Parameters | None) -> Simulator:
     """Return the simulator of a risk, with the parameters' names if it has a method `named`."""
-    composite = isinstance(risk, Composite)
-    function = risk.simulate if isinstance(risk, Composite) else risk
+    composite = risk if isinstance(risk, Composite) else None
+    function = risk if composite is None else composite.simulate
     if parameters is not None and hasattr(function, "named"):
         function = function.named(parameters.names)
-    name, needed = "simulate" if composite else "risk", getattr(risk, "data", None)
-    needed = getattr(needed, "needed", None) if composite else None
-    return Simulator(function, name, int(composite), vectorized, needed)
+    if composite is None:
+        return Simulator(function, "risk", 0, vectorized)
+    return Simulator(function, "simulate", 1, vectorized, getattr(composite.data, "needed", None))
