@@ -39,25 +39,14 @@ def read_part(name: str) -> str:
 
 @cache
 def _sections() -> dict[str, str]:
-    """Return the templates in sections.html by id."""
-    found = re.findall(r'(<section id="([a-z-]+)">.*?</section>)', read_part("sections.html"), re.S)
-    return {name: whole for whole, name in found}
+    """Return the templates in sections.html by the names above them."""
+    return dict(re.findall(r"<!-- (.+?) -->\n(.*?</section>)", read_part("sections.html"), re.S))
 
 
 def section(name: str, **parts: object) -> Markup:
     """Fill a section of sections.html; a line that is one part is left out if that is empty."""
-    lines = [
-        line
-        for line in _sections()[name].splitlines()
-        if not line.startswith("$") or parts[line[1:]] != ""
-    ]
-    return fill("\n".join(lines), **parts)
-
-
-def short_section(name: str, *parts: Markup) -> Markup:
-    """Return only the heading of a section of sections.html, and other parts below it."""
-    opening, heading, *_ = _sections()[name].splitlines()
-    return Markup("\n".join((opening, heading, *parts, "</section>")))
+    lines = _sections()[name].splitlines()
+    return fill("\n".join(line for line in lines if parts.get(line[1:], line) != ""), **parts)
 
 
 def paragraph(words: object, kind: str = "") -> Markup:

@@ -21,7 +21,7 @@ def what_was_learnt(run: Account) -> Markup:
     rows = run.learnt
     if not rows:
         words = "There is no posterior yet." if run.posterior is None else "The prior is not known."
-        return html.short_section("learnt", html.paragraph(words))
+        return html.section("nothing learnt", words=words)
     cells = [
         (
             row.name, row.unit, with_range(row.prior), with_range(row.posterior),
@@ -120,33 +120,21 @@ def how_well_it_fits(run: Account) -> Markup:
     # Outputs that are no residuals of these data cannot be drawn beside them.
     if observations is None or known is None or known.shape[1] != len(observations.values):
         return Markup()
-    kinds, misfits = {"prior": "first batch, drawn from the prior"}, _misfits(run)
-    if run.fresh is None:
-        misfits = html.paragraph("There are no fresh runs of the posterior to show.")
-    else:
-        kinds["posterior"] = f"{run.validated} fresh runs of the posterior"
     pictures = [
         html.fill(_PICTURE, name=name, picture=figures.fit(observations, run, i))
         for i, name in enumerate(observations.columns)
     ]
-    return html.section(
-        "fit",
-        legend=html.legend(**kinds, data="measured, with its standard error"),
-        pictures=html.joined(pictures),
-        misfits=misfits,
-    )
-
-
-def _misfits(run: Account) -> Markup:
-    """Return the table of misfits by observed column."""
+    kinds = {"prior": "first batch, drawn from the prior"}
+    if run.fresh is not None:
+        kinds["posterior"] = f"{run.validated} fresh runs of the posterior"
+    headings = ("column", "measured", "typical misfit", "mean misfit", "over 3 noises off")
     rows = [
         (each.column, f"{each.measured}", number(each.typical, 2), number(each.mean, 2), each.far)
         for each in run.misfits
     ]
-    headings = ("column", "measured", "typical misfit", "mean misfit", "over 3 noises off")
-    words = (
-        "In units of the noise, at the median of the fresh runs. A typical misfit near 1 is as "
-        "good as the noise allows; a mean misfit far from 0 is a bias."
+    return html.section(
+        "fit without fresh runs" if run.fresh is None else "fit",
+        legend=html.legend(**kinds, data="measured, with its standard error"),
+        pictures=html.joined(pictures),
+        misfits=html.table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4)),
     )
-    listing = html.table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4))
-    return html.joined([listing, html.paragraph(words, "small")])

@@ -92,32 +92,29 @@ def _bound_words(run: Account) -> str:
     )
 
 
-def _how_to_certify(run: Account) -> tuple[Markup, Markup]:
-    store, count = run.store, "" if run.data is not None else " --n N"
-    words = (
-        "The objective was minimised on an estimate and guarantees nothing yet. A certificate uses "
-        "fresh runs of the simulator and gives a limit that holds on new data with a stated "
-        "probability"
-    )
+def _how_to_certify(run: Account) -> Markup:
+    """Return the section with the commands that make a certificate."""
+    n, meaning = "", ""
     if run.data is None:
-        words += "; N is the number of independent data behind the risk"
-    how = (
-        f"supac certify {store}{count} --out certificate.json\n"
-        f"supac report {store} --certificate certificate.json --force"
+        n, meaning = " --n N", "; N is the number of independent data behind the risk"
+    commands = (
+        f"supac certify {run.store}{n} --out certificate.json\n"
+        f"supac report {run.store} --certificate certificate.json --force"
     )
     if not run.source[0]:  # `supac certify` needs a problem file
-        how = (
+        commands = (
             "certificate = result.certify(risk, n=N)\n"
             'supac.write_report(result, "report.html", certificate=certificate)'
         )
-    return html.paragraph(f"{words}:"), html.code("How to certify", how)
+    commands = html.code("How to certify", commands)
+    return html.section("not guaranteed", meaning=meaning, commands=commands)
 
 
 def guaranteed(run: Account) -> Markup:
     """Return the section with the certificate, or with the commands that make one."""
     certificate = run.certificate
     if certificate is None:
-        return html.short_section("guaranteed", *_how_to_certify(run))
+        return _how_to_certify(run)
     rows = [
         ("mean risk on the data", f"{number(certificate.mean_risk)} from {certificate.draws:,} "
          f"fresh draws, {certificate.failed} failed; at most "
@@ -150,7 +147,7 @@ def search(run: Account) -> Markup:
     history = run.history
     count = len(history["queries"])
     if not count:
-        return html.short_section("search", html.paragraph("No batch has ended yet."))
+        return html.section("no search")
     ring = " The ring at the end is the returned posterior, validated with fresh runs."
     columns = {
         "objective": "objective", "mean risk": "mean_risk", "KL": "kl", "step": "step_kl",

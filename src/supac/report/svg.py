@@ -106,13 +106,20 @@ class Panel:
         self, title: str, x_label: str, y_label: str = "", *, most: int = 5, y_ticks: bool = True
     ) -> Markup:
         """Return the chart, with a title that describes it for screen readers."""
-        inner = self.width - self.left - self.right, self.height - self.bottom - self.top
-        clip = (
+        width, height = self.width - self.left - self.right, self.height - self.bottom - self.top
+        inside = (
             f'<clipPath id="{self.name}-clip"><rect x="{self.left - 4}" y="{self.top - 4}" '
-            f'width="{inner[0] + 8}" height="{inner[1] + 8}"/></clipPath>'
+            f'width="{width + 8}" height="{height + 8}"/></clipPath>'
+            f"{self._axes(most, y_ticks=y_ticks)}"
+            f'<g clip-path="url(#{self.name}-clip)">{"".join(self.parts)}</g>'
         )
-        drawn = f'<g clip-path="url(#{self.name}-clip)">{"".join(self.parts)}</g>'
-        inside = clip + self._axes(most, y_ticks=y_ticks) + drawn + self._labels(x_label, y_label)
+        if x_label:
+            inside += _text(self.left + 0.5 * width, self.height - 6, x_label, "middle")
+        if y_label:
+            inside += (
+                f'<text class="label" transform="translate(13 {self.top + 0.5 * height:.1f}) '
+                f'rotate(-90)" text-anchor="middle">{escape(y_label)}</text>'
+            )
         return svg(self.name, title, self.width, self.height, inside)
 
     def _axes(self, most: int, *, y_ticks: bool) -> str:
@@ -134,19 +141,6 @@ class Panel:
             drawn += f'<path class="axis" d="M{self._x(value):.1f} {floor}v4"/>'
             drawn += _text(x, floor + 18, words, "middle")
         return drawn + (_text(end, self.top + 8, times_ten_to(power), "end") if power else "")
-
-    def _labels(self, x_label: str, y_label: str) -> str:
-        parts = ""
-        if x_label:
-            middle = 0.5 * (self.left + self.width - self.right)
-            parts += _text(middle, self.height - 6, x_label, "middle")
-        if y_label:
-            middle = 0.5 * (self.top + self.height - self.bottom)
-            parts += (
-                f'<text class="label" transform="translate(13 {middle:.1f}) rotate(-90)" '
-                f'text-anchor="middle">{escape(y_label)}</text>'
-            )
-        return parts
 
 
 def svg(
