@@ -18,16 +18,7 @@ from supac.codec import Spec, UnknownSpecError, from_spec, from_spec_or_name, to
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
 from supac.problem import Parameters
-from supac.record.encoding import (
-    ESTIMATE,
-    RUN_COLUMNS,
-    ending_from_spec,
-    ending_to_spec,
-    info_from_spec,
-    number,
-    numbers,
-    run_from,
-)
+from supac.record import encoding
 from supac.record.record import Counts, Record
 from supac.record.result import Result
 from supac.record.run import Round, Run, Status
@@ -35,9 +26,9 @@ from supac.record.run import Round, Run, Status
 FORMAT = "supac result"
 VERSION = 2
 _ENDS = {"p05": 0.05, "median": 0.5, "p95": 0.95}
-_ENDING = (*ESTIMATE, "notes", "posterior", "validation", "failure_loss")
+_ENDING = (*encoding.ESTIMATE, "notes", "posterior", "validation", "failure_loss")
 _COUNTS = ("queries", "failed", "known", "seconds")
-_RUN = (*RUN_COLUMNS, "outputs")
+_RUN = (*encoding.RUN_COLUMNS, "outputs")
 _SETTINGS = ("on_failure", "prior", "bound", "loss", "data")
 _OWN_CLASS = (
     "a parameter's prior, or that of all, is of a class of your own, {}, which no file can name: "
@@ -52,7 +43,7 @@ class ResultFormatError(ValueError):
 
 def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> str:
     """Return a result as JSON, with or without its runs."""
-    record, ending = result.record, ending_to_spec(result, _member)
+    record, ending = result.record, encoding.ending_to_spec(result, _member)
     told: dict[str, Spec] = {
         "format": FORMAT,
         "version": VERSION,
@@ -119,7 +110,7 @@ def _check_version(version: object) -> None:
 
 def _record(told: dict[str, Any]) -> tuple[Record, Certificate | None]:
     start, parameters = _distribution(told["start"]), from_spec(told["parameters"])
-    ending = ending_from_spec(
+    ending = encoding.ending_from_spec(
         {"stopped": told["stop_reason"], **{name: told[name] for name in _ENDING}}, _distribution
     )
     family = ending.posterior.family
@@ -130,7 +121,7 @@ def _record(told: dict[str, Any]) -> tuple[Record, Certificate | None]:
     runs, rounds, counts = _runs(told["runs"], family.dim), _rounds(told), None
     if told["runs"] is None:
         queries, failed, known = (int(told[name]) for name in _COUNTS[:3])
-        counts = Counts(queries, failed, known, number(told["seconds"]))
+        counts = Counts(queries, failed, known, encoding.number(told["seconds"]))
     record = Record(settings, family, runs=runs, rounds=rounds, ending=ending, counts=counts)
     missing = record.told_ids() - {run.id for run in runs}
     if missing and counts is None:
@@ -152,7 +143,8 @@ def _rounds(told: dict[str, Any]) -> list[Round]:
     queries = [int(each) for each in history.pop("queries")]
     diagnostics = zip(*history.values(), strict=True)
     infos = [
-        info_from_spec({**dict(zip(history, row, strict=True)), "notes": ()}) for row in diagnostics
+        encoding.info_from_spec({**dict(zip(history, row, strict=True)), "notes": ()})
+        for row in diagnostics
     ]
     if batches is None:
         ids = [tuple(range(*ends)) for ends in pairwise([0, *queries])]
@@ -177,8 +169,8 @@ def _runs(columns: dict[str, Any] | None, dim: int) -> list[Run]:
     runs = []
     for row in zip(*columns.values(), strict=True):
         told = dict(zip(columns, row, strict=True))
-        outputs = None if told["outputs"] is None else numbers(told["outputs"])
-        runs.append(run_from(told, x=numbers(told["x"]), outputs=outputs))
+        outputs = None if told["outputs"] is None else encoding.numbers(told["outputs"])
+        runs.append(encoding.run_from(told, x=encoding.numbers(told["x"]), outputs=outputs))
         if len(runs[-1].x) != dim:
             raise ValueError(f"run {told['id']} has {len(runs[-1].x)} coordinates")
     return runs

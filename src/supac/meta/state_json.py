@@ -9,26 +9,19 @@ from supac.codec import Spec
 from supac.families import Distribution
 from supac.meta.state import MetaInfo, MetaState, TaskState
 from supac.problem import Evaluations
-from supac.record.encoding import (
-    info_from_spec,
-    info_to_spec,
-    pack,
-    state_from_spec,
-    state_to_spec,
-    unpack,
-)
+from supac.record import encoding
 from supac.search.algorithm import State
 
 
 def meta_state_to_spec(state: MetaState) -> Spec:
     """Return a state between two visits as JSON, without its evaluations."""
     return {
-        "prior": pack(state.prior),
+        "prior": encoding.pack(state.prior),
         "visit": state.visit,
         "passes": state.passes,
         "left": list(state.left),
         "history": [asdict(each) for each in state.history],
-        "priors": [pack(each) for each in state.priors],
+        "priors": [encoding.pack(each) for each in state.priors],
         "tasks": [None if each is None else _task_to_spec(each) for each in state.tasks],
     }
 
@@ -36,13 +29,13 @@ def meta_state_to_spec(state: MetaState) -> Spec:
 def _task_to_spec(task: TaskState) -> Spec:
     return {
         "seed": task.state.seed,
-        "state": state_to_spec(task.state),
-        "info": info_to_spec(task.info),
+        "state": encoding.state_to_spec(task.state),
+        "info": encoding.info_to_spec(task.info),
         "spent": task.spent,
         "rounds": task.rounds,
         "objective": task.objective,
         "weight": task.weight,
-        "prior": None if task.prior is None else pack(task.prior),
+        "prior": None if task.prior is None else encoding.pack(task.prior),
     }
 
 
@@ -56,24 +49,24 @@ def meta_state_from_spec(
     ]
     return MetaState(
         seed=seed,
-        prior=unpack(spec["prior"]),
+        prior=encoding.unpack(spec["prior"]),
         tasks=tuple(tasks),
         visit=int(spec["visit"]),
         passes=int(spec["passes"]),
         left=tuple(int(each) for each in spec["left"]),
         history=tuple(MetaInfo(**each) for each in spec["history"]),
-        priors=tuple(unpack(each) for each in spec["priors"]),
+        priors=tuple(encoding.unpack(each) for each in spec["priors"]),
     )
 
 
 def _task_from_spec(spec: Spec, prior: Distribution, evaluations: Evaluations) -> TaskState:
     start = State(int(spec["seed"]), prior, Evaluations.none(prior.dim))
     return TaskState(
-        state=state_from_spec(spec["state"], start, evaluations),
-        info=info_from_spec(spec["info"]),
+        state=encoding.state_from_spec(spec["state"], start, evaluations),
+        info=encoding.info_from_spec(spec["info"]),
         spent=int(spec["spent"]),
         rounds=int(spec["rounds"]),
         objective=float(spec["objective"]),
         weight=float(spec["weight"]),
-        prior=None if spec["prior"] is None else unpack(spec["prior"]),
+        prior=None if spec["prior"] is None else encoding.unpack(spec["prior"]),
     )

@@ -170,12 +170,33 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
     )
 
 
+# Optional parts of a state, their classes, and the names that version 0.1 gave to their fields.
+_PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("emulator", EmulatorState, ("phi", "wrong", "inflation", "delta", "restarted", "fitted")),
+    ("last_step", LastStep, ("radius", "previous", "gain")),
+    ("momentum", Momentum, ("phi", "velocity")),
+)
+# From an array to a field of this type.
+_FIELDS: dict[str, Callable[[FloatArray], Any]] = {
+    "FloatArray": lambda array: array,
+    "BoolArray": lambda array: array > 0.5,
+    "float": lambda array: float(array[0]),
+    "int": lambda array: int(array[0]),
+}
+
+
 def state_to_spec(state: State) -> Spec:
     """Return all of a state but its seed and its evaluations, as JSON."""
     batch, family = state.batch, state.posterior.family
+    memory: dict[str, Spec] = {}
+    for name, kind, words in _PARTS:
+        part = getattr(state, name)
+        if part is not None:
+            values = [np.atleast_1d(getattr(part, each.name)) for each in fields(kind)]
+            memory |= {word: pack(value) for word, value in zip(words, values, strict=True)}
     return {
         "theta": pack(state.posterior.theta),
-        "memory": {name: pack(np.asarray(value)) for name, value in _memory_of(state).items()},
+        "memory": memory,
         "batch": None
         if batch is None
         else {
@@ -185,22 +206,6 @@ def state_to_spec(state: State) -> Spec:
             "expected": None if batch.expected is None else pack(batch.expected),
         },
     }
-
-
-def _memory_of(state: State) -> dict[str, Any]:
-    """Name the typed parts of a state as version 0.1 did."""
-    memory: dict[str, Any] = {}
-    if state.emulator is not None:
-        emulator = state.emulator
-        memory |= {"phi": emulator.hyperparameters, "wrong": emulator.outliers}
-        memory |= {"inflation": emulator.inflation, "delta": [emulator.threshold]}
-        memory |= {"restarted": [emulator.restarted], "fitted": [emulator.fitted]}
-    if state.last_step is not None:
-        step = state.last_step
-        memory |= {"radius": [step.radius], "previous": step.previous, "gain": [step.gain]}
-    if state.momentum is not None:
-        memory |= {"phi": state.momentum.coordinates, "velocity": state.momentum.velocity}
-    return memory
 
 
 def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State:
@@ -216,29 +221,13 @@ def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State
             vector(planned["drawn"], "drawn", len(x)).astype(bool),
             None if expected is None else unpack(expected).reshape(len(x)),
         )
-    memory = {name: unpack(array) for name, array in spec["memory"].items()}
+    memory, parts = {word: unpack(array) for word, array in spec["memory"].items()}, {}
+    for name, kind, words in _PARTS:
+        if words[-1] in memory:  # "phi" may be that of another part
+            typed = zip(fields(kind), words, strict=True)
+            parts[name] = kind(*(_FIELDS[str(each.type)](memory[word]) for each, word in typed))
     posterior = Distribution(family, unpack(spec["theta"]))
-    return State(start.seed, posterior, evaluations, batch, **_parts_of(memory))
-
-
-def _parts_of(memory: dict[str, FloatArray]) -> dict[str, Any]:
-    """Return the typed parts of a state from the names of `_memory_of`."""
-    parts: dict[str, Any] = {}
-    if "radius" in memory:
-        radius, gain = float(memory["radius"][0]), float(memory["gain"][0])
-        parts["last_step"] = LastStep(radius, memory["previous"], gain)
-    if "wrong" in memory:
-        parts["emulator"] = EmulatorState(
-            memory["phi"],
-            memory["wrong"] > 0.5,
-            memory["inflation"],
-            float(memory["delta"][0]),
-            int(memory["restarted"][0]),
-            int(memory["fitted"][0]),
-        )
-    if "velocity" in memory:
-        parts["momentum"] = Momentum(memory["phi"], memory["velocity"])
-    return parts
+    return State(start.seed, posterior, evaluations, batch, **parts)
 
 
 def pack(array: FloatArray) -> Spec:

@@ -12,7 +12,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,21 +165,15 @@ os.register_at_fork(after_in_child=_disown)
 
 def is_being_written(path: Path) -> bool:
     """Return whether some process has the file open for writing, as far as can be told."""
-    try:
+    with suppress(StoreError, ValueError, OSError):
         path = resolve_path(path)
         if path in _writers:
             return True
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (StoreError, ValueError, OSError):
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(file)
+        with path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
     return False
 
 

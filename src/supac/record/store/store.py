@@ -20,21 +20,10 @@ from typing import Any
 from supac.arrays import FloatArray
 from supac.codec import Spec, check_size, differences
 from supac.families import ParametricFamily
-from supac.record.encoding import (
-    RUN_COLUMNS,
-    array_from_bytes,
-    array_to_bytes,
-    ending_from_spec,
-    ending_to_spec,
-    member_from_spec,
-    member_to_spec,
-    round_from_row,
-    round_to_row,
-    run_from_row,
-    run_to_row,
-)
+from supac.record import encoding
 from supac.record.ending import Ending
 from supac.record.run import Purpose, Round, Run
+from supac.record.store import schema
 from supac.record.store.file import (
     Database,
     StoreMismatchError,
@@ -43,15 +32,6 @@ from supac.record.store.file import (
     raise_if_damaged,
     resolve_path,
     with_checksum,
-)
-from supac.record.store.schema import (
-    RESIDUALS,
-    VERSION,
-    check_counts,
-    create,
-    format_of,
-    reading,
-    upgrade,
 )
 
 FamilyOf = Callable[[dict[str, Spec]], ParametricFamily | None]
@@ -95,7 +75,7 @@ class Contents:
     @property
     def holds_residuals(self) -> bool:
         """True for a file of version 0.1, whose outputs are what the loss takes."""
-        return bool(self.runs) and self.config["data"] == RESIDUALS
+        return bool(self.runs) and self.config["data"] == schema.RESIDUALS
 
 
 class Store:
@@ -115,15 +95,15 @@ class Store:
     def _open(self, db: Database) -> None:
         new = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if not new:
-            old = format_of(db) < VERSION
+            old = schema.format_of(db) < schema.VERSION
             db.check_pages()
-            check_counts(db)
+            schema.check_counts(db)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         if new:
-            create(db, json.dumps(self._config))
+            schema.create(db, json.dumps(self._config))
         elif old:
-            upgrade(db)
+            schema.upgrade(db)
         # First of all: the rounds of another search may be of another family.
         self._check_settings(config_of(db))
         self.contents = contents_of(db, self._family_of)
@@ -140,7 +120,7 @@ class Store:
             kept = {name: kept.get(name) for name in now}
         if kept.get("on_failure") == "raise":
             free.add("on_failure")
-        if kept["data"] == RESIDUALS:
+        if kept["data"] == schema.RESIDUALS:
             free.add("data")
         _check_kind(self.path, kept, now["kind"])
         changed = differences({**kept, **{name: now.get(name) for name in free & set(now)}}, now)
@@ -181,11 +161,11 @@ class Store:
             for run in runs:
                 key = (run.task, run.id)
                 width = None if run.outputs is None else len(run.outputs)
-                self._db.insert("runs", (*run_to_row(run), width))
+                self._db.insert("runs", (*encoding.run_to_row(run), width))
                 if run.outputs is None:
                     self._db.execute("DELETE FROM outputs WHERE task = ? AND id = ?", key)
                 else:
-                    self._db.insert("outputs", (*key, array_to_bytes(run.outputs)))
+                    self._db.insert("outputs", (*key, encoding.array_to_bytes(run.outputs)))
             self._db.write_counts()
 
     @property
@@ -199,7 +179,7 @@ class Store:
         """Write rounds and the state after them, all or nothing."""
         with self._db.writing():
             for each in rounds:
-                row = round_to_row(self._count[each.task], each, self._own_family)
+                row = encoding.round_to_row(self._count[each.task], each, self._own_family)
                 self._db.insert("rounds", row)
                 self._count[each.task] += 1
             self._db.insert("state", (0, json.dumps(state)))
@@ -207,9 +187,10 @@ class Store:
 
     def finish(self, ending: Ending) -> None:
         """Write the end of the search."""
-        spec = ending_to_spec(ending, partial(member_to_spec, family=self._own_family))
+        member = partial(encoding.member_to_spec, family=self._own_family)
+        text = json.dumps(encoding.ending_to_spec(ending, member))
         with self._db.writing():
-            self._db.write_meta("end", with_checksum(json.dumps(spec)))
+            self._db.write_meta("end", with_checksum(text))
 
 
 def contents_of(db: Database, family_of: FamilyOf) -> Contents:
@@ -217,11 +198,11 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
     path, meta, config = db.path, db.meta(), config_of(db)
     family = family_of(config)
     runs, widths, rounds, ending, state = [], {}, [], None, None
-    columns = ", ".join(RUN_COLUMNS)
+    columns = ", ".join(encoding.RUN_COLUMNS)
     query = f"SELECT {columns}, outputs, checksum FROM runs ORDER BY task, id"
     for *row, width in db.rows(query, "run"):
         with raise_if_damaged(path, f"run {row[1]}"):
-            run = run_from_row(*row)
+            run = encoding.run_from_row(*row)
             runs.append(run)
             if width is not None:
                 widths[run.task, run.id] = int(width)
@@ -230,14 +211,15 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
     query = "SELECT * FROM rounds ORDER BY task, iteration"
     for task, number, *row in db.rows(query, "round"):
         with raise_if_damaged(path, f"round {number}"):
-            rounds.append(round_from_row(family, task, *row))
+            rounds.append(encoding.round_from_row(family, task, *row))
     for _, value in db.rows("SELECT * FROM state", "its state"):
         with raise_if_damaged(path, "its state"):
             state = json.loads(value)
     if "end" in meta and family is not None:
         with raise_if_damaged(path, "its end"):
             spec = json.loads(checked(meta["end"], path, "its end"))
-            ending = ending_from_spec(spec, partial(member_from_spec, family=family))
+            member = partial(encoding.member_from_spec, family=family)
+            ending = encoding.ending_from_spec(spec, member)
     description = meta.get("description")
     return Contents(
         config,
@@ -271,11 +253,11 @@ def outputs_of(db: Database, run: Run, width: int) -> FloatArray:
     """Read the outputs of a run, of which there are `width`; refuse those of another point."""
     place = f"WHERE task = {int(run.task)} AND id = {int(run.id)}"
     point = db.execute(f"SELECT x FROM runs {place}").fetchone()
-    if point is None or point[0] != array_to_bytes(run.x):
+    if point is None or point[0] != encoding.array_to_bytes(run.x):
         raise StoreMismatchError(f"{db.path} holds other runs than when it was read: read it again")
     for _, _, numbers in db.rows(f"SELECT * FROM outputs {place}", "outputs of run"):
         with raise_if_damaged(db.path, f"outputs of run {run.id}"):
-            found = array_from_bytes(numbers)
+            found = encoding.array_from_bytes(numbers)
         if len(found) == width:
             return found
     raise db.damaged(f"outputs of run {run.id}")
@@ -283,7 +265,7 @@ def outputs_of(db: Database, run: Run, width: int) -> FloatArray:
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Spec]:
     """Read the settings of a search by `minimize`, also while it is being written."""
-    with reading(Path(path)) as db:
+    with schema.reading(Path(path)) as db:
         config = config_of(db)
     _check_kind(Path(path), config, "minimize")
     return config
