@@ -116,8 +116,12 @@ def resume(
     A store remembers its problem file, which must not have changed; given a problem file, its
     current text is used.
     """
-    with user_code():
-        ready, before = _earlier(target, as_begun=as_begun)
+    file = target.absolute() if target.suffix == ".toml" else None
+    store = problem_file.store_of(file or target)
+    if file is not None and not store.exists():
+        raise failed(f"there is no store {short(store)} to continue: supac run {target}")
+    before = read_store(store)
+    ready = problem_behind(before, file, as_begun=as_begun)
     if before.stop_reason is StopReason.FAILURES and not before.rounds:  # the first batch
         other = "" if before.file == ready.store else f" --store {short(before.file)}"
         raise failed(
@@ -134,21 +138,19 @@ def resume(
     _go(_changed(ready, before.file, wanted, workers), as_json=as_json, quiet=quiet)
 
 
-def _earlier(target: Path, *, as_begun: bool) -> tuple[ProblemFile, Record]:
-    """Read the problem and the store to continue; raise if they are incompatible."""
-    if target.suffix == ".toml":
-        ready = read_problem(target)
-        if not ready.store.exists():
-            raise ValueError(
-                f"there is no store {short(ready.store)} to continue: supac run {target}"
-            )
-        before = read_store(ready.store)
-    else:
-        before = read_store(target)
-        ready = problem_file.problem_of(before, as_begun=as_begun)
-    for words in problem_file.check_compatible(ready, before):
+def problem_behind(run: Record, file: Path | None, *, as_begun: bool) -> ProblemFile:
+    """Read the problem of a store from this file, or from the one that the store remembers.
+
+    ValueError if they are incompatible.
+    """
+    with user_code():
+        if file is not None:
+            ready = read_problem(file)
+        else:
+            ready = problem_file.problem_of(run, as_begun=as_begun)
+    for words in problem_file.check_compatible(ready, run):
         warn(words)
-    return ready, before
+    return ready
 
 
 def _changed(

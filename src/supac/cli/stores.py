@@ -15,11 +15,12 @@ from rich.live import Live
 from supac import problem_file
 from supac.cli.app import INTERRUPTED, command, console, failed, inform, print_run, user_code, warn
 from supac.cli.options import AsBegun, CertificatePath, Force, Json, Quiet, StorePath, Workers
+from supac.cli.problems import problem_behind
 from supac.cli.tables import summary
 from supac.exchange.table import export as export_runs
 from supac.exchange.table import table_file, table_of, write_table
 from supac.guarantee.certificate import Certificate
-from supac.problem_file import BOUNDS, ProblemFile, store_of
+from supac.problem_file import BOUNDS, store_of
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.record.store.file import NotAStoreError, is_being_written, resolve_path
@@ -79,9 +80,9 @@ def _look(path: Path) -> Record | None:
     try:
         return read_store(path)
     except NotAStoreError:
-        if not making:
-            raise
-        return None
+        if making:
+            return None
+        raise
 
 
 def _begun(path: Path) -> bool:
@@ -131,7 +132,10 @@ def certify(
     elif quiet and not as_json:
         raise failed("--quiet would discard the certificate: give --out or --json too")
     run = read_store(store_of(store))
-    ready = _problem_for(run, store, problem, as_begun=as_begun)
+    by_file = store if store.suffix == ".toml" and not as_begun else None
+    ready = problem_behind(run, problem or by_file, as_begun=as_begun)
+    if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
+        warn("the run has not ended: the certificate is for its current posterior")
     ready.data_behind(run, n)
     if not (quiet or as_json):
         inform(_ahead(run, draws, ready.with_workers(workers).workers))
@@ -155,22 +159,6 @@ def certify(
             typer.echo(certificate.to_json())
         elif not quiet:
             console.print(_wrapped(str(certificate)))
-
-
-def _problem_for(run: Record, store: Path, problem: Path | None, *, as_begun: bool) -> ProblemFile:
-    """Read the problem file to certify with; warn if it or the search is special."""
-    with user_code():
-        by_file = store.suffix == ".toml" and not as_begun
-        named = store if problem is None and by_file else problem
-        if named is None:
-            ready = problem_file.problem_of(run, as_begun=as_begun)
-        else:
-            ready = problem_file.read_problem(named)
-    for words in problem_file.check_compatible(ready, run):
-        warn(words)
-    if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
-        warn("the run has not ended: the certificate is for its current posterior")
-    return ready
 
 
 def _ahead(run: Record, draws: int, executor: object) -> str:

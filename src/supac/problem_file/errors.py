@@ -187,12 +187,9 @@ def spelled(key: Key) -> str:
     """Return a key as TOML writes it in one line."""
     words = ""
     for part in key:
-        if isinstance(part, int):
-            words += f"[{part}]"
-        else:
-            bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
-            words += f"{'.' if words else ''}{part if bare else json.dumps(part)}"
-    return words
+        bare = isinstance(part, int) or re.fullmatch(r"[A-Za-z0-9_-]+", part)
+        words += f"[{part}]" if isinstance(part, int) else f".{part if bare else json.dumps(part)}"
+    return words.removeprefix(".")
 
 
 def in_toml(value: Any) -> str:

@@ -88,20 +88,15 @@ def _module(folder: Path, name: str, file: Path) -> ModuleType:
     importlib.invalidate_caches()
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        missing = f"{error.name}."
-        if f"{name}.".startswith(missing):  # the module or its package, not one that it imports
+    except (Exception, SystemExit) as error:
+        # The module or its package is missing, not one that it imports.
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             near = [f"{each.stem}:" for each in folder.glob("*.py")]
             hint = suggestion(f"{name}:", near).replace(":", "") or f" in {folder}"
             raise PythonFunctionError(f"there is no {name}.py{hint}") from error
-        raise PythonFunctionError(_place(error, folder, file)) from error
-    except SystemExit as error:
-        raise PythonFunctionError(
-            f"{_place(error, folder, file)} when it was loaded: put the code of a script below "
-            '`if __name__ == "__main__":`'
-        ) from error
-    except Exception as error:
-        raise PythonFunctionError(_place(error, folder, file)) from error
+        ended = ' when it was loaded: put the code of a script below `if __name__ == "__main__":`'
+        hint = ended if isinstance(error, SystemExit) else ""
+        raise PythonFunctionError(f"{_place(error, folder, file)}{hint}") from error
 
 
 def _place(error: BaseException, folder: Path, file: Path) -> str:

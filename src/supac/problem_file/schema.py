@@ -43,10 +43,6 @@ class Setting:
         return f"{kinds}: {self.meaning}" if kinds else self.meaning
 
 
-def _any_kind(_: Mapping[str, Any]) -> str:
-    return ""
-
-
 @dataclass(frozen=True)
 class Table:
     """One table of the file."""
@@ -55,8 +51,8 @@ class Table:
     meaning: str
     settings: tuple[Setting, ...]
     required: bool = False
-    kind: Callable[[Mapping[str, Any]], str] = _any_kind
-    """Kind that the values of the table select; "" if they do not."""
+    kind: Callable[[Mapping[str, Any]], str] | None = None
+    """Return the kind that the values of the table select; "" if they do not."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -237,7 +233,7 @@ def check(source: Source) -> None:
 
 def _check_table(table: Table, given: Mapping[str, Any], key: Key, source: Source) -> None:
     settings = {each.name: each for each in table.settings}
-    kind = table.kind(given)
+    kind = table.kind(given) if table.kind else ""
     for name, value in given.items():
         setting = settings.get(name)
         if setting is None:
