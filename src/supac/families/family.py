@@ -62,11 +62,12 @@ class ParametricFamily(ABC):
     arguments other than dim and size are passed as `identity`, which is compared by ==.
     """
 
+    is_gaussian = False
+    """True if every member is a Gaussian."""
+
     def __init__(self, dim: int, size: int, *identity: Hashable):
         self.dim = check_dim(dim)
         self.size = size
-        self.is_gaussian = False
-        """True if every member is a Gaussian."""
         self._identity = (type(self), dim, size, *identity)
 
     @cached_property

@@ -7,7 +7,7 @@ normal, and sampling, whitening and KL need no inverse.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -30,9 +30,7 @@ class GaussianFamily(Family):
     of it.
     """
 
-    def __init__(self, dim: int, size: int, *identity: Hashable):
-        super().__init__(dim, size, *identity)
-        self.is_gaussian = True
+    is_gaussian = True
 
     @abstractmethod
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:

@@ -184,6 +184,8 @@ class LowRankGaussian(ParametricFamily):
     rotations of its columns leave UUᵀ unchanged.
     """
 
+    is_gaussian = True
+
     def __init__(self, dim: int, rank: int):
         if whole(rank, "rank", least=1) >= check_dim(dim):
             raise ValueError(
@@ -192,7 +194,6 @@ class LowRankGaussian(ParametricFamily):
             )
         self.rank = rank
         super().__init__(dim, 2 * dim + rank * dim - rank * (rank - 1) // 2, rank)
-        self.is_gaussian = True
 
     @cached_property
     def _entries(self) -> tuple[IntArray, IntArray]:
