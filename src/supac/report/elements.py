@@ -49,9 +49,9 @@ def section(name: str, **parts: object) -> Markup:
     return fill("\n".join(line for line in lines if parts.get(line[1:], line) != ""), **parts)
 
 
-def paragraph(words: object, kind: str = "") -> Markup:
-    """Return a paragraph, with a class of the style sheet."""
-    return Markup(f"<p{_class(kind)}>{text(words)}</p>")
+def paragraph(words: object) -> Markup:
+    """Return a paragraph."""
+    return Markup(f"<p>{text(words)}</p>")
 
 
 def table(
@@ -66,14 +66,15 @@ def table(
     On a narrow page it scrolls on its own, also with the keyboard.
     """
 
-    def cell(tag: str, i: int, words: object, scope: str = "") -> str:
-        return f"<{tag}{scope}{_class('number' if i in numbers else '')}>{text(words)}</{tag}>"
+    def cell(tag: str, i: int, words: object) -> str:
+        kind = ' class="number"' if i in numbers else ""
+        return f"<{tag}{kind}>{text(words)}</{tag[:2]}>"
 
-    head = "".join(cell("th", i, words, ' scope="col"') for i, words in enumerate(headings))
+    head = "".join(cell('th scope="col"', i, words) for i, words in enumerate(headings))
     body = ""
     for first, *others in rows:
         cells = "".join(cell("td", i, words) for i, words in enumerate(others, start=1))
-        body += "<tr>" + cell("th", 0, first, ' scope="row"') + cells + "</tr>"
+        body += "<tr>" + cell('th scope="row"', 0, first) + cells + "</tr>"
     return fill(
         '<div class="scroll" role="region" tabindex="0" aria-label="$caption"><table>'
         "<caption>$caption</caption><thead><tr>$head</tr></thead><tbody>$body</tbody></table></div>",
@@ -112,7 +113,3 @@ def code(label: str, words: str) -> Markup:
     """Return preformatted text that scrolls on its own, also with the keyboard."""
     named = f'role="region" tabindex="0" aria-label="{escape(label)}"'
     return Markup(f"<pre {named}><code>{escape(words)}</code></pre>")
-
-
-def _class(kind: str) -> str:
-    return f' class="{kind}"' if kind else ""

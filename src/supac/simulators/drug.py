@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from supac.families import Distribution
 from supac.problem import Composite, Parameters
+from supac.problem.composite import Welsch
 from supac.problem.marginals import LogNormal
 
 FloatArray = npt.NDArray[np.float64]
@@ -207,7 +208,7 @@ class Problem:
         At most 1, which is also the loss of a failed run.
         """
         with np.errstate(over="ignore", under="ignore"):
-            mean = -np.expm1(-0.5 * (residuals / _WELSCH) ** 2).mean(axis=1)
+            mean = Welsch(_WELSCH)(residuals)
         return np.where(np.isnan(mean), 1.0, mean)
 
     def risk(self, x: FloatArray) -> FloatArray:
