@@ -20,7 +20,7 @@ from supac.calibration.setup import (
 from supac.codec import Spec, UnknownSpecError, describe, from_spec
 from supac.exchange.known import KnownRuns
 from supac.families import Density, Distribution
-from supac.problem import Bound, Composite, Function, Parameters, Problem
+from supac.problem import Bound, Function, Parameters, Problem
 from supac.problem.composite import loss_and_data
 from supac.record.ending import StopReason
 from supac.record.record import Record
@@ -299,8 +299,7 @@ def reoptimize(
     before = prior or own or result.prior
     policy = {"on_failure": result.on_failure}
     where, rest = with_old(execution, old, "tolerance", "description", kept=policy)
-    if isinstance(risk, Composite) and result.record.settings.get("data") == "residuals":
-        risk = risk.in_residuals()  # a file of version 0.1 has no other outputs
+    risk = result.record.risk_as_stored(risk)
     batch = min(budget, 10)
     return Search(
         risk, before, bound or result.bound, budget,  # type: ignore[arg-type]

@@ -54,7 +54,6 @@ class KnownRuns:
         place = {i: k for k, i in enumerate(i for each in record.rounds for i in each.ids)}
         light = sorted(record.search_runs, key=lambda run: (place.get(run.id, len(place)), run.id))
         runs = list(record.iterate(light))
-        x = np.array([run.x for run in runs]).reshape(len(runs), len(runs[0].x) if runs else 0)
         width = max((len(run.outputs) for run in runs if run.outputs is not None), default=0)
         outputs = np.full((len(runs), width), np.nan)
         for row, run in zip(outputs, runs, strict=True):
@@ -62,7 +61,7 @@ class KnownRuns:
                 row[:] = run.outputs
         # With outputs, the new search may have another loss or other data, and so other risks.
         return cls(
-            x if record.parameters is None or not runs else record.parameters.from_latent(x),
+            record.points(runs),
             np.array([np.nan if width or not run.ok else run.risk for run in runs]),
             outputs if width else None,
             np.zeros(len(runs)),

@@ -17,7 +17,6 @@ from supac.families import Distribution
 from supac.problem import Evaluations
 from supac.problem.parameters import Parameters, names_of
 from supac.record.record import Record, read_store
-from supac.record.run import Run
 from supac.surrogate.importance import Importance
 
 Table = dict[str, list[Any]]
@@ -57,21 +56,12 @@ def rows_of(record: Record) -> Iterator[list[Any]]:
     for task in {each.task for each in record.rounds}:
         mine = (each.ids for each in record.rounds if each.task == task)
         iteration |= {(task, run): i for i, ids in enumerate(mine) for run in ids}
-    dim = len(light[0].x) if light else 0
-    width, points = 0, np.array([run.x for run in light]).reshape(len(light), dim)
-    if parameters is not None and len(light):
-        points = parameters.from_latent(points)
-    runs = record.iterate()
-    first: list[Run] = []
-    for run in runs:  # a failed run has no outputs: look for the first one that has
-        first.append(run)
-        if run.outputs is not None:
-            width = len(run.outputs)
-            break
-    names = columns_of(names_of(parameters, dim))
+    points = record.points(light)
+    width = next(filter(None, map(record.width_of, light)), 0)  # a failed run has no outputs
+    names = columns_of(names_of(parameters, points.shape[1]))
     tasks = apart(["task"], lambda name: name in names) if any(run.task for run in light) else []
     yield ["id", *names, "risk", *_TOLD, *tasks, *(f"{OUTPUT}{i}" for i in range(width))]
-    for run, x in zip(chain(first, runs), points, strict=True):
+    for run, x in zip(record.iterate(), points, strict=True):
         cells = [None] * width if run.outputs is None else run.outputs.tolist()
         yield [
             run.id, *x.tolist(), None if np.isnan(run.risk) else float(run.risk),

@@ -14,8 +14,13 @@ from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.families import Distribution
 from supac.meta.learner import MetaSuPAC
-from supac.meta.state import MetaInfo, MetaState, TaskState
-from supac.meta.state_json import meta_state_from_spec, meta_state_to_spec
+from supac.meta.state import (
+    MetaInfo,
+    MetaState,
+    TaskState,
+    meta_state_from_spec,
+    meta_state_to_spec,
+)
 from supac.meta.step import prior_of
 from supac.meta.task import Environment, Task
 from supac.problem import Evaluations, Parameters

@@ -349,16 +349,22 @@ class Record(Calibrated):
     def told_width(self, task: int = 0) -> int | None:
         """Return the number of outputs of the first successful run of the rounds, if any."""
         told = (self._runs[task, i] for each in self.rounds if each.task == task for i in each.ids)
-        return next((self._width(run) for run in told if run.ok), None)
+        return next((self.width_of(run) for run in told if run.ok), None)
 
     def any_width(self, task: int = 0) -> int | None:
         """Return the number of outputs of the first successful run, also of one not told yet."""
         good = (run for run in self.light_runs if run.task == task and run.ok)
-        return next((self._width(run) for run in good), None)
+        return next((self.width_of(run) for run in good), None)
 
-    def _width(self, run: Run) -> int | None:
+    def width_of(self, run: Run) -> int | None:
+        """Return the number of outputs of a run, also where they are only in the file."""
         inside = None if run.outputs is None else len(run.outputs)
         return self._widths.get((run.task, run.id), inside)
+
+    def points(self, runs: Sequence[Run]) -> FloatArray:
+        """Return the points of runs in the user's units: (n, dim)."""
+        x = np.array([run.x for run in runs]).reshape(len(runs), len(runs[0].x) if runs else 0)
+        return x if self.parameters is None or not runs else self.parameters.from_latent(x)
 
     def outputs(self, ids: Iterable[int]) -> FloatArray | None:
         """Return the outputs of the successful runs among `ids`, (n, m); None if there are none."""
