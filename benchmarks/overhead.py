@@ -23,10 +23,9 @@ import numpy as np
 
 import supac
 from supac.arrays import FloatArray
-from supac.search.steps import FixedStep
+from supac.search.steps import FixedStep, ray_minimiser, view_prior
 from supac.surrogate.estimator import Estimator
 from supac.surrogate.least_squares import project
-from supac.surrogate.solve import ray_minimiser, view_prior
 from supac.surrogate.voronoi import NearestNeighbours, search_all
 
 DRAWS = 40_000

@@ -5,8 +5,8 @@ import pytest
 
 import supac
 from catalogue import FAMILIES
+from supac.search.steps import ray_minimiser, view_prior
 from supac.surrogate.estimator import Surrogate
-from supac.surrogate.solve import ray_minimiser, view_prior
 
 RNG = np.random.default_rng(0)
 
