@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from supac import families, simulators
 from supac.calibration.certify import certify
+from supac.calibration.fresh import Prediction, predict
 from supac.calibration.loop import Iteration
 from supac.calibration.minimize import minimize, reoptimize, resume
-from supac.calibration.predict import Prediction, predict
 from supac.emulator import GaussianProcess, OutputEmulator
 from supac.exchange.known import KnownRuns, read_csv
 from supac.exchange.result_json import ResultFormatError

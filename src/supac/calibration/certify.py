@@ -66,7 +66,7 @@ def certify(
     rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
     x = posterior.sample(whole(draws, "draws", least=1), rng)
     runs = run_fresh(
-        x, risk, replace(where, on_failure="drop", mode="batch"), "certificate",
+        x, risk, replace(where, on_failure="drop"), "certificate",
         parameters=prior if isinstance(prior, Parameters) else None, store=store,
         progress=progress,
     )  # fmt: skip

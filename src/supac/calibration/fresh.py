@@ -1,13 +1,17 @@
-"""Runs at given points outside a search, for certificates and predictions."""
+"""Runs at given points outside a search, and predictions, which are such runs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from supac.arrays import FloatArray
-from supac.problem import Parameters
+import numpy as np
+
+from supac.arrays import FloatArray, whole
+from supac.problem import Composite, Parameters
+from supac.record.calibrated import Calibrated
 from supac.record.record import Record
 from supac.record.run import Purpose, Run
 from supac.running.execution import Execution
@@ -15,6 +19,7 @@ from supac.running.runner import Runner
 from supac.running.terminal import Interrupted, ProgressBar
 
 Path = str | os.PathLike[str]
+_STREAM = 0x9CED  # of random numbers that neither a search nor a certificate uses
 
 
 def run_fresh(
@@ -44,3 +49,62 @@ def run_fresh(
             return runner.run(x, purpose)
         except Interrupted as error:
             raise KeyboardInterrupt from error
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Outputs of a simulator at draws of a posterior."""
+
+    x: FloatArray
+    """Draws with successful runs, in the user's units: (n, dim)."""
+    outputs: FloatArray
+    """(n, m)."""
+    failures: tuple[Run, ...] = ()
+    """Failed runs, with their messages."""
+
+    def quantiles(self, *levels: float) -> FloatArray:
+        """Compute quantiles of every output over the draws: (levels, m)."""
+        return np.quantile(self.outputs, levels, axis=0)
+
+
+def predict(
+    posterior: Calibrated,
+    simulate: Callable[[FloatArray], Any],
+    n: int = 100,
+    *,
+    execution: Execution | Any = None,
+    store: Path | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Prediction:
+    """Run `simulate`, x (dim,) → outputs (m,), at n draws of a posterior.
+
+    `posterior` is a `Result` or a `Record`; `simulate` is the calibrated simulator, or another one
+    with the same parameters, such as a new scenario. `store` keeps every run as it ends, and an
+    interrupted prediction continues from it; use one file per simulator. Failed runs are left out
+    and returned with their messages.
+    """
+    if isinstance(simulate, Composite):
+        simulate = simulate.simulate
+    record = posterior.own_record
+    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
+    latent = record.known_posterior().sample(whole(n, "n", least=1), rng)
+    policy = replace(Execution.of(execution), on_failure="drop")
+    runs = run_fresh(
+        latent, Composite(simulate, _no_loss), policy, "prediction", parameters=record.parameters,
+        store=store, progress=progress,
+    )  # fmt: skip
+    good = [i for i, run in enumerate(runs) if run.ok]
+    if not good:
+        raise ValueError(f"all {n} runs failed, the first with: {runs[0].message}")
+    chosen = latent[good]
+    return Prediction(
+        chosen if record.parameters is None else record.parameters.from_latent(chosen),
+        np.array([runs[i].outputs for i in good]),
+        tuple(run for run in runs if not run.ok),
+    )
+
+
+def _no_loss(outputs: FloatArray) -> FloatArray:
+    """Return zeros: predictions are not compared with data."""
+    return np.zeros(len(outputs))

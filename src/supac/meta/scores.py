@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, Unpack
 
@@ -111,10 +111,10 @@ def fresh_mean_risk(
 ) -> float:
     """Compute the mean risk of fresh runs at latent points x; NaN if no run counts."""
     ceiling = execution.failure_risk(task.bound)
-    where = replace(task.execution(execution), mode="batch")
     runs = run_fresh(
-        x, task.risk, where, "validation", parameters=parameters, progress=False, ceiling=ceiling
-    )
+        x, task.risk, task.execution(execution), "validation", parameters=parameters,
+        progress=False, ceiling=ceiling,
+    )  # fmt: skip
     function = RiskFunction(task.risk, ceiling=ceiling)
     function.reject_other_widths(runs)
     risk, _ = function.columns(runs)

@@ -11,6 +11,7 @@ The derivative of θ̂_i does not enter, since θ̂_i minimises its bound.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -44,6 +45,11 @@ class Lesson:
     """True for tasks optimised for the current prior: (n,)."""
     origin: FloatArray
     """θ_0, the prior before learning: (size,)."""
+
+    @property
+    def rows(self) -> Iterator[tuple[float, FloatArray, FloatArray]]:
+        """Weight, posterior and features of each task."""
+        return zip(self.weights, self.posteriors, self.features, strict=True)
 
     @property
     def latest(self) -> Lesson:
@@ -93,9 +99,7 @@ def meta_gradient(prior: FloatArray, lesson: Lesson) -> FloatArray:
     # The paper prints the opposite sign; finite differences of the objective give this one.
     rows = [
         weight * np.outer(g(prior_of(prior, phi)) - g(theta), phi)
-        for weight, theta, phi in zip(
-            lesson.weights, lesson.posteriors, lesson.features, strict=True
-        )
+        for weight, theta, phi in lesson.rows
     ]
     return np.sum(rows, axis=0) / len(rows)
 
@@ -138,12 +142,8 @@ def _newton(
 
 def _misfit(prior: FloatArray, lesson: Lesson) -> float:
     """Compute the mean of λ_i KL(θ̂_i, Aφ_i); infinite outside Θ."""
-    terms = [
-        weight * lesson.family.kl(theta, prior_of(prior, phi))
-        for weight, theta, phi in zip(
-            lesson.weights, lesson.posteriors, lesson.features, strict=True
-        )
-    ]
+    kl = lesson.family.kl
+    terms = [weight * kl(theta, prior_of(prior, phi)) for weight, theta, phi in lesson.rows]
     value = float(np.mean(terms))
     return value if np.isfinite(value) else np.inf
 
