@@ -90,7 +90,7 @@ class Loop:
         if record.rounds and record.state is not None:
             told = record.told(self.runner.functions[0].columns)
             self.state = record.read_state(lambda spec: state_from_spec(spec, self.state, told))
-            ids = {run for each in record.rounds for run in each.ids}
+            ids = record.told_ids(())
             made = [run for run in record.light_runs if run.id in ids]
             self.imported = sum(bool(run.source) for run in made)
             self.seconds = sum(run.seconds for run in made if not run.source)
@@ -127,9 +127,9 @@ class Loop:
         """Tell results as they arrive, and ask for new points before workers are idle."""
         stop: StopReason | None = None
         self._take_up()
-        made, thinking = self.queries + len(self._ended) + len(self.runner), 0.0
+        made, thinking = self.queries + len(self._ended) + self.runner.under_way, 0.0
         asked_for = self.state.iteration if self.runner.waiting else -1
-        while stop is None or len(self.runner):
+        while stop is None or self.runner.under_way:
             if stop is None and not self.runner.waiting and self._worth_telling(asked_for):
                 start = time.perf_counter()
                 stop = self._tell_ended()
@@ -177,7 +177,7 @@ class Loop:
             return True
         if self.state.evaluations.drawn.any():
             return bool(ended)
-        return 4 * ended >= 3 * (ended + len(self.runner))
+        return 4 * ended >= 3 * (ended + self.runner.under_way)
 
     def _next_batch(self) -> Batch:
         return self.state.planned(self._algorithm().ask(self.problem, self.state))

@@ -166,9 +166,8 @@ class Search:
             )
 
     def _tolerance(self, algorithm: Algorithm) -> float:
-        own = getattr(algorithm, "tolerance", None)
-        value = self.tolerance if self.tolerance is not None else own
-        value = _TOLERANCE if value is None else value
+        values = self.tolerance, getattr(algorithm, "tolerance", None), _TOLERANCE
+        value = next(each for each in values if each is not None)
         if not value >= 0.0:
             raise ValueError(f"tolerance must not be negative, but is {value!r}")
         return float(value)
@@ -196,9 +195,9 @@ class Search:
             )
         loop.record.confirm(self.description)
         if loop.record.rounds and loop.queries:
-            words = f"{self.store}: going on after {loop.queries} runs"
-            told = {run for each in loop.record.rounds for run in each.ids}
+            told = loop.record.told_ids(())
             failed = sum(run.id in told for run in loop.record.failures)
+            words = f"{self.store}: going on after {loop.queries} runs"
             loop.bar.resume(words, failed, loop.queries)
         loop.adopt(self.known)
 

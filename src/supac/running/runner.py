@@ -151,7 +151,7 @@ class Runner:
                     found[task, row] = known
         whole = zip(found, self.record.iterate(found.values()), strict=True)
         runs = {place: self._again(run) for place, run in whole}
-        while len(self):
+        while self.under_way:
             if self.interrupt.requested:
                 self.cancel()
             for run in self.collect():
@@ -162,14 +162,15 @@ class Runner:
             for task, x in asked.items()
         }
 
-    def __len__(self) -> int:
-        """Return the number of runs that are queued or in progress."""
-        return len(self._waiting) + len(self._pool)
-
     @property
     def waiting(self) -> int:
         """Number of queued runs that no worker has been given."""
         return len(self._waiting)
+
+    @property
+    def under_way(self) -> int:
+        """Number of runs that are queued or in progress."""
+        return len(self._waiting) + len(self._pool)
 
     def queue(self, x: FloatArray, purpose: Purpose = "search", task: int = 0) -> int:
         """Queue a run at x (dim,), which `collect` starts; return its id."""
@@ -272,7 +273,7 @@ class Runner:
         if ticket.purpose == "check":  # the user wants to see the line of the error
             answer = answer.without_error()
         return Run(
-            ticket.id, frozen(np.array(ticket.x)), answer.status, risk, outputs, answer.seconds,
+            ticket.id, frozen(ticket.x), answer.status, risk, outputs, answer.seconds,
             answer.message[:_MESSAGE], answer.attempts, purpose=ticket.purpose, task=ticket.task,
         )  # fmt: skip
 

@@ -52,12 +52,6 @@ class Answer:
     id: int = -1
     """Of the request that is answered."""
 
-    @classmethod
-    def not_loaded(cls, error: BaseException) -> Answer:
-        """Report that the simulator itself could not be loaded."""
-        message = f"the simulator could not be loaded: {type(error).__name__}: {error}"
-        return cls(Status.RAISED, None, 0.0, message, error=error, unloaded=True)
-
     def without_error(self) -> Answer:
         """Replace the exception by its place as text, for another process."""
         if self.error is None:
@@ -95,11 +89,6 @@ class Simulator:
     needed: BoolArray | None = None
     """Outputs that must be finite, (m,), by default all: nothing may be measured at the others."""
 
-    @property
-    def wanted(self) -> str:
-        """An answer in words."""
-        return "one number a point" if self.ndim == 0 else "a 1-D array of numbers a point"
-
     def set_up(self) -> None:
         """Load what is expensive to load, if the simulator has such."""
         load = getattr(self.function, "set_up", None)
@@ -127,7 +116,8 @@ class Simulator:
         if values is not None and values.size == 1:
             values = values.reshape((1,) * self.ndim)
         if values is None or values.ndim != self.ndim or not values.size:
-            message = f"{self.name} must return {self.wanted}, not {describe(raw)}"
+            wanted = "a 1-D array of numbers a point" if self.ndim else "one number a point"
+            message = f"{self.name} must return {wanted}, not {describe(raw)}"
             return Answer(Status.INVALID, None, seconds, message)
         all_needed = self.needed is None or len(self.needed) != values.size
         if not np.isfinite(values if all_needed else values[self.needed]).all():
@@ -192,7 +182,8 @@ class SimulatorSet:
                     self[task].set_up()
                     self._loaded.add(task)
             except (Exception, SystemExit) as error:
-                return Answer.not_loaded(error)
+                message = f"the simulator could not be loaded: {type(error).__name__}: {error}"
+                return Answer(Status.RAISED, None, 0.0, message, error=error, unloaded=True)
             return None
 
     def answer(self, request: Request) -> Answer:
