@@ -203,7 +203,7 @@ class Database(sqlite3.Connection):
         """Yield the rows of a query whose last column is the checksum of the others, without it."""
         for *row, checksum in self.execute(query):
             if checksum != digest(*row):
-                raise self.damaged(f"{what} {row[1] if len(row) > 1 else ''}".strip())
+                raise self.damaged(f"{what} {row[1]}" if isinstance(row[1], int) else what)
             yield row
 
     def meta(self) -> dict[str, str]:
