@@ -10,7 +10,7 @@ from scipy import stats
 
 import supac
 from supac import marginals
-from supac.problem.parameters import names_of
+from supac.problem import names_of
 
 PARAMETERS = supac.Parameters(
     {

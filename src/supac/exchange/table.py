@@ -14,8 +14,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.problem import Evaluations
-from supac.problem.parameters import Parameters, names_of
+from supac.problem import Evaluations, Parameters, names_of
 from supac.record.record import Record, read_store
 from supac.surrogate.importance import Importance
 

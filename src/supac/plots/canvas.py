@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from supac.families import Distribution
-from supac.problem.parameters import Parameters, names_of
+from supac.problem import Parameters, names_of
 from supac.record.calibrated import Calibrated
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for, grid_of, new_figure, track_of
 from supac.plots.search import draw_history
-from supac.problem import Parameters
-from supac.problem.parameters import names_of
+from supac.problem import Parameters, names_of
 from supac.record.calibrated import Calibrated
 from supac.record.parameter_change import ParameterChange, parameter_changes, quantiles
 from supac.record.result import Result

@@ -2,10 +2,9 @@
 
 from supac.problem.bounds import Bound
 from supac.problem.composite import Composite, Data, Observations
-from supac.problem.parameters import Parameters
-from supac.problem.problem import Evaluations, Function, Loss, Problem
+from supac.problem.problem import Evaluations, Function, Loss, Parameters, Problem, names_of
 
 __all__ = [
     "Bound", "Composite", "Data", "Evaluations", "Function", "Loss", "Observations", "Parameters",
-    "Problem",
+    "Problem", "names_of",
 ]  # fmt: skip

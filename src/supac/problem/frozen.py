@@ -13,7 +13,7 @@ from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.problem.marginals import Marginal, Normal
 from supac.problem.moments import moments
-from supac.problem.parameters import Parameters, names_of
+from supac.problem.problem import Parameters, names_of
 
 _HALVINGS = 200  # at most, of the interval around a quantile of a mixture
 

@@ -26,7 +26,7 @@ from supac.arrays import FloatArray
 from supac.families import Distribution, Mixture, Product, StudentT
 from supac.families.mixture import mixed_moments
 from supac.problem.marginals import LogNormal, Marginal
-from supac.problem.parameters import Parameters
+from supac.problem.problem import Parameters
 
 _TERMS = 80
 _STEPS = (0.05, 0.025, 0.0125)

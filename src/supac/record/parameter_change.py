@@ -11,8 +11,8 @@ from scipy.special import ndtri
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
+from supac.problem import Parameters, names_of
 from supac.problem.marginals import Marginal, Normal
-from supac.problem.parameters import Parameters, names_of
 
 _DRAWS = 20_000  # behind the quantiles of families without closed ones
 Ends = tuple[float, float, float]

@@ -12,7 +12,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
-from supac.problem.parameters import names_of
+from supac.problem import names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
 from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.diagnostics import note_on_the_budget, notes_on_failures

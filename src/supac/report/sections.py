@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from supac.problem.parameters import names_of
+from supac.problem import names_of
 from supac.record.run import Run, by_kind
 from supac.report import elements as html
 from supac.report import figures
