@@ -7,6 +7,7 @@ import json
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +184,7 @@ def _check_feed(feed: Table, start: float) -> None:
         _require(name == "time" or not bad.any(), message)
     message = f"feed begins at day {time[0]:g}, before the initial state at {start:g}"
     _require(time[0] >= start, message)
-    steps = np.diff(np.concatenate([[start], time]))
+    steps = np.diff(time, prepend=start)
     for i in np.flatnonzero(steps[1:] <= 0.0) + 1:
         raise DigesterError(f"feed: time does not increase at row {i + 1}, day {time[i]:g}")
     for i in np.flatnonzero(steps > 1.0 + 1e-9):
@@ -210,7 +211,7 @@ def _read_json(path: Path, required: tuple[str, ...]) -> dict[str, float]:
 
 
 def _read_csv(path: Path, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> Table:
-    header, *rows = list(csv.reader(_read(path).splitlines())) or [[]]
+    header, *rows = list(csv.reader(StringIO(_read(path)))) or [[]]
     header = [name.strip() for name in header]
     _check_complete(path, required, header)
     _require(len(set(header)) == len(header), f"{path.name} has two columns of one name")
