@@ -14,7 +14,10 @@ from supac.exchange.known import KnownRuns, read_csv
 from supac.exchange.result_json import ResultFormatError
 from supac.exchange.table import export
 from supac.families import *  # noqa: F403 - all that is in its __all__
-from supac.guarantee.certificate import Certificate, CertificateError, certify_draws
+from supac.guarantee.certificate import Certificate
+from supac.guarantee.ensemble import Ensemble
+from supac.guarantee.gate import CertificateError
+from supac.guarantee.posterior import certify_draws
 from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reuse, Stage
 from supac.meta.learn import MetaResult, TaskResult, meta_learn
 from supac.meta.scores import PriorScores, evaluate_priors
@@ -72,7 +75,8 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Algorithm", "BatchPlan", "Bound", "CappedSquare", "Catoni", "Certificate", "CertificateError",
-    "ClosedForm", "Composite", "EvaluationError", "Evaluations", "Execution", "ExecutionError",
+    "ClosedForm", "Composite", "Ensemble", "EvaluationError", "Evaluations", "Execution",
+    "ExecutionError",
     "FixedStep", "FreshDraws", "Frozen", "GaussianProcess", "GradientDescent", "GradientStep",
     "Importance", "Info", "Iteration", "KnownRuns", "MaurerLangfordSeeger", "McAllester",
     "MeanSquare", "MetaInfo", "MetaResult", "MetaSuPAC", "Nesterov", "NotAStoreError",

@@ -94,6 +94,13 @@ def whole(value: Any, name: str, least: int) -> int:
     return int(value)
 
 
+def probability(value: Any, name: str) -> float:
+    """Return a number between 0 and 1; ValueError for any other value."""
+    if not (isinstance(value, int | float) and 0.0 < value < 1.0):
+        raise ValueError(f"{name} must be between 0 and 1, not {value!r}")
+    return float(value)
+
+
 def frozen(array: Frozen) -> Frozen:
     """A read-only copy, so that a value that holds it cannot change."""
     copy = np.array(array)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -13,8 +13,11 @@ from supac.calibration.fresh import Path, run_fresh
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.codec import fingerprint
 from supac.families import Distribution
-from supac.guarantee.certificate import Certificate, CertificateError, certify_draws
-from supac.problem import Bound, Parameters
+from supac.guarantee.certificate import Certificate
+from supac.guarantee.gate import Basis, CertificateError, Provenance, basis_of
+from supac.guarantee.posterior import posterior_certificate
+from supac.problem import Bound, Composite, Parameters
+from supac.record.run import Run
 from supac.running.execution import Execution
 
 _STREAM = 0xCE27  # of random numbers that no search uses
@@ -60,7 +63,7 @@ def certify(
 
     """
     where, rest = with_old(execution, old, "monte_carlo", "prior_is_independent")
-    n, delta = _data_and_delta(bound, n, delta)
+    delta = delta if delta is not None else getattr(bound, "delta", None) or 0.05
     latent = prior.prior if isinstance(prior, Parameters) else prior
     kl = _divergence(posterior, latent, seed)
     rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
@@ -70,24 +73,32 @@ def certify(
         parameters=prior if isinstance(prior, Parameters) else None, store=store,
         progress=progress,
     )  # fmt: skip
-    risks = np.array([run.risk if run.ok else np.nan for run in runs])
-    if np.isnan(risks).all():
+    if not any(run.ok for run in runs):
         raise CertificateError(f"all {draws} runs failed, the first with: {runs[0].message}")
-    certificate = certify_draws(
-        risks, kl, bound, n=n, delta=delta, ceiling=ceiling,
-        temperatures_tried=temperatures_tried,  # type: ignore[arg-type]
-        **rest,
+    means, basis = losses_of(runs, risk, bound, n=n, ceiling=ceiling)
+    certificate = posterior_certificate(
+        means, sum(not run.ok for run in runs), kl, bound, basis, delta=delta,
+        monte_carlo=rest.get("monte_carlo", 0.2),
+        provenance=Provenance(rest.get("prior_is_independent", True), temperatures_tried),
     )  # fmt: skip
     return replace(certificate, fingerprint=fingerprint(posterior, latent))
 
 
-def _data_and_delta(bound: Bound, n: int | None, delta: float | None) -> tuple[int, float]:
-    """Return n and δ, by default the bound's; δ is 0.05 where it has none."""
-    n = getattr(bound, "n", None) if n is None else n
-    if n is None:
-        raise ValueError(f"n, the number of independent data, is needed: {bound!r} has none")
-    known = getattr(bound, "delta", None)
-    return n, delta if delta is not None else 0.05 if known is None else float(known)
+def losses_of(
+    runs: Sequence[Run], risk: object, bound: Bound, *, n: int | None, ceiling: float | None = None
+) -> tuple[FloatArray, Basis]:
+    """Return the mean loss of each run, before a root (m,), and what it is the mean of."""
+    risks = np.array([run.risk if run.ok else np.nan for run in runs])
+    residuals = None
+    if isinstance(risk, Composite) and any(run.outputs is not None for run in runs):
+        width = next(len(run.outputs) for run in runs if run.outputs is not None)
+        known = [np.full(width, np.nan) if run.outputs is None else run.outputs for run in runs]
+        compared = risk.residuals(np.array(known)[np.isfinite(risks)])
+        residuals = np.full((len(runs), compared.shape[1]), np.nan)
+        residuals[np.isfinite(risks)] = compared
+    measured = None if residuals is None else residuals.shape[1]
+    basis = basis_of(risk, bound, n=n, ceiling=ceiling, measured=measured)
+    return basis.means(risks, residuals), basis
 
 
 def _divergence(posterior: Distribution, prior: Distribution, seed: int) -> Any:

@@ -14,9 +14,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.special import rel_entr
 
-from supac.arrays import positive, whole
+from supac.arrays import FloatArray, positive, whole
 from supac.codec import register
 from supac.problem.selectable import Selectable, option
+
+_ROUNDING = 1e-9  # of sums of weights
 
 
 class Bound(Selectable, ABC):
@@ -45,6 +47,15 @@ class Bound(Selectable, ABC):
         """Return the bound for n data, its other options at their defaults."""
         make: Callable[..., Bound] = cls
         return make(n=n, delta=delta, ceiling=ceiling)
+
+    @classmethod
+    def data_in(cls, weights: FloatArray) -> int:
+        """Return the n that independent blocks of these weights, which sum to 1, count for.
+
+        For bounds that rest on kl it is 1/max w: a mean with weights of at most 1/n is less spread
+        out (in the convex order) than the mean of n equal ones.
+        """
+        return int(np.floor(1.0 / weights.max() + _ROUNDING))
 
 
 @register
@@ -91,6 +102,11 @@ class Catoni(Bound, kind="catoni", proof="Catoni (2007); Alquier (2024)"):
     def for_data(cls, n: int, delta: float, ceiling: float) -> Bound:
         """Return the bound minimised over the grid of temperatures."""
         return cls("auto", n, delta, ceiling)
+
+    @classmethod
+    def data_in(cls, weights: FloatArray) -> int:
+        """Return 1/Σw²: Hoeffding's lemma adds up the squares of the weights."""
+        return int(np.floor(1.0 / float(weights @ weights) + _ROUNDING))
 
     @property
     def temperatures(self) -> tuple[float, ...]:
@@ -149,6 +165,16 @@ class _SampleBound(Bound):
 @dataclass(frozen=True)
 class McAllester(_SampleBound, kind="mcallester", proof="McAllester (1999); Maurer (2004)"):
     """π[R] + √(complexity / 2), complexity = (KL + log(2√n/δ))/n."""
+
+    @classmethod
+    def data_in(cls, weights: FloatArray) -> int:
+        """Return n for equal weights, else 1/Σw² − 1.
+
+        A mean that is sub-Gaussian as if of n data has E exp(2(n − 1)(R − R̂)²) ≤ √n, and
+        log √n/(n − 1) is at most the bound's log 2√m/m with m = n − 1.
+        """
+        spread = int(np.floor(1.0 / float(weights @ weights) + _ROUNDING))
+        return max(spread if np.ptp(weights) < _ROUNDING / len(weights) else spread - 1, 1)
 
     def _unit(self, risk: float, complexity: float) -> float:
         return risk + float(np.sqrt(0.5 * complexity))
@@ -209,7 +235,8 @@ def fixed_temperature(bound: Bound) -> float | None:
 
 def slopes(bound: Bound, mean_risk: float, kl: float) -> tuple[float, float]:
     """Compute ∂bound/∂mean_risk and ∂bound/∂kl by central differences."""
-    h, k = 1e-6 * max(abs(mean_risk), 1e-3), 1e-6 * max(kl, 1e-3)
+    ceiling = getattr(bound, "ceiling", 1.0)
+    h, k = 1e-6 * max(abs(mean_risk), 1e-3 * ceiling), 1e-6 * max(kl, 1e-3)
     by_risk = (bound(mean_risk + h, kl) - bound(mean_risk - h, kl)) / (2.0 * h)
     by_kl = (bound(mean_risk, kl + k) - bound(mean_risk, max(kl - k, 0.0))) / (k + min(kl, k))
     return by_risk, by_kl
@@ -240,9 +267,23 @@ def kl_inverse(q: float, complexity: float) -> float:
     """Compute the largest p in [q, 1] with binary_kl(q, p) ≤ complexity."""
     from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
 
-    if q >= 1.0:
+    if q >= 1.0 or complexity <= 0.0:
+        return min(q, 1.0)
+    # The unknown is the difference p − q, which keeps its digits where it is tiny.
+    most = (1.0 - q) * (1.0 - np.finfo(float).eps)
+    if _kl_above(q, most) <= complexity:
         return 1.0
-    highest = 1.0 - 1e-15
-    if binary_kl(q, highest) <= complexity:
-        return 1.0
-    return float(brentq(lambda p: binary_kl(q, p) - complexity, q, highest, xtol=1e-15))
+    return q + float(brentq(lambda h: _kl_above(q, h) - complexity, 0.0, most, xtol=1e-300))
+
+
+def _kl_above(q: float, h: float) -> float:
+    """Compute binary_kl(q, q + h) without the cancellation of its terms of first order."""
+    below = q * _log1p_rest(h / q) if q > 1e-300 else -h  # h/q may overflow
+    return -below - (1.0 - q) * _log1p_rest(-h / (1.0 - q))
+
+
+def _log1p_rest(x: float) -> float:
+    """Compute log(1 + x) − x."""
+    if abs(x) > 0.005:
+        return float(np.log1p(x)) - x
+    return -x * x * (1 / 2 - x * (1 / 3 - x * (1 / 4 - x * (1 / 5 - x * (1 / 6 - x / 7)))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -21,7 +21,7 @@ class Data(Protocol):
         """Compute the arguments of the loss: (n, m) → (n, k)."""
 
 
-@register
+@register(later=("blocks",))
 @dataclass(frozen=True, eq=False)
 class Observations:
     """Measured columns, one after the other; NaN for missing measurements.
@@ -38,6 +38,9 @@ class Observations:
     logarithmic: bool = False
     times: FloatArray | None = None
     """(rows,)."""
+    blocks: FloatArray | None = None
+    """Labels of independent blocks of rows, for certificates; by default each measurement is
+    independent of all others: (rows,)."""
 
     def __post_init__(self) -> None:
         given: Any = self.columns
@@ -52,11 +55,14 @@ class Observations:
         noise = np.full(len(values), noise) if noise.ndim == 0 else noise
         if noise.shape != values.shape or not (noise[np.isfinite(values)] > 0.0).all():
             raise ValueError("noise must be a positive number, or one for each of the values")
-        times = None if self.times is None else np.array(self.times, dtype=np.float64)
-        if times is not None and times.shape != (len(values) // len(names),):
-            raise ValueError(f"times must hold one number a row, not shape {times.shape}")
-        made = {"columns": names, "values": frozen(values), "noise": frozen(noise)}
-        for name, value in {**made, "times": None if times is None else frozen(times)}.items():
+        made: dict[str, Any] = {"columns": names, "values": frozen(values), "noise": frozen(noise)}
+        for name in ("times", "blocks"):
+            given = getattr(self, name)
+            array = None if given is None else frozen(np.array(given, dtype=np.float64))
+            if array is not None and array.shape != (len(values) // len(names),):
+                raise ValueError(f"{name} must hold one number a row, not shape {array.shape}")
+            made[name] = array
+        for name, value in made.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -73,6 +79,34 @@ class Observations:
     def measured(self) -> int:
         """Number of measurements."""
         return int(self.needed.sum())
+
+    @property
+    def blocks_of_measured(self) -> FloatArray | None:
+        """Labels of the blocks of the measurements: (measured,); None if each is its own."""
+        return None if self.blocks is None else np.tile(self.blocks, len(self.columns))[self.needed]
+
+    def split(self, test: Any) -> tuple[Observations, Observations]:
+        """Divide the measurements into a training and a test part.
+
+        `test` is True for the rows of the test part, (rows,), or names its columns.
+        """
+        chosen = np.asarray(test)
+        if chosen.dtype == bool and chosen.shape == (self.rows,):
+            mask = np.tile(chosen, len(self.columns))
+        else:
+            names = [test] if isinstance(test, str) else list(map(str, test))
+            unknown = [name for name in names if name not in self.columns]
+            if unknown:
+                raise ValueError(
+                    f"test must be a truth value for each of the {self.rows} rows, or names of "
+                    f"columns ({', '.join(self.columns)}), not {test!r}"
+                )
+            mask = np.repeat([name in names for name in self.columns], self.rows)
+        parts = [np.where(part, np.nan, self.values) for part in (mask, ~mask)]
+        if any(np.isnan(part).all() for part in parts):
+            raise ValueError("both the training and the test part need a measurement")
+        train, held_out = (replace(self, values=part) for part in parts)
+        return train, held_out
 
     def flat(self, outputs: Any) -> FloatArray:
         """Convert {column: values}, (rows, columns) or a vector to a vector."""
@@ -209,9 +243,16 @@ class ResidualLoss(Selectable, ABC):
     """Loss of residuals; `class Huber(ResidualLoss, kind="huber")` adds one to problem files."""
 
     ceiling: ClassVar[float | None] = None
-    """Largest possible loss of one datum; None if there is none."""
-    is_mean: ClassVar[bool] = True
-    """Whether the loss is a mean over the data, as PAC-Bayes bounds assume."""
+    """Largest possible risk, if every datum has its largest loss; None if there is none."""
+    root: ClassVar[bool] = False
+    """Whether the loss is the root of a mean over the data."""
+
+    def each(self, residuals: FloatArray) -> FloatArray | None:
+        """Compute the loss of each datum, (n, m) → (n, m), of which the loss is the mean or its root.
+
+        PAC-Bayes bounds are on such means: without `each` there is no certificate.
+        """
+        return None
 
     @abstractmethod
     def __call__(self, residuals: FloatArray) -> FloatArray:
@@ -223,8 +264,6 @@ class SquareLoss(ResidualLoss):
 
     Then its mean over the emulator's uncertainty costs nothing, however many outputs there are.
     """
-
-    is_mean = False
 
     def __call__(self, residuals: FloatArray) -> FloatArray:
         """(n, m) → (n,)."""
@@ -239,7 +278,9 @@ class SquareLoss(ResidualLoss):
 class MeanSquare(SquareLoss, kind="mean-square"):
     """The mean of the squared residuals."""
 
-    is_mean = True
+    def each(self, residuals: FloatArray) -> FloatArray:
+        """Compute the squares."""
+        return residuals**2
 
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
         """The identity."""
@@ -249,6 +290,12 @@ class MeanSquare(SquareLoss, kind="mean-square"):
 @register
 class RootMeanSquare(SquareLoss, kind="root-mean-square"):
     """The root of the mean of the squared residuals."""
+
+    root = True
+
+    def each(self, residuals: FloatArray) -> FloatArray:
+        """Compute the squares."""
+        return residuals**2
 
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
         """The square root."""
@@ -269,9 +316,13 @@ class Welsch(ResidualLoss, kind="welsch"):
     def __post_init__(self) -> None:
         positive(self.width, "width")
 
+    def each(self, residuals: FloatArray) -> FloatArray:
+        """Compute the loss of each residual, in [0, 1]."""
+        return -np.expm1(-0.5 * (residuals / self.width) ** 2)
+
     def __call__(self, residuals: FloatArray) -> FloatArray:
         """(n, m) → (n,)."""
-        return -np.expm1(-0.5 * (residuals / self.width) ** 2).mean(axis=1)
+        return self.each(residuals).mean(axis=1)
 
 
 @register
@@ -285,6 +336,10 @@ class CappedSquare(ResidualLoss, kind="capped-square"):
     def __post_init__(self) -> None:
         positive(self.cap, "cap")
 
+    def each(self, residuals: FloatArray) -> FloatArray:
+        """Compute the loss of each residual, in [0, 1]."""
+        return np.minimum((residuals / self.cap) ** 2, 1.0)
+
     def __call__(self, residuals: FloatArray) -> FloatArray:
         """(n, m) → (n,)."""
-        return np.minimum((residuals / self.cap) ** 2, 1.0).mean(axis=1)
+        return self.each(residuals).mean(axis=1)

@@ -15,7 +15,7 @@ from supac.problem import Parameters
 from supac.problem.composite import Composite, RootMeanSquare
 from supac.problem.marginals import LogNormal
 from supac.simulators.adm1 import model
-from supac.simulators.adm1.digester import Digester, DigesterError, FloatArray
+from supac.simulators.adm1.digester import OUTPUTS, Digester, DigesterError, FloatArray
 from supac.simulators.adm1.simulator import Simulator
 
 FAILURE = 3.0
@@ -93,7 +93,18 @@ class LogObservations:
     log_observed: FloatArray
 
     def __repr__(self) -> str:
-        return f"LogObservations({int(np.isfinite(self.log_observed).sum())} numbers)"
+        return f"LogObservations({self.measured} numbers)"
+
+    @property
+    def measured(self) -> int:
+        """Number of measurements."""
+        return int(np.isfinite(self.log_observed).sum())
+
+    @property
+    def blocks_of_measured(self) -> FloatArray:
+        """Days of the measurements: those of one day are not independent: (measured,)."""
+        days = np.arange(self.log_observed.size) // len(OUTPUTS)
+        return days[np.isfinite(self.log_observed)].astype(np.float64)
 
     def residuals(self, outputs: FloatArray) -> FloatArray:
         """Compute softly capped log-residuals of the observations; NaN for a failed run."""
@@ -106,6 +117,8 @@ class LogObservations:
 
 class Loss(RootMeanSquare):
     """Root mean square of the residuals, at most 3, and 3 for a failed run."""
+
+    ceiling = FAILURE
 
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
         """Compute the root, at most 3."""

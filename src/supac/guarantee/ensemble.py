@@ -1,0 +1,105 @@
+"""The certificate of an ensemble: K draws of a posterior, already simulated. No further run.
+
+Let P be the prior, Q a posterior found on data S, ρ(h) = log dQ/dP(h), and Δ(h, S) a function with
+E_S E_{h∼P} exp Δ(h, S) ≤ ξ. Let h_1 … h_K be drawn from Q. With probability 1 − δ over data and
+draws
+
+    (1/K) Σ Δ(h_k, S) ≤ (1/K) Σ ρ(h_k) + log(ξ/δ):
+
+W = (1/K) Σ exp(Δ(h_k) − ρ(h_k)) has mean at most ξ, so that W ≤ ξ/δ with probability 1 − δ (Markov),
+and mean(Δ − ρ) ≤ log W (Jensen). Every bound of this package follows from such a Δ that is convex
+in the pair of risks, n·kl(R̂, R) with ξ = 2√n or (R − R̂)/λ − C²/(8λ²n) with ξ = 1. So each holds
+for the mean true risk of the K sets, with their own mean risk and mean log density ratio in place
+of π[R] and KL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supac.arrays import FloatArray, probability
+from supac.guarantee.certificate import Certificate
+from supac.guarantee.gate import Basis, CertificateError, Provenance, admitted
+from supac.guarantee.posterior import every_value, failures_counted
+from supac.problem.bounds import Bound
+
+PASSED, FIRST, SECOND = 0.9, 0.05, 0.05
+"""Shares of δ for the three samples that validation may report: all runs, where the posterior
+passed; else those of the first posterior, or those of the second."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Parameter sets drawn from a posterior, with their runs: to predict with, and certified."""
+
+    x: FloatArray
+    """In the user's units: (K, dim)."""
+    risk: FloatArray
+    """NaN for a failed run: (K,)."""
+    log_ratio: FloatArray
+    """log posterior − log prior: (K,)."""
+    outputs: FloatArray | None = None
+    """Simulated outputs (K, m), NaN for a failed run; None for a scalar risk."""
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __repr__(self) -> str:
+        return f"Ensemble({len(self)} parameter sets, mean risk {np.nanmean(self.risk):.4g})"
+
+
+def ensemble_certificate(
+    means: FloatArray,
+    failed: int,
+    log_ratio: FloatArray,
+    bound: Bound,
+    basis: Basis,
+    *,
+    delta: float,
+    selection: float = PASSED,
+    provenance: Provenance = Provenance(),
+    fingerprint: str = "",
+) -> Certificate:
+    """Compute the certificate of K draws from their mean losses (K,) and log density ratios (K,).
+
+    `selection` is the share of δ of the sample that validation reported: that there were others
+    to choose from is paid for whether or not they were needed.
+    """
+    probability(delta, "delta")
+    if not len(means):
+        raise CertificateError("a certificate needs at least one fresh draw of the posterior")
+    nats = float(np.mean(log_ratio))
+    if not np.isfinite(nats):
+        raise CertificateError(
+            f"the mean log density ratio of the draws is {nats}: the prior excludes some of them"
+        )
+    delta_pac = delta * selection * provenance.share
+    chosen, corrections, assumptions = admitted(bound, basis, delta_pac, provenance)
+    if provenance.earlier:
+        corrections += (f"{provenance.earlier} earlier certificates of this search have their δ",)
+    mean = float(np.mean(means))
+    return Certificate(
+        subject="ensemble",
+        value=basis.in_risk(float(chosen(mean, nats))),
+        bound=type(bound).__name__,
+        bounds=every_value(chosen, basis, delta_pac, mean, nats),
+        mean_risk=basis.in_risk(mean),
+        mean_risk_upper=basis.in_risk(mean),
+        kl=nats,
+        n=basis.number(type(bound)),
+        ceiling=basis.ceiling,
+        draws=len(means),
+        failed=failed,
+        delta=delta,
+        delta_selection=delta - delta_pac,
+        delta_pac=delta_pac,
+        corrections=corrections + failures_counted(failed, len(means), basis),
+        assumptions=(
+            *basis.assumptions,
+            "the prior was chosen independently of these data",
+            *assumptions,
+        ),
+        fingerprint=fingerprint,
+    )

@@ -1,0 +1,228 @@
+"""The gate in front of every certificate: what the risk is a mean of, and what has seen the data.
+
+A PAC-Bayes bound speaks of a mean, over independent data, of a loss in [0, C]. The same function
+decides for Python and for problem files whether a risk is one, and how many data it counts for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from supac.arrays import FloatArray, positive, whole
+from supac.problem.bounds import Bound, Catoni, MaurerLangfordSeeger, fixed_temperature
+from supac.problem.composite import Composite, ResidualLoss
+
+
+class CertificateError(ValueError):
+    """No certificate can be given, for the reason in the message."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How prior, temperature and certificate depend on the data."""
+
+    prior_is_independent: bool = True
+    """False if the prior was learnt on these data: then no bound holds."""
+    temperatures_tried: float = 1
+    """Number of temperatures compared on these data; infinite if one was optimised."""
+    earlier: int = 0
+    """Number of certificates that this search has already been given."""
+
+    @property
+    def share(self) -> float:
+        """Share of δ for this certificate: 0.9 for the first, 0.1/2, 0.1/4 … for the next."""
+        return 0.9 if self.earlier == 0 else 0.1 * 0.5**self.earlier
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """The losses that a risk is the mean of, or the root of the mean."""
+
+    ceiling: float
+    """Largest possible loss of one datum, in the unit of the risk."""
+    weights: FloatArray
+    """Weights of independent blocks of data in the mean; they sum to 1."""
+    loss: ResidualLoss | None = None
+    """Loss of each datum; None for a risk of which only the mean is known."""
+    blocks: str = "data"
+    """The independent units, in words."""
+
+    @property
+    def declared(self) -> bool:
+        """True if n and ceiling are the user's word."""
+        return self.loss is None
+
+    @property
+    def root(self) -> bool:
+        """True if the risk is the root of a mean."""
+        return self.loss is not None and self.loss.root
+
+    @property
+    def top(self) -> float:
+        """Largest possible loss of one datum, before a root is taken."""
+        return self.ceiling**2 if self.root else self.ceiling
+
+    def number(self, bound: type[Bound]) -> int:
+        """Return the n that a bound may count: the blocks, fewer where they are unequal."""
+        return bound.data_in(self.weights)
+
+    def means(self, risk: FloatArray, residuals: FloatArray | None) -> FloatArray:
+        """Return the mean loss of each run, before a root: (n,); a failed run counts as `top`."""
+        failed = np.isnan(risk)
+        if self.loss is not None and residuals is not None:
+            losses = self.loss.each(residuals)
+            capped = np.minimum(np.where(failed[:, None], self.top, losses), self.top)
+            return capped.mean(axis=1)
+        inside = risk[~failed]
+        if len(inside) and not (inside.min() >= 0.0 and inside.max() <= self.top):
+            raise CertificateError(
+                f"risks from {inside.min():.4g} to {inside.max():.4g} are outside [0, "
+                f"{self.top:g}], the range that was declared: no bound holds. Cap the loss of each "
+                "datum at a ceiling that is chosen without looking at these data, or use a loss "
+                "that has one, such as Welsch()"
+            )
+        return np.where(failed, self.top, risk)
+
+    def in_risk(self, mean: float) -> float:
+        """Convert a mean loss to the unit of the risk; by Jensen an upper limit stays one."""
+        return float(np.sqrt(mean)) if self.root else mean
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is assumed about the data, in sentences."""
+        each = f"[0, {self.ceiling:g}]"
+        if self.declared:
+            first = (
+                f"as declared, the risk of a parameter vector is the mean of a loss in {each} over "
+                f"{len(self.weights):,} independent {self.blocks}"
+            )
+        else:
+            kind = "root of the mean square" if self.root else "mean loss"
+            capped = "" if self.loss is not None and self.loss.ceiling else ", each capped there,"
+            first = (
+                f"the {len(self.weights):,} {self.blocks} are independent; the risk is the {kind} "
+                f"of their residuals{capped} in {each}"
+            )
+        return (
+            f"{first}; they need not be identically distributed: the true risk is the expectation "
+            "for new measurements of the same design",
+        )
+
+
+def basis_of(
+    risk: object,
+    bound: Bound,
+    *,
+    n: int | None = None,
+    ceiling: float | None = None,
+    measured: int | None = None,
+) -> Basis:
+    """Return the basis of a risk; CertificateError if it has none.
+
+    A `Composite` knows its losses and how many numbers were measured (`measured` where it has no
+    data); for any other risk the bound's n and ceiling are the user's declaration. A given n is the
+    number of independent stretches of equal size, at most the number of data.
+    """
+    count = getattr(bound, "n", None) if n is None else whole(n, "n, the number of data,", least=1)
+    top = positive(getattr(bound, "ceiling", 1.0) if ceiling is None else ceiling, "ceiling")
+    loss = getattr(risk, "loss", None) if isinstance(risk, Composite) else None
+    if isinstance(loss, ResidualLoss) and loss.each(np.zeros((1, 1))) is None:
+        raise CertificateError(
+            f"{loss!r} does not say what it is a mean of: give it a method `each`, or choose a loss "
+            "that has one, such as Welsch()"
+        )
+    if not isinstance(loss, ResidualLoss):
+        if count is None:
+            raise CertificateError(
+                "n, the number of independent data behind the risk, is not known: give the bound n "
+                "and delta, or give the risk as Composite(simulate, Welsch(), Observations(…))"
+            )
+        return Basis(top, np.full(count, 1.0 / count))
+    data = risk.data if isinstance(risk, Composite) else None
+    labels = getattr(data, "blocks_of_measured", None)
+    weights, words = _weights(labels, getattr(data, "measured", measured), count)
+    return Basis(loss.ceiling or top, weights, loss, words)
+
+
+def _weights(
+    labels: FloatArray | None, measured: int | None, count: int | None
+) -> tuple[FloatArray, str]:
+    """Return the weights of independent blocks, and what they are."""
+    if labels is not None:
+        sizes = np.unique(labels, return_counts=True)[1]
+        if count is not None and count > len(sizes):
+            raise CertificateError(f"n = {count}, but the data are {len(sizes)} independent blocks")
+        return sizes / sizes.sum(), "blocks of data"
+    if measured is None:
+        raise CertificateError("n, the number of independent data, is not known: give it")
+    if count is not None and count > measured:
+        raise CertificateError(
+            f"n = {count}, but {measured} numbers were measured: n counts independent data"
+        )
+    if count is None or count == measured:
+        return np.full(measured, 1.0 / measured), "data"
+    # Stretches of which the longest has one datum more than the shortest.
+    sizes = np.diff(np.linspace(0, measured, count + 1).astype(int))
+    return sizes / measured, "stretches of data of equal length"
+
+
+def admitted(
+    bound: Bound, basis: Basis, delta: float, provenance: Provenance
+) -> tuple[Bound, tuple[str, ...], tuple[str, ...]]:
+    """Return the bound for these data and δ, the corrections made and the further assumptions.
+
+    Raise CertificateError for a prior or a temperature that has seen the data, or an unproven
+    bound.
+    """
+    if not getattr(bound, "proof", ""):
+        raise CertificateError(
+            f"{bound!r} cites no proof, so it guarantees nothing: use one of supac's bounds, or "
+            'name the theorem where yours is defined, class Mine(Bound, proof="…")'
+        )
+    if not provenance.prior_is_independent:
+        raise CertificateError(
+            "the prior was learnt on the same data, so no PAC-Bayes bound holds: learn it on one "
+            "part of the data and certify with the other"
+        )
+    temperature, n = fixed_temperature(bound), basis.number(type(bound))
+    if isinstance(bound, Catoni) and bound.temperature == "auto":
+        ready = replace(bound, n=n, delta=delta, ceiling=basis.top)
+        count = len(ready.temperatures)
+        return ready, (f"the temperature was chosen among {count}, each with δ/{count}",), ()
+    if temperature is None:
+        return replace(bound, n=n, delta=delta, ceiling=basis.top), (), ()  # type: ignore[type-var]
+    if not np.isfinite(provenance.temperatures_tried):
+        raise CertificateError(
+            "the temperature was optimised on the same data, so Catoni's bound does not hold: use "
+            'Catoni("auto", n=…, delta=…) or MaurerLangfordSeeger'
+        )
+    tried = whole(provenance.temperatures_tried, "temperatures_tried", least=1)
+    fixed = Catoni(temperature, n, delta / tried, basis.top)
+    if tried == 1:
+        words = f"the temperature {temperature:.4g} was chosen independently of these data"
+        return fixed, (), (words,)
+    return fixed, (f"{tried} temperatures were tried on these data, each with δ/{tried}",), ()
+
+
+def bound_to_certify(bound: Bound, basis: Basis) -> Bound:
+    """Return the bound of a search, or Seeger's where that is no bound on a mean.
+
+    π[R] + λ·KL without n is an objective, and where R is the root of a mean, λ belongs to another
+    scale. The choice depends on neither the data nor the runs.
+    """
+    if fixed_temperature(bound) is None or not (basis.root or getattr(bound, "n", None) is None):
+        return bound
+    return MaurerLangfordSeeger(basis.number(MaurerLangfordSeeger), 0.05, basis.ceiling)
+
+
+def proven_bounds(basis: Basis, delta: float) -> dict[str, Bound]:
+    """Return every bound that problem files can name and that cites a proof, for these data."""
+    kinds = [kind for kind in Bound.kinds.values() if kind.proof]
+    return {
+        'Catoni("auto")' if kind is Catoni else kind.__name__: kind.for_data(
+            basis.number(kind), delta, basis.top
+        )
+        for kind in kinds
+    }

@@ -1,0 +1,154 @@
+"""The certificate of a posterior: of the mean over all of it, estimated from fresh draws.
+
+Two quantities are estimated: the mean risk π[R] on the data, from fresh draws of the posterior, and
+the true risk, from the data. Each gets a share of δ,
+
+    P(π[R] > upper limit) ≤ δ_MC      over the draws, for any data and any number of draws,
+    P(true risk > bound)  ≤ δ_PAC     over the data, for all posteriors simultaneously,
+
+and because every bound increases with π[R], bound(upper limit, KL) holds with probability 1 − δ. If
+KL is estimated as well, from draws that need no simulator run, its upper limit gets a share of δ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supac.arrays import FloatArray, probability
+from supac.families import Divergence
+from supac.guarantee.betting import betting_limit
+from supac.guarantee.certificate import Certificate
+from supac.guarantee.gate import (
+    Basis,
+    CertificateError,
+    Provenance,
+    admitted,
+    basis_of,
+    proven_bounds,
+)
+from supac.problem.bounds import Bound, fixed_temperature
+
+_KL_SHARE = 0.01  # of δ, for an estimated KL
+_INDEPENDENT = (
+    "the prior was chosen independently of these data",
+    "the draws are independent of the search",
+)
+
+
+def certify_draws(
+    risk: FloatArray,
+    kl: float | Divergence,
+    bound: Bound,
+    *,
+    n: int,
+    delta: float,
+    ceiling: float | None = None,
+    monte_carlo: float = 0.2,
+    temperatures_tried: float = 1,
+    prior_is_independent: bool = True,
+) -> Certificate:
+    """Compute a certificate from the risks (m,) of fresh draws, NaN for failed runs.
+
+    Parameters
+    ----------
+    risk
+        Risks of independent draws of the posterior that the search did not use. Each is declared to
+        be the mean of n losses in [0, ceiling]; a root of a mean is not.
+    kl
+        KL(posterior, prior): exact, or an estimate whose upper limit gets 1 % of delta.
+    bound
+        The bound to evaluate; its own n and delta, if any, are replaced.
+    n
+        Number of independent data behind each risk.
+    delta
+        Total probability of failure.
+    ceiling
+        Largest possible loss of one datum; by default that of the bound.
+    monte_carlo
+        Share of delta for the draws.
+    temperatures_tried
+        Number of temperatures compared on these data, for `Catoni` with a fixed temperature: δ is
+        divided by it. Infinite if the temperature was optimised: then the bound does not hold.
+    prior_is_independent
+        True if the prior was chosen independently of these data.
+
+    """
+    risks = np.asarray(risk, dtype=np.float64)
+    if risks.ndim != 1 or not len(risks):
+        raise CertificateError("a certificate needs the risks of at least one fresh draw")
+    divergence = kl if isinstance(kl, Divergence) else Divergence(float(kl))
+    basis = basis_of(None, bound, n=n, ceiling=ceiling)
+    provenance = Provenance(prior_is_independent, temperatures_tried)
+    return posterior_certificate(
+        basis.means(risks, None), int(np.isnan(risks).sum()), divergence, bound, basis,
+        delta=delta, monte_carlo=monte_carlo, provenance=provenance,
+    )  # fmt: skip
+
+
+def posterior_certificate(
+    means: FloatArray,
+    failed: int,
+    divergence: Divergence,
+    bound: Bound,
+    basis: Basis,
+    *,
+    delta: float,
+    monte_carlo: float = 0.2,
+    provenance: Provenance = Provenance(),
+) -> Certificate:
+    """Split δ, and evaluate the bounds at the upper limits of mean loss (m,) and KL."""
+    probability(delta, "delta")
+    probability(monte_carlo, "monte_carlo")
+    delta_kl = 0.0 if divergence.spread == 0.0 else _KL_SHARE * delta
+    nats = divergence.upper(delta_kl)
+    if not (np.isfinite(nats) and nats > -1e-9):
+        raise CertificateError(f"KL(posterior, prior) must be a number of nats, not {nats!r}")
+    nats = max(nats, 0.0)
+    delta_mc = monte_carlo * (delta - delta_kl)
+    delta_pac = delta - delta_kl - delta_mc
+    upper = basis.top * betting_limit(means / basis.top, delta_mc)
+    chosen, corrections, assumptions = admitted(bound, basis, delta_pac, provenance)
+    corrections += failures_counted(failed, len(means), basis)
+    if delta_kl:
+        corrections += (
+            f"KL was estimated as {divergence.value:.4g} from {divergence.draws:,} draws; its "
+            f"upper limit is used, with {delta_kl:g} of δ",
+        )
+    return Certificate(
+        value=basis.in_risk(float(chosen(upper, nats))),
+        bound=type(bound).__name__,
+        bounds=every_value(chosen, basis, delta_pac, upper, nats),
+        mean_risk=basis.in_risk(float(means.mean())),
+        mean_risk_upper=basis.in_risk(upper),
+        kl=nats,
+        n=basis.number(type(bound)),
+        ceiling=basis.ceiling,
+        draws=len(means),
+        failed=failed,
+        delta=delta,
+        delta_monte_carlo=delta_mc,
+        delta_kl=delta_kl,
+        delta_pac=delta_pac,
+        corrections=corrections,
+        assumptions=(*basis.assumptions, *_INDEPENDENT, *assumptions),
+    )
+
+
+def every_value(
+    chosen: Bound, basis: Basis, delta: float, mean: float, nats: float
+) -> dict[str, float]:
+    """Evaluate the chosen bound and all others at the same mean loss, KL and δ."""
+    others = proven_bounds(basis, delta)
+    if fixed_temperature(chosen) is not None:
+        others["Catoni"] = chosen
+    return {name: basis.in_risk(float(each(mean, nats))) for name, each in others.items()}
+
+
+def failures_counted(failed: int, draws: int, basis: Basis) -> tuple[str, ...]:
+    """Say that failed runs count as the ceiling, if any did."""
+    if not failed:
+        return ()
+    return (
+        f"{failed} of {draws} draws failed and count as {basis.ceiling:g}, on these data and on "
+        "new data",
+    )

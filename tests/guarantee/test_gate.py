@@ -1,0 +1,146 @@
+"""What is certified, what is paid for and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.guarantee.gate import Provenance, admitted, basis_of, bound_to_certify
+from supac.problem.bounds import Bound
+from supac.problem.composite import ResidualLoss
+
+DELTA = 0.05
+BOUND = supac.MaurerLangfordSeeger(10, DELTA)
+
+
+def simulate(x: FloatArray) -> FloatArray:
+    return np.repeat(x[..., :1], 12, axis=-1)
+
+
+def observed(**options: Any) -> supac.Observations:
+    return supac.Observations(("a", "b"), np.zeros(12), np.ones(12), **options)
+
+
+def composite(loss: Any, **options: Any) -> supac.Composite:
+    return supac.Composite(simulate, loss, observed(**options))
+
+
+def test_a_composite_knows_its_data_and_their_losses() -> None:
+    basis = basis_of(composite(supac.Welsch()), supac.Catoni(0.1))
+    assert basis.number(supac.Catoni) == 12
+    assert basis.ceiling == 1.0
+    assert not basis.declared
+    residuals = np.random.default_rng(0).normal(size=(5, 12))
+    risk = supac.Welsch()(residuals)
+    assert basis.means(risk, residuals) == pytest.approx(risk)
+
+
+def test_a_scalar_risk_is_declared_and_the_certificate_says_so() -> None:
+    given = supac.certify_draws(np.full(50, 0.2), 1.0, BOUND, n=10, delta=DELTA)
+    assert given.assumptions[0].startswith("as declared")
+    with pytest.raises(supac.CertificateError, match="number of independent data behind the risk"):
+        basis_of(lambda x: 0.0, supac.Catoni(0.1))
+
+
+def test_the_ceiling_is_for_each_datum_not_for_their_mean() -> None:
+    """Without a ceiling of its own, the loss of each datum is capped at the declared one."""
+    basis = basis_of(composite(supac.MeanSquare()), supac.MaurerLangfordSeeger(12, DELTA, 4.0))
+    residuals = np.zeros((1, 12))
+    residuals[0, 0] = 10.0
+    assert basis.means(np.array([100.0 / 12]), residuals) == pytest.approx(4.0 / 12)
+    assert "each capped there" in basis.assumptions[0]
+
+
+def test_the_error_does_not_invite_raising_the_ceiling() -> None:
+    with pytest.raises(supac.CertificateError) as error:
+        supac.certify_draws(np.array([0.2, 1.7]), 1.0, BOUND, n=10, delta=DELTA)
+    assert "chosen without looking at these data" in str(error.value)
+
+
+def test_a_root_of_a_mean_is_certified_through_the_mean() -> None:
+    bound = supac.MaurerLangfordSeeger(12, DELTA, ceiling=3.0)
+    risk = composite(supac.RootMeanSquare())
+    basis = basis_of(risk, bound)
+    residuals = np.random.default_rng(0).normal(size=(5, 12))
+    means = basis.means(supac.RootMeanSquare()(residuals), residuals)
+    assert means == pytest.approx(np.minimum(residuals**2, 9.0).mean(axis=1))
+    chosen, _, _ = admitted(bound, basis, DELTA, Provenance())
+    assert chosen == supac.MaurerLangfordSeeger(12, DELTA, 9.0)
+    assert basis.in_risk(chosen(means.mean(), 1.0)) <= 3.0
+
+
+def test_an_objective_that_is_no_bound_is_certified_by_seegers() -> None:
+    mean, root = composite(supac.Welsch()), composite(supac.RootMeanSquare())
+    plain, fixed = supac.Catoni(0.1), supac.Catoni(0.1, 12, DELTA)
+    for bound, risk, kept in [(plain, mean, False), (fixed, mean, True), (fixed, root, False)]:
+        chosen = bound_to_certify(bound, basis_of(risk, bound))
+        assert (chosen is bound) is kept
+        assert kept or isinstance(chosen, supac.MaurerLangfordSeeger)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "n", "numbers"),
+    [
+        ([0, 0, 1, 1, 2, 2], None, (3, 3, 3)),
+        ([0, 0, 0, 0, 1, 2], None, (1, 1, 2)),  # 1/max w = 1.5; 1/Σw² = 2, less one for McAllester
+        (None, 5, (4, 3, 4)),  # 12 data in 5 stretches of 2 or 3
+        (None, None, (12, 12, 12)),
+    ],
+)
+def test_blocks_count_for_what_their_weights_allow(
+    blocks: list[int] | None, n: int | None, numbers: tuple[int, ...]
+) -> None:
+    data = None if blocks is None else np.array(blocks, dtype=float)
+    basis = basis_of(composite(supac.Welsch(), blocks=data), supac.Catoni(0.1), n=n)
+    kinds: list[type[Bound]] = [supac.MaurerLangfordSeeger, supac.McAllester, supac.Catoni]
+    assert tuple(basis.number(kind) for kind in kinds) == numbers
+
+
+@pytest.mark.parametrize(
+    ("options", "n", "message"),
+    [
+        ({}, 13, "12 numbers were measured"),
+        ({"blocks": np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])}, 3, "2 independent blocks"),
+    ],
+)
+def test_more_data_than_there_are_are_refused(
+    options: dict[str, Any], n: int, message: str
+) -> None:
+    with pytest.raises(supac.CertificateError, match=message):
+        basis_of(composite(supac.Welsch(), **options), supac.Catoni(0.1), n=n)
+
+
+def test_a_loss_that_is_no_mean_is_refused() -> None:
+    class Worst(ResidualLoss):
+        def __call__(self, residuals: FloatArray) -> FloatArray:
+            return np.asarray(np.abs(residuals).max(axis=1))
+
+    with pytest.raises(supac.CertificateError, match="does not say what it is a mean of"):
+        basis_of(composite(Worst()), supac.Catoni(0.1))
+
+
+@pytest.mark.parametrize("kind", [supac.Catoni, supac.McAllester, supac.MaurerLangfordSeeger])
+def test_bounds_hold_for_blocks_of_unequal_weights(kind: type[Bound]) -> None:
+    """Bernoulli blocks of weights ½, ¼, ⅛ …: at most δ violations where n comes from the weights.
+
+    A sample of one predictor and KL = 0 is the hardest case. Counting the blocks as equal breaks
+    Seeger's bound.
+    """
+    rng, delta, repeats = np.random.default_rng(0), 0.2, 4_000
+    weights = 0.5 ** np.arange(1.0, 11.0)
+    weights /= weights.sum()
+    true = 0.5
+    risk = (rng.random((repeats, len(weights))) < true) @ weights
+
+    def violations(n: int) -> float:
+        bound = kind.for_data(n, delta, 1.0)
+        return float(np.mean([bound(float(each), 0.0) < true for each in risk]))
+
+    slack = 3.0 * np.sqrt(delta * (1.0 - delta) / repeats)
+    assert violations(kind.data_in(weights)) <= delta + slack
+    if kind is supac.MaurerLangfordSeeger:
+        assert violations(100) > delta + slack
