@@ -11,9 +11,7 @@ from supac.guarantee.betting import betting_limit, log_wealth
 def test_the_limit_is_sharp_where_draws_vary_little() -> None:
     """300 draws of 0.1 ± 0.02: log(1/δ)/300 above the mean is the least that is possible."""
     rng = np.random.default_rng(0)
-    limits = [
-        betting_limit(np.clip(rng.normal(0.1, 0.02, 300), 0.0, 1.0), 0.01) for _ in range(10)
-    ]
+    limits = [betting_limit(np.clip(rng.normal(0.1, 0.02, 300), 0.0, 1.0), 0.01) for _ in range(10)]
     assert 0.1 < min(limits) <= max(limits) <= 0.128
 
 

@@ -54,7 +54,7 @@ def test_ensemble_bound_is_the_bound_at_the_means_of_the_draws(name: str) -> Non
 @pytest.mark.parametrize("draws", [1, 5])
 @pytest.mark.parametrize("name", BOUNDS)
 def test_ensemble_theorem_holds_for_gibbs_posteriors_over_coins(name: str, draws: int) -> None:
-    """500 predictors that guess, so that each true risk is ½, and posteriors that seek the luckiest.
+    """500 predictors that guess, each of true risk ½, and posteriors that seek the luckiest.
 
     The share of violations is at most δ = 0.2, within three standard errors.
     """
@@ -91,7 +91,7 @@ def test_without_the_log_density_ratio_the_coins_break_it() -> None:
 def test_the_three_samples_of_validation_share_delta() -> None:
     from supac.guarantee.ensemble import FIRST, PASSED, SECOND  # noqa: PLC0415
 
-    assert PASSED + FIRST + SECOND == pytest.approx(1.0)
+    assert pytest.approx(1.0) == PASSED + FIRST + SECOND
 
 
 def test_repeated_certificates_share_delta() -> None:

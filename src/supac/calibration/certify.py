@@ -1,20 +1,28 @@
-"""Certify a posterior with fresh runs."""
+"""Certify a posterior, or parameter sets drawn from it, with fresh runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 
 import numpy as np
 
-from supac.arrays import FloatArray, whole
+from supac.arrays import FloatArray, positive, whole
 from supac.calibration.fresh import Path, run_fresh
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.codec import fingerprint
-from supac.families import Distribution
-from supac.guarantee.certificate import Certificate
-from supac.guarantee.gate import Basis, CertificateError, Provenance, basis_of
+from supac.families import Density, Distribution
+from supac.guarantee.certificate import Certificate, Subject
+from supac.guarantee.ensemble import ensemble_certificate
+from supac.guarantee.gate import (
+    Basis,
+    CertificateError,
+    Provenance,
+    admitted,
+    basis_of,
+    bound_to_certify,
+)
 from supac.guarantee.posterior import posterior_certificate
 from supac.problem import Bound, Composite, Parameters
 from supac.record.run import Run
@@ -33,28 +41,35 @@ def certify(
     n: int | None = None,
     delta: float | None = None,
     draws: int = 1_000,
-    ceiling: float | None = None,
-    temperatures_tried: float = 1,
+    precision: float | None = None,
+    subject: Subject = "posterior",
+    provenance: Provenance = Provenance(),
     execution: Execution | Any = None,
     store: Path | None = None,
     seed: int = 0,
     progress: bool | None = None,
     **old: Unpack[OldKeywords],
 ) -> Certificate:
-    """Run the simulator at `draws` fresh draws of the posterior, and certify its mean risk.
+    """Run the simulator at fresh draws of the posterior, and certify its mean risk.
 
     Parameters
     ----------
     posterior, prior, risk, bound, execution, progress
         As in `minimize`; a failed run counts as the ceiling.
     n
-        Number of independent data of each risk; by default the bound's.
+        Number of independent data of each risk; by default the bound's, or all that were measured.
     delta
         Probability that the certificate fails; by default the bound's, or else 0.05.
     draws
-        Number of fresh runs: fewer certify a higher risk.
-    ceiling, temperatures_tried
-        As in `certify_draws`.
+        Largest number of fresh runs: fewer certify a higher risk of the posterior.
+    precision
+        Stop earlier, when all further runs together would lower the certificate of a posterior by
+        less than this. Ctrl-C stops too, and certifies with the runs made until then.
+    subject
+        "posterior": the mean over all of it. "ensemble": the mean over just these draws, which is
+        tighter and needs few.
+    provenance
+        How the prior and the temperature depend on the data.
     store
         File that keeps every run as it ends, such as the store of the search; an interrupted
         certificate continues from it.
@@ -62,26 +77,73 @@ def certify(
         Seed of the draws.
 
     """
-    where, rest = with_old(execution, old, "monte_carlo", "prior_is_independent")
+    where, rest = with_old(
+        execution, old, "monte_carlo", "prior_is_independent", "temperatures_tried", "ceiling"
+    )
+    if subject not in get_args(Subject):
+        raise ValueError(f"subject must be one of {get_args(Subject)}, not {subject!r}")
     delta = delta if delta is not None else getattr(bound, "delta", None) or 0.05
+    seen = {k: rest[k] for k in ("prior_is_independent", "temperatures_tried") if k in rest}
+    provenance, ceiling = replace(provenance, **seen), rest.get("ceiling")
     latent = prior.prior if isinstance(prior, Parameters) else prior
-    kl = _divergence(posterior, latent, seed)
-    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
-    x = posterior.sample(whole(draws, "draws", least=1), rng)
+    x = posterior.sample(
+        whole(draws, "draws", least=1),
+        np.random.default_rng([whole(seed, "seed", least=0), _STREAM]),
+    )
+
+    def certificate(runs: Sequence[Run]) -> Certificate:
+        if subject == "ensemble":
+            return certify_runs(
+                runs, posterior, latent, risk, bound, n=n, delta=delta, ceiling=ceiling, share=1.0,
+                provenance=provenance,
+            )  # fmt: skip
+        means, basis = losses_of(runs, risk, bound, n=n, ceiling=ceiling)
+        made = posterior_certificate(
+            means, sum(not run.ok for run in runs), kl, bound, basis, delta=delta,
+            monte_carlo=rest.get("monte_carlo", 0.2), provenance=provenance,
+        )  # fmt: skip
+        return replace(made, fingerprint=fingerprint(posterior, latent))
+
+    def enough(runs: Sequence[Run]) -> bool:
+        if precision is None:
+            return False
+        now = certificate(runs)
+        return now.value - now.without_draws < positive(precision, "precision")
+
+    kl: Any = _divergence(posterior, latent, seed) if subject == "posterior" else None
+    _check_gate(risk, bound, n, ceiling, delta, provenance)
     runs = run_fresh(
         x, risk, replace(where, on_failure="drop"), "certificate",
         parameters=prior if isinstance(prior, Parameters) else None, store=store,
-        progress=progress,
+        progress=progress, enough=enough if subject == "posterior" else None,
     )  # fmt: skip
     if not any(run.ok for run in runs):
-        raise CertificateError(f"all {draws} runs failed, the first with: {runs[0].message}")
+        raise CertificateError(f"all {len(runs)} runs failed, the first with: {runs[0].message}")
+    return certificate(runs)
+
+
+def certify_runs(
+    runs: Sequence[Run],
+    posterior: Distribution,
+    prior: Density,
+    risk: object,
+    bound: Bound,
+    *,
+    n: int | None = None,
+    delta: float | None = None,
+    ceiling: float | None = None,
+    share: float,
+    provenance: Provenance,
+) -> Certificate:
+    """Certify the parameter sets of fresh runs of a posterior; `share` as in validation."""
     means, basis = losses_of(runs, risk, bound, n=n, ceiling=ceiling)
-    certificate = posterior_certificate(
-        means, sum(not run.ok for run in runs), kl, bound, basis, delta=delta,
-        monte_carlo=rest.get("monte_carlo", 0.2),
-        provenance=Provenance(rest.get("prior_is_independent", True), temperatures_tried),
+    x = np.array([run.x for run in runs])
+    return ensemble_certificate(
+        means, sum(not run.ok for run in runs), posterior.log_prob(x) - prior.log_prob(x),
+        bound_to_certify(bound, basis) if n is None else bound, basis,
+        delta=delta if delta is not None else getattr(bound, "delta", None) or 0.05,
+        selection=share, provenance=provenance, fingerprint=fingerprint(posterior, prior),
     )  # fmt: skip
-    return replace(certificate, fingerprint=fingerprint(posterior, latent))
 
 
 def losses_of(
@@ -89,16 +151,30 @@ def losses_of(
 ) -> tuple[FloatArray, Basis]:
     """Return the mean loss of each run, before a root (m,), and what it is the mean of."""
     risks = np.array([run.risk if run.ok else np.nan for run in runs])
+    outputs = [run.outputs for run in runs if run.ok and run.outputs is not None]
     residuals = None
-    if isinstance(risk, Composite) and any(run.outputs is not None for run in runs):
-        width = next(len(run.outputs) for run in runs if run.outputs is not None)
-        known = [np.full(width, np.nan) if run.outputs is None else run.outputs for run in runs]
-        compared = risk.residuals(np.array(known)[np.isfinite(risks)])
+    if isinstance(risk, Composite) and outputs:
+        compared = risk.residuals(np.array(outputs))
         residuals = np.full((len(runs), compared.shape[1]), np.nan)
         residuals[np.isfinite(risks)] = compared
     measured = None if residuals is None else residuals.shape[1]
     basis = basis_of(risk, bound, n=n, ceiling=ceiling, measured=measured)
     return basis.means(risks, residuals), basis
+
+
+def _check_gate(
+    risk: object,
+    bound: Bound,
+    n: int | None,
+    ceiling: float | None,
+    delta: float,
+    provenance: Provenance,
+) -> None:
+    """Raise CertificateError before the first run is made, if it can be told by then."""
+    if isinstance(risk, Composite) and risk.data is None and n is None:
+        return  # the number of residuals is not known yet
+    basis = basis_of(risk, bound, n=n, ceiling=ceiling, measured=n)
+    admitted(bound, basis, delta, provenance)
 
 
 def _divergence(posterior: Distribution, prior: Distribution, seed: int) -> Any:
@@ -112,6 +188,7 @@ def _divergence(posterior: Distribution, prior: Distribution, seed: int) -> Any:
         raise CertificateError(
             f"KL from a member of {posterior.family} to this prior is only known from draws that "
             "may be arbitrarily large: no certificate can rest on it. For Gaussians, mixtures of "
-            "them and Student-t with more than two degrees of freedom any Gaussian prior will do"
+            "them and Student-t with more than two degrees of freedom any Gaussian prior will do; "
+            'for any posterior, subject="ensemble" needs no KL'
         )
     return kl

@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.calibration.certify import certify_runs
 from supac.families import Distribution
+from supac.guarantee.certificate import Certificate
+from supac.guarantee.ensemble import FIRST, PASSED, SECOND
+from supac.guarantee.gate import CertificateError
 from supac.problem import Evaluations, Problem
 from supac.record.diagnostics import (
     hardly_begun,
@@ -59,6 +63,8 @@ class Validated:
     fresh: FreshRisks | None = None
     batches: tuple[ValidationBatch, ...] = ()
     notes: tuple[str, ...] = ()
+    share: float = PASSED
+    """Share of δ of the sample of fresh runs that is returned: see `guarantee.ensemble`."""
 
 
 def validate(
@@ -93,8 +99,9 @@ def validate(
         f"{predicted:.4g} was predicted; after learning from them, {values[1]:.4g}. The "
         "better of the two posteriors is returned"
     )
-    better = fresh if values[0] <= values[1] else second.risks
-    return Validated(second.told, better, batches, (note,))
+    if values[0] <= values[1]:
+        return Validated(second.told, fresh, batches, (note,), FIRST)
+    return Validated(second.told, second.risks, batches, (note,), SECOND)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +140,14 @@ class _FreshRuns:
 
 
 def make_ending(
-    problem: Problem, validated: Validated, record: Record, stop: StopReason, failure_loss: float
+    problem: Problem,
+    validated: Validated,
+    record: Record,
+    stop: StopReason,
+    risk: object,
+    failure_loss: float,
 ) -> Ending:
-    """Estimate the objective of the returned posterior, and collect warnings."""
+    """Estimate the objective of the returned posterior, certify its draws, collect warnings."""
     state, fresh = validated.state, validated.fresh
     posterior = state.posterior if fresh is None else fresh.posterior
     divergence = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1])
@@ -158,6 +170,7 @@ def make_ending(
     told = record.told_ids(validated.batches)
     failures = [run for run in record.failures if run.id in told or not told]
     notes += notes_on_failures(failures, left_out=left_out)
+    certificate, reason = _certificate(problem, validated, record, risk)
     return Ending(
         posterior=posterior,
         stop_reason=stop,
@@ -171,4 +184,26 @@ def make_ending(
         notes=notes,
         validation=validated.batches,
         failure_loss=failure_loss,
+        certificate=certificate,
+        uncertified=reason,
     )
+
+
+def _certificate(
+    problem: Problem, validated: Validated, record: Record, risk: object
+) -> tuple[Certificate | None, str]:
+    """Certify the fresh runs of the returned posterior; or say why that cannot be done."""
+    fresh = validated.fresh
+    if fresh is None:
+        return None, (
+            "no fresh run of the posterior is left; with any number of further runs, such as 20, "
+            "`certify` draws as many parameter sets and certifies them"
+        )
+    ids = [i for batch in validated.batches if batch.posterior == fresh.posterior for i in batch.ids]
+    try:
+        return certify_runs(
+            record.runs_of(ids), fresh.posterior, problem.prior, risk, problem.bound,
+            share=validated.share, provenance=record.provenance,
+        ), ""  # fmt: skip
+    except CertificateError as error:
+        return None, str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,14 @@ def run_fresh(
     store: Path | None = None,
     progress: bool | None = None,
     ceiling: float | None = None,
+    enough: Callable[[list[Run]], bool] | None = None,
 ) -> list[Run]:
     """Make runs at latent points x (n, dim), or read them from `store`, which keeps new ones.
 
-    On Ctrl-C, finish the runs in progress and raise KeyboardInterrupt.
+    With `enough`, stop when it is True of the runs made so far, which it is asked after the first
+    20 and whenever a quarter has been added, whatever the number of workers. On Ctrl-C, finish the
+    runs in progress and raise KeyboardInterrupt; with `enough`, return the first ones until the
+    first that is missing.
     """
     record, bar = Record.of_runs(risk, x.shape[1], store, purpose), ProgressBar(len(x), progress)
     with Runner.opened(
@@ -45,10 +50,27 @@ def run_fresh(
         there = sum(r.purpose == purpose and r.x.tobytes() in asked for r in record.light_runs)
         if there:
             bar.resume(f"{store}: continuing after {there} of {len(x)} runs", 0, there)
+        runs: list[Run] = []
         try:
-            return runner.run(x, purpose)
+            for begin, end in pairwise(_looks(len(x)) if enough else [0, len(x)]):
+                runs += runner.run(x[begin:end], purpose)
+                if enough is not None and enough(runs):
+                    break
         except Interrupted as error:
-            raise KeyboardInterrupt from error
+            made = {r.x.tobytes(): r for r in record.light_runs if r.purpose == purpose}
+            runs = [made[point.tobytes()] for point in takewhile(lambda p: p.tobytes() in made, x)]
+            if enough is None or not runs:
+                raise KeyboardInterrupt from error
+            return list(record.iterate(runs))
+        return runs
+
+
+def _looks(n: int) -> list[int]:
+    """Return the numbers of runs after which to ask whether they are enough, from 0 to n."""
+    looks = [0]
+    while looks[-1] < n:
+        looks.append(min(max(20, looks[-1] + looks[-1] // 4), n))
+    return looks
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from supac.arrays import FloatArray, whole
@@ -20,6 +21,7 @@ from supac.calibration.setup import (
 from supac.codec import Spec, UnknownSpecError, describe, from_spec
 from supac.exchange.known import KnownRuns
 from supac.families import Density, Distribution
+from supac.guarantee.gate import Provenance
 from supac.problem import Bound, Function, Parameters, Problem
 from supac.problem.composite import loss_and_data
 from supac.record.ending import StopReason
@@ -121,6 +123,8 @@ class Search:
     """KL between successive posteriors below which the search has converged."""
     description: str | None = None
     """Text kept in the store beside the settings."""
+    provenance: Provenance = Provenance()
+    """How prior and temperature depend on the data; a store that goes on has its own."""
 
     def run(self) -> Result:
         """Check the arguments, search, validate, and return the result."""
@@ -152,8 +156,11 @@ class Search:
             if reserve > 1 and self.validation is None and stop is StopReason.BUDGET:
                 reserve = self.budget - loop.queries  # with what did not fill another batch
             validated, stop = _validate(loop, stop, reserve)
-            failure_loss = runner.functions[0].failure_loss
-            ending = make_ending(problem, validated, loop.record, stop, failure_loss)
+            function = runner.functions[0]
+            ending = make_ending(
+                problem, validated, loop.record, stop, function.composite or self.risk,
+                function.failure_loss,
+            )  # fmt: skip
             loop.record.finish(ending, validated.state.evaluations)
         return Result.of(loop.record)
 
@@ -193,6 +200,8 @@ class Search:
                 f"budget = {self.budget}, but {self.store} has learnt from {loop.queries} runs "
                 "already; raise it"
             )
+        if not loop.record.rounds:
+            loop.record.provenance = self.provenance
         loop.record.confirm(self.description)
         if loop.record.rounds and loop.queries:
             told = loop.record.told_ids(())
@@ -299,11 +308,15 @@ def reoptimize(
     policy = {"on_failure": result.on_failure}
     where, rest = with_old(execution, old, "tolerance", "description", kept=policy)
     risk = result.record.risk_as_stored(risk)
-    batch = min(budget, 10)
+    batch, seen = min(budget, 10), result.record.next_provenance
+    if prior is not None and prior != (own or result.prior):
+        seen = replace(seen, prior_is_independent=False)  # chosen after a result on these data
+    if bound is not None and bound != result.bound:
+        seen = replace(seen, temperatures_tried=math.inf)
     return Search(
         risk, before, bound or result.bound, budget,  # type: ignore[arg-type]
         algorithm or SuPAC(first=batch, batch=batch),
         start or (result.posterior if same else None),  # latent points mean the same
         None, KnownRuns.of_record(result.record), where, store, validation, seed, progress,
-        callback, **rest,
+        callback, provenance=seen, **rest,
     ).run()  # fmt: skip

@@ -15,7 +15,9 @@ _ELSEWHERE = {
     "tolerance": "tolerance of the algorithm, such as SuPAC(tolerance=…)",
     "description": "the text of a problem file, which `supac run` keeps",
     "monte_carlo": "an option of certify_draws",
-    "prior_is_independent": "an option of certify_draws",
+    "prior_is_independent": "provenance=Provenance(prior_is_independent=…)",
+    "temperatures_tried": "provenance=Provenance(temperatures_tried=…)",
+    "ceiling": "the ceiling of the bound",
 }
 
 
@@ -33,6 +35,8 @@ class OldKeywords(TypedDict, total=False):
     description: str | None
     monte_carlo: float
     prior_is_independent: bool
+    temperatures_tried: float
+    ceiling: float | None
 
 
 def with_old(

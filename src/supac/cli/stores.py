@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import textwrap
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.live import Live
@@ -103,14 +104,22 @@ BoundName = Annotated[
 ]
 
 
-@command("Example: `supac certify run.supac --n 24 --draws 2000`.")
+@command("Example: `supac certify run.supac --posterior --precision 0.01`.")
 def certify(
     store: StorePath,
+    posterior: Annotated[
+        bool, typer.Option("--posterior", help="Certify the mean over all of the posterior.")
+    ] = False,
     n: Annotated[int | None, typer.Option("--n", min=1, help="Number of independent data.")] = None,
     delta: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Probability that it fails.")
     ] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Number of fresh runs.")] = 1000,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Number of fresh runs; at most 1000 by default.")
+    ] = None,
+    precision: Annotated[
+        float | None, typer.Option(help="Stop when further runs would gain less than this.")
+    ] = None,
     bound: BoundName = None,
     problem: Annotated[Path | None, typer.Option(help="Problem file, if not the store's.")] = None,
     as_begun: AsBegun = False,
@@ -122,35 +131,34 @@ def certify(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Certify the posterior on new data, with fresh runs of the simulator.
+    """Show what is guaranteed on new data of the parameter sets that validated the posterior.
 
-    Fewer draws certify a higher risk. The runs are kept in the store: after an interruption, the
-    same command continues. Given a problem file, its current text is used, so `n` may be added.
+    That needs no run. `--draws 20` certifies as many new sets, `--posterior` the mean over all of
+    the posterior, both with fresh runs, which are kept in the store: after an interruption, the
+    same command continues, and Ctrl-C certifies with the runs made until then. Given a problem
+    file, its current text is used.
     """
     if out is not None:
         _check_vacant(out, force=force)
     elif quiet and not as_json:
         raise failed("--quiet would discard the certificate: give --out or --json too")
     run = read_store(store_of(store))
-    by_file = store if store.suffix == ".toml" and not as_begun else None
-    ready = problem_behind(run, problem or by_file, as_begun=as_begun)
-    if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
-        warn("the run has not ended: the certificate is for its current posterior")
-    ready.data_behind(run, n)
-    if not (quiet or as_json):
-        inform(_ahead(run, draws, ready.with_workers(workers).workers))
-        if out is None:
-            inform("shown only; --out certificate.json keeps it, for supac report")
-    try:
-        with user_code():
-            certificate = ready.certify(
-                run, n=n, bound=bound, draws=draws, delta=delta, execution=workers,
-                progress=False if quiet else None,
-                store=None if run.running else run.file,  # one writer at a time
-            )  # fmt: skip
-    except KeyboardInterrupt as error:
-        warn(f"stopped: its runs are kept in {run.file}; the same command continues")
-        raise typer.Exit(INTERRUPTED) from error
+    if posterior or draws is not None:
+        by_file = store if store.suffix == ".toml" and not as_begun else None
+        ready = problem_behind(run, problem or by_file, as_begun=as_begun)
+        if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
+            warn("the run has not ended: the certificate is for its current posterior")
+        if not (quiet or as_json):
+            inform(_ahead(run, draws or 1000, ready.with_workers(workers).workers))
+            if out is None:
+                inform("shown only; --out certificate.json keeps it, for supac report")
+        certificate = _new_certificate(
+            ready, run, n=n, bound=bound, draws=draws or 1000, precision=precision, delta=delta,
+            subject="posterior" if posterior else "ensemble", execution=workers,
+            progress=False if quiet else None,
+        )  # fmt: skip
+    else:
+        certificate = _stored_certificate(run, given=(n, delta, bound, precision))
     try:  # print it even if writing fails
         if out is not None:
             out.write_text(certificate.to_json() + "\n", encoding="utf-8")
@@ -159,6 +167,30 @@ def certify(
             typer.echo(certificate.to_json())
         elif not quiet:
             console.print(_wrapped(str(certificate)))
+
+
+def _new_certificate(ready: ProblemFile, run: Record, **options: Any) -> Certificate:
+    """Certify with fresh runs, which the store keeps unless another process writes to it."""
+    try:
+        with user_code():
+            return ready.certify(run, store=None if run.running else run.file, **options)
+    except KeyboardInterrupt as error:
+        warn(f"stopped: its runs are kept in {run.file}; the same command continues")
+        raise typer.Exit(INTERRUPTED) from error
+
+
+def _stored_certificate(run: Record, given: Sequence[object]) -> Certificate:
+    """Return the certificate of the ensemble that a search ended with."""
+    if any(each is not None for each in given):
+        raise failed("--n, --delta, --bound and --precision go with --posterior or --draws")
+    if run.ending is None:
+        raise failed("the run has not ended: give --posterior or --draws to certify it as it is")
+    if run.ending.certificate is None:
+        raise failed(
+            f"no certificate: {run.ending.uncertified or 'an earlier version made none'}\n"
+            f"supac certify {run.path} --draws 20 makes 20 runs and certifies their parameter sets"
+        )
+    return run.ending.certificate
 
 
 def _ahead(run: Record, draws: int, executor: object) -> str:

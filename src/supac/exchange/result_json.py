@@ -59,6 +59,7 @@ def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> s
             name: each.astype(np.float64).tolist() for name, each in record.history.items()
         },
         "certificate": None if certificate is None else json.loads(certificate.to_json()),
+        "uncertified": result.uncertified,
         "rounds": None,
         "runs": None,
     }
@@ -111,7 +112,12 @@ def _check_version(version: object) -> None:
 def _record(told: dict[str, Any]) -> tuple[Record, Certificate | None]:
     start, parameters = _distribution(told["start"]), from_spec(told["parameters"])
     ending = encoding.ending_from_spec(
-        {"stopped": told["stop_reason"], **{name: told[name] for name in _ENDING}}, _distribution
+        {
+            "stopped": told["stop_reason"],
+            "uncertified": told.get("uncertified", ""),
+            **{name: told[name] for name in _ENDING},
+        },
+        _distribution,
     )
     family = ending.posterior.family
     if isinstance(parameters, Parameters) and len(parameters) != family.dim:

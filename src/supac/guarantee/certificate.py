@@ -52,6 +52,8 @@ class Certificate:
     mean square over all draws."""
     mean_risk_upper: float
     """Upper confidence limit of `mean_risk` over the posterior; equal to it for an ensemble."""
+    without_draws: float = np.nan
+    """Value if `mean_risk` were known exactly: about the least that more draws can give."""
     kl: float
     """KL(posterior, prior), or the mean log density ratio of the draws for an ensemble."""
     n: int

@@ -6,8 +6,8 @@ draws
 
     (1/K) Σ Δ(h_k, S) ≤ (1/K) Σ ρ(h_k) + log(ξ/δ):
 
-W = (1/K) Σ exp(Δ(h_k) − ρ(h_k)) has mean at most ξ, so that W ≤ ξ/δ with probability 1 − δ (Markov),
-and mean(Δ − ρ) ≤ log W (Jensen). Every bound of this package follows from such a Δ that is convex
+W = (1/K) Σ exp(Δ(h_k) − ρ(h_k)) has mean at most ξ, so W ≤ ξ/δ with probability 1 − δ (Markov), and
+mean(Δ − ρ) ≤ log W (Jensen). Every bound of this package follows from such a Δ that is convex
 in the pair of risks, n·kl(R̂, R) with ξ = 2√n or (R − R̂)/λ − C²/(8λ²n) with ξ = 1. So each holds
 for the mean true risk of the K sets, with their own mean risk and mean log density ratio in place
 of π[R] and KL.
@@ -87,6 +87,7 @@ def ensemble_certificate(
         bounds=every_value(chosen, basis, delta_pac, mean, nats),
         mean_risk=basis.in_risk(mean),
         mean_risk_upper=basis.in_risk(mean),
+        without_draws=basis.in_risk(float(chosen(mean, nats))),
         kl=nats,
         n=basis.number(type(bound)),
         ceiling=basis.ceiling,

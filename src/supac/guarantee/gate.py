@@ -73,6 +73,7 @@ class Basis:
         failed = np.isnan(risk)
         if self.loss is not None and residuals is not None:
             losses = self.loss.each(residuals)
+            assert losses is not None
             capped = np.minimum(np.where(failed[:, None], self.top, losses), self.top)
             return capped.mean(axis=1)
         inside = risk[~failed]
@@ -130,8 +131,8 @@ def basis_of(
     loss = getattr(risk, "loss", None) if isinstance(risk, Composite) else None
     if isinstance(loss, ResidualLoss) and loss.each(np.zeros((1, 1))) is None:
         raise CertificateError(
-            f"{loss!r} does not say what it is a mean of: give it a method `each`, or choose a loss "
-            "that has one, such as Welsch()"
+            f"{loss!r} does not say what it is a mean of: give it a method `each`, or choose a "
+            "loss that has one, such as Welsch()"
         )
     if not isinstance(loss, ResidualLoss):
         if count is None:

@@ -120,6 +120,7 @@ def posterior_certificate(
         bounds=every_value(chosen, basis, delta_pac, upper, nats),
         mean_risk=basis.in_risk(float(means.mean())),
         mean_risk_upper=basis.in_risk(upper),
+        without_draws=basis.in_risk(float(chosen(float(means.mean()), nats))),
         kl=nats,
         n=basis.number(type(bound)),
         ceiling=basis.ceiling,

@@ -248,7 +248,7 @@ class ResidualLoss(Selectable, ABC):
     """Whether the loss is the root of a mean over the data."""
 
     def each(self, residuals: FloatArray) -> FloatArray | None:
-        """Compute the loss of each datum, (n, m) → (n, m), of which the loss is the mean or its root.
+        """Compute the loss of each datum, (n, m) → (n, m): the loss is their mean, or its root.
 
         PAC-Bayes bounds are on such means: without `each` there is no certificate.
         """

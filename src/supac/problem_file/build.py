@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from supac.problem import Composite, Observations, Parameters, Problem
+from supac.guarantee.gate import CertificateError, basis_of
+from supac.problem import Composite, Parameters, Problem
 from supac.problem.bounds import Bound
 from supac.problem_file.data import read_known, read_observations
 from supac.problem_file.errors import Source, suggestion
-from supac.problem_file.problem import ProblemFile, objections
+from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, bound_kind, loss_kind, shape_of
 from supac.problem_file.simulator import Simulate, load_function, simulator_of
 from supac.running.execution import Execution
@@ -35,7 +36,7 @@ def build(source: Source) -> ProblemFile:
             observations = read_observations(source)
         simulate = simulator.make(source, parameters, observations)
         risk, vectorized = _risk(source, simulate), simulate.vectorized
-    bound = _bound(source, risk, observations, simulator.ceiling)
+    bound = _bound(source, risk, simulator.ceiling)
     run, table = source.table("run"), source.table("bound")
     options, first = _options(source, risk, parameters, bound)
     if "known" in run:
@@ -115,19 +116,16 @@ def _risk(source: Source, simulate: Simulate) -> Callable[..., Any]:
     return Composite(simulate, loss, observations)
 
 
-def _bound(
-    source: Source,
-    risk: Callable[..., Any],
-    observations: Observations | None,
-    ceiling: float,
-) -> Bound:
+def _bound(source: Source, risk: Callable[..., Any], ceiling: float) -> Bound:
     table = source.table("bound")
     name = bound_kind(table)
     if "n" not in table and (name != "catoni" or table.get("temperature", "auto") == "auto"):
         hint = "" if "kind" in table else "; or, without a guarantee, temperature = 0.01"
         source.add(("bound",), f"{name} needs n, the number of independent data{hint}")
-    for key, words in objections(table.get("n"), table.get("ceiling"), risk, observations):
-        source.add(key, words)
+    largest = getattr(getattr(risk, "loss", None), "ceiling", None)
+    given = table.get("ceiling")
+    if largest is not None and given is not None and given < largest:
+        source.add(("bound", "ceiling"), f"this loss goes up to {largest:g}: remove ceiling")
     source.raise_any()
     if "n" not in table and "delta" in table:
         raise source.fail(
@@ -140,7 +138,26 @@ def _bound(
     if name == "catoni":
         options.setdefault("temperature", "auto")
     make: Callable[..., Bound] = BOUNDS[name]
-    return make(**options)
+    bound = make(**options)
+    if "n" in table:
+        _check_gate(source, risk, bound, largest)
+    return bound
+
+
+def _check_gate(
+    source: Source, risk: Callable[..., Any], bound: Bound, largest: float | None
+) -> None:
+    """Raise ProblemFileError if n is given, but no certificate can be."""
+    try:
+        basis = basis_of(risk, bound)
+    except CertificateError as error:
+        raise source.fail(("bound", "n"), str(error)) from error
+    if not basis.declared and largest is None and "ceiling" not in source.table("bound"):
+        message = (
+            "with this loss, n needs a ceiling at which the loss of each datum is capped, chosen "
+            'without looking at these data; or choose a loss that has one, such as "welsch"'
+        )
+        raise source.fail(("bound",), message)
 
 
 def _options(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ from typing import Any
 from supac.calibration.certify import certify
 from supac.calibration.loop import Iteration
 from supac.calibration.minimize import Search
-from supac.guarantee.certificate import Certificate
-from supac.problem import Composite, Observations, Parameters
+from supac.guarantee.certificate import Certificate, Subject
+from supac.guarantee.gate import basis_of, bound_to_certify
+from supac.problem import Observations, Parameters
 from supac.problem.bounds import Bound
-from supac.problem_file.errors import Key, Source
+from supac.problem_file.errors import Source
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.schema import BOUNDS
 from supac.problem_file.simulator import simulator_of
@@ -96,6 +97,8 @@ class ProblemFile:
         n: int | None = None,
         delta: float | None = None,
         draws: int = 1_000,
+        precision: float | None = None,
+        subject: Subject = "posterior",
         bound: str | None = None,
         execution: Execution | Any = None,
         store: str | os.PathLike[str] | None = None,
@@ -106,31 +109,16 @@ class ProblemFile:
 
         `bound` is the name of another bound, as in a problem file.
         """
-        count = self.data_behind(run, n)
         chosen, share = self.bound, self.delta if delta is None else delta
+        basis = basis_of(self.risk, chosen, n=n)
         if bound is not None:
-            chosen = BOUNDS[bound].for_data(count, share, getattr(self.bound, "ceiling", 1.0))
+            chosen = BOUNDS[bound].for_data(len(basis.weights), share, basis.ceiling)
         return certify(
-            run.known_posterior(), self.parameters, self.risk, chosen, n=count, delta=share,
-            draws=draws, execution=self.with_workers(execution), store=store, progress=progress,
-            seed=self.seed if seed is None else seed,
+            run.known_posterior(), self.parameters, self.risk, bound_to_certify(chosen, basis),
+            n=n, delta=share, draws=draws, precision=precision, subject=subject,
+            provenance=run.next_provenance, execution=self.with_workers(execution), store=store,
+            progress=progress, seed=self.seed if seed is None else seed,
         )  # fmt: skip
-
-    def data_behind(self, run: Record, n: int | None = None) -> int:
-        """Return the number of data of a certificate; ValueError if none can be given."""
-        count = n or self.n
-        if count is None:
-            most = "N" if self.observations is None else self.observations.measured
-            raise ValueError(
-                f"a certificate needs n, the number of independent data: give it, such as --n "
-                f"{most}, or add it to [bound] in {self.path.name} and name that file: supac "
-                f"certify {self.path.name}"
-            )
-        given = Source(self.text, self.path).table("bound").get("ceiling")
-        for _, words in objections(count, given, self.risk, self.observations):
-            raise ValueError(f"no certificate can be given: {words}")
-        run.known_posterior()  # an error if there is none
-        return count
 
     @property
     def description(self) -> str:
@@ -158,33 +146,3 @@ def checksum(paths: list[Path]) -> str:
     """Return the SHA-256 of one file; of several, that of their checksums in this order."""
     sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
     return sums[0] if len(sums) == 1 else hashlib.sha256("\n".join(sums).encode()).hexdigest()
-
-
-def objections(
-    n: int | None,
-    ceiling: float | None,
-    risk: Callable[..., Any],
-    observations: Observations | None,
-) -> Iterator[tuple[Key, str]]:
-    """Yield the violated assumptions of a bound, each with its key; None: not given in the file."""
-    loss = risk.loss if isinstance(risk, Composite) else None
-    largest = getattr(loss, "ceiling", None)
-    if largest is not None and ceiling is not None and ceiling < largest:
-        yield ("bound", "ceiling"), f"this loss goes up to {largest:g}: remove ceiling"
-    if n is None:
-        return
-    if observations is not None and n > observations.measured:
-        measured = f"{observations.measured} numbers were measured"
-        yield ("bound", "n"), f"n = {n}, but {measured}: n counts independent data"
-    if not getattr(loss, "is_mean", True):
-        message = (
-            "this loss is no mean over the data, as every bound assumes: choose another loss, or "
-            "remove n and give a temperature"
-        )
-        yield ("bound", "n"), message
-    elif loss is not None and largest is None and ceiling is None:
-        message = (
-            "with this loss, n needs a ceiling, the largest possible risk; or choose a loss that "
-            'has one, such as "welsch"'
-        )
-        yield ("bound",), message

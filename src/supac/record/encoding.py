@@ -16,6 +16,7 @@ import numpy as np
 from supac.arrays import FloatArray, frozen, points, vector
 from supac.codec import Spec, from_spec, to_spec
 from supac.families import Distribution, ParametricFamily
+from supac.guarantee.certificate import Certificate
 from supac.problem import Evaluations
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.run import Purpose, Round, Run, Status
@@ -146,6 +147,8 @@ def ending_to_spec(end: Ending, member: Callable[[Distribution], Spec]) -> Spec:
             {"ids": list(each.ids), "posterior": member(each.posterior)} for each in end.validation
         ],
         "failure_loss": end.failure_loss,
+        "certificate": None if end.certificate is None else end.certificate.to_json(),
+        "uncertified": end.uncertified,
     }
 
 
@@ -155,6 +158,7 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
     if batches is None:
         batches = [{"ids": spec.get("fresh", ()), "posterior": spec["posterior"]}]
     values = {name: number(spec.get(name)) for name in ESTIMATE if name != "validated"}
+    certificate = spec.get("certificate")
     return Ending(
         posterior=member(spec["posterior"]),
         stop_reason=StopReason(spec["stopped"]),
@@ -165,6 +169,8 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
             if each["ids"]
         ),
         failure_loss=number(spec.get("failure_loss")),
+        certificate=None if certificate is None else Certificate.from_json(certificate),
+        uncertified=str(spec.get("uncertified", "")),
         validated=int(spec["validated"]),
         **values,
     )

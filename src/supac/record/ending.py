@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from supac.families import Distribution
+from supac.guarantee.certificate import Certificate
 
 
 class StopReason(StrEnum):
@@ -74,6 +75,10 @@ class Ending(Estimate):
     """Batches of fresh runs in order; of two posteriors if the first was rejected."""
     failure_loss: float = np.nan
     """Loss of a failed run, where the loss has a value for it."""
+    certificate: Certificate | None = None
+    """Certificate of the ensemble of fresh runs, or of the posterior where one was added."""
+    uncertified: str = ""
+    """Reason why there is no certificate."""
 
     @property
     def fresh(self) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.codec import Spec, from_spec_or_name, function_identity, to_spec
 from supac.families import Distribution, ParametricFamily
+from supac.guarantee.gate import Provenance
 from supac.problem import Composite, Evaluations, Parameters
 from supac.problem.composite import loss_and_data
 from supac.record.calibrated import Calibrated
@@ -75,6 +76,7 @@ class Record(Calibrated):
         """State of the algorithm after the last round, as JSON; None without a file."""
         self._runs = {(run.task, run.id): run for run in runs}
         self._widths: dict[tuple[int, int], int] = {}  # of outputs that are only in the file
+        self.provenance = Provenance()
         self._store: Store | None = None
         self._latest: Distribution | None = None
 
@@ -117,7 +119,7 @@ class Record(Calibrated):
         )
         record.state, record._widths, record._store = found.state, found.widths, store
         record.description, record.created = found.description, found.created
-        record.made_with = found.made_with
+        record.made_with, record.provenance = found.made_with, found.provenance
         if found.holds_residuals:
             record.settings["data"] = "residuals"
         return record
@@ -217,11 +219,16 @@ class Record(Calibrated):
         self.__dict__["evaluations"] = evaluations
 
     def confirm(self, description: str | None = None) -> None:
-        """Write the settings to the file, and remove the ending: the search continues."""
+        """Write the settings to the file, and remove the ending: the search continues.
+
+        A larger budget after an ending will give another certificate on the same data.
+        """
+        if self._store is not None and self.ending is not None and self._store.grown:
+            self.provenance = replace(self.provenance, earlier=self.provenance.earlier + 1)
         self.ending = None
         self.description = self.description if description is None else description
         if self._store is not None:
-            self._store.confirm(description)
+            self._store.confirm(description, self.provenance)
 
     # Runs
 
@@ -276,6 +283,17 @@ class Record(Calibrated):
     def failures_by_kind(self) -> list[tuple[Status, int, str]]:
         """Status, count and one message of each kind of failure, the most common kind first."""
         return [(runs[0].status, len(runs), runs[0].message) for runs in by_kind(self.failures)]
+
+    @property
+    def next_provenance(self) -> Provenance:
+        """Provenance of a further certificate: that of the ensemble counts as an earlier one."""
+        certified = self.ending is not None and self.ending.certificate is not None
+        return replace(self.provenance, earlier=self.provenance.earlier + certified)
+
+    def runs_of(self, ids: Iterable[int]) -> list[Run]:
+        """Return the runs of a search with these ids, with their outputs."""
+        by_id = {run.id: run for run in self.light_runs if run.task == 0}
+        return list(self.iterate([by_id[each] for each in ids]))
 
     def check_runs(self) -> None:
         """Raise ValueError for a result file without runs."""

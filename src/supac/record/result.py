@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.guarantee.certificate import Certificate
+from supac.guarantee.certificate import Certificate, Subject
 from supac.problem import Bound, Evaluations, Parameters
 from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.ending import Ending
@@ -25,8 +25,6 @@ class Result(Ending, Calibrated):
     """Returned posterior with its estimates: a view of `record`, which holds runs and rounds."""
 
     record: Record
-    certificate: Certificate | None = None
-    """Certificate of the posterior, if the file that was read has one."""
 
     @classmethod
     def of(cls, record: Record, certificate: Certificate | None = None) -> Self:
@@ -36,7 +34,9 @@ class Result(Ending, Calibrated):
                 _ = record.start  # an error where a file has only its name, and no ending is read
             raise ValueError(f"{record.path} has not come to its end: there is no result yet")
         ending = {each.name: getattr(record.ending, each.name) for each in fields(Ending)}
-        return cls(**ending, record=record, certificate=certificate)
+        if certificate is not None:
+            ending |= {"certificate": certificate, "uncertified": ""}
+        return cls(**ending, record=record)
 
     @property
     def own_record(self) -> Record:
@@ -73,8 +73,8 @@ class Result(Ending, Calibrated):
         n: int | None = None,
         delta: float | None = None,
         draws: int = 1_000,
-        ceiling: float | None = None,
-        temperatures_tried: float = 1,
+        precision: float | None = None,
+        subject: Subject = "posterior",
         execution: Any = None,
         store: str | os.PathLike[str] | None = None,
         seed: int = 0,
@@ -83,7 +83,8 @@ class Result(Ending, Calibrated):
     ) -> Certificate:
         """Certify the posterior with fresh runs; arguments as in `certify`.
 
-        Prior and bound are by default those of the search.
+        Prior and bound are by default those of the search. Its own ensemble is certified already,
+        in `certificate`; another one is paid for as a further certificate.
         """
         from supac.calibration.certify import certify  # noqa: PLC0415 - it makes runs
 
@@ -95,9 +96,9 @@ class Result(Ending, Calibrated):
                 "pass prior= or bound= again"
             )
         return certify(
-            self.posterior, known, risk, bound, n=n, delta=delta, draws=draws, ceiling=ceiling,
-            temperatures_tried=temperatures_tried, execution=execution, store=store, seed=seed,
-            progress=progress, **old,
+            self.posterior, known, risk, bound, n=n, delta=delta, draws=draws,
+            precision=precision, subject=subject, provenance=self.record.next_provenance,
+            execution=execution, store=store, seed=seed, progress=progress, **old,
         )  # fmt: skip
 
     def to_json(

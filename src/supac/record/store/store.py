@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from supac.arrays import FloatArray
 from supac.codec import Spec, check_size, differences
 from supac.families import ParametricFamily
+from supac.guarantee.gate import Provenance
 from supac.record import encoding
 from supac.record.ending import Ending
 from supac.record.run import Purpose, Round, Run
@@ -71,6 +72,7 @@ class Contents:
     description: str = ""
     created: str = ""
     made_with: str = ""
+    provenance: Provenance = Provenance()
 
     @property
     def holds_residuals(self) -> bool:
@@ -130,12 +132,18 @@ class Store:
                 "settings, or another file"
             )
 
-    def confirm(self, description: str | None = None) -> None:
+    @property
+    def grown(self) -> bool:
+        """True if the budget is larger than the file's."""
+        return self._config["budget"] != self.contents.config["budget"]
+
+    def confirm(self, description: str | None, provenance: Provenance) -> None:
         """Accept the settings: from now on they are the file's, and the search goes on."""
         data = (self.contents.config if self.contents.runs else self._config)["data"]
         with self._db.writing():
             self._db.write_config(json.dumps({**self._config, "data": data}))
             self._db.execute("DELETE FROM meta WHERE key = 'end'")
+            self._db.write_meta("provenance", with_checksum(json.dumps(asdict(provenance))))
             if description is not None:
                 self._db.write_meta("description", with_checksum(description))
 
@@ -220,7 +228,11 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
             spec = json.loads(checked(meta["end"], path, "its end"))
             member = partial(encoding.member_from_spec, family=family)
             ending = encoding.ending_from_spec(spec, member)
-    description = meta.get("description")
+    description, provenance = meta.get("description"), Provenance()
+    if "provenance" in meta:
+        with raise_if_damaged(path, "its provenance"):
+            told = json.loads(checked(meta["provenance"], path, "its provenance"))
+            provenance = Provenance(**told)
     return Contents(
         config,
         tuple(runs),
@@ -231,6 +243,7 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
         "" if description is None else checked(description, path, "its description"),
         str(meta.get("created", "")),
         str(meta.get("made with", "")),
+        provenance,
     )
 
 
