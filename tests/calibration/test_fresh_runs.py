@@ -50,25 +50,25 @@ def store(tmp_path: Path) -> Path:
 def test_a_certificate_goes_on_where_it_was_stopped(store: Path, tmp_path: Path) -> None:
     result = supac.read_store(store).result()
     whole = Counted()
-    wanted = result.certify(composite(whole), n=40, draws=30)
+    wanted = result.certify(composite(whole), n=2, draws=30)
     assert len(whole.points) == 30
     for path in (store, tmp_path / "certificate.supac"):
         first, second, third = Counted(last=12), Counted(), Counted()
         with pytest.raises(KeyboardInterrupt):
-            result.certify(composite(first), n=40, draws=30, store=path)
-        assert result.certify(composite(second), n=40, draws=30, store=path) == wanted
+            result.certify(composite(first), n=2, draws=30, store=path)
+        assert result.certify(composite(second), n=2, draws=30, store=path) == wanted
         assert (len(first.points), len(second.points)) == (12, 18)
         np.testing.assert_array_equal(first.points + second.points, whole.points)
-        assert result.certify(composite(third), n=40, draws=30, store=path) == wanted
+        assert result.certify(composite(third), n=2, draws=30, store=path) == wanted
         assert not third.points
-        assert result.certify(composite(third), n=40, draws=35, store=path).draws == 35
+        assert result.certify(composite(third), n=2, draws=35, store=path).draws == 35
         assert len(third.points) == 5
 
 
 def test_the_search_does_not_learn_from_runs_of_a_certificate(store: Path, tmp_path: Path) -> None:
     before = supac.read_store(store)
     risk = composite(Counted())
-    before.result().certify(risk, n=40, draws=30, store=store)
+    before.result().certify(risk, n=2, draws=30, store=store)
     after = supac.read_store(store)
     assert len(after.runs) == len(before.runs) + 30
     assert [run.purpose for run in after.runs][40:] == ["certificate"] * 30
@@ -88,14 +88,14 @@ def test_the_search_does_not_learn_from_runs_of_a_certificate(store: Path, tmp_p
 def test_a_certificate_of_another_loss_is_refused(store: Path) -> None:
     result, other = supac.read_store(store).result(), supac.Composite(Counted(), supac.Welsch(2.0))
     with pytest.raises(supac.StoreMismatchError, match="loss"):
-        result.certify(other, n=40, draws=30, store=store)
+        result.certify(other, n=2, draws=30, store=store)
     with pytest.raises(supac.StoreMismatchError, match="loss"):
-        result.certify(lambda x: 0.5, n=40, draws=30, store=store)
+        result.certify(lambda x: 0.5, n=2, draws=30, store=store)
 
 
 def test_a_file_of_runs_is_not_a_search(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "runs.supac"
-    supac.read_store(store).result().certify(composite(Counted()), n=40, draws=9, store=path)
+    supac.read_store(store).result().certify(composite(Counted()), n=2, draws=9, store=path)
     with pytest.raises(supac.StoreMismatchError, match="is a store of `runs`, not of `minimize`"):
         supac.minimize(composite(Counted()), HOUSE, BOUND, budget=40, store=path)
     record = supac.read_store(path)

@@ -42,7 +42,7 @@ ELSEWHERE: list[tuple[str, Any, str]] = [
     ("tolerance", 1e-3, r"SuPAC\(tolerance=…\)"),
     ("description", "a text", "problem file"),
 ]
-OF_CERTIFICATES = {"monte_carlo", "prior_is_independent"}
+OF_CERTIFICATES = {"monte_carlo", "prior_is_independent", "temperatures_tried", "ceiling"}
 
 
 def test_every_old_keyword_is_tested_here() -> None:
@@ -162,7 +162,7 @@ def test_options_of_certify_draws_reach_it() -> None:
     with pytest.warns(DeprecationWarning, match=words):
         given = supac.certify(*arguments, n=40, delta=0.1, draws=20, monte_carlo=0.5)
     assert given.delta_monte_carlo == pytest.approx(0.05)
-    words = "prior_is_independent= is now an option of certify_draws"
+    words = r"prior_is_independent= is now provenance=Provenance\(prior_is_independent=…\)"
     with (
         pytest.warns(DeprecationWarning, match=words),
         pytest.raises(supac.CertificateError, match="prior"),

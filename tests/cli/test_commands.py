@@ -384,7 +384,11 @@ def test_resume_notices_what_has_changed(slow: Path) -> None:
     assert "the simulator has changed" in " ".join(said.split())
     before = data.read_text()
     data.write_text(before.replace("1.597", "1.7"))
-    for words in (("resume", store), ("resume", slow / "problem.toml"), ("certify", store)):
+    for words in (
+        ("resume", store),
+        ("resume", slow / "problem.toml"),
+        ("certify", store, "--posterior"),
+    ):
         assert "the data have changed since" in call(*words, code=1).output
     data.write_text(before)
     text = (slow / "problem.toml").read_text()
@@ -412,17 +416,21 @@ def test_a_store_runs_nothing_that_is_not_on_the_disk(tmp_path: Path) -> None:
 
 def test_certify_says_what_is_guaranteed(study: Path) -> None:
     store, out = study / "run.supac", study / "certificate.json"
-    said = call("certify", store, "--draws", "50", "--out", out).output
+    said = " ".join(call("certify", store).output.split())
+    assert "the mean true risk of these 20 parameter sets is at most" in said
+    assert "go with --posterior or --draws" in call("certify", store, "--n", "9", code=1).output
+    said = call("certify", store, "--posterior", "--draws", "50", "--out", out).output
     assert "With probability at least 0.95" in said
     assert max(map(len, said.splitlines())) <= 80
     kept = json.loads(out.read_text())
     assert (kept["n"], kept["draws"], kept["bound"]) == (24, 50, "MaurerLangfordSeeger")
     assert "exists already" in call("certify", store, "--out", out, code=1).output
-    options = ("--n", "10", "--delta", "0.2", "--bound", "catoni", "--draws", "50", "--json")
+    options = ("--n", "12", "--delta", "0.2", "--bound", "catoni", "--draws", "50", "--json")
     other = json.loads(call("certify", store, *options).stdout)
-    assert (other["n"], other["delta"], other["bound"]) == (10, 0.2, "Catoni")
+    assert (other["n"], other["delta"], other["bound"]) == (12, 0.2, "Catoni")
     assert "must be one of catoni" in call("certify", store, "--bound", "x", code=2).output
-    assert call("certify", store, "--draws", "50", "--quiet", "--force", "-o", out).output == ""
+    again = ("--posterior", "--draws", "50", "--quiet", "--force")
+    assert call("certify", store, *again, "-o", out).output == ""
     assert "give --out or --json" in call("certify", store, "--quiet", code=1).output
     assert json.loads(out.read_text()) == kept
 
@@ -441,19 +449,17 @@ def test_a_certificate_is_not_lost_where_it_cannot_be_written(study: Path) -> No
         assert "o space left on device" in said
 
 
-def test_a_certificate_needs_the_number_of_data(study: Path) -> None:
+def test_without_n_every_measurement_counts(study: Path) -> None:
     text = (study / "problem.toml").read_text()
     bare = re.sub(r"\[bound\].*?\[run\]", "[bound]\ntemperature = 0.01\n[run]", text, flags=re.S)
     (study / "problem.toml").write_text(bare)
     call("run", study / "problem.toml", "--force", "-q")
-    said = call("certify", study / "run.supac", code=1).output
-    assert "a certificate needs n, the number of independent data" in said
-    assert "such as --n 24" in said
-    assert "fresh runs" not in said
+    said = call("certify", study / "run.supac", "--json").stdout
+    assert (json.loads(said)["bound"], json.loads(said)["n"]) == ("MaurerLangfordSeeger", 24)
     assert "Catoni" in call("certify", study / "run.supac", "--n", "24", "--draws", "20").output
     with_n = bare.replace("temperature = 0.01", "temperature = 0.01\nn = 24\ndelta = 0.1")
     (study / "problem.toml").write_text(with_n)
-    said = " ".join(call("certify", study / "run.supac", code=1).output.split())
+    said = " ".join(call("certify", study / "run.supac", "--posterior", code=1).output.split())
     assert f"supac certify {study / 'run.supac'} --problem {study / 'problem.toml'}" in said
     said = call("certify", study / "problem.toml", "--draws", "20").output
     assert "With probability at least 0.9," in said

@@ -184,7 +184,9 @@ def test_a_problem_file_is_gone_on_with_by_the_command(tmp_path: Path) -> None:
     call("resume", store)
     call("run", tmp_path / "now" / "problem.toml")
     then, now = (supac.read_store(tmp_path / each / "run.supac") for each in ("then", "now"))
-    assert_same_numbers(then, now)
+    # Not to the last bit: Seeger's bound keeps more digits than in version 0.1.
+    np.testing.assert_allclose(then.evaluations.x, now.evaluations.x, rtol=1e-4, atol=1e-5)
+    assert then.estimate.objective == pytest.approx(now.estimate.objective, rel=1e-4)
     assert "60 of 60, 20 of them to validate" in call("show", store).output
     page = supac.write_report(then, tmp_path / "report.html").read_text()
     assert "Two reactions in a row" in page

@@ -16,6 +16,7 @@ from problem_reference import BEGIN, reference, updated
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.codec import to_spec
+from supac.guarantee.gate import basis_of
 from supac.problem.bounds import Bound
 from supac.problem.composite import CappedSquare, Composite, MeanSquare, ResidualLoss, Welsch
 from supac.problem.marginals import Marginal, Normal
@@ -96,8 +97,8 @@ WRONG = [
      ["goes with catoni, not with maurer-langford-seeger: remove it"]),
     ("a loss without a ceiling", 'kind = "welsch"\nwidth', 'kind = "mean-square" #', "bound",
      ["needs a ceiling", '"welsch"']),
-    ("a loss that is no mean", 'kind = "welsch"\nwidth', 'kind = "root-mean-square" #', "bound.n",
-     ["no mean over the data", "choose another loss"]),
+    ("a root without a ceiling", 'kind = "welsch"\nwidth', 'kind = "root-mean-square" #', "bound",
+     ["needs a ceiling", '"welsch"']),
     ("a budget that is too small", "budget = 60", "budget = 5", "run.budget",
      ["less than the first batch of 10 runs", "raise it"]),
     ("async without workers", "# workers = 4", 'mode = "async" #', "execution.mode",
@@ -134,7 +135,7 @@ ELSEWHERE = {
     "other arguments": "arguments =",
     "a bound without data": "[bound]",
     "a loss without a ceiling": "[bound]",
-    "a loss that is no mean": "n = 24",
+    "a root without a ceiling": "[bound]",
     "a correlation of nobody": "correlated",
     "a prior without its numbers": 'k1 = { prior = "lognormal", unit',
 }
@@ -435,8 +436,11 @@ def test_a_new_class_needs_no_other_edit(folder: Path) -> None:
     class Huber(ResidualLoss, kind="huber"):
         elbow: float = 1.0
 
+        def each(self, residuals: FloatArray) -> FloatArray:
+            return np.minimum(residuals**2, self.elbow * np.abs(residuals))
+
         def __call__(self, residuals: FloatArray) -> FloatArray:
-            return np.minimum(residuals**2, self.elbow * np.abs(residuals)).mean(axis=1)
+            return self.each(residuals).mean(axis=1)
 
     @dataclass(frozen=True)
     class Shifted(Normal, kind="shifted"):
@@ -650,8 +654,8 @@ def test_the_digester_brings_its_own(tmp_path: Path) -> None:
         supac.read_problem(some)
 
 
-def test_the_digester_has_no_guarantee(tmp_path: Path) -> None:
-    """Its risk is the root of a mean, whose bounds would mean nothing."""
+def test_the_days_of_the_digester_are_its_independent_data(tmp_path: Path) -> None:
+    """Its risk is the root of a mean of squares of at most 9, certified through that mean."""
     pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
     path = write(tmp_path, "adm1")
     temperature = "temperature = 0.002"
@@ -661,11 +665,13 @@ def test_the_digester_has_no_guarantee(tmp_path: Path) -> None:
         'kind = "maurer-langford-seeger"\nn = 196\nceiling = 3.0',
     ):
         change(path, (f'kind = "catoni"\n{temperature}', bound))
-        with pytest.raises(
-            supac.ProblemFileError, match=r"bound\.n: this loss is no mean over the data"
-        ):
-            supac.read_problem(path)
+        problem = supac.read_problem(path)
+        basis = basis_of(problem.risk, problem.bound)
+        assert (basis.ceiling, basis.top, len(basis.weights)) == (3.0, 9.0, 196)
         path = write(tmp_path, "adm1")
+    change(path, (f'kind = "catoni"\n{temperature}', f"{temperature}\nn = 197"))
+    with pytest.raises(supac.ProblemFileError, match="the data are 196 independent blocks"):
+        supac.read_problem(path)
 
 
 def test_a_store_remembers_its_problem(tmp_path: Path) -> None:

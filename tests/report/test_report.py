@@ -69,7 +69,15 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for words in (
         ["init", folder],
         ["run", folder / "problem.toml", "--quiet"],
-        ["certify", folder / "run.supac", "--draws", "60", "--out", folder / "certificate.json"],
+        [
+            "certify",
+            folder / "run.supac",
+            "--posterior",
+            "--draws",
+            "60",
+            "--out",
+            folder / "certificate.json",
+        ],
     ):
         done = CliRunner().invoke(app, [str(word) for word in words])
         assert done.exit_code == 0, done.output

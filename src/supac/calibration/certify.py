@@ -99,7 +99,8 @@ def certify(
             )  # fmt: skip
         means, basis = losses_of(runs, risk, bound, n=n, ceiling=ceiling)
         made = posterior_certificate(
-            means, sum(not run.ok for run in runs), kl, bound, basis, delta=delta,
+            means, sum(not run.ok for run in runs), kl,
+            bound if n is not None else bound_to_certify(bound, basis), basis, delta=delta,
             monte_carlo=rest.get("monte_carlo", 0.2), provenance=provenance,
         )  # fmt: skip
         return replace(made, fingerprint=fingerprint(posterior, latent))

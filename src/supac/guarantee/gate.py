@@ -32,8 +32,8 @@ class Provenance:
 
     @property
     def share(self) -> float:
-        """Share of δ for this certificate: 0.9 for the first, 0.1/2, 0.1/4 … for the next."""
-        return 0.9 if self.earlier == 0 else 0.1 * 0.5**self.earlier
+        """Share of δ for this certificate: 0.8 for the first, then a fifth of the one before."""
+        return 0.8 * 0.2**self.earlier
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +156,10 @@ def _weights(
         if count is not None and count > len(sizes):
             raise CertificateError(f"n = {count}, but the data are {len(sizes)} independent blocks")
         return sizes / sizes.sum(), "blocks of data"
-    if measured is None:
+    if measured is None and count is None:
         raise CertificateError("n, the number of independent data, is not known: give it")
+    measured = count if measured is None else measured
+    assert measured is not None
     if count is not None and count > measured:
         raise CertificateError(
             f"n = {count}, but {measured} numbers were measured: n counts independent data"

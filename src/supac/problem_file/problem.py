@@ -14,7 +14,7 @@ from supac.calibration.certify import certify
 from supac.calibration.loop import Iteration
 from supac.calibration.minimize import Search
 from supac.guarantee.certificate import Certificate, Subject
-from supac.guarantee.gate import basis_of, bound_to_certify
+from supac.guarantee.gate import basis_of
 from supac.problem import Observations, Parameters
 from supac.problem.bounds import Bound
 from supac.problem_file.errors import Source
@@ -110,11 +110,11 @@ class ProblemFile:
         `bound` is the name of another bound, as in a problem file.
         """
         chosen, share = self.bound, self.delta if delta is None else delta
-        basis = basis_of(self.risk, chosen, n=n)
         if bound is not None:
+            basis = basis_of(self.risk, chosen, n=n)
             chosen = BOUNDS[bound].for_data(len(basis.weights), share, basis.ceiling)
         return certify(
-            run.known_posterior(), self.parameters, self.risk, bound_to_certify(chosen, basis),
+            run.known_posterior(), self.parameters, self.risk, chosen,
             n=n, delta=share, draws=draws, precision=precision, subject=subject,
             provenance=run.next_provenance, execution=self.with_workers(execution), store=store,
             progress=progress, seed=self.seed if seed is None else seed,
