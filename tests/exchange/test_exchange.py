@@ -493,8 +493,8 @@ def test_every_family_comes_back(name: str, result: supac.Result) -> None:
     member = MEMBERS[name]
     numbers = np.array([1.0, np.nan, np.inf, -np.inf, 0.1 + 0.2])
     odd = changed(
-        result, ending={"posterior": member, "objective": np.nan, "kl": np.inf, "certificate": None}, start=member,
-        prior=member,
+        result, start=member, prior=member,
+        ending={"posterior": member, "objective": np.nan, "kl": np.inf, "certificate": None},
     )  # fmt: skip
     infos = [replace(result.record.rounds[0].info, objective=float(each)) for each in numbers]
     odd.record.rounds[:] = [

@@ -199,7 +199,9 @@ def _certificate(
             "no fresh run of the posterior is left; with any number of further runs, such as 20, "
             "`certify` draws as many parameter sets and certifies them"
         )
-    ids = [i for batch in validated.batches if batch.posterior == fresh.posterior for i in batch.ids]
+    ids = [
+        i for batch in validated.batches if batch.posterior == fresh.posterior for i in batch.ids
+    ]
     try:
         return certify_runs(
             record.runs_of(ids), fresh.posterior, problem.prior, risk, problem.bound,
