@@ -169,7 +169,7 @@ def certify(
             console.print(_wrapped(str(certificate)))
 
 
-def _new_certificate(ready: ProblemFile, run: Record, **options: Any) -> Certificate:
+def _new_certificate(ready: problem_file.ProblemFile, run: Record, **options: Any) -> Certificate:
     """Certify with fresh runs, which the store keeps unless another process writes to it."""
     try:
         with user_code():
