@@ -23,6 +23,7 @@ def convergence(run: Account) -> Markup:
     final = np.array([run.objective if run.validated else math.nan])
     # One bad step at the beginning must not flatten the rest of the chart.
     shown = objective[np.isfinite(objective)]
+    first, last = (shown[0], shown[-1]) if len(shown) else (math.nan, math.nan)
     cap = 4.0 * float(np.median(shown)) if len(shown) else math.inf
     panel = Panel(
         "convergence",
@@ -36,8 +37,8 @@ def convergence(run: Account) -> Markup:
     panel.dots(queries, objective, "posterior")
     panel.dots(end, final, "final", 6.0)
     words = (
-        f"Line chart: the objective after each batch of runs, from {number(_first(objective))} to "
-        f"{number(_first(objective[::-1]))}."
+        f"Line chart: the objective after each batch of runs, from {number(first)} to "
+        f"{number(last)}."
     )
     if run.validated:
         words += f" The returned posterior, checked with fresh runs, has {number(run.objective)}."
@@ -138,8 +139,3 @@ def _view(low: FloatArray, high: FloatArray, draws: dict[str, FloatArray]) -> Ra
         return inner
     outer, room = span(np.array(inner), draws["prior"]), inner[1] - inner[0]
     return max(outer[0], inner[0] - 0.5 * room), min(outer[1], inner[1] + 0.5 * room)
-
-
-def _first(values: FloatArray) -> float:
-    known = values[np.isfinite(values)]
-    return float(known[0]) if len(known) else math.nan
