@@ -14,7 +14,7 @@ from supac.arrays import BoolArray, FloatArray, frozen
 from supac.exchange.table import OUTPUT, columns_of, is_output
 from supac.problem import Evaluations, Parameters
 from supac.record.record import Record
-from supac.record.run import Run, Status
+from supac.record.run import Run, Status, outputs_as_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +54,12 @@ class KnownRuns:
         place = {i: k for k, i in enumerate(i for each in record.rounds for i in each.ids)}
         light = sorted(record.search_runs, key=lambda run: (place.get(run.id, len(place)), run.id))
         runs = list(record.iterate(light))
-        width = max((len(run.outputs) for run in runs if run.outputs is not None), default=0)
-        outputs = np.full((len(runs), width), np.nan)
-        for row, run in zip(outputs, runs, strict=True):
-            if run.outputs is not None and len(run.outputs) == width:
-                row[:] = run.outputs
+        outputs = outputs_as_rows(runs)
         # With outputs, the new search may have another loss or other data, and so other risks.
         return cls(
             record.points(runs),
-            np.array([np.nan if width or not run.ok else run.risk for run in runs]),
-            outputs if width else None,
+            np.array([run.risk if run.ok and outputs is None else np.nan for run in runs]),
+            outputs,
             np.zeros(len(runs)),
             tuple(Status.OK if run.outputs is not None else run.status for run in runs),
             tuple(run.message for run in runs),

@@ -15,7 +15,7 @@ from supac.guarantee.certificate import Certificate
 from supac.guarantee.ensemble import Ensemble
 from supac.problem import Bound, Parameters
 from supac.record.ending import Estimate
-from supac.record.run import Run
+from supac.record.run import Run, outputs_as_rows
 from supac.search.algorithm import Info
 
 if TYPE_CHECKING:
@@ -130,16 +130,11 @@ class Calibrated(ABC):
             raise ValueError("there is no ensemble: no fresh runs of the posterior are known here")
         runs = record.runs_of(ending.fresh)
         x = np.array([run.x for run in runs])
-        outputs = None
-        if any(run.outputs is not None for run in runs):
-            width = max(0 if run.outputs is None else len(run.outputs) for run in runs)
-            missing = np.full(width, np.nan)
-            outputs = np.array([missing if run.outputs is None else run.outputs for run in runs])
         return Ensemble(
-            x if record.parameters is None else record.parameters.from_latent(x),
+            record.points(runs),
             np.array([run.risk if run.ok else np.nan for run in runs]),
             posterior.log_prob(x) - prior.log_prob(x),
-            outputs,
+            outputs_as_rows(runs),
         )
 
     def sample(self, n: int, rng: np.random.Generator | int = 0) -> FloatArray:

@@ -232,6 +232,16 @@ class RiskFunction:
         return risk, residuals_of(runs, width, self.composite.residuals)
 
 
+def outputs_as_rows(runs: Sequence[Run]) -> FloatArray | None:
+    """Return outputs as rows, (n, m), NaN for runs without all m; None if no run has any."""
+    width = max((len(run.outputs) for run in runs if run.outputs is not None), default=0)
+    rows = np.full((len(runs), width), np.nan)
+    for row, run in zip(rows, runs, strict=True):
+        if run.outputs is not None and len(run.outputs) == width:
+            row[:] = run.outputs
+    return rows if width else None
+
+
 def residuals_of(
     runs: Sequence[Run], width: int, residuals: Callable[[FloatArray], FloatArray]
 ) -> FloatArray:
