@@ -83,26 +83,23 @@ def _local(workers: int, job: Job) -> FuturesPool:
     """Open a pool of threads of this process, each with a child of its own."""
     if workers < 1:
         raise ValueError(f"workers must be at least one process, not {workers}")
-    own, closing = threading.local(), threading.Event()
-    supervisors: list[ChildSupervisor] = []
-    threads = ThreadPoolExecutor(workers, thread_name_prefix="supac")
+    supervisors = [ChildSupervisor(job) for _ in range(workers)]
+    own, free = threading.local(), list(supervisors)
+
+    def begin() -> None:
+        own.supervisor = free.pop()
 
     def run(request: Request) -> Answer:
-        if not hasattr(own, "supervisor"):
-            own.supervisor = ChildSupervisor(job)
-            supervisors.append(own.supervisor)
-        if closing.is_set():
-            own.supervisor.close()
         return own.supervisor.run(request)
 
     def close() -> None:
-        closing.set()
         for each in supervisors:
             each.close()
         threads.shutdown(wait=True, cancel_futures=True)
         for each in supervisors:
             each.discard()
 
+    threads = ThreadPoolExecutor(workers, "supac", begin)
     return FuturesPool(lambda request: threads.submit(run, request), workers, close)
 
 
