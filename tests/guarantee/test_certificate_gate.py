@@ -144,3 +144,52 @@ def test_bounds_hold_for_blocks_of_unequal_weights(kind: type[Bound]) -> None:
     assert violations(kind.data_in(weights)) <= delta + slack
     if kind is supac.MaurerLangfordSeeger:
         assert violations(100) > delta + slack
+
+
+@pytest.mark.parametrize("loss", [supac.Welsch(2.0), supac.CappedSquare(), supac.RootMeanSquare()])
+def test_a_risk_is_told_as_a_residual_in_the_units_of_the_data(loss: Any) -> None:
+    """A run whose residuals are all equal has exactly that risk."""
+    basis = basis_of(composite(loss), supac.Catoni(0.1, ceiling=3.0))
+    residual = basis.residual(0.4)
+    assert residual is not None
+    assert loss(np.full((1, 12), residual))[0] == pytest.approx(0.4)
+    assert basis.residual(0.0) == 0.0
+
+
+def test_units_are_those_of_each_column() -> None:
+    noise = np.repeat([0.1, 5.0], 6)
+    data = supac.Observations(("a", "b"), np.ones(12), noise)
+    assert data.in_units(2.0) == pytest.approx({"a": 0.2, "b": 10.0})
+    logs = supac.Observations(("a", "b"), np.ones(12), 0.01 * noise, logarithmic=True)
+    assert logs.in_units(2.0)["b"] == pytest.approx(np.expm1(0.1))
+
+
+def test_a_reoptimised_temperature_is_noticed() -> None:
+    data = observed()
+    risk = supac.Composite(lambda x: np.repeat(x[:1], 12), supac.Welsch(), data)
+    prior = supac.gaussian(np.zeros(1), np.eye(1))
+    first = supac.minimize(risk, prior, supac.Catoni(0.1, 12, DELTA), budget=30)
+    assert first.certificate is not None
+    again = supac.reoptimize(first, risk, bound=supac.Catoni(0.05, 12, DELTA), budget=20)
+    assert again.certificate is None
+    assert "temperature was optimised on the same data" in again.uncertified
+    free = supac.reoptimize(first, risk, bound=BOUND, budget=20)
+    assert free.certificate is not None
+    assert free.certificate.delta_pac < first.certificate.delta_pac  # the second one on these data
+    moved = supac.gaussian(np.ones(1), np.eye(1))
+    other = supac.reoptimize(first, risk, prior=moved, budget=20)
+    assert "prior was learnt on the same data" in other.uncertified
+
+
+def test_a_larger_budget_is_a_further_certificate(tmp_path: Any) -> None:
+    risk = supac.Composite(lambda x: np.repeat(x[:1], 12), supac.Welsch(), observed())
+    prior, store = supac.gaussian(np.zeros(1), np.eye(1)), tmp_path / "run.supac"
+    first = supac.minimize(risk, prior, BOUND, budget=30, store=store)
+    same = supac.minimize(risk, prior, BOUND, budget=30, store=store)
+    assert same.certificate == first.certificate
+    more = supac.resume(store, risk, budget=50)
+    assert first.certificate is not None
+    assert more.certificate is not None
+    shares = [each.certificate.delta_pac for each in (first, more)]  # type: ignore[union-attr]
+    assert shares[1] == pytest.approx(0.2 * shares[0])
+    assert supac.resume(store, risk).certificate == more.certificate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Unpack, get_args
 
 import numpy as np
@@ -14,6 +14,7 @@ from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.codec import fingerprint
 from supac.families import Density, Distribution
 from supac.guarantee.certificate import Certificate, Subject
+from supac.guarantee.dependence import warning_of_dependence
 from supac.guarantee.ensemble import ensemble_certificate
 from supac.guarantee.gate import (
     Basis,
@@ -23,8 +24,10 @@ from supac.guarantee.gate import (
     basis_of,
     bound_to_certify,
 )
+from supac.guarantee.held_out import held_out_certificate
 from supac.guarantee.posterior import posterior_certificate
 from supac.problem import Bound, Composite, Parameters
+from supac.problem.bounds import Catoni
 from supac.record.run import Run
 from supac.running.execution import Execution
 
@@ -82,7 +85,7 @@ def certify(
     )
     if subject not in get_args(Subject):
         raise ValueError(f"subject must be one of {get_args(Subject)}, not {subject!r}")
-    delta = delta if delta is not None else getattr(bound, "delta", None) or 0.05
+    delta = delta if delta is not None else delta_of(bound)
     seen = {k: rest[k] for k in ("prior_is_independent", "temperatures_tried") if k in rest}
     provenance, ceiling = replace(provenance, **seen), rest.get("ceiling")
     latent = prior.prior if isinstance(prior, Parameters) else prior
@@ -97,18 +100,20 @@ def certify(
                 runs, posterior, latent, risk, bound, n=n, delta=delta, ceiling=ceiling, share=1.0,
                 provenance=provenance,
             )  # fmt: skip
-        means, basis = losses_of(runs, risk, bound, n=n, ceiling=ceiling)
+        losses = Losses.of(runs, risk, bound, n=n, ceiling=ceiling)
         made = posterior_certificate(
-            means, sum(not run.ok for run in runs), kl,
-            bound if n is not None else bound_to_certify(bound, basis), basis, delta=delta,
+            losses.means, losses.failed, kl,
+            bound if n is not None else bound_to_certify(bound, losses.basis), losses.basis,
+            delta=delta,
             monte_carlo=rest.get("monte_carlo", 0.2), provenance=provenance,
         )  # fmt: skip
-        return replace(made, fingerprint=fingerprint(posterior, latent))
+        return replace(losses.explained(made), fingerprint=fingerprint(posterior, latent))
 
     def enough(runs: Sequence[Run]) -> bool:
         if precision is None:
             return False
         now = certificate(runs)
+        assert now.without_draws is not None
         return now.value - now.without_draws < positive(precision, "precision")
 
     kl: Any = _divergence(posterior, latent, seed) if subject == "posterior" else None
@@ -137,30 +142,96 @@ def certify_runs(
     provenance: Provenance,
 ) -> Certificate:
     """Certify the parameter sets of fresh runs of a posterior; `share` as in validation."""
-    means, basis = losses_of(runs, risk, bound, n=n, ceiling=ceiling)
+    losses = Losses.of(runs, risk, bound, n=n, ceiling=ceiling)
     x = np.array([run.x for run in runs])
-    return ensemble_certificate(
-        means, sum(not run.ok for run in runs), posterior.log_prob(x) - prior.log_prob(x),
-        bound_to_certify(bound, basis) if n is None else bound, basis,
-        delta=delta if delta is not None else getattr(bound, "delta", None) or 0.05,
-        selection=share, provenance=provenance, fingerprint=fingerprint(posterior, prior),
+    made = ensemble_certificate(
+        losses.means, losses.failed, posterior.log_prob(x) - prior.log_prob(x),
+        bound_to_certify(bound, losses.basis) if n is None else bound, losses.basis,
+        delta=delta if delta is not None else delta_of(bound), selection=share,
+        provenance=provenance, fingerprint=fingerprint(posterior, prior),
     )  # fmt: skip
+    return losses.explained(made)
 
 
-def losses_of(
-    runs: Sequence[Run], risk: object, bound: Bound, *, n: int | None, ceiling: float | None = None
-) -> tuple[FloatArray, Basis]:
-    """Return the mean loss of each run, before a root (m,), and what it is the mean of."""
-    risks = np.array([run.risk if run.ok else np.nan for run in runs])
-    outputs = [run.outputs for run in runs if run.ok and run.outputs is not None]
-    residuals = None
-    if isinstance(risk, Composite) and outputs:
-        compared = risk.residuals(np.array(outputs))
-        residuals = np.full((len(runs), compared.shape[1]), np.nan)
-        residuals[np.isfinite(risks)] = compared
-    measured = None if residuals is None else residuals.shape[1]
-    basis = basis_of(risk, bound, n=n, ceiling=ceiling, measured=measured)
-    return basis.means(risks, residuals), basis
+def certify_held_out(
+    runs: Sequence[Run],
+    posterior: Distribution,
+    prior: Density,
+    risk: Composite,
+    bound: Bound,
+    *,
+    delta: float,
+    provenance: Provenance,
+) -> Certificate:
+    """Certify the parameter sets of fresh runs on data that the search has not seen.
+
+    `risk` has these data. The bound only tells where the loss of a datum is capped.
+    """
+    capped = Catoni(1.0, ceiling=getattr(bound, "ceiling", 1.0))  # n is of the training part
+    losses = Losses.of(runs, risk, capped, n=None)
+    made = held_out_certificate(
+        losses.means, losses.failed, losses.basis, delta=delta, provenance=provenance,
+        fingerprint=fingerprint(posterior, prior),
+    )  # fmt: skip
+    return losses.explained(made)
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Losses of fresh runs, and what they are means of."""
+
+    means: FloatArray
+    """Mean loss of each run, before a root: (m,)."""
+    failed: int
+    basis: Basis
+    data: object = None
+    residuals: FloatArray | None = None
+    """Of the successful runs: (k, measured)."""
+
+    @classmethod
+    def of(
+        cls,
+        runs: Sequence[Run],
+        risk: object,
+        bound: Bound,
+        *,
+        n: int | None,
+        ceiling: float | None = None,
+    ) -> Losses:
+        """Compare the outputs of the runs with the data; CertificateError if no bound holds."""
+        risks = np.array([run.risk if run.ok else np.nan for run in runs])
+        good = np.isfinite(risks)
+        outputs = [run.outputs for run in runs if run.ok and run.outputs is not None]
+        every = compared = None
+        if isinstance(risk, Composite) and outputs:
+            compared = risk.residuals(np.array(outputs))
+            every = np.full((len(runs), compared.shape[1]), np.nan)
+            every[good] = compared
+        measured = None if compared is None else compared.shape[1]
+        basis = basis_of(risk, bound, n=n, ceiling=ceiling, measured=measured)
+        data = risk.data if isinstance(risk, Composite) else None
+        return cls(basis.means(risks, every), int((~good).sum()), basis, data, compared)
+
+    def explained(self, certificate: Certificate) -> Certificate:
+        """Add the limit in the users' units, and a warning where the data seem dependent."""
+        residual = self.basis.residual(certificate.value)
+        units = getattr(self.data, "in_units", None)
+        series = getattr(self.data, "series", None)
+        warnings: tuple[str, ...] = ()
+        if series is not None and self.residuals is not None and not self.basis.sequential:
+            middle = np.median(self.residuals, axis=0)
+            warnings = warning_of_dependence(series(middle), certificate.n)
+        return replace(
+            certificate,
+            residual=residual,
+            in_units=units(residual) if units is not None and residual is not None else {},
+            warnings=warnings,
+        )
+
+
+def delta_of(bound: Bound) -> float:
+    """Return δ of a bound, 0.05 where it has none."""
+    return getattr(bound, "delta", None) or 0.05
 
 
 def _check_gate(

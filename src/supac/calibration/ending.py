@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.calibration.certify import certify_runs
+from supac.calibration.certify import certify_held_out, certify_runs, delta_of
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
 from supac.guarantee.ensemble import FIRST, PASSED, SECOND
 from supac.guarantee.gate import CertificateError
-from supac.problem import Evaluations, Problem
+from supac.problem import Composite, Evaluations, Problem
 from supac.record.diagnostics import (
     hardly_begun,
     note_on_the_budget,
@@ -170,7 +170,7 @@ def make_ending(
     told = record.told_ids(validated.batches)
     failures = [run for run in record.failures if run.id in told or not told]
     notes += notes_on_failures(failures, left_out=left_out)
-    certificate, reason = _certificate(problem, validated, record, risk)
+    certificates, reason = _certificates(problem, validated, record, risk)
     return Ending(
         posterior=posterior,
         stop_reason=stop,
@@ -184,28 +184,40 @@ def make_ending(
         notes=notes,
         validation=validated.batches,
         failure_loss=failure_loss,
-        certificate=certificate,
+        **certificates,
         uncertified=reason,
     )
 
 
-def _certificate(
+def _certificates(
     problem: Problem, validated: Validated, record: Record, risk: object
-) -> tuple[Certificate | None, str]:
-    """Certify the fresh runs of the returned posterior; or say why that cannot be done."""
+) -> tuple[dict[str, Certificate], str]:
+    """Certify the fresh runs of the returned posterior; or say why that cannot be done.
+
+    With held-out data there are two certificates, each with half of δ.
+    """
     fresh = validated.fresh
     if fresh is None:
-        return None, (
+        return {}, (
             "no fresh run of the posterior is left; with any number of further runs, such as 20, "
             "`certify` draws as many parameter sets and certifies them"
         )
     ids = [
         i for batch in validated.batches if batch.posterior == fresh.posterior for i in batch.ids
     ]
+    tested = risk.tested if isinstance(risk, Composite) else None
+    common = record.runs_of(ids), fresh.posterior, problem.prior
+    delta = delta_of(problem.bound) * (1.0 if tested is None else 0.5)
+    made, reason = {}, ""
     try:
-        return certify_runs(
-            record.runs_of(ids), fresh.posterior, problem.prior, risk, problem.bound,
-            share=validated.share, provenance=record.provenance,
-        ), ""  # fmt: skip
+        made["certificate"] = certify_runs(
+            *common, risk, problem.bound, delta=delta, share=validated.share,
+            provenance=record.provenance,
+        )  # fmt: skip
+        if tested is not None:
+            made["held_out"] = certify_held_out(
+                *common, tested, problem.bound, delta=delta, provenance=record.provenance
+            )
     except CertificateError as error:
-        return None, str(error)
+        reason = str(error)
+    return made, reason

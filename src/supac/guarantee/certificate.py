@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Literal, get_args
 
@@ -17,22 +17,23 @@ import numpy as np
 
 from supac.guarantee.gate import CertificateError
 
-Subject = Literal["posterior", "ensemble"]
+Subject = Literal["posterior", "ensemble", "held-out"]
 _DATA = "data from another distribution than these, such as another plant or another season"
+_ENSEMBLE = (
+    "the true risk of one of these parameter sets: the bound is on their mean",
+    "that one of them is near the true parameters: their ranges are not credible intervals",
+    "other draws of the same posterior",
+)
 _NOT_GUARANTEED: Mapping[Subject, tuple[str, ...]] = {
     "posterior": (
         "the true risk of any single parameter vector: the bound is on the mean over the posterior",
         "that the posterior contains the true parameters: its ranges are not credible intervals",
         _DATA,
     ),
-    "ensemble": (
-        "the true risk of one of these parameter sets: the bound is on their mean",
-        "that one of them is near the true parameters: their ranges are not credible intervals",
-        "other draws of the same posterior",
-        _DATA,
-    ),
+    "ensemble": (*_ENSEMBLE, _DATA),
+    "held-out": (*_ENSEMBLE, _DATA),
 }
-_TEXTS = ("corrections", "assumptions", "not_guaranteed")
+_TEXTS = ("warnings", "corrections", "assumptions", "not_guaranteed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class Certificate:
     mean square over all draws."""
     mean_risk_upper: float
     """Upper confidence limit of `mean_risk` over the posterior; equal to it for an ensemble."""
-    without_draws: float = np.nan
+    without_draws: float | None = None
     """Value if `mean_risk` were known exactly: about the least that more draws can give."""
     kl: float
     """KL(posterior, prior), or the mean log density ratio of the draws for an ensemble."""
@@ -70,6 +71,13 @@ class Certificate:
     """Share that is spent on posteriors and certificates that could have been reported instead."""
     delta_pac: float
     """Share for the data; sum over the compared temperatures."""
+    residual: float | None = None
+    """Constant residual, in noise standard deviations, of which each datum would have the loss
+    `value`; None if the loss of a datum is not known, or never so large."""
+    in_units: Mapping[str, float] = field(default_factory=dict)
+    """That residual in the unit of each observed column; of logarithms, the relative error."""
+    warnings: tuple[str, ...] = ()
+    """Signs that an assumption does not hold."""
     corrections: tuple[str, ...] = ()
     """Corrections that keep the limit valid, such as union bounds."""
     assumptions: tuple[str, ...] = ()
@@ -94,9 +102,22 @@ class Certificate:
         of = "the posterior" if self.subject == "posterior" else (
             f"these {self.draws} parameter sets" if self.draws > 1 else "this parameter set"
         )  # fmt: skip
+        if self.subject == "held-out":
+            of += " on data like the held-out ones"
         return (
-            f"With probability at least {_one_minus(self.delta)}, the mean true risk of {of} is at "
-            f"most {rounded_up(min(self.value, self.ceiling))}"
+            f"With probability at least {_one_minus(self.delta)}, the mean true risk of {of} "
+            f"is at most {rounded_up(min(self.value, self.ceiling))}"
+        )
+
+    @property
+    def in_words(self) -> str:
+        """The limit as a residual, in noise standard deviations and in the users' units."""
+        if self.residual is None:
+            return ""
+        each = ", ".join(f"{name} ± {rounded_up(v, 3)}" for name, v in self.in_units.items())
+        return (
+            f"that is the loss of a constant residual of {rounded_up(self.residual, 3)} noise "
+            f"standard deviations{f': {each}' if each else ''}"
         )
 
     def to_json(self) -> str:
@@ -108,11 +129,12 @@ class Certificate:
         """Read what `to_json` wrote, in this or an earlier version; otherwise CertificateError."""
         try:
             told = json.loads(text)
-            texts = {name: tuple(map(str, told[name])) for name in _TEXTS}
+            texts = {name: tuple(map(str, told.get(name, ()))) for name in _TEXTS}
             own = {
                 each.name: told[each.name]
                 for each in fields(cls)
-                if each.name in told or each.default is MISSING
+                if each.name in told
+                or (each.default is MISSING and each.default_factory is MISSING)
             }
             return cls(**own | texts)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -128,11 +150,14 @@ class Certificate:
             "the data": self.delta_pac,
         }
         limit = f", at most {rounded_up(self.mean_risk_upper)}" if posterior else ""
+        ratio = "KL(posterior, prior)" if posterior else "mean log density ratio"
         lines = [
             f"{self.statement} ({self.bound}).{vacuous}",
+            *([f"  {self.in_words}"] if self.in_words and not self.vacuous else []),
+            *(f"  warning: {each}" for each in self.warnings),
             f"  mean risk on the {self.n:,} data: {self.mean_risk:.4g} from {self.draws:,} fresh "
             f"draws ({self.failed} failed){limit}",
-            f"  {'KL(posterior, prior)' if posterior else 'mean log density ratio'}: {self.kl:.4g}",
+            *([] if self.subject == "held-out" else [f"  {ratio}: {self.kl:.4g}"]),
             f"  δ = {self.delta:g}: "
             + ", ".join(f"{share:.4g} for {what}" for what, share in shares.items() if share),
             *(f"  corrected: {each}" for each in self.corrections),

@@ -21,8 +21,14 @@ import numpy as np
 
 from supac.arrays import FloatArray, probability
 from supac.guarantee.certificate import Certificate
-from supac.guarantee.gate import Basis, CertificateError, Provenance, admitted
-from supac.guarantee.posterior import every_value, failures_counted
+from supac.guarantee.gate import (
+    Basis,
+    CertificateError,
+    Provenance,
+    admitted,
+    every_value,
+    failures_counted,
+)
 from supac.problem.bounds import Bound
 
 PASSED, FIRST, SECOND = 0.9, 0.05, 0.05

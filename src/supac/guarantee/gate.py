@@ -11,8 +11,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from supac.arrays import FloatArray, positive, whole
-from supac.problem.bounds import Bound, Catoni, MaurerLangfordSeeger, fixed_temperature
+from supac.problem.bounds import (
+    Bound,
+    Catoni,
+    MaurerLangfordSeeger,
+    McAllester,
+    fixed_temperature,
+)
 from supac.problem.composite import Composite, ResidualLoss
+
+_FAR = 1e6  # noise standard deviations
 
 
 class CertificateError(ValueError):
@@ -48,6 +56,8 @@ class Basis:
     """Loss of each datum; None for a risk of which only the mean is known."""
     blocks: str = "data"
     """The independent units, in words."""
+    sequential: bool = False
+    """True if each block may depend on earlier ones."""
 
     @property
     def declared(self) -> bool:
@@ -66,7 +76,7 @@ class Basis:
 
     def number(self, bound: type[Bound]) -> int:
         """Return the n that a bound may count: the blocks, fewer where they are unequal."""
-        return bound.data_in(self.weights)
+        return bound.data_in(self.weights, sequential=self.sequential)
 
     def means(self, risk: FloatArray, residuals: FloatArray | None) -> FloatArray:
         """Return the mean loss of each run, before a root: (n,); a failed run counts as `top`."""
@@ -74,7 +84,8 @@ class Basis:
         if self.loss is not None and residuals is not None:
             losses = self.loss.each(residuals)
             assert losses is not None
-            capped = np.minimum(np.where(failed[:, None], self.top, losses), self.top)
+            unknown = failed[:, None] | np.isnan(losses)
+            capped = np.minimum(np.where(unknown, self.top, losses), self.top)
             return capped.mean(axis=1)
         inside = risk[~failed]
         if len(inside) and not (inside.min() >= 0.0 and inside.max() <= self.top):
@@ -90,6 +101,19 @@ class Basis:
         """Convert a mean loss to the unit of the risk; by Jensen an upper limit stays one."""
         return float(np.sqrt(mean)) if self.root else mean
 
+    def residual(self, risk: float) -> float | None:
+        """Return the constant residual that has this risk; None if it is not known or has none."""
+        from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
+
+        if self.loss is None:
+            return None
+        target = risk**2 if self.root else risk
+
+        def excess(residual: float) -> float:
+            return float(np.asarray(self.loss.each(np.array([[residual]])))[0, 0]) - target  # type: ignore[union-attr]
+
+        return float(brentq(excess, 0.0, _FAR)) if excess(_FAR) > 0.0 else None
+
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What is assumed about the data, in sentences."""
@@ -102,9 +126,17 @@ class Basis:
         else:
             kind = "root of the mean square" if self.root else "mean loss"
             capped = "" if self.loss is not None and self.loss.ceiling else ", each capped there,"
+            independent = (
+                "each depend on nothing but earlier ones" if self.sequential else "are independent"
+            )
             first = (
-                f"the {len(self.weights):,} {self.blocks} are independent; the risk is the {kind} "
+                f"the {len(self.weights):,} {self.blocks} {independent}; the risk is the {kind} "
                 f"of their residuals{capped} in {each}"
+            )
+        if self.sequential:
+            return (
+                f"{first}; the true risk is the mean of the conditional expectations, each given "
+                "what was measured before",
             )
         return (
             f"{first}; they need not be identically distributed: the true risk is the expectation "
@@ -144,7 +176,9 @@ def basis_of(
     data = risk.data if isinstance(risk, Composite) else None
     labels = getattr(data, "blocks_of_measured", None)
     weights, words = _weights(labels, getattr(data, "measured", measured), count)
-    return Basis(loss.ceiling or top, weights, loss, words)
+    sequential = bool(getattr(data, "sequential", False))
+    words = "rows of data" if sequential and getattr(data, "blocks", None) is None else words
+    return Basis(loss.ceiling or top, weights, loss, words, sequential)
 
 
 def _weights(
@@ -189,6 +223,11 @@ def admitted(
             "the prior was learnt on the same data, so no PAC-Bayes bound holds: learn it on one "
             "part of the data and certify with the other"
         )
+    if basis.sequential and not bound.sequential:
+        raise CertificateError(
+            f"{type(bound).__name__} needs independent data: for a sequence use McAllester or "
+            "Catoni, or blocks of data that are independent"
+        )
     temperature, n = fixed_temperature(bound), basis.number(type(bound))
     if isinstance(bound, Catoni) and bound.temperature == "auto":
         ready = replace(bound, n=n, delta=delta, ceiling=basis.top)
@@ -210,22 +249,47 @@ def admitted(
 
 
 def bound_to_certify(bound: Bound, basis: Basis) -> Bound:
-    """Return the bound of a search, or Seeger's where that is no bound on a mean.
+    """Return the bound of a search, or Seeger's (McAllester's) where that is no bound on a mean.
 
     π[R] + λ·KL without n is an objective, and where R is the root of a mean, λ belongs to another
     scale. The choice depends on neither the data nor the runs.
     """
     if fixed_temperature(bound) is None or not (basis.root or getattr(bound, "n", None) is None):
         return bound
-    return MaurerLangfordSeeger(basis.number(MaurerLangfordSeeger), 0.05, basis.ceiling)
+    kind = McAllester if basis.sequential else MaurerLangfordSeeger
+    return kind(basis.number(kind), 0.05, basis.ceiling)
 
 
 def proven_bounds(basis: Basis, delta: float) -> dict[str, Bound]:
     """Return every bound that problem files can name and that cites a proof, for these data."""
-    kinds = [kind for kind in Bound.kinds.values() if kind.proof]
+    kinds = [
+        kind
+        for kind in Bound.kinds.values()
+        if kind.proof and (kind.sequential or not basis.sequential)
+    ]
     return {
         'Catoni("auto")' if kind is Catoni else kind.__name__: kind.for_data(
             basis.number(kind), delta, basis.top
         )
         for kind in kinds
     }
+
+
+def every_value(
+    chosen: Bound, basis: Basis, delta: float, mean: float, nats: float
+) -> dict[str, float]:
+    """Evaluate the chosen bound and all others at the same mean loss, KL and δ."""
+    others = proven_bounds(basis, delta)
+    if fixed_temperature(chosen) is not None:
+        others["Catoni"] = chosen
+    return {name: basis.in_risk(float(each(mean, nats))) for name, each in others.items()}
+
+
+def failures_counted(failed: int, draws: int, basis: Basis) -> tuple[str, ...]:
+    """Say that failed runs count as the ceiling, if any did."""
+    if not failed:
+        return ()
+    return (
+        f"{failed} of {draws} draws failed and count as {basis.ceiling:g}, on these data and on "
+        "new data",
+    )

@@ -24,9 +24,10 @@ from supac.guarantee.gate import (
     Provenance,
     admitted,
     basis_of,
-    proven_bounds,
+    every_value,
+    failures_counted,
 )
-from supac.problem.bounds import Bound, fixed_temperature
+from supac.problem.bounds import Bound
 
 _KL_SHARE = 0.01  # of δ, for an estimated KL
 _INDEPENDENT = (
@@ -132,24 +133,4 @@ def posterior_certificate(
         delta_pac=delta_pac,
         corrections=corrections,
         assumptions=(*basis.assumptions, *_INDEPENDENT, *assumptions),
-    )
-
-
-def every_value(
-    chosen: Bound, basis: Basis, delta: float, mean: float, nats: float
-) -> dict[str, float]:
-    """Evaluate the chosen bound and all others at the same mean loss, KL and δ."""
-    others = proven_bounds(basis, delta)
-    if fixed_temperature(chosen) is not None:
-        others["Catoni"] = chosen
-    return {name: basis.in_risk(float(each(mean, nats))) for name, each in others.items()}
-
-
-def failures_counted(failed: int, draws: int, basis: Basis) -> tuple[str, ...]:
-    """Say that failed runs count as the ceiling, if any did."""
-    if not failed:
-        return ()
-    return (
-        f"{failed} of {draws} draws failed and count as {basis.ceiling:g}, on these data and on "
-        "new data",
     )

@@ -48,8 +48,11 @@ class Bound(Selectable, ABC):
         make: Callable[..., Bound] = cls
         return make(n=n, delta=delta, ceiling=ceiling)
 
+    sequential: ClassVar[bool] = False
+    """Whether it holds for dependent data in the order of time, for the mean conditional risk."""
+
     @classmethod
-    def data_in(cls, weights: FloatArray) -> int:
+    def data_in(cls, weights: FloatArray, *, sequential: bool = False) -> int:
         """Return the n that independent blocks of these weights, which sum to 1, count for.
 
         For bounds that rest on kl it is 1/max w: a mean with weights of at most 1/n is less spread
@@ -103,8 +106,10 @@ class Catoni(Bound, kind="catoni", proof="Catoni (2007); Alquier (2024)"):
         """Return the bound minimised over the grid of temperatures."""
         return cls("auto", n, delta, ceiling)
 
+    sequential = True  # Azuma's inequality is Hoeffding's lemma for martingale differences
+
     @classmethod
-    def data_in(cls, weights: FloatArray) -> int:
+    def data_in(cls, weights: FloatArray, *, sequential: bool = False) -> int:
         """Return 1/Σw²: Hoeffding's lemma adds up the squares of the weights."""
         return int(np.floor(1.0 / float(weights @ weights) + _ROUNDING))
 
@@ -166,15 +171,18 @@ class _SampleBound(Bound):
 class McAllester(_SampleBound, kind="mcallester", proof="McAllester (1999); Maurer (2004)"):
     """π[R] + √(complexity / 2), complexity = (KL + log(2√n/δ))/n."""
 
+    sequential = True
+
     @classmethod
-    def data_in(cls, weights: FloatArray) -> int:
-        """Return n for equal weights, else 1/Σw² − 1.
+    def data_in(cls, weights: FloatArray, *, sequential: bool = False) -> int:
+        """Return n for independent blocks of equal weights, else 1/Σw² − 1.
 
         A mean that is sub-Gaussian as if of n data has E exp(2(n − 1)(R − R̂)²) ≤ √n, and
         log √n/(n − 1) is at most the bound's log 2√m/m with m = n − 1.
         """
         spread = int(np.floor(1.0 / float(weights @ weights) + _ROUNDING))
-        return max(spread if np.ptp(weights) < _ROUNDING / len(weights) else spread - 1, 1)
+        equal = np.ptp(weights) < _ROUNDING / len(weights) and not sequential
+        return max(spread if equal else spread - 1, 1)
 
     def _unit(self, risk: float, complexity: float) -> float:
         return risk + float(np.sqrt(0.5 * complexity))

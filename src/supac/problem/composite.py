@@ -21,7 +21,7 @@ class Data(Protocol):
         """Compute the arguments of the loss: (n, m) → (n, k)."""
 
 
-@register(later=("blocks",))
+@register(later=("blocks", "sequential"))
 @dataclass(frozen=True, eq=False)
 class Observations:
     """Measured columns, one after the other; NaN for missing measurements.
@@ -41,6 +41,9 @@ class Observations:
     blocks: FloatArray | None = None
     """Labels of independent blocks of rows, for certificates; by default each measurement is
     independent of all others: (rows,)."""
+    sequential: bool | None = None
+    """True if rows are in the order of time and may depend on earlier ones: then certificates are
+    on the mean conditional risk, and rows (or blocks) need not be independent."""
 
     def __post_init__(self) -> None:
         given: Any = self.columns
@@ -82,8 +85,33 @@ class Observations:
 
     @property
     def blocks_of_measured(self) -> FloatArray | None:
-        """Labels of the blocks of the measurements: (measured,); None if each is its own."""
-        return None if self.blocks is None else np.tile(self.blocks, len(self.columns))[self.needed]
+        """Labels of the blocks of the measurements: (measured,); None if each is its own.
+
+        What is measured at once may depend on each other: rows are blocks of sequential data.
+        """
+        rows = np.arange(float(self.rows)) if self.sequential else None
+        labels = rows if self.blocks is None else self.blocks
+        return None if labels is None else np.tile(labels, len(self.columns))[self.needed]
+
+    def series(self, residuals: FloatArray) -> list[FloatArray]:
+        """Divide residuals (measured,) into those of each column, in the order of the rows."""
+        places = np.full(len(self.values), np.nan)
+        places[self.needed] = residuals
+        every = places.reshape(len(self.columns), self.rows)
+        return [column[np.isfinite(column)] for column in every]
+
+    def in_units(self, residual: float) -> dict[str, float]:
+        """Convert a residual in noise standard deviations to the unit of each column.
+
+        The median noise of the column stands for all; of logarithms it is a factor − 1.
+        """
+        noise = np.where(self.needed, self.noise, np.nan).reshape(len(self.columns), self.rows)
+        sizes = {
+            name: residual * float(np.nanmedian(each))
+            for name, each in zip(self.columns, noise, strict=True)
+            if np.isfinite(each).any()
+        }
+        return {k: float(np.expm1(v)) for k, v in sizes.items()} if self.logarithmic else sizes
 
     def split(self, test: Any) -> tuple[Observations, Observations]:
         """Divide the measurements into a training and a test part.
@@ -182,12 +210,16 @@ class Composite:
         Measurements, such as `Observations`: its `residuals(outputs)` are what the loss takes.
         Without it, the outputs themselves are; best are then residuals, scaled so that all matter
         alike. Stores keep the outputs, so that their runs serve when data are added.
+    held_out
+        Measurements that the search does not see, for a certificate without a KL term; such as the
+        second part of `Observations.split`.
 
     """
 
     simulate: Callable[[FloatArray], Any]
     loss: Callable[[FloatArray], Any]
     data: Data | None = None
+    held_out: Data | None = None
 
     def __post_init__(self) -> None:
         for name in ("simulate", "loss"):
@@ -213,6 +245,11 @@ class Composite:
     def in_residuals(self) -> Composite:
         """Return the same risk with residuals as outputs, as stores of version 0.1 hold them."""
         return self if self.data is None else Composite(_Residuals(self), self.loss)
+
+    @property
+    def tested(self) -> Composite | None:
+        """The risk on the held-out data; None if there are none."""
+        return None if self.held_out is None else replace(self, data=self.held_out, held_out=None)
 
 
 def loss_and_data(risk: object) -> dict[str, Any]:

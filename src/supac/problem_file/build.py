@@ -8,7 +8,7 @@ from typing import Any
 from supac.guarantee.gate import CertificateError, basis_of
 from supac.problem import Composite, Parameters, Problem
 from supac.problem.bounds import Bound
-from supac.problem_file.data import read_known, read_observations
+from supac.problem_file.data import held_out, read_known, read_observations
 from supac.problem_file.errors import Source, suggestion
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, bound_kind, loss_kind, shape_of
@@ -113,7 +113,8 @@ def _risk(source: Source, simulate: Simulate) -> Callable[..., Any]:
     else:
         make = LOSSES[loss_kind(table)]
         loss = make(**{name: value for name, value in table.items() if name != "kind"})
-    return Composite(simulate, loss, observations)
+    train, test = (None, None) if observations is None else held_out(source, observations)
+    return Composite(simulate, loss, train, test)
 
 
 def _bound(source: Source, risk: Callable[..., Any], ceiling: float) -> Bound:

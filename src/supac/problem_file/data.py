@@ -40,9 +40,28 @@ def read_observations(source: Source) -> Observations:
     times = None
     if "time" in table or clock in data.header:
         times = data.column(clock, ("data", "time"), gaps=False)
-    return Observations(
-        tuple(names), np.concatenate(values), np.concatenate(noise), logarithmic, times
+    blocks = (
+        data.column(table["blocks"], ("data", "blocks"), gaps=False) if "blocks" in table else None
     )
+    return Observations(
+        tuple(names), np.concatenate(values), np.concatenate(noise), logarithmic, times, blocks,
+        table.get("sequential") or None,
+    )  # fmt: skip
+
+
+def held_out(source: Source, every: Observations) -> tuple[Observations, Observations | None]:
+    """Return the data that the search sees, and those that it does not, if there are any."""
+    given = source.table("data").get("test")
+    if given is None:
+        return every, None
+    names, key = [given] if isinstance(given, str) else list(given), ("data", "test")
+    test: Any = names
+    if len(names) == 1 and names[0] not in every.columns:
+        test = _DataFile(source).roles(names[0], key)
+    try:
+        return every.split(test)
+    except ValueError as error:
+        raise source.fail(key, str(error)) from error
 
 
 class _DataFile:
@@ -74,14 +93,27 @@ class _DataFile:
         """Return the exception for an error of the file."""
         return self.source.fail(key, message)
 
-    def column(self, name: str, key: Key, *, gaps: bool) -> FloatArray:
-        """Return a column as numbers; empty cells are NaN if `gaps` are allowed."""
+    def cells(self, name: str, key: Key) -> dict[int, str]:
+        """Return the cells of a column by line number."""
         if name not in self.header:
             hint = suggestion(name, self.header) or f"; its columns are {', '.join(self.header)}"
             raise self.fail(f"{self.path.name} has no column {name}{hint}", key)
-        place, numbers = self.header.index(name), []
-        for line, row in self.rows.items():
-            cell = row[place].strip()
+        place = self.header.index(name)
+        return {line: row[place].strip() for line, row in self.rows.items()}
+
+    def roles(self, name: str, key: Key) -> list[bool]:
+        """Return True for rows of the test part."""
+        cells = self.cells(name, key)
+        for line, cell in cells.items():
+            if cell not in ("test", "train"):
+                found = f"{cell!r} is neither test nor train"
+                raise self.fail(f"{self.path.name}, line {line}, column {name}: {found}")
+        return [cell == "test" for cell in cells.values()]
+
+    def column(self, name: str, key: Key, *, gaps: bool) -> FloatArray:
+        """Return a column as numbers; empty cells are NaN if `gaps` are allowed."""
+        numbers = []
+        for line, cell in self.cells(name, key).items():
             try:
                 number = float(cell) if cell else np.nan
             except ValueError:

@@ -106,6 +106,13 @@ DATA = Table(
                 "simulated − observed, or the log of their ratio, with `noise = 0.1` for 10 %",
                 '"difference"'),
         Setting("time", TEXT, "the column with the times, if there is one", '"time"'),
+        Setting("test", NAMES,
+                "held out from the search, for a certificate of their own: observed columns, or "
+                "the one column that says `test` or `train` of each row"),
+        Setting("blocks", TEXT, "the column with a number for each independent block of rows"),
+        Setting("sequential", FLAG,
+                "rows may depend on earlier ones; certificates are of the mean conditional risk",
+                "false"),
     ),
 )  # fmt: skip
 RUN = Table(

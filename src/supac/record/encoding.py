@@ -148,6 +148,7 @@ def ending_to_spec(end: Ending, member: Callable[[Distribution], Spec]) -> Spec:
         ],
         "failure_loss": end.failure_loss,
         "certificate": None if end.certificate is None else end.certificate.to_json(),
+        "held_out": None if end.held_out is None else end.held_out.to_json(),
         "uncertified": end.uncertified,
     }
 
@@ -158,7 +159,7 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
     if batches is None:
         batches = [{"ids": spec.get("fresh", ()), "posterior": spec["posterior"]}]
     values = {name: number(spec.get(name)) for name in ESTIMATE if name != "validated"}
-    certificate = spec.get("certificate")
+    certificate, held_out = spec.get("certificate"), spec.get("held_out")
     return Ending(
         posterior=member(spec["posterior"]),
         stop_reason=StopReason(spec["stopped"]),
@@ -170,6 +171,7 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
         ),
         failure_loss=number(spec.get("failure_loss")),
         certificate=None if certificate is None else Certificate.from_json(certificate),
+        held_out=None if held_out is None else Certificate.from_json(held_out),
         uncertified=str(spec.get("uncertified", "")),
         validated=int(spec["validated"]),
         **values,

@@ -77,6 +77,9 @@ class Ending(Estimate):
     """Loss of a failed run, where the loss has a value for it."""
     certificate: Certificate | None = None
     """Certificate of the ensemble of fresh runs, or of the posterior where one was added."""
+    held_out: Certificate | None = None
+    """Certificate of the same ensemble on held-out data, if there are any; then each of the two has
+    half of δ, so that both hold together."""
     uncertified: str = ""
     """Reason why there is no certificate."""
 

@@ -100,6 +100,13 @@ class LogObservations:
         """Number of measurements."""
         return int(np.isfinite(self.log_observed).sum())
 
+    def series(self, residuals: FloatArray) -> list[FloatArray]:
+        """Divide residuals (measured,) into those of each output, day after day."""
+        places = np.full(self.log_observed.size, np.nan)
+        places[np.isfinite(self.log_observed)] = residuals
+        every = places.reshape(-1, len(OUTPUTS)).T
+        return [column[np.isfinite(column)] for column in every]
+
     @property
     def blocks_of_measured(self) -> FloatArray:
         """Days of the measurements: those of one day are not independent: (measured,)."""

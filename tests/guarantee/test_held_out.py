@@ -1,0 +1,129 @@
+"""Certificates and prediction bands from data that the search has not seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.guarantee.bands import conformal_bands
+from supac.guarantee.gate import Provenance, basis_of
+from supac.guarantee.held_out import held_out_certificate
+from supac.problem.bounds import binary_kl
+
+TIMES = np.linspace(0.0, 5.0, 40)
+PRIOR = supac.Parameters({
+    "a": supac.marginals.LogNormal(1.0, 0.5), "k": supac.marginals.LogNormal(1.0, 0.5)
+})  # fmt: skip
+BOUND = supac.MaurerLangfordSeeger(20, 0.05)
+
+
+def decay(x: FloatArray) -> FloatArray:
+    return np.asarray(x[0] * np.exp(-x[1] * TIMES))
+
+
+def measured(seed: int = 0, noise: float = 0.1) -> supac.Observations:
+    rng = np.random.default_rng(seed)
+    values = 2.0 * np.exp(-0.7 * TIMES) + noise * rng.standard_normal(40)
+    return supac.Observations(("y",), values, np.full(40, noise))
+
+
+@pytest.fixture(scope="module")
+def result() -> supac.Result:
+    train, test = measured().split(np.arange(40) % 2 == 1)
+    risk = supac.Composite(decay, supac.Welsch(), train, test)
+    return supac.minimize(risk, PRIOR, BOUND, budget=60)
+
+
+def test_the_search_does_not_see_the_test_part(result: supac.Result) -> None:
+    train, _ = measured().split(np.arange(40) % 2 == 1)
+    plain = supac.minimize(supac.Composite(decay, supac.Welsch(), train), PRIOR, BOUND, budget=60)
+    assert plain.posterior == result.posterior
+    assert plain.held_out is None
+    assert plain.certificate is not None
+    assert result.certificate is not None
+    assert plain.certificate.delta == 2.0 * result.certificate.delta == 0.05
+
+
+def test_the_held_out_certificate_is_chernoffs_bound_on_the_same_sets(result: supac.Result) -> None:
+    _, test = measured().split(np.arange(40) % 2 == 1)
+    outputs = result.ensemble.outputs
+    assert outputs is not None
+    mean = supac.Welsch()(test.residuals(outputs)).mean()
+    given = result.held_out
+    assert given is not None
+    assert (given.subject, given.n, given.draws) == ("held-out", 20, 20)
+    assert given.mean_risk == pytest.approx(mean)
+    share = 0.025 * Provenance().share
+    assert binary_kl(mean, given.value) == pytest.approx(-np.log(share) / 20)
+    assert "on data like the held-out ones" in str(given)
+    assert "log density ratio" not in str(given)
+
+
+def test_it_comes_back_from_a_store(tmp_path: Path) -> None:
+    train, test = measured().split(np.arange(40) % 2 == 1)
+    risk = supac.Composite(decay, supac.Welsch(), train, test)
+    wanted = supac.minimize(risk, PRIOR, BOUND, budget=60, store=tmp_path / "run.supac")
+    again = supac.read_store(tmp_path / "run.supac").result()
+    assert again.held_out == wanted.held_out
+    assert again.certificate == wanted.certificate
+    np.testing.assert_array_equal(again.ensemble.x, wanted.ensemble.x)
+
+
+def test_chernoffs_bound_holds_for_data_of_any_distributions() -> None:
+    """Losses of means 0.05 … 0.4, Bernoulli: at most δ violations, within three standard errors."""
+    rng, delta, repeats = np.random.default_rng(0), 0.2, 4_000
+    basis = basis_of(None, supac.MaurerLangfordSeeger(16, 0.05))
+    means = np.linspace(0.05, 0.4, 16)
+    violated = 0
+    for _ in range(repeats):
+        seen = (rng.random(16) < means).mean()
+        given = held_out_certificate(np.array([seen]), 0, basis, delta=delta)
+        violated += given.value < means.mean()
+    assert violated / repeats <= delta + 3.0 * np.sqrt(delta * (1.0 - delta) / repeats)
+
+
+def test_sequences_have_no_independent_test_part() -> None:
+    data = supac.Observations(("y",), np.zeros(4), np.ones(4), sequential=True)
+    basis = basis_of(supac.Composite(decay, supac.Welsch(), data), supac.Catoni(0.1))
+    with pytest.raises(supac.CertificateError, match="not independent of its training part"):
+        held_out_certificate(np.array([0.1]), 0, basis, delta=0.05)
+
+
+@pytest.mark.parametrize("logarithmic", [False, True])
+def test_bands_cover_as_often_as_they_say(logarithmic: bool) -> None:
+    """20 held-out and one new measurement of heavy-tailed noise: ≥ 80 % within the band."""
+    rng, repeats = np.random.default_rng(1), 2_000
+    covered = 0
+    for _ in range(repeats):
+        noise = rng.standard_t(2, 21) * 0.3
+        values = np.exp(noise) if logarithmic else noise
+        data = supac.Observations(("y",), values[:20], np.ones(20), logarithmic)
+        centre = np.ones((3, 20)) if logarithmic else np.zeros((3, 20))
+        bands = conformal_bands(centre, data, 0.8)
+        covered += bool(bands.lower[0] <= values[20] <= bands.upper[0])
+    share, error = covered / repeats, np.sqrt(0.8 * 0.2 / repeats)
+    assert 0.8 - 3.0 * error <= share <= 0.8 + 1.0 / 21.0 + 3.0 * error
+
+
+def test_bands_need_enough_held_out_data() -> None:
+    data = supac.Observations(("y",), np.zeros(8), np.ones(8))
+    with pytest.raises(supac.CertificateError, match="need at least 9 held-out measurements"):
+        conformal_bands(np.zeros((3, 8)), data, 0.9)
+
+
+def test_data_are_split_by_rows_or_by_columns() -> None:
+    both = supac.Observations(("a", "b"), np.arange(6.0), np.ones(6))
+    train, test = both.split("b")
+    assert (train.measured, test.measured) == (3, 3)
+    assert np.isnan(train.values[3:]).all()
+    train, test = both.split([True, False, False])
+    np.testing.assert_array_equal(test.values[[0, 3]], [0.0, 3.0])
+    assert test.measured == 2
+    with pytest.raises(ValueError, match="names of columns"):
+        both.split("c")
+    with pytest.raises(ValueError, match="both the training and the test part"):
+        both.split([True, True, True])
