@@ -97,7 +97,7 @@ def test_every_part_is_there(study: Path) -> None:
         assert f"{row.width:.2f}" in outline.text
         assert number(row.posterior[1]) in outline.text
     assert f"{number(run.estimate.mean_risk)} ± " in outline.text
-    assert "With probability at least 95 %" in outline.text
+    assert "With probability at least 0.95, the mean true risk of the posterior" in outline.text
     assert 'title = "Two reactions in a row' in outline.text  # the problem file
     assert "supac run problem.toml" in outline.text
     pictures = [each["aria-labelledby"] or "" for each in outline.named("svg")]
@@ -389,7 +389,7 @@ def test_the_command_overwrites_nothing(study: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0
     assert "verdict: trust" in done.output
-    assert "no certificate" in out.read_text().lower()
+    assert "the mean true risk of these 20 parameter sets" in out.read_text()
     assert CliRunner().invoke(app, words).exit_code == 1
     more = ["--force", "--certificate", str(study / "certificate.json"), "--title", "Ours"]
     assert CliRunner().invoke(app, words + more).exit_code == 0

@@ -19,7 +19,7 @@ from supac.cli.options import AsBegun, CertificatePath, Force, Json, Quiet, Stor
 from supac.cli.problems import problem_behind
 from supac.cli.tables import summary
 from supac.exchange.table import export as export_runs
-from supac.exchange.table import table_file, table_of, write_table
+from supac.exchange.table import table_file, table_of, table_of_ensemble, write_table
 from supac.guarantee.certificate import Certificate
 from supac.problem_file import BOUNDS, store_of
 from supac.record.ending import StopReason
@@ -259,6 +259,9 @@ def export(
         int | None, typer.Option(min=1, metavar="N", help="Write N draws of the posterior instead.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of these draws.")] = 0,
+    ensemble: Annotated[
+        bool, typer.Option("--ensemble", help="Write the certified parameter sets instead.")
+    ] = False,
     certificate: CertificatePath = None,
     force: Force = False,
 ) -> None:
@@ -269,7 +272,9 @@ def export(
     _check_vacant(target, force=force)
     if target.suffix not in (".csv", ".parquet", ".json"):
         raise failed(f"the file must be a .csv, a .parquet or a .json, not {target.name}")
-    if target.suffix == ".json" and posterior is not None:
+    if ensemble and posterior is not None:
+        raise failed("--ensemble and --posterior are two tables: give one of them")
+    if target.suffix == ".json" and (ensemble or posterior is not None):
         raise failed(f"draws are a table, a .csv or a .parquet, not {target.name}")
     if target.suffix != ".json" and certificate is not None:
         raise failed(f"a certificate belongs into a .json, not into {target.name}")
@@ -278,6 +283,10 @@ def export(
         told = _read_certificate(certificate)
         read_store(path).result().to_json(target, certificate=told, force=force)
         words = "the result"
+    elif ensemble:
+        sets = table_of_ensemble(read_store(path))
+        write_table(table_file(target, force=force), sets)
+        words = f"{len(sets['risk'])} parameter sets"
     elif posterior is None:
         words = f"{export_runs(path, target, force=force)} runs"
     else:

@@ -63,10 +63,27 @@ def _facts(run: Record) -> Table:
         table.add_row("mean risk", f"{about.mean_risk:.4g}{error}, {fresh}")
         table.add_row("KL to prior", f"{about.kl:.3g} nats")
     table.add_row("bound", Text(str(run.settings["bound"])))
+    for words in guarantees(run):
+        table.add_row("guaranteed", Text(words))
     if run.seconds > 0.0:
         each = duration(run.seconds / max(len(run.made), 1))
         table.add_row("simulation", f"{duration(run.seconds)} in all, {each} a run")
     return table
+
+
+def guarantees(run: Record) -> list[str]:
+    """Return what is guaranteed after the end of a search, a sentence each; or why nothing is."""
+    if run.ending is None:
+        return []
+    made = [each for each in (run.ending.certificate, run.ending.held_out) if each is not None]
+    if not made:
+        return [f"nothing: {run.ending.uncertified}"] if run.ending.uncertified else []
+    words = [
+        f"{each.statement}{' (vacuous)' if each.vacuous else ''}"
+        + (f"; {each.in_words}" if each.in_words and not each.vacuous else "")
+        for each in made
+    ]
+    return [*words, *(f"but {each}" for it in made for each in it.warnings)]
 
 
 def _counts(run: Record) -> str:

@@ -70,6 +70,21 @@ def rows_of(record: Record) -> Iterator[list[Any]]:
         ]  # fmt: skip
 
 
+def table_of_ensemble(record: Record) -> Table:
+    """Return the parameter sets that the certificate is about, with their risks and outputs."""
+    ensemble = record.ensemble
+    table = table_of_draws(ensemble.x, record.parameters)
+    told = {"risk": ensemble.risk, "log_ratio": ensemble.log_ratio}
+    if ensemble.outputs is not None:
+        told |= {f"{OUTPUT}{i}": column for i, column in enumerate(ensemble.outputs.T)}
+    names = apart(list(table), lambda name: name in told)
+    sets = dict(zip(names, table.values(), strict=True))
+    return sets | {
+        name: [None if np.isnan(each) else float(each) for each in column]
+        for name, column in told.items()
+    }
+
+
 def table_of_draws(draws: FloatArray, parameters: Parameters | None) -> Table:
     """Return draws in the user's units, (n, dim), as one column per parameter."""
     names = names_of(parameters, draws.shape[1])

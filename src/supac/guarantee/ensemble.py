@@ -31,7 +31,7 @@ from supac.guarantee.gate import (
 )
 from supac.problem.bounds import Bound
 
-PASSED, FIRST, SECOND = 0.9, 0.05, 0.05
+PASSED, FIRST, SECOND = 0.96, 0.02, 0.02
 """Shares of δ for the three samples that validation may report: all runs, where the posterior
 passed; else those of the first posterior, or those of the second."""
 

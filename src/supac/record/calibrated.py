@@ -118,6 +118,9 @@ class Calibrated(ABC):
             raise ValueError(f"{self.own_record.path or 'this search'} has no posterior yet")
         return posterior
 
+    certificate: Certificate | None
+    """Certificate of the ensemble, or of the posterior where one was added."""
+
     @property
     def ensemble(self) -> Ensemble:
         """The parameter sets of the validation runs, which the certificate is about.

@@ -15,6 +15,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.codec import Spec, from_spec_or_name, function_identity, to_spec
 from supac.families import Distribution, ParametricFamily
+from supac.guarantee.certificate import Certificate
 from supac.guarantee.gate import Provenance
 from supac.problem import Composite, Evaluations, Parameters
 from supac.problem.composite import loss_and_data
@@ -283,6 +284,11 @@ class Record(Calibrated):
     def failures_by_kind(self) -> list[tuple[Status, int, str]]:
         """Status, count and one message of each kind of failure, the most common kind first."""
         return [(runs[0].status, len(runs), runs[0].message) for runs in by_kind(self.failures)]
+
+    @property
+    def certificate(self) -> Certificate | None:  # type: ignore[override]
+        """Certificate of the ensemble, if the search has ended with one."""
+        return None if self.ending is None else self.ending.certificate
 
     @property
     def next_provenance(self) -> Provenance:

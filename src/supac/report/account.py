@@ -45,6 +45,11 @@ class Account(Estimate):
     title: str
     certificate: Certificate | None = None
 
+    @property
+    def held_out(self) -> Certificate | None:
+        """Certificate on held-out data, if there is one."""
+        return None if self.record.ending is None else self.record.ending.held_out
+
     @cached_property
     def history(self) -> dict[str, FloatArray]:
         """Diagnostics as columns, one row per round."""
@@ -189,7 +194,8 @@ def account_of(
     record.check_search()
     about = {each.name: getattr(record.estimate, each.name) for each in fields(Estimate)}
     named = "A calibration" if record.path is None else title_of(record) or record.path.stem
-    account = Account(**about, record=record, title=title or named, certificate=certificate)
+    told = run.certificate if certificate is None else certificate
+    account = Account(**about, record=record, title=title or named, certificate=told)
     check_certificate(account.posterior, account.prior, record.estimate, certificate)
     return account
 

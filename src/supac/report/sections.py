@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from supac.guarantee.certificate import Certificate
 from supac.problem import names_of
 from supac.record.run import Run, by_kind
 from supac.report import elements as html
@@ -49,11 +50,15 @@ def _certificate_sentence(run: Account) -> str:
     certificate = run.certificate
     if certificate is None:
         return "There is no certificate; see “What is guaranteed”."
-    return (
-        f"With probability at least {100.0 * (1.0 - certificate.delta):.6g} %, simulations with "
-        "parameters drawn from this posterior have a mean risk of at most "
-        f"{at_most(min(certificate.value, certificate.ceiling))} on new data of the same kind."
-    )
+    return _claim(certificate)
+
+
+def _claim(certificate: Certificate) -> str:
+    """Return what a certificate says, in one or two sentences."""
+    if certificate.vacuous:
+        return f"{certificate.statement}. It is vacuous: no risk is larger."
+    words = certificate.in_words
+    return f"{certificate.statement}.{f' {words[:1].upper()}{words[1:]}.' if words else ''}"
 
 
 def asked(run: Account) -> Markup:
@@ -94,20 +99,22 @@ def _bound_words(run: Account) -> str:
 
 def _how_to_certify(run: Account) -> Markup:
     """Return the section with the commands that make a certificate."""
-    n, meaning = "", ""
-    if run.data is None:
-        n, meaning = " --n N", "; N is the number of independent data behind the risk"
+    ending = run.record.ending
+    reason = "the search has not ended" if ending is None else ending.uncertified
     commands = (
-        f"supac certify {run.store}{n} --out certificate.json\n"
+        f"supac certify {run.store} --draws 20 --out certificate.json\n"
         f"supac report {run.store} --certificate certificate.json --force"
     )
     if not run.source[0]:  # `supac certify` needs a problem file
         commands = (
-            "certificate = result.certify(risk, n=N)\n"
+            'certificate = result.certify(risk, draws=20, subject="ensemble")\n'
             'supac.write_report(result, "report.html", certificate=certificate)'
         )
-    commands = html.code("How to certify", commands)
-    return html.section("not guaranteed", meaning=meaning, commands=commands)
+    return html.section(
+        "not guaranteed",
+        reason=f": {reason}" if reason else "",
+        commands=html.code("How to certify", commands),
+    )
 
 
 def guaranteed(run: Account) -> Markup:
@@ -115,24 +122,28 @@ def guaranteed(run: Account) -> Markup:
     certificate = run.certificate
     if certificate is None:
         return _how_to_certify(run)
+    posterior, held_out = certificate.subject == "posterior", run.held_out
+    limit = f"; at most {at_most(certificate.mean_risk_upper)}" if posterior else ""
     rows = [
         ("mean risk on the data", f"{number(certificate.mean_risk)} from {certificate.draws:,} "
-         f"fresh draws, {certificate.failed} failed; at most "
-         f"{at_most(certificate.mean_risk_upper)}"),
+         f"fresh draws, {certificate.failed} failed{limit}"),
+        ("KL to the prior" if posterior else "mean log density ratio", number(certificate.kl)),
         ("bound", certificate.bound),
         ("independent data", f"{certificate.n:,}"),
-        ("probability of failure", f"δ = {certificate.delta:g}: {certificate.delta_monte_carlo:g} "
-         f"for the draws, {certificate.delta_pac:g} for the data"),
+        ("probability of failure", f"δ = {certificate.delta:g}, {certificate.delta_pac:.3g} of it "
+         "for the data"),
     ]  # fmt: skip
+    if held_out is not None:
+        rows.append(("held-out data", f"{_claim(held_out)} Both hold together."))
     lists = {
+        "Signs that an assumption does not hold": certificate.warnings,
         "This assumes that": certificate.assumptions,
         "Corrected for": certificate.corrections,
         "It does not guarantee": certificate.not_guaranteed,
     }
     return html.section(
         "guaranteed",
-        claim=_certificate_sentence(run),
-        vacuous=html.paragraph("It is vacuous: no risk is larger.") if certificate.vacuous else "",
+        claim=_claim(certificate),
         facts=html.facts(rows),
         lists=Markup(
             "\n".join(
