@@ -23,7 +23,8 @@ import numpy as np
 
 import supac
 from supac.arrays import FloatArray
-from supac.search.steps import FixedStep, ray_minimiser, view_prior
+from supac.search.ray import ray_minimiser, view_prior
+from supac.search.steps import FixedStep
 from supac.surrogate.estimator import Estimator
 from supac.surrogate.least_squares import project
 from supac.surrogate.voronoi import NearestNeighbours, search_all

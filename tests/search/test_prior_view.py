@@ -6,7 +6,7 @@ import pytest
 import supac
 from catalogue import FAMILIES
 from supac.arrays import FloatArray
-from supac.search.steps import view_prior
+from supac.search.ray import view_prior
 
 
 @pytest.mark.parametrize("name", FAMILIES)

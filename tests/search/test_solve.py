@@ -5,7 +5,7 @@ import pytest
 
 import supac
 from catalogue import FAMILIES
-from supac.search.steps import ray_minimiser, view_prior
+from supac.search.ray import ray_minimiser, view_prior
 from supac.surrogate.estimator import Surrogate
 
 RNG = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from scipy.special import roots_hermitenorm
 import supac
 from numerics import derivative
 from supac.arrays import FloatArray
-from supac.search.steps import ray_minimiser, view_prior
+from supac.search.ray import ray_minimiser, view_prior
 from supac.surrogate.estimator import Surrogate
 from supac.surrogate.least_squares import project
 

@@ -14,7 +14,8 @@ from numerics import assert_mean, derivative
 from quadrature import Objective, exact_projection, expectation, objective_of, objective_on
 from supac.arrays import FloatArray
 from supac.problem.bounds import slopes
-from supac.search.steps import FixedStep, ray_minimiser, view_prior
+from supac.search.ray import ray_minimiser, view_prior
+from supac.search.steps import FixedStep
 from supac.surrogate.estimator import Surrogate
 
 BOUNDS: dict[str, supac.Bound] = {

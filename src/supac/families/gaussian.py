@@ -37,6 +37,10 @@ class GaussianFamily(Family):
         """Compute (μ, C) with precision CCᵀ, C lower triangular; None outside Θ."""
 
     @abstractmethod
+    def quadratic_form(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return b (dim,) and H (dim, dim) with η·T(x) = b·x + ½ xᵀHx."""
+
+    @abstractmethod
     def features(self, z: FloatArray) -> FloatArray:
         """Compute the orthonormal statistics of standard normal points: (n, dim) → (n, size)."""
 
@@ -195,13 +199,17 @@ class Gaussian(GaussianFamily):
         return np.concatenate([precision @ mean, self._quadratic(-precision)])
 
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        upper = theta[self.dim :]
-        precision = self._symmetric(np.where(self._diagonal, -2.0 * upper, -upper))
+        _, precision = self.quadratic_form(-theta)
         # LAPACK directly: SciPy's checks would take longer than the factorisation.
         root, failed = dpotrf(precision, lower=1)
         if failed:
             return None
         return np.asarray(dpotrs(root, theta[: self.dim], lower=1)[0]), root
+
+    def quadratic_form(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        upper = eta[self.dim :]
+        hessian = self._symmetric(np.where(self._diagonal, 2.0 * upper, upper))
+        return eta[: self.dim], hessian
 
     def statistics(self, x: FloatArray) -> FloatArray:
         i, j = self._upper
@@ -295,6 +303,9 @@ class DiagonalGaussian(GaussianFamily):
             return None
         variances = self._variances(theta)
         return theta[: self.dim] * variances, np.diag(variances**-0.5)
+
+    def quadratic_form(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return eta[: self.dim], np.diag(2.0 * eta[self.dim :])
 
     def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
         mean, root = self._standard(theta)

@@ -50,6 +50,9 @@ class FixedGaussian(_KnownCovariance):
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         return self.covariance @ theta, self._root
 
+    def quadratic_form(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return eta, np.zeros((self.dim, self.dim))
+
     def statistics(self, x: FloatArray) -> FloatArray:
         return x
 
@@ -102,6 +105,9 @@ class ScaledGaussian(_KnownCovariance):
         if not theta[-1] > 0.0:
             return None
         return self.covariance @ theta[:-1] / theta[-1], self._root * np.sqrt(theta[-1])
+
+    def quadratic_form(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return eta[:-1], -eta[-1] * self._precision
 
     def _half_square(self, x: FloatArray) -> FloatArray:
         z = x @ self._root

@@ -9,16 +9,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import rel_entr
+from scipy.special import entr, rel_entr, xlogy
 
 from supac.arrays import FloatArray, positive, whole
 from supac.codec import register
 from supac.problem.selectable import Selectable, option
 
 _ROUNDING = 1e-9  # of sums of weights
+_NEWTON_STEPS = 20
 
 
 class Bound(Selectable, ABC):
@@ -41,6 +43,11 @@ class Bound(Selectable, ABC):
     @abstractmethod
     def __call__(self, mean_risk: float, kl: float) -> float:
         """Compute the bound on the true risk."""
+
+    def values(self, mean_risk: FloatArray, kl: FloatArray) -> FloatArray:
+        """Compute the bound for pairs of finite numbers, (k,) and (k,), to about nine digits."""
+        pairs = zip(mean_risk.tolist(), kl.tolist(), strict=True)
+        return np.array([self(*each) for each in pairs], dtype=np.float64)
 
     @classmethod
     def for_data(cls, n: int, delta: float, ceiling: float) -> Bound:
@@ -99,7 +106,11 @@ class Catoni(Bound, kind="catoni", proof="Catoni (2007); Alquier (2024)"):
 
     def __call__(self, mean_risk: float, kl: float) -> float:
         """Compute the bound; π[R] + λ·KL without n and delta."""
-        return min(self._at(each, mean_risk, kl) for each in self.temperatures)
+        return float(self._at_each(mean_risk, kl).min())
+
+    def values(self, mean_risk: FloatArray, kl: FloatArray) -> FloatArray:
+        """Compute the bound for many pairs."""
+        return np.asarray(self._at_each(mean_risk[:, None], kl[:, None]).min(axis=1))
 
     @classmethod
     def for_data(cls, n: int, delta: float, ceiling: float) -> Bound:
@@ -124,21 +135,31 @@ class Catoni(Bound, kind="catoni", proof="Catoni (2007); Alquier (2024)"):
             return (self.temperature,)
         assert self.n is not None
         assert self.delta is not None
-        floor = -float(np.log(self.delta))
-        warmest = self.ceiling / np.sqrt(8.0 * self.n * floor)
-        count = 1 + int(np.ceil(np.log2(1.0 + 4.0 * self.n / floor)))
-        return tuple(float(warmest * 2.0 ** (-0.5 * k)) for k in range(count))
+        return _temperatures(self.n, self.delta, self.ceiling)
 
     def best_temperature(self, mean_risk: float, kl: float) -> float:
         """Return the temperature that minimises the bound."""
-        return min(self.temperatures, key=lambda each: self._at(each, mean_risk, kl))
+        return self.temperatures[int(np.argmin(self._at_each(mean_risk, kl)))]
 
-    def _at(self, temperature: float, mean_risk: float, kl: float) -> float:
-        objective = mean_risk + temperature * kl
+    def _at_each(self, mean_risk: float | FloatArray, kl: float | FloatArray) -> FloatArray:
+        """Evaluate the objective with every temperature, on the last axis."""
+        temperatures = np.array(self.temperatures)
+        objective = mean_risk + temperatures * kl
         if self.n is None or self.delta is None:
-            return objective
-        rest = self.ceiling**2 / (8.0 * temperature * self.n)
-        return objective + rest - temperature * float(np.log(self.delta / len(self.temperatures)))
+            return np.asarray(objective)
+        rest = self.ceiling**2 / (8.0 * temperatures * self.n)
+        return np.asarray(
+            objective + rest - temperatures * float(np.log(self.delta / len(temperatures)))
+        )
+
+
+@cache
+def _temperatures(n: int, delta: float, ceiling: float) -> tuple[float, ...]:
+    """Return the grid of `Catoni.temperatures`."""
+    floor = -float(np.log(delta))
+    warmest = ceiling / np.sqrt(8.0 * n * floor)
+    count = 1 + int(np.ceil(np.log2(1.0 + 4.0 * n / floor)))
+    return tuple(float(warmest * 2.0 ** (-0.5 * k)) for k in range(count))
 
 
 @dataclass(frozen=True)
@@ -158,12 +179,19 @@ class _SampleBound(Bound):
         share = max(mean_risk / self.ceiling, 0.0)
         if not (np.isfinite(kl) and np.isfinite(share)):
             return float("inf")
-        complexity = (max(kl, 0.0) + np.log(2.0 * np.sqrt(self.n) / self.delta)) / self.n
-        return self.ceiling * self._unit(share, float(complexity))
+        return self.ceiling * float(self._unit(share, self._complexity(kl)))
+
+    def values(self, mean_risk: FloatArray, kl: FloatArray) -> FloatArray:
+        """Compute the bound for many pairs."""
+        shares = np.maximum(mean_risk / self.ceiling, 0.0)
+        return np.asarray(self.ceiling * self._unit(shares, self._complexity(kl)))
+
+    def _complexity(self, kl: Any) -> Any:
+        return (np.maximum(kl, 0.0) + np.log(2.0 * np.sqrt(self.n) / self.delta)) / self.n
 
     @abstractmethod
-    def _unit(self, risk: float, complexity: float) -> float:
-        """Compute the bound for risks in [0, 1]."""
+    def _unit(self, risk: Any, complexity: Any) -> Any:
+        """Compute the bound for risks in [0, 1]: of two numbers, or of two arrays (k,)."""
 
 
 @register
@@ -184,8 +212,8 @@ class McAllester(_SampleBound, kind="mcallester", proof="McAllester (1999); Maur
         equal = np.ptp(weights) < _ROUNDING / len(weights) and not sequential
         return max(spread if equal else spread - 1, 1)
 
-    def _unit(self, risk: float, complexity: float) -> float:
-        return risk + float(np.sqrt(0.5 * complexity))
+    def _unit(self, risk: Any, complexity: Any) -> Any:
+        return risk + np.sqrt(0.5 * complexity)
 
 
 @register
@@ -195,9 +223,10 @@ class MaurerLangfordSeeger(
 ):
     """Largest p with kl(π[R], p) ≤ complexity, kl between Bernoulli distributions."""
 
-    def _unit(self, risk: float, complexity: float) -> float:
+    def _unit(self, risk: Any, complexity: Any) -> Any:
         # Vacuous above 1, but still increasing, so that the search has a slope to follow.
-        return max(risk, kl_inverse(min(risk, 1.0), complexity))
+        inverse = kl_inverses if np.ndim(risk) else kl_inverse
+        return np.maximum(risk, inverse(np.minimum(risk, 1.0), complexity))
 
 
 @register
@@ -207,8 +236,8 @@ class TolstikhinSeldin(
 ):
     """π[R] + √(2 π[R]·complexity) + 2·complexity: fast rate for small risks."""
 
-    def _unit(self, risk: float, complexity: float) -> float:
-        return risk + float(np.sqrt(2.0 * risk * complexity)) + 2.0 * complexity
+    def _unit(self, risk: Any, complexity: Any) -> Any:
+        return risk + np.sqrt(2.0 * risk * complexity) + 2.0 * complexity
 
 
 @register
@@ -228,8 +257,8 @@ class Thiemann(_SampleBound, kind="thiemann", proof="Thiemann et al. (2017)"):
         if self.trade_off is not None and not 0.0 < self.trade_off < 2.0:
             raise ValueError(f"trade_off must be between 0 and 2, not {self.trade_off!r}")
 
-    def _unit(self, risk: float, complexity: float) -> float:
-        best = 2.0 / (float(np.sqrt(2.0 * risk / complexity + 1.0)) + 1.0)
+    def _unit(self, risk: Any, complexity: Any) -> Any:
+        best = 2.0 / (np.sqrt(2.0 * risk / complexity + 1.0) + 1.0)
         trade_off = best if self.trade_off is None else self.trade_off
         return (risk + complexity / trade_off) / (1.0 - 0.5 * trade_off)
 
@@ -282,6 +311,26 @@ def kl_inverse(q: float, complexity: float) -> float:
     if _kl_above(q, most) <= complexity:
         return 1.0
     return q + float(brentq(lambda h: _kl_above(q, h) - complexity, 0.0, most, xtol=1e-300))
+
+
+def kl_inverses(q: FloatArray, complexity: FloatArray) -> FloatArray:
+    """Compute `kl_inverse` for many pairs in q ≤ 1 and complexity > 0, to about nine digits.
+
+    With t = −log(1 − p), kl(q, p) = −q log(1 − e^(−t)) + (1 − q)t − H(q) is convex and increasing:
+    Newton's method from above, where two bounds on p are known, descends to the root.
+    """
+    entropy = entr(q) + entr(1.0 - q)
+    with np.errstate(all="ignore"):  # q = 1, or Pinsker's bound above 1
+        pinsker = -np.log1p(-np.minimum(q + np.sqrt(0.5 * complexity), 1.0))
+        t = np.fmin(pinsker, (complexity + entropy) / (1.0 - q))
+        for _ in range(_NEWTON_STEPS):
+            p = -np.expm1(-t)
+            excess = (1.0 - q) * t - xlogy(q, p) - entropy - complexity
+            step = excess * p / (p - q)
+            t = t - np.where(step > 0.0, step, 0.0)
+            if not (step > 1e-12 * t).any():
+                break
+    return np.where(q < 1.0, np.maximum(-np.expm1(-t), q), 1.0)
 
 
 def _kl_above(q: float, h: float) -> float:

@@ -12,7 +12,7 @@ from supac.families import Distribution, Family
 from supac.problem import Problem
 from supac.problem.bounds import slopes
 from supac.search.algorithm import PROJECT, Info, Momentum, State, initial_state
-from supac.search.steps import view_prior
+from supac.search.ray import view_prior
 
 
 @register

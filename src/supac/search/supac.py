@@ -27,6 +27,7 @@ from supac.search.algorithm import (
     initial_state,
     one_thread,
 )
+from supac.search.ray import view_prior
 from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, batch_plan
 from supac.surrogate.importance import Importance, Ridge, effective_size, pareto_shape
 from supac.surrogate.proxy import WithProxy
@@ -234,7 +235,7 @@ def _resolution(
     temperature = fixed_temperature(problem.bound)
     if temperature is not None:
         return temperature
-    kl = max(steps.view_prior(problem.prior, anchor, rng).kl(anchor.theta), 0.0)
+    kl = max(view_prior(problem.prior, anchor, rng).kl(anchor.theta), 0.0)
     return worth_of_a_nat(problem.bound, float(np.median(runs.risk[-40:])), kl)
 
 
