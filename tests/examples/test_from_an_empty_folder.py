@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import supac
+from supac.guarantee.certificate import rounded_up
 from supac.problem_file import starter_files
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-simulator.md"
@@ -72,10 +73,12 @@ def test_the_page_writes_and_runs_what_it_should(walk: Walk) -> None:
         "supac show run.supac --json > summary.json",
         "supac export run.supac runs.csv",
         "supac export run.supac draws.csv --posterior 1000",
-        "supac certify run.supac --draws 500 --out certificate.json",
-        "supac report run.supac --certificate certificate.json",
+        "supac certify run.supac",
+        "supac export run.supac sets.csv --ensemble",
+        "supac certify run.supac --posterior --precision 0.05 --out certificate.json",
+        "supac report run.supac",
         "supac run program.toml",
-        "supac certify program.supac --draws 100 --json > program.json",
+        "supac certify program.supac --json > program.json",
     ]
     assert "no mistake found" in walk.said["supac run problem.toml --check"]
     assert "outputs compared  19" in walk.said["supac run problem.toml --check"]
@@ -115,35 +118,34 @@ def test_function_and_program_agree(walk: Walk) -> None:
 
 def test_certificates_are_the_page_s(walk: Walk) -> None:
     certificate, other = walk.json("certificate.json"), walk.json("program.json")
-    assert certificate["draws"] == 500
-    assert other["draws"] == 100
+    assert certificate["value"] - certificate["without_draws"] < 0.05  # type: ignore[operator]
+    assert (certificate["subject"], other["subject"]) == ("posterior", "ensemble")
+    assert (other["draws"], len((walk.folder / "sets.csv").read_text().splitlines())) == (20, 21)
     for each in (certificate, other):
         assert each["n"] == 19
         assert each["failed"] == 0
-        assert each["mean_risk"] < each["mean_risk_upper"] < each["value"] < 1.0  # type: ignore[operator]
+        assert each["mean_risk"] <= each["mean_risk_upper"] < each["value"] < 1.0  # type: ignore[operator]
         assert each["bound"] == "MaurerLangfordSeeger"
     assert "With probability at least 0.95" in walk.said[next(c for c in walk.said if "--out" in c)]
 
 
-def test_what_draws_are_worth_is_the_page_s(tmp_path: Path) -> None:
+def test_the_start_page_has_the_certificate_of_the_starter_problem(tmp_path: Path) -> None:
     for name, text in starter_files("builtin").items():
         (tmp_path / name).write_text(text)
     problem = supac.read_problem(tmp_path / "problem.toml")
-    problem.minimize()
-    run = supac.read_store(problem.store)
-    found = re.search(r"^\| draws (.*)\n.*\n\| certified mean risk (.*)", PAGE.read_text(), re.M)
-    assert found is not None
-    draws, told = (line.replace(",", "").strip("| ").split("|") for line in found.groups())
-    assert len(draws) == len(told) == 7
-    for count, value in zip(map(int, draws), map(float, told), strict=True):
-        assert 0.0 <= value - problem.certify(run, draws=count).value < 0.002  # rounded up
+    certificate = problem.minimize().certificate
+    assert certificate is not None
+    assert certificate.value <= 0.51  # from 60 runs in all
+    page = " ".join((PAGE.parent / "start.md").read_text().split())
+    assert f"is at most {rounded_up(certificate.value)} (MaurerLangfordSeeger)" in page
+    assert certificate.in_words in page
 
 
 def test_the_report_is_the_page_s(walk: Walk) -> None:
     assert "verdict: trust" in walk.said[next(c for c in walk.said if "supac report" in c)]
     page = (walk.folder / "run-report.html").read_text()
     assert "<h1>Growth of a batch culture</h1>" in page
-    assert "With probability at least 95 %" in page
+    assert "With probability at least 0.95, the mean true risk of these 20" in page
     assert 'aria-labelledby="fit-1-title"' in page
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import logsumexp
 
 import supac
@@ -117,3 +118,24 @@ def test_what_has_no_certificate_is_refused(ratio: FloatArray, message: str) -> 
         ensemble_certificate(
             np.full(len(ratio), 0.1), 0, ratio, BOUNDS["mls"](100), equal(100), delta=DELTA
         )
+
+
+class Wide:
+    """A density that may be normalised or not."""
+
+    def __init__(self, normalised: bool):
+        self.normalised = normalised
+
+    def log_prob(self, x: FloatArray) -> FloatArray:
+        return np.asarray(stats.t(5).logpdf(x).sum(axis=1))
+
+
+def test_an_unnormalised_prior_has_no_certificate() -> None:
+    start = supac.gaussian(np.zeros(1), np.eye(1))
+    for normalised in (True, False):
+        result = supac.minimize(
+            lambda x: float(np.tanh(x @ x)), Wide(normalised), BOUNDS["mls"](50), budget=30,
+            start=start,
+        )  # fmt: skip
+        assert (result.certificate is not None) is normalised
+        assert ("normalised = True" in result.uncertified) is not normalised

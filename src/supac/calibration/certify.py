@@ -142,6 +142,11 @@ def certify_runs(
     provenance: Provenance,
 ) -> Certificate:
     """Certify the parameter sets of fresh runs of a posterior; `share` as in validation."""
+    if not (isinstance(prior, Distribution) or getattr(prior, "normalised", False)):
+        raise CertificateError(
+            f"{prior!r} is a prior of your own: a certificate needs its density, not a multiple of "
+            "it. If it integrates to 1, give its class the attribute normalised = True"
+        )
     losses = Losses.of(runs, risk, bound, n=n, ceiling=ceiling)
     x = np.array([run.x for run in runs])
     made = ensemble_certificate(
