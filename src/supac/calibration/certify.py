@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack, get_args
+from functools import partial
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from supac.arrays import FloatArray, positive, whole
 from supac.calibration.fresh import Path, run_fresh
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.codec import fingerprint
-from supac.families import Density, Distribution
+from supac.families import Density, Distribution, Divergence
 from supac.guarantee.certificate import Certificate, Subject
 from supac.guarantee.dependence import warning_of_dependence
 from supac.guarantee.ensemble import ensemble_certificate
@@ -83,102 +84,112 @@ def certify(
     where, rest = with_old(
         execution, old, "monte_carlo", "prior_is_independent", "temperatures_tried", "ceiling"
     )
-    if subject not in get_args(Subject):
-        raise ValueError(f"subject must be one of {get_args(Subject)}, not {subject!r}")
-    delta = delta if delta is not None else delta_of(bound)
+    if subject not in ("posterior", "ensemble"):
+        raise ValueError(f'subject must be "posterior" or "ensemble", not {subject!r}')
     seen = {k: rest[k] for k in ("prior_is_independent", "temperatures_tried") if k in rest}
-    provenance, ceiling = replace(provenance, **seen), rest.get("ceiling")
     latent = prior.prior if isinstance(prior, Parameters) else prior
-    x = posterior.sample(
-        whole(draws, "draws", least=1),
-        np.random.default_rng([whole(seed, "seed", least=0), _STREAM]),
+    about = Certifier(
+        posterior, latent, risk, bound, n, delta, rest.get("ceiling"), replace(provenance, **seen)
     )
-
-    def certificate(runs: Sequence[Run]) -> Certificate:
-        if subject == "ensemble":
-            return certify_runs(
-                runs, posterior, latent, risk, bound, n=n, delta=delta, ceiling=ceiling, share=1.0,
-                provenance=provenance,
-            )  # fmt: skip
-        losses = Losses.of(runs, risk, bound, n=n, ceiling=ceiling)
-        made = posterior_certificate(
-            losses.means, losses.failed, kl,
-            bound if n is not None else bound_to_certify(bound, losses.basis), losses.basis,
-            delta=delta,
-            monte_carlo=rest.get("monte_carlo", 0.2), provenance=provenance,
-        )  # fmt: skip
-        return replace(losses.explained(made), fingerprint=fingerprint(posterior, latent))
+    about.check()
+    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
+    x = posterior.sample(whole(draws, "draws", least=1), rng)
+    run = partial(
+        run_fresh, x, risk, replace(where, on_failure="drop"), "certificate", store=store,
+        parameters=prior if isinstance(prior, Parameters) else None, progress=progress,
+    )  # fmt: skip
+    if subject == "ensemble":
+        return about.ensemble(_some_ok(run()), 1.0)
+    kl, monte_carlo = _divergence(posterior, latent, seed), rest.get("monte_carlo", 0.2)
+    least = None if precision is None else positive(precision, "precision")
 
     def enough(runs: Sequence[Run]) -> bool:
-        if precision is None:
-            return False
-        now = certificate(runs)
-        assert now.without_draws is not None
-        return now.value - now.without_draws < positive(precision, "precision")
+        now = about.whole(runs, kl, monte_carlo)
+        return now.value - (now.without_draws or 0.0) < (least or 0.0)
 
-    kl: Any = _divergence(posterior, latent, seed) if subject == "posterior" else None
-    _check_gate(risk, bound, n, ceiling, delta, provenance)
-    runs = run_fresh(
-        x, risk, replace(where, on_failure="drop"), "certificate",
-        parameters=prior if isinstance(prior, Parameters) else None, store=store,
-        progress=progress, enough=enough if subject == "posterior" else None,
-    )  # fmt: skip
+    runs = run(enough=None if least is None else enough, some=True)
+    return about.whole(_some_ok(runs), kl, monte_carlo)
+
+
+def _some_ok(runs: list[Run]) -> list[Run]:
+    """Raise CertificateError if all runs failed."""
     if not any(run.ok for run in runs):
         raise CertificateError(f"all {len(runs)} runs failed, the first with: {runs[0].message}")
-    return certificate(runs)
+    return runs
 
 
-def certify_runs(
-    runs: Sequence[Run],
-    posterior: Distribution,
-    prior: Density,
-    risk: object,
-    bound: Bound,
-    *,
-    n: int | None = None,
-    delta: float | None = None,
-    ceiling: float | None = None,
-    share: float,
-    provenance: Provenance,
-) -> Certificate:
-    """Certify the parameter sets of fresh runs of a posterior; `share` as in validation."""
-    if not (isinstance(prior, Distribution) or getattr(prior, "normalised", False)):
-        raise CertificateError(
-            f"{prior!r} is a prior of your own: a certificate needs its density, not a multiple of "
-            "it. If it integrates to 1, give its class the attribute normalised = True"
-        )
-    losses = Losses.of(runs, risk, bound, n=n, ceiling=ceiling)
-    x = np.array([run.x for run in runs])
-    made = ensemble_certificate(
-        losses.means, losses.failed, posterior.log_prob(x) - prior.log_prob(x),
-        bound_to_certify(bound, losses.basis) if n is None else bound, losses.basis,
-        delta=delta if delta is not None else delta_of(bound), selection=share,
-        provenance=provenance, fingerprint=fingerprint(posterior, prior),
-    )  # fmt: skip
-    return losses.explained(made)
+@dataclass(frozen=True, eq=False)
+class Certifier:
+    """Make certificates of fresh runs of a posterior."""
 
+    posterior: Distribution
+    prior: Density
+    risk: object
+    bound: Bound
+    n: int | None = None
+    """Number of independent data; by default the bound's, or all that were measured."""
+    delta: float | None = None
+    """By default the bound's, or else 0.05."""
+    ceiling: float | None = None
+    provenance: Provenance = Provenance()
 
-def certify_held_out(
-    runs: Sequence[Run],
-    posterior: Distribution,
-    prior: Density,
-    risk: Composite,
-    bound: Bound,
-    *,
-    delta: float,
-    provenance: Provenance,
-) -> Certificate:
-    """Certify the parameter sets of fresh runs on data that the search has not seen.
+    def check(self) -> None:
+        """Raise CertificateError before the first run is made, if it can be told by then."""
+        if isinstance(self.risk, Composite) and self.risk.data is None and self.n is None:
+            return  # the number of residuals is not known yet
+        basis = basis_of(self.risk, self.bound, n=self.n, ceiling=self.ceiling, measured=self.n)
+        admitted(self._chosen(basis), basis, self.probability, self.provenance)
 
-    `risk` has these data. The bound only tells where the loss of a datum is capped.
-    """
-    capped = Catoni(1.0, ceiling=getattr(bound, "ceiling", 1.0))  # n is of the training part
-    losses = Losses.of(runs, risk, capped, n=None)
-    made = held_out_certificate(
-        losses.means, losses.failed, losses.basis, delta=delta, provenance=provenance,
-        fingerprint=fingerprint(posterior, prior),
-    )  # fmt: skip
-    return losses.explained(made)
+    def whole(self, runs: Sequence[Run], kl: Divergence, monte_carlo: float) -> Certificate:
+        """Certify the mean over the posterior."""
+        losses = Losses.of(runs, self.risk, self.bound, n=self.n, ceiling=self.ceiling)
+        made = posterior_certificate(
+            losses.means, losses.failed, kl, self._chosen(losses.basis), losses.basis,
+            delta=self.probability, monte_carlo=monte_carlo, provenance=self.provenance,
+        )  # fmt: skip
+        return self._finished(made, losses)
+
+    def ensemble(self, runs: Sequence[Run], share: float) -> Certificate:
+        """Certify the mean over the parameter sets of these runs; `share` as in validation."""
+        if not (isinstance(self.prior, Distribution) or getattr(self.prior, "normalised", False)):
+            raise CertificateError(
+                f"{self.prior!r} is a prior of your own: a certificate needs its density, not a "
+                "multiple of it. If it integrates to 1, give its class the attribute "
+                "normalised = True"
+            )
+        losses = Losses.of(runs, self.risk, self.bound, n=self.n, ceiling=self.ceiling)
+        x = np.array([run.x for run in runs])
+        made = ensemble_certificate(
+            losses.means, losses.failed, self.posterior.log_prob(x) - self.prior.log_prob(x),
+            self._chosen(losses.basis), losses.basis, delta=self.probability, selection=share,
+            provenance=self.provenance,
+        )  # fmt: skip
+        return self._finished(made, losses)
+
+    def held_out(self, runs: Sequence[Run], risk: Composite) -> Certificate:
+        """Certify the same parameter sets by a risk whose data the search has not seen."""
+        # Of the bound only the ceiling: its n counts the training data.
+        capped = Catoni(1.0, ceiling=getattr(self.bound, "ceiling", 1.0))
+        losses = Losses.of(runs, risk, capped, n=None)
+        made = held_out_certificate(
+            losses.means, losses.failed, losses.basis, delta=self.probability,
+            provenance=self.provenance,
+        )  # fmt: skip
+        return self._finished(made, losses)
+
+    @property
+    def probability(self) -> float:
+        """Probability that a certificate fails."""
+        known = self.delta if self.delta is not None else getattr(self.bound, "delta", None)
+        return 0.05 if known is None else float(known)
+
+    def _chosen(self, basis: Basis) -> Bound:
+        """Return the bound as given for n data, else one that holds for these data."""
+        return self.bound if self.n is not None else bound_to_certify(self.bound, basis)
+
+    def _finished(self, made: Certificate, losses: Losses) -> Certificate:
+        told = losses.explained(made)
+        return replace(told, fingerprint=fingerprint(self.posterior, self.prior))
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,26 +243,6 @@ class Losses:
             in_units=units(residual) if units is not None and residual is not None else {},
             warnings=warnings,
         )
-
-
-def delta_of(bound: Bound) -> float:
-    """Return δ of a bound, 0.05 where it has none."""
-    return getattr(bound, "delta", None) or 0.05
-
-
-def _check_gate(
-    risk: object,
-    bound: Bound,
-    n: int | None,
-    ceiling: float | None,
-    delta: float,
-    provenance: Provenance,
-) -> None:
-    """Raise CertificateError before the first run is made, if it can be told by then."""
-    if isinstance(risk, Composite) and risk.data is None and n is None:
-        return  # the number of residuals is not known yet
-    basis = basis_of(risk, bound, n=n, ceiling=ceiling, measured=n)
-    admitted(bound, basis, delta, provenance)
 
 
 def _divergence(posterior: Distribution, prior: Distribution, seed: int) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.calibration.certify import certify_held_out, certify_runs, delta_of
+from supac.calibration.certify import Certifier
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
 from supac.guarantee.ensemble import FIRST, PASSED, SECOND
@@ -205,19 +205,17 @@ def _certificates(
     ids = [
         i for batch in validated.batches if batch.posterior == fresh.posterior for i in batch.ids
     ]
-    tested = risk.tested if isinstance(risk, Composite) else None
-    common = record.runs_of(ids), fresh.posterior, problem.prior
-    delta = delta_of(problem.bound) * (1.0 if tested is None else 0.5)
+    runs, tested = record.runs_of(ids), risk.tested if isinstance(risk, Composite) else None
+    about = Certifier(
+        fresh.posterior, problem.prior, risk, problem.bound, provenance=record.provenance
+    )
+    if tested is not None:
+        about = replace(about, delta=0.5 * about.probability)
     made, reason = {}, ""
     try:
-        made["certificate"] = certify_runs(
-            *common, risk, problem.bound, delta=delta, share=validated.share,
-            provenance=record.provenance,
-        )  # fmt: skip
+        made["certificate"] = about.ensemble(runs, validated.share)
         if tested is not None:
-            made["held_out"] = certify_held_out(
-                *common, tested, problem.bound, delta=delta, provenance=record.provenance
-            )
+            made["held_out"] = about.held_out(runs, tested)
     except CertificateError as error:
         reason = str(error)
     return made, reason

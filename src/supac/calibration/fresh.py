@@ -34,12 +34,13 @@ def run_fresh(
     progress: bool | None = None,
     ceiling: float | None = None,
     enough: Callable[[list[Run]], bool] | None = None,
+    some: bool = False,
 ) -> list[Run]:
     """Make runs at latent points x (n, dim), or read them from `store`, which keeps new ones.
 
     With `enough`, stop when it is True of the runs made so far, which it is asked after the first
     20 and whenever a quarter has been added, whatever the number of workers. On Ctrl-C, finish the
-    runs in progress and raise KeyboardInterrupt; with `enough`, return the first ones until the
+    runs in progress and raise KeyboardInterrupt; with `some`, return the first ones until the
     first that is missing.
     """
     record, bar = Record.of_runs(risk, x.shape[1], store, purpose), ProgressBar(len(x), progress)
@@ -59,7 +60,7 @@ def run_fresh(
         except Interrupted as error:
             made = {r.x.tobytes(): r for r in record.light_runs if r.purpose == purpose}
             runs = [made[point.tobytes()] for point in takewhile(lambda p: p.tobytes() in made, x)]
-            if enough is None or not runs:
+            if not (some and runs):
                 raise KeyboardInterrupt from error
             return list(record.iterate(runs))
         return runs

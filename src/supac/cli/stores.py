@@ -163,10 +163,14 @@ def certify(
         if out is not None:
             out.write_text(certificate.to_json() + "\n", encoding="utf-8")
     finally:
-        if as_json:
-            typer.echo(certificate.to_json())
-        elif not quiet:
-            console.print(_wrapped(str(certificate)))
+        _print_certificate(certificate, as_json=as_json, quiet=quiet)
+
+
+def _print_certificate(certificate: Certificate, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        typer.echo(certificate.to_json())
+    elif not quiet:
+        console.print(_wrapped(str(certificate)))
 
 
 def _new_certificate(ready: problem_file.ProblemFile, run: Record, **options: Any) -> Certificate:
