@@ -191,12 +191,10 @@ def meta_learn(
     parameters = prior if isinstance(prior, Parameters) else None
     first = prior.prior if isinstance(prior, Parameters) else prior
     environment = Environment(first, tasks, where)
-    parts, vectorized = [loss_and_data(each.risk) for each in tasks], [t.vectorized for t in tasks]
+    vectorized = [each.vectorized for each in tasks]
     settings = {
-        "prior": prior, "tasks": [each.label for each in tasks], "learner": learner,
-        "bounds": [each.bound for each in tasks], "features": environment.features,
-        "losses": [each["loss"] for each in parts], "data": [each["data"] for each in parts],
-        "vectorized": vectorized, "timeout": where.timeout, "retries": where.retries,
+        **_settings_of(tasks), "prior": prior, "learner": learner, "vectorized": vectorized,
+        "features": environment.features, "timeout": where.timeout, "retries": where.retries,
         "on_failure": where.on_failure, "seed": seed, "passes": passes,
     }  # fmt: skip
     with Runner.opened(
@@ -209,6 +207,16 @@ def meta_learn(
         loop.restore()
         stop = loop.run(passes, bar, callback)
     return loop.result(stop, parameters)
+
+
+def _settings_of(tasks: Sequence[Task]) -> dict[str, Any]:
+    parts = [loss_and_data(each.risk) for each in tasks]
+    return {
+        "tasks": [each.label for each in tasks],
+        "bounds": [each.bound for each in tasks],
+        "losses": [each["loss"] for each in parts],
+        "data": [each["data"] for each in parts],
+    }
 
 
 class _PassBar(Bar):
