@@ -279,6 +279,20 @@ def slopes(bound: Bound, mean_risk: float, kl: float) -> tuple[float, float]:
     return by_risk, by_kl
 
 
+def trade_off(bound: Bound, mean_risk: float, kl: float) -> float:
+    """Compute β = ∂bound/∂mean_risk ÷ ∂bound/∂kl: 1/λ for Catoni's bound.
+
+    Where a vacuous bound does not grow with KL any more, use McAllester's, which always does.
+    """
+    by_risk, by_kl = slopes(bound, mean_risk, kl)
+    n, delta = getattr(bound, "n", None), getattr(bound, "delta", None)
+    if by_kl != 0.0 or n is None or delta is None:
+        return by_risk / by_kl
+    substitute = McAllester(n, delta, getattr(bound, "ceiling", 1.0))
+    by_risk, by_kl = slopes(substitute, max(mean_risk, 0.1), kl)
+    return by_risk / by_kl
+
+
 def worth_of_a_nat(bound: Bound, mean_risk: float, kl: float) -> float:
     """Compute the change of mean risk that offsets one nat of KL: λ for Catoni's bound."""
     temperature = fixed_temperature(bound)

@@ -17,7 +17,7 @@ from supac.arrays import FloatArray
 from supac.families import Density, Distribution, Family
 from supac.families.gaussian import GaussianFamily
 from supac.problem import Function
-from supac.problem.bounds import Bound, fixed_temperature, slopes
+from supac.problem.bounds import Bound, fixed_temperature, trade_off
 from supac.surrogate.estimator import Surrogate
 from supac.surrogate.least_squares import project_known
 
@@ -102,8 +102,7 @@ def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> Floa
     if beta is None:
         # A prior outside the family may look like no member from here; then the local trade-off
         # between risk and KL says which way to go.
-        by_risk, by_kl = slopes(bound, surrogate.mean, prior.kl(surrogate.at.theta))
-        beta = by_risk / by_kl
+        beta = trade_off(bound, surrogate.mean, prior.kl(surrogate.at.theta))
     return np.asarray(prior.theta - beta * surrogate.eta)
 
 
