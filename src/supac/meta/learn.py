@@ -13,6 +13,7 @@ from supac.arrays import FloatArray, vector, whole
 from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.families import Distribution
+from supac.guarantee.gate import Provenance
 from supac.meta.learner import MetaSuPAC
 from supac.meta.state import (
     MetaInfo,
@@ -43,7 +44,8 @@ class TaskResult:
     prior: Distribution
     """Prior for which the posterior was optimised."""
     objective: float
-    """Bound of the posterior, as the surrogate predicts it."""
+    """Bound of the posterior, as the surrogate predicts it: no certificate, also because the prior
+    has seen the data of the task."""
     kl: float
     evaluations: Evaluations
     failures: tuple[Run, ...] = ()
@@ -69,6 +71,7 @@ class MetaResult:
     tasks: tuple[TaskResult, ...]
     stop_reason: StopReason
     parameters: Parameters | None = None
+    learnt_on: tuple[Task, ...] = ()
 
     @property
     def prior(self) -> Distribution:
@@ -104,13 +107,19 @@ class MetaResult:
         progress: bool | None = None,
         **old: Unpack[OldKeywords],
     ) -> Result:
-        """Minimise the bound of a new task with the learnt prior; arguments as in `minimize`."""
+        """Minimise the bound of a task with the learnt prior; arguments as in `minimize`.
+
+        Certificates hold for a new task. There are none for the tasks that the prior was learnt on:
+        it has seen their data.
+        """
         where, rest = with_old(execution, old, "tolerance", "description")
         prior = self.prior_of(task)
+        seen = any(task.shares_data(each) for each in self.learnt_on)
         return Search(
             task.risk, prior if self.parameters is None else self.parameters.with_prior(prior),
             task.bound, budget, algorithm, execution=task.execution(where), store=store,
-            validation=validation, seed=seed, progress=progress, **rest,
+            validation=validation, seed=seed, progress=progress,
+            provenance=Provenance(prior_is_independent=not seen), **rest,
         ).run()  # fmt: skip
 
     @property
@@ -160,6 +169,9 @@ def meta_learn(
     **old: Unpack[OldKeywords],
 ) -> MetaResult:
     """Learn the prior that minimises the mean of the tasks' optimised bounds.
+
+    That mean guarantees nothing, neither for these tasks nor for others. With the learnt prior, a
+    new task has certificates like any other: see `MetaResult.minimize`.
 
     Parameters
     ----------
@@ -307,6 +319,7 @@ class _Loop:
             ),
             stop_reason=stop,
             parameters=parameters,
+            learnt_on=tuple(self.environment.tasks),
         )
 
     def _failures(self, task: int) -> list[Run]:

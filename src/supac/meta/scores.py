@@ -25,7 +25,10 @@ from supac.search.algorithm import Algorithm
 
 @dataclass(frozen=True, eq=False)
 class PriorScores:
-    """Bounds of tasks under several priors: one row per prior, one column per task."""
+    """Bounds of tasks under several priors: one row per prior, one column per task.
+
+    These are measurements: no bound on the mean over tasks that are still to come.
+    """
 
     objective: FloatArray
     mean_risk: FloatArray

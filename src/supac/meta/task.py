@@ -14,7 +14,7 @@ from supac.codec import describe
 from supac.families import Distribution, Family
 from supac.meta.step import prior_of
 from supac.problem import Bound, Problem
-from supac.problem.composite import loss_and_data
+from supac.problem.composite import Observations, loss_and_data
 from supac.running.execution import Execution
 
 
@@ -61,6 +61,21 @@ class Task:
     def label(self) -> str:
         """Name of the task in a store."""
         return describe(self.risk) if self.name is None else self.name
+
+    def shares_data(self, other: Task) -> bool:
+        """Return True if both are known to be about the same data.
+
+        That is so for the same risk, the same name, and equal measurements; of the data behind
+        other risks nothing is known.
+        """
+        if self.risk is other.risk or (self.name is not None and self.name == other.name):
+            return True
+        mine, its = (loss_and_data(each.risk)["data"] for each in (self, other))
+        if not (isinstance(mine, Observations) and isinstance(its, Observations)):
+            return mine is not None and mine is its
+        return mine.columns == its.columns and np.array_equal(
+            mine.values, its.values, equal_nan=True
+        )
 
     def execution(self, given: Execution) -> Execution:
         """Return the execution of this task's runs."""
