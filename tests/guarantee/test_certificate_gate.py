@@ -193,3 +193,36 @@ def test_a_larger_budget_is_a_further_certificate(tmp_path: Any) -> None:
     shares = [each.certificate.delta_pac for each in (first, more)]  # type: ignore[union-attr]
     assert shares[1] == pytest.approx(0.04 / 0.95 * shares[0])
     assert supac.resume(store, risk).certificate == more.certificate
+
+
+def test_a_posterior_as_prior_of_its_own_runs_is_noticed() -> None:
+    risk = supac.Composite(lambda x: np.repeat(x[:1], 12), supac.Welsch(), observed())
+    prior = supac.gaussian(np.zeros(1), np.eye(1))
+    first = supac.minimize(risk, prior, BOUND, budget=30)
+    known = supac.KnownRuns.of_record(first.record)
+    again = supac.minimize(risk, first.posterior, BOUND, budget=30, known=known)
+    assert "prior was learnt on the same data" in again.uncertified
+    fresh = supac.minimize(risk, prior, BOUND, budget=30, known=known)
+    assert fresh.certificate is not None
+
+
+def test_a_digester_has_one_certificate_in_python_file_and_report(tmp_path: Any) -> None:
+    """The root of the mean square, through squares of at most 9, with days as blocks."""
+    pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
+    from supac.simulators import adm1  # noqa: PLC0415 - slow to import
+
+    words = '[simulator]\nbuiltin = "adm1"\n[bound]\ntemperature = 0.002\n[run]\nbudget = 60\n'
+    (tmp_path / "problem.toml").write_text(words)
+    file = supac.read_problem(tmp_path / "problem.toml")
+    result = file.minimize()
+    problem = adm1.example()
+    python = supac.minimize(
+        problem.composite, problem.parameters, supac.Catoni(0.002, ceiling=3.0), budget=60,
+        execution=supac.Execution(vectorized=True, on_failure=file.execution.on_failure),
+    )  # fmt: skip
+    assert result.certificate == python.certificate
+    assert result.certificate is not None
+    assert "196 blocks of data are independent" in result.certificate.assumptions[0]
+    assert "root of the mean square" in result.certificate.assumptions[0]
+    page = supac.write_report(supac.read_store(file.store), tmp_path / "report.html").read_text()
+    assert result.certificate.statement in page

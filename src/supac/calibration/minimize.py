@@ -192,6 +192,12 @@ class Search:
         family = problem.start.family
         return Record.of_search(self.store, settings, family, kind="minimize", proxy=proxy)
 
+    def _provenance(self, problem: Problem) -> Provenance:
+        """Notice a prior that is the posterior of the known runs: it has seen their data."""
+        if self.known is None or self.known.posterior != problem.prior:
+            return self.provenance
+        return replace(self.provenance, prior_is_independent=False)
+
     def _restore(self, loop: Loop) -> None:
         """Continue from the record, and tell imported runs."""
         loop.restore()
@@ -201,7 +207,7 @@ class Search:
                 "already; raise it"
             )
         if not loop.record.rounds:
-            loop.record.provenance = self.provenance
+            loop.record.provenance = self._provenance(loop.problem)
         loop.record.confirm(self.description)
         if loop.record.rounds and loop.queries:
             told = loop.record.told_ids(())

@@ -155,7 +155,7 @@ class Certificate:
             f"{self.statement} ({self.bound}).{vacuous}",
             *([f"  {self.in_words}"] if self.in_words and not self.vacuous else []),
             *(f"  warning: {each}" for each in self.warnings),
-            f"  mean risk on the {self.n:,} data: {self.mean_risk:.4g} from {self.draws:,} fresh "
+            f"  mean risk on the data (n = {self.n:,}): {self.mean_risk:.4g} from {self.draws:,} fresh "
             f"draws ({self.failed} failed){limit}",
             *([] if self.subject == "held-out" else [f"  {ratio}: {self.kl:.4g}"]),
             f"  δ = {self.delta:g}: "
