@@ -155,8 +155,8 @@ class Certificate:
             f"{self.statement} ({self.bound}).{vacuous}",
             *([f"  {self.in_words}"] if self.in_words and not self.vacuous else []),
             *(f"  warning: {each}" for each in self.warnings),
-            f"  mean risk on the data (n = {self.n:,}): {self.mean_risk:.4g} from {self.draws:,} fresh "
-            f"draws ({self.failed} failed){limit}",
+            f"  mean risk on the data (n = {self.n:,}): {self.mean_risk:.4g} from "
+            f"{self.draws:,} fresh draws ({self.failed} failed){limit}",
             *([] if self.subject == "held-out" else [f"  {ratio}: {self.kl:.4g}"]),
             f"  δ = {self.delta:g}: "
             + ", ".join(f"{share:.4g} for {what}" for what, share in shares.items() if share),

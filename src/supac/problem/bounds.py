@@ -143,6 +143,8 @@ class Catoni(Bound, kind="catoni", proof="Catoni (2007); Alquier (2024)"):
 
     def _at_each(self, mean_risk: float | FloatArray, kl: float | FloatArray) -> FloatArray:
         """Evaluate the objective with every temperature, on the last axis."""
+        if self.temperature == "auto":  # risks lie in [0, C], though a surrogate's may be negative
+            mean_risk = np.maximum(mean_risk, 0.0)
         temperatures = np.array(self.temperatures)
         objective = mean_risk + temperatures * kl
         if self.n is None or self.delta is None:
