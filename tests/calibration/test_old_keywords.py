@@ -105,8 +105,8 @@ def test_resume_keeps_what_an_execution_does_not_give(
     only_searches()
     found: Any = supac.resume(store, risk, execution=supac.Execution(8, timeout=5.0))
     assert found.execution == replace(before, workers=8, timeout=5.0)
-    found = supac.resume(store, risk, execution=supac.Execution(timeout=None, retries=2))
-    assert found.execution == replace(before, timeout=None, retries=2)
+    found = supac.resume(store, risk, execution=supac.Execution(timeout=90.0, retries=3))
+    assert found.execution == replace(before, timeout=90.0, retries=3)
 
 
 def test_they_give_the_same_result() -> None:

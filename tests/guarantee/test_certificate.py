@@ -164,10 +164,13 @@ def test_a_result_certifies_itself_with_fresh_runs(result: supac.Result) -> None
         lambda x: float(risk(x[None])[0]), n=N, delta=DELTA, draws=300, execution=2
     )
     assert one_by_one.value == pytest.approx(given.value, rel=1e-12)
-    catoni = result.certify(
-        risk, n=N, draws=300, execution=supac.Execution(vectorized=True), bound=supac.Catoni(0.02)
-    )
-    assert catoni.bound == "Catoni"
+    vectorized = supac.Execution(vectorized=True)
+    mine = supac.McAllester(N, DELTA)
+    assert result.certify(risk, draws=300, execution=vectorized, bound=mine).bound == "McAllester"
+    with pytest.raises(supac.CertificateError, match="optimised on the same data"):
+        result.certify(risk, draws=300, execution=vectorized, bound=supac.Catoni(0.02, N, DELTA))
+    with pytest.raises(supac.CertificateError, match="learnt on the same data"):
+        result.certify(risk, draws=300, execution=vectorized, prior=result.posterior)
 
 
 def test_units_and_failures_reach_the_certificate() -> None:

@@ -52,7 +52,7 @@ def test_the_ceiling_is_for_each_datum_not_for_their_mean() -> None:
     residuals = np.zeros((1, 12))
     residuals[0, 0] = 10.0
     assert basis.means(np.array([100.0 / 12]), residuals) == pytest.approx(4.0 / 12)
-    assert "each capped there" in basis.assumptions[0]
+    assert "each capped, in [0, 4]" in basis.assumptions[0]
 
 
 def test_the_error_does_not_invite_raising_the_ceiling() -> None:
@@ -86,8 +86,9 @@ def test_an_objective_that_is_no_bound_is_certified_by_seegers() -> None:
     ("blocks", "n", "numbers"),
     [
         ([0, 0, 1, 1, 2, 2], None, (3, 3, 3)),
+        ([0, 1, 2, 3, 4, 5], 4, (4, 4, 4)),
         ([0, 0, 0, 0, 1, 2], None, (1, 1, 2)),  # 1/max w = 1.5; 1/Σw² = 2, less one for McAllester
-        (None, 5, (4, 3, 4)),  # 12 data in 5 stretches of 2 or 3
+        (None, 5, (5, 5, 5)),  # as many stretches of equal length, as declared
         (None, None, (12, 12, 12)),
     ],
 )
@@ -161,7 +162,7 @@ def test_units_are_those_of_each_column() -> None:
     data = supac.Observations(("a", "b"), np.ones(12), noise)
     assert data.in_units(2.0) == pytest.approx({"a": 0.2, "b": 10.0})
     logs = supac.Observations(("a", "b"), np.ones(12), 0.01 * noise, logarithmic=True)
-    assert logs.in_units(2.0)["b"] == pytest.approx(np.expm1(0.1))
+    assert logs.in_units(2.0)["b (relative)"] == pytest.approx(np.expm1(0.1))
 
 
 def test_a_reoptimised_temperature_is_noticed() -> None:
@@ -226,3 +227,87 @@ def test_a_digester_has_one_certificate_in_python_file_and_report(tmp_path: Any)
     assert "root of the mean square" in result.certificate.assumptions[0]
     page = supac.write_report(supac.read_store(file.store), tmp_path / "report.html").read_text()
     assert result.certificate.statement in page
+
+
+def test_a_file_of_the_result_does_not_forget_what_has_seen_the_data() -> None:
+    risk = supac.Composite(lambda x: np.repeat(x[:1], 12), supac.Welsch(), observed())
+    prior = supac.gaussian(np.zeros(1), np.eye(1))
+    first = supac.minimize(risk, prior, BOUND, budget=30)
+    moved = supac.reoptimize(first, risk, prior=first.posterior, budget=20)
+    again = supac.Result.from_json(moved.to_json(runs=True))
+    assert again.record.provenance == moved.record.provenance
+    with pytest.raises(supac.CertificateError, match="learnt on the same data"):
+        again.certify(risk, draws=20)
+    cold = supac.reoptimize(first, risk, bound=supac.Catoni(0.01), budget=20)
+    back = supac.Result.from_json(cold.to_json())
+    assert back.record.provenance == cold.record.provenance  # with an infinity
+    assert back.certificate == cold.certificate
+    assert back.record.next_provenance() == cold.record.next_provenance()
+
+
+def mean_of(residuals: FloatArray) -> FloatArray:
+    return np.minimum(residuals**2, 1.0).mean(axis=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "bound", "message"),
+    [
+        ({}, supac.MaurerLangfordSeeger(1_000, DELTA), "12 numbers were measured"),
+        ({"blocks": np.repeat([0.0, 1.0], 3)}, BOUND, "2 independent blocks"),
+    ],
+)
+def test_a_function_as_loss_does_not_open_the_gate(
+    options: dict[str, Any], bound: Bound, message: str
+) -> None:
+    with pytest.raises(supac.CertificateError, match=message):
+        basis_of(composite(mean_of, **options), bound)
+    sequence = basis_of(composite(mean_of, sequential=True), supac.MaurerLangfordSeeger(6, DELTA))
+    with pytest.raises(supac.CertificateError, match="needs independent data"):
+        admitted(supac.MaurerLangfordSeeger(6, DELTA), sequence, DELTA, Provenance())
+
+
+class Signed(ResidualLoss):
+    ceiling = 1.0
+
+    def each(self, residuals: FloatArray) -> FloatArray:
+        return np.tanh(residuals)
+
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        return self.each(residuals).mean(axis=1)
+
+
+class Larger(Signed):
+    def each(self, residuals: FloatArray) -> FloatArray:
+        return residuals**2
+
+
+class Other(Signed):
+    def each(self, residuals: FloatArray) -> FloatArray:
+        return np.minimum(residuals**2, 1.0)
+
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        return self.each(residuals).max(axis=1)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [(Signed(), "negative losses"), (Larger(), "above its ceiling"), (Other(), "not the mean of")],
+)
+def test_losses_are_what_they_say(loss: Any, message: str) -> None:
+    residuals = np.random.default_rng(0).normal(size=(5, 12))
+    with pytest.raises(supac.CertificateError, match=message):
+        basis_of(composite(loss), BOUND).means(loss(residuals), residuals)
+
+
+def test_a_certificate_that_fails_does_not_lose_the_runs() -> None:
+    class Breaks(Signed):
+        def each(self, residuals: FloatArray) -> FloatArray:
+            raise RuntimeError("no such thing")
+
+        def __call__(self, residuals: FloatArray) -> FloatArray:
+            return mean_of(residuals)
+
+    risk = supac.Composite(lambda x: np.repeat(x[:1], 12), Breaks(), observed())
+    result = supac.minimize(risk, supac.gaussian(np.zeros(1), np.eye(1)), BOUND, budget=30)
+    assert result.certificate is None
+    assert "no such thing" in result.uncertified

@@ -127,3 +127,36 @@ def test_data_are_split_by_rows_or_by_columns() -> None:
         both.split("c")
     with pytest.raises(ValueError, match="both the training and the test part"):
         both.split([True, True, True])
+
+
+def test_blocks_are_held_out_as_a_whole() -> None:
+    """Rows of one block depend on each other: a test part of some of them would not be new."""
+    blocks = np.repeat([0.0, 1.0, 2.0], 2)
+    both = supac.Observations(("a", "b"), np.arange(12.0), np.ones(12), blocks=blocks)
+    train, test = both.split(blocks == 2.0)
+    assert (train.measured, test.measured) == (8, 4)
+    for wrong in (np.arange(6) % 2 == 0, "b"):
+        with pytest.raises(ValueError, match="hold out whole blocks"):
+            both.split(wrong)
+    sequence = supac.Observations(("a",), np.arange(6.0), np.ones(6), sequential=True)
+    with pytest.raises(ValueError, match="none of a sequence"):
+        sequence.split(np.arange(6) > 3)
+
+
+def test_a_smaller_n_says_that_held_out_data_are_dependent_too() -> None:
+    train, test = measured().split(np.arange(40) % 2 == 1)
+    risk = supac.Composite(decay, supac.Welsch(), train, test)
+    result = supac.minimize(risk, PRIOR, supac.MaurerLangfordSeeger(5, 0.05), budget=60)
+    assert result.certificate is not None
+    assert result.held_out is None
+    assert "give blocks of rows" in result.uncertified
+
+
+def test_a_prior_from_the_training_part_leaves_the_held_out_certificate() -> None:
+    train, test = measured().split(np.arange(40) % 2 == 1)
+    risk = supac.Composite(decay, supac.Welsch(), train, test)
+    first = supac.minimize(risk, PRIOR, BOUND, budget=60)
+    learnt = PRIOR.with_prior(first.posterior)
+    again = supac.reoptimize(first, risk, prior=learnt, budget=30)
+    assert again.certificate is None
+    assert again.held_out is not None

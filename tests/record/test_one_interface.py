@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.record import record as record_module
 from supac.record.record import Record
 from supac.record.run import Round, Run, Status
 from supac.search.algorithm import Info
@@ -278,3 +280,25 @@ def test_data_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         supac.Observations(columns, values, noise, times=times)
+
+
+def test_an_early_ctrl_c_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal while a store is opened ends the search as usual, and the next one goes on."""
+    opened: Any = vars(record_module)["Store"]
+
+    class Interrupted(opened):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            signal.raise_signal(signal.SIGINT)
+
+    store, prior = tmp_path / "run.supac", supac.gaussian(np.zeros(2), np.eye(2))
+
+    def risk(x: FloatArray) -> float:
+        return float(np.tanh(x @ x))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(record_module, "Store", Interrupted)
+        stopped = supac.minimize(risk, prior, supac.Catoni(0.1), budget=20, store=store)
+        assert stopped.stop_reason is supac.StopReason.INTERRUPTED
+    again = supac.minimize(risk, prior, supac.Catoni(0.1), budget=20, store=store)
+    assert again.queries == 20

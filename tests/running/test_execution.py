@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,9 +46,9 @@ def test_workers_are_a_shorthand() -> None:
 
 def test_it_knows_which_arguments_were_given() -> None:
     assert supac.Execution().given == frozenset()
-    where = supac.Execution(8, "batch", timeout=None)
-    assert where.given == {"workers", "mode", "timeout"}
-    assert pickle.loads(pickle.dumps(where)).given == where.given
+    where = supac.Execution(8, "batch", timeout=5.0)
+    assert where.given == {"workers", "timeout"}
+    assert replace(where, retries=1).given == {"workers", "timeout", "retries"}
 
 
 def test_a_failed_run_counts_as_the_ceiling_where_there_is_one() -> None:

@@ -170,7 +170,13 @@ class Certifier:
         """Certify the same parameter sets by a risk whose data the search has not seen."""
         # Of the bound only the ceiling: its n counts the training data.
         capped = Catoni(1.0, ceiling=getattr(self.bound, "ceiling", 1.0))
-        losses = Losses.of(runs, risk, capped, n=None)
+        own = basis_of(self.risk, self.bound, n=self.n, ceiling=self.ceiling)
+        if own.blocks.startswith("stretches"):
+            raise CertificateError(
+                f"n = {len(own.weights)} says that the data are dependent: give blocks of rows, "
+                "which say it of the held-out ones too"
+            )
+        losses = Losses.of(runs, risk, capped, n=None, compared=False)
         made = held_out_certificate(
             losses.means, losses.failed, losses.basis, delta=self.probability,
             provenance=self.provenance,
@@ -213,25 +219,31 @@ class Losses:
         *,
         n: int | None,
         ceiling: float | None = None,
+        compared: bool = True,
     ) -> Losses:
         """Compare the outputs of the runs with the data; CertificateError if no bound holds."""
         risks = np.array([run.risk if run.ok else np.nan for run in runs])
         good = np.isfinite(risks)
         outputs = [run.outputs for run in runs if run.ok and run.outputs is not None]
-        every = compared = None
+        every = residuals = None
         if isinstance(risk, Composite) and outputs:
-            compared = risk.residuals(np.array(outputs))
-            every = np.full((len(runs), compared.shape[1]), np.nan)
-            every[good] = compared
-        measured = None if compared is None else compared.shape[1]
-        basis = basis_of(risk, bound, n=n, ceiling=ceiling, measured=measured)
+            try:
+                residuals = risk.residuals(np.array(outputs))
+            except ValueError as error:  # such as the logarithm of a negative output
+                raise CertificateError(f"the outputs cannot be compared: {error}") from error
+            every = np.full((len(runs), residuals.shape[1]), np.nan)
+            every[good] = residuals
+        measured = None if residuals is None else residuals.shape[1]
+        basis = replace(
+            basis_of(risk, bound, n=n, ceiling=ceiling, measured=measured), compared=compared
+        )
         data = risk.data if isinstance(risk, Composite) else None
-        return cls(basis.means(risks, every), int((~good).sum()), basis, data, compared)
+        return cls(basis.means(risks, every), int((~good).sum()), basis, data, residuals)
 
     def explained(self, certificate: Certificate) -> Certificate:
         """Add the limit in the users' units, and a warning where the data seem dependent."""
-        residual = self.basis.residual(certificate.value)
-        units = getattr(self.data, "in_units", None)
+        units = getattr(self.data, "in_units", None)  # else residuals are not in noise units
+        residual = None if units is None else self.basis.residual(certificate.value)
         series = getattr(self.data, "series", None)
         warnings: tuple[str, ...] = ()
         if series is not None and self.residuals is not None and not self.basis.sequential:

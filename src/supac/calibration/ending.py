@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -211,11 +212,15 @@ def _certificates(
     )
     if tested is not None:
         about = replace(about, delta=0.5 * about.probability)
-    made, reason = {}, ""
-    try:
-        made["certificate"] = about.ensemble(runs, validated.share)
-        if tested is not None:
-            made["held_out"] = about.held_out(runs, tested)
-    except CertificateError as error:
-        reason = str(error)
-    return made, reason
+    make = {"certificate": partial(about.ensemble, runs, validated.share)}
+    if tested is not None:
+        make["held_out"] = partial(about.held_out, runs, tested)
+    made, reasons = {}, []
+    for name, certificate in make.items():
+        try:
+            made[name] = certificate()
+        except CertificateError as error:
+            reasons.append(str(error))
+        except Exception as error:  # of a loss of the user's: the runs are made, keep the result
+            reasons.append(f"{type(error).__name__}: {error}")
+    return made, "; ".join(reasons)

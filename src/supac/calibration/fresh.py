@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise, takewhile
 from typing import Any
 
@@ -43,10 +44,12 @@ def run_fresh(
     runs in progress and raise KeyboardInterrupt; with `some`, return the first ones until the
     first that is missing.
     """
-    record, bar = Record.of_runs(risk, x.shape[1], store, purpose), ProgressBar(len(x), progress)
+    bar = ProgressBar(len(x), progress)
+    opened = partial(Record.of_runs, risk, x.shape[1], store, purpose)
     with Runner.opened(
-        [risk], execution, record, bar, parameters=parameters, ceilings=[ceiling]
+        [risk], execution, opened, bar, parameters=parameters, ceilings=[ceiling]
     ) as runner:
+        record = runner.record
         asked = {point.tobytes() for point in x}
         there = sum(r.purpose == purpose and r.x.tobytes() in asked for r in record.light_runs)
         if there:

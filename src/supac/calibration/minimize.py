@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Unpack
 
 from supac.arrays import FloatArray, whole
@@ -141,7 +141,7 @@ class Search:
         reserve = reserve_for_validation(self.validation, algorithm, self.budget, first)
         bar = ProgressBar(self.budget, self.progress)
         with Runner.opened(
-            [self.risk], self.execution, self._record(problem, algorithm), bar,
+            [self.risk], self.execution, partial(self._record, problem, algorithm), bar,
             parameters=parameters, ceilings=[problem.failure_risk],
         ) as runner:  # fmt: skip
             if self.execution.mode == "async":
@@ -314,11 +314,7 @@ def reoptimize(
     policy = {"on_failure": result.on_failure}
     where, rest = with_old(execution, old, "tolerance", "description", kept=policy)
     risk = result.record.risk_as_stored(risk)
-    batch, seen = min(budget, 10), result.record.next_provenance
-    if prior is not None and prior != (own or result.prior):
-        seen = replace(seen, prior_is_independent=False)  # chosen after a result on these data
-    if bound is not None and bound != result.bound:
-        seen = replace(seen, temperatures_tried=math.inf)
+    batch, seen = min(budget, 10), result.record.next_provenance(prior, bound)
     return Search(
         risk, before, bound or result.bound, budget,  # type: ignore[arg-type]
         algorithm or SuPAC(first=batch, batch=batch),

@@ -159,11 +159,27 @@ def certify(
         )  # fmt: skip
     else:
         certificate = _stored_certificate(run, given=(n, delta, bound, precision))
+        _check_unchanged(run, problem or (store if store.suffix == ".toml" else None))
     try:  # print it even if writing fails
         if out is not None:
             out.write_text(certificate.to_json() + "\n", encoding="utf-8")
     finally:
         _print_certificate(certificate, as_json=as_json, quiet=quiet)
+    if run.ending is not None and run.ending.held_out is not None and not (as_json or quiet):
+        console.print(_wrapped(f"\nOn held-out data; both hold together.\n{run.ending.held_out}"))
+
+
+def _check_unchanged(run: Record, file: Path | None) -> None:
+    """Exit if a problem file has another bound than the search whose certificate is shown."""
+    if file is None:
+        return
+    with user_code():
+        ready = problem_file.read_problem(file)
+    if ready.bound != run.bound:
+        raise failed(
+            f"{file} has another bound, {ready.bound}, than the run, {run.bound}: --draws 20 or "
+            "--posterior certify by its present text"
+        )
 
 
 def _print_certificate(certificate: Certificate, *, as_json: bool, quiet: bool) -> None:

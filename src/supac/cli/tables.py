@@ -83,7 +83,8 @@ def guarantees(run: Record) -> list[str]:
         + (f"; {each.in_words}" if each.in_words and not each.vacuous else "")
         for each in made
     ]
-    return [*words, *(f"but {each}" for it in made for each in it.warnings)]
+    left_out = [f"no more: {run.ending.uncertified}"] if run.ending.uncertified else []
+    return [*words, *(f"but {each}" for it in made for each in it.warnings), *left_out]
 
 
 def _counts(run: Record) -> str:

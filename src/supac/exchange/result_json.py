@@ -27,6 +27,8 @@ FORMAT = "supac result"
 VERSION = 2
 _ENDS = {"p05": 0.05, "median": 0.5, "p95": 0.95}
 _ENDING = (*encoding.ESTIMATE, "notes", "posterior", "validation", "failure_loss")
+_LATER = ("certificate", "held_out", "uncertified")
+"""Parts of an ending that files of earlier versions may lack."""
 _COUNTS = ("queries", "failed", "known", "seconds")
 _RUN = (*encoding.RUN_COLUMNS, "outputs")
 _SETTINGS = ("on_failure", "prior", "bound", "loss", "data")
@@ -58,8 +60,8 @@ def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> s
         "history": {
             name: each.astype(np.float64).tolist() for name, each in record.history.items()
         },
-        "certificate": None if certificate is None else json.loads(certificate.to_json()),
-        "uncertified": result.uncertified,
+        "certificate": encoding.certificate_to_spec(certificate),
+        "provenance": encoding.provenance_to_spec(record.provenance),
         "rounds": None,
         "runs": None,
     }
@@ -80,8 +82,8 @@ def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> s
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def from_json(text: str) -> tuple[Record, Certificate | None]:
-    """Return the record behind a result, and its certificate; ResultFormatError without one."""
+def from_json(text: str) -> Record:
+    """Return the record behind a result; ResultFormatError without one."""
     try:
         told = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -109,13 +111,13 @@ def _check_version(version: object) -> None:
         )
 
 
-def _record(told: dict[str, Any]) -> tuple[Record, Certificate | None]:
+def _record(told: dict[str, Any]) -> Record:
     start, parameters = _distribution(told["start"]), from_spec(told["parameters"])
     ending = encoding.ending_from_spec(
         {
             "stopped": told["stop_reason"],
-            "uncertified": told.get("uncertified", ""),
             **{name: told[name] for name in _ENDING},
+            **{name: told[name] for name in _LATER if name in told},
         },
         _distribution,
     )
@@ -132,8 +134,9 @@ def _record(told: dict[str, Any]) -> tuple[Record, Certificate | None]:
     missing = record.told_ids() - {run.id for run in runs}
     if missing and counts is None:
         raise ValueError(f"its rounds name runs that are not there: {sorted(missing)[:3]}")
-    certificate = told["certificate"]
-    return record, certificate and Certificate.from_json(json.dumps(certificate))
+    if "provenance" in told:
+        record.provenance = encoding.provenance_from_spec(told["provenance"])
+    return record
 
 
 def _distribution(spec: Spec) -> Distribution:

@@ -42,7 +42,8 @@ def conformal_bands(outputs: FloatArray, held_out: Observations, coverage: float
     """
     probability(coverage, "coverage")
     centre = np.nanmedian(outputs, axis=0)
-    scores = np.sort(np.abs(held_out.residuals(centre[None])[0]))
+    residuals = held_out.residuals(centre[None])[0]
+    scores = np.sort(np.where(np.isnan(residuals), np.inf, np.abs(residuals)))
     rank = int(np.ceil((len(scores) + 1) * coverage - 1e-9))
     if rank > len(scores):
         least = int(np.ceil(coverage / (1.0 - coverage) - 1e-9))

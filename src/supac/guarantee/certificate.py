@@ -19,14 +19,17 @@ from supac.guarantee.gate import CertificateError
 
 Subject = Literal["posterior", "ensemble", "held-out"]
 _DATA = "data from another distribution than these, such as another plant or another season"
+_SINGLE = "that any single prediction is so near: the limit is on a mean loss"
 _ENSEMBLE = (
     "the true risk of one of these parameter sets: the bound is on their mean",
+    _SINGLE,
     "that one of them is near the true parameters: their ranges are not credible intervals",
     "other draws of the same posterior",
 )
 _NOT_GUARANTEED: Mapping[Subject, tuple[str, ...]] = {
     "posterior": (
         "the true risk of any single parameter vector: the bound is on the mean over the posterior",
+        _SINGLE,
         "that the posterior contains the true parameters: its ranges are not credible intervals",
         _DATA,
     ),
@@ -71,6 +74,8 @@ class Certificate:
     """Share that is spent on posteriors and certificates that could have been reported instead."""
     delta_pac: float
     """Share for the data; sum over the compared temperatures."""
+    capped: bool = False
+    """True if the loss of a datum has no ceiling of its own, and is capped at `ceiling`."""
     residual: float | None = None
     """Constant residual, in noise standard deviations, of which each datum would have the loss
     `value`; None if the loss of a datum is not known, or never so large."""
@@ -104,6 +109,8 @@ class Certificate:
         )  # fmt: skip
         if self.subject == "held-out":
             of += " on data like the held-out ones"
+        if self.capped:
+            of += f" (each loss capped at {self.ceiling:g})"
         return (
             f"With probability at least {_one_minus(self.delta)}, the mean true risk of {of} "
             f"is at most {rounded_up(min(self.value, self.ceiling))}"

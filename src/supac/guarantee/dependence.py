@@ -38,7 +38,7 @@ def _autocorrelation_time(values: FloatArray) -> float:
 def warning_of_dependence(series: Sequence[FloatArray], n: int) -> tuple[str, ...]:
     """Return a warning if n claims several times more independent data than the residuals show."""
     worth = effective_number(series)
-    if n <= _SEVERAL * worth:
+    if n <= _SEVERAL * worth or worth == 0.0:
         return ()
     return (
         f"the residuals are autocorrelated as if of about {worth:.0f} independent data, but {n:,} "

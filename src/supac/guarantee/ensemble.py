@@ -84,7 +84,8 @@ def ensemble_certificate(
     delta_pac = delta * selection * provenance.share
     chosen, corrections, assumptions = admitted(bound, basis, delta_pac, provenance)
     if provenance.earlier:
-        corrections += (f"{provenance.earlier} earlier certificates of this search have their δ",)
+        number = provenance.earlier + 1
+        corrections += (f"this is certificate number {number} on these data: δ is spent on all",)
     mean = float(np.mean(means))
     return Certificate(
         subject="ensemble",
@@ -97,6 +98,7 @@ def ensemble_certificate(
         kl=nats,
         n=basis.number(type(bound)),
         ceiling=basis.ceiling,
+        capped=basis.capped,
         draws=len(means),
         failed=failed,
         delta=delta,

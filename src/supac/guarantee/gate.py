@@ -6,11 +6,11 @@ decides for Python and for problem files whether a risk is one, and how many dat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 
 import numpy as np
 
-from supac.arrays import FloatArray, positive, whole
+from supac.arrays import BoolArray, FloatArray, positive, whole
 from supac.problem.bounds import (
     Bound,
     Catoni,
@@ -21,6 +21,7 @@ from supac.problem.bounds import (
 from supac.problem.composite import Composite, ResidualLoss
 
 _FAR = 1e6  # noise standard deviations
+_ROUNDING = 1e-12
 
 
 class CertificateError(ValueError):
@@ -58,11 +59,20 @@ class Basis:
     """The independent units, in words."""
     sequential: bool = False
     """True if each block may depend on earlier ones."""
+    compared: bool = True
+    """True if the risks of runs are of the same data as the residuals."""
+    declared_n: int | None = None
+    """Number of independent data that the user declares, which may be fewer than the blocks."""
 
     @property
     def declared(self) -> bool:
         """True if n and ceiling are the user's word."""
         return self.loss is None
+
+    @property
+    def capped(self) -> bool:
+        """True if the loss of a datum is capped, because it has no ceiling of its own."""
+        return self.loss is not None and self.loss.ceiling is None
 
     @property
     def root(self) -> bool:
@@ -76,7 +86,8 @@ class Basis:
 
     def number(self, bound: type[Bound]) -> int:
         """Return the n that a bound may count: the blocks, fewer where they are unequal."""
-        return bound.data_in(self.weights, sequential=self.sequential)
+        n = bound.data_in(self.weights, sequential=self.sequential)
+        return n if self.declared_n is None else min(n, self.declared_n)
 
     def means(self, risk: FloatArray, residuals: FloatArray | None) -> FloatArray:
         """Return the mean loss of each run, before a root: (n,); a failed run counts as `top`."""
@@ -85,6 +96,7 @@ class Basis:
             losses = self.loss.each(residuals)
             assert losses is not None
             unknown = failed[:, None] | np.isnan(losses)
+            self._check(losses, unknown, risk)
             capped = np.minimum(np.where(unknown, self.top, losses), self.top)
             return capped.mean(axis=1)
         inside = risk[~failed]
@@ -96,6 +108,23 @@ class Basis:
                 "that has one, such as Welsch()"
             )
         return np.where(failed, self.top, risk)
+
+    def _check(self, losses: FloatArray, unknown: BoolArray, risk: FloatArray) -> None:
+        """Raise CertificateError if losses are out of range, or not what the risk is a mean of."""
+        assert self.loss is not None
+        known = losses[~unknown]
+        if known.size and known.min() < 0.0:
+            raise CertificateError(f"{self.loss!r} has negative losses, down to {known.min():.4g}")
+        if self.loss.ceiling is not None and known.size and known.max() > self.top * (1 + 1e-9):
+            raise CertificateError(
+                f"{self.loss!r} has losses up to {known.max():.4g}, above its ceiling {self.top:g}"
+            )
+        whole = ~unknown.any(axis=1)
+        told = np.array([self.in_risk(float(each)) for each in losses[whole].mean(axis=1)])
+        if self.compared and not np.allclose(told, risk[whole], rtol=1e-6, atol=1e-9 * self.top):
+            raise CertificateError(
+                f"{self.loss!r} is not the {'root of the ' if self.root else ''}mean of its `each`"
+            )
 
     def in_risk(self, mean: float) -> float:
         """Convert a mean loss to the unit of the risk; by Jensen an upper limit stays one."""
@@ -112,7 +141,9 @@ class Basis:
         def excess(residual: float) -> float:
             return float(np.asarray(self.loss.each(np.array([[residual]])))[0, 0]) - target  # type: ignore[union-attr]
 
-        return float(brentq(excess, 0.0, _FAR)) if excess(_FAR) > 0.0 else None
+        if excess(0.0) > 0.0 or not excess(_FAR) > 0.0:
+            return None
+        return float(brentq(excess, 0.0, _FAR))
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -125,7 +156,7 @@ class Basis:
             )
         else:
             kind = "root of the mean square" if self.root else "mean loss"
-            capped = "" if self.loss is not None and self.loss.ceiling else ", each capped there,"
+            capped = ", each capped," if self.capped else ""
             independent = (
                 "each depend on nothing but earlier ones" if self.sequential else "are independent"
             )
@@ -137,6 +168,11 @@ class Basis:
             return (
                 f"{first}; the true risk is the mean of the conditional expectations, each given "
                 "what was measured before",
+            )
+        if np.ptp(self.weights) > _ROUNDING:
+            return (
+                f"{first}; blocks of unequal size are identically distributed (for bounds that "
+                "rest on kl); the true risk is the expectation for new blocks of the same design",
             )
         return (
             f"{first}; they need not be identically distributed: the true risk is the expectation "
@@ -161,24 +197,28 @@ def basis_of(
     count = getattr(bound, "n", None) if n is None else whole(n, "n, the number of data,", least=1)
     top = positive(getattr(bound, "ceiling", 1.0) if ceiling is None else ceiling, "ceiling")
     loss = getattr(risk, "loss", None) if isinstance(risk, Composite) else None
-    if isinstance(loss, ResidualLoss) and loss.each(np.zeros((1, 1))) is None:
+    data = risk.data if isinstance(risk, Composite) else None
+    known = isinstance(loss, ResidualLoss)
+    if isinstance(loss, ResidualLoss) and type(loss).each is ResidualLoss.each:
         raise CertificateError(
             f"{loss!r} does not say what it is a mean of: give it a method `each`, or choose a "
             "loss that has one, such as Welsch()"
         )
-    if not isinstance(loss, ResidualLoss):
-        if count is None:
-            raise CertificateError(
-                "n, the number of independent data behind the risk, is not known: give the bound n "
-                "and delta, or give the risk as Composite(simulate, Welsch(), Observations(…))"
-            )
+    if not known and count is None:
+        raise CertificateError(
+            "n, the number of independent data behind the risk, is not known: give the bound n "
+            "and delta, or give the risk as Composite(simulate, Welsch(), Observations(…))"
+        )
+    if data is None and not known:
+        assert count is not None
         return Basis(top, np.full(count, 1.0 / count))
-    data = risk.data if isinstance(risk, Composite) else None
     labels = getattr(data, "blocks_of_measured", None)
     weights, words = _weights(labels, getattr(data, "measured", measured), count)
     sequential = bool(getattr(data, "sequential", False))
     words = "rows of data" if sequential and getattr(data, "blocks", None) is None else words
-    return Basis(loss.ceiling or top, weights, loss, words, sequential)
+    if isinstance(loss, ResidualLoss):
+        return Basis(loss.ceiling or top, weights, loss, words, sequential, declared_n=count)
+    return Basis(top, weights, None, words, sequential, declared_n=count)
 
 
 def _weights(
@@ -200,9 +240,7 @@ def _weights(
         )
     if count is None or count == measured:
         return np.full(measured, 1.0 / measured), "data"
-    # Stretches of which the longest has one datum more than the shortest.
-    sizes = np.diff(np.linspace(0, measured, count + 1).astype(int))
-    return sizes / measured, "stretches of data of equal length"
+    return np.full(count, 1.0 / count), "stretches of data of equal length"
 
 
 def admitted(
@@ -213,7 +251,7 @@ def admitted(
     Raise CertificateError for a prior or a temperature that has seen the data, or an unproven
     bound.
     """
-    if not getattr(bound, "proof", ""):
+    if not (getattr(bound, "proof", "") and is_dataclass(type(bound))):
         raise CertificateError(
             f"{bound!r} cites no proof, so it guarantees nothing: use one of supac's bounds, or "
             'name the theorem where yours is defined, class Mine(Bound, proof="…")'

@@ -46,6 +46,7 @@ def held_out_certificate(
         kl=0.0,
         n=n,
         ceiling=basis.ceiling,
+        capped=basis.capped,
         draws=len(means),
         failed=failed,
         delta=delta,

@@ -125,6 +125,7 @@ def posterior_certificate(
         kl=nats,
         n=basis.number(type(bound)),
         ceiling=basis.ceiling,
+        capped=basis.capped,
         draws=len(means),
         failed=failed,
         delta=delta,

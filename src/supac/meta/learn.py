@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -209,10 +210,10 @@ def meta_learn(
         "features": environment.features, "timeout": where.timeout, "retries": where.retries,
         "on_failure": where.on_failure, "seed": seed, "passes": passes,
     }  # fmt: skip
+    bar = _PassBar(passes, progress)
     with Runner.opened(
         [each.risk for each in tasks], where,
-        Record.of_search(store, settings, first.family, kind="meta_learn"),
-        bar := _PassBar(passes, progress),
+        partial(Record.of_search, store, settings, first.family, kind="meta_learn"), bar,
         parameters=parameters, ceilings=environment.failure_risks, vectorized=vectorized,
     ) as runner:  # fmt: skip
         loop = _Loop(environment, learner, runner, learner.init(environment, seed))

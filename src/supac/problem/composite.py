@@ -103,7 +103,7 @@ class Observations:
     def in_units(self, residual: float) -> dict[str, float]:
         """Convert a residual in noise standard deviations to the unit of each column.
 
-        The median noise of the column stands for all; of logarithms it is a factor − 1.
+        The median noise of the column stands for all; for logarithms it is the relative error.
         """
         noise = np.where(self.needed, self.noise, np.nan).reshape(len(self.columns), self.rows)
         sizes = {
@@ -111,7 +111,9 @@ class Observations:
             for name, each in zip(self.columns, noise, strict=True)
             if np.isfinite(each).any()
         }
-        return {k: float(np.expm1(v)) for k, v in sizes.items()} if self.logarithmic else sizes
+        if not self.logarithmic:
+            return sizes
+        return {f"{name} (relative)": float(np.expm1(size)) for name, size in sizes.items()}
 
     def split(self, test: Any) -> tuple[Observations, Observations]:
         """Divide the measurements into a training and a test part.
@@ -134,6 +136,15 @@ class Observations:
         if any(np.isnan(part).all() for part in parts):
             raise ValueError("both the training and the test part need a measurement")
         train, held_out = (replace(self, values=part) for part in parts)
+        cut = False
+        if self.blocks is not None:
+            rows = [np.isfinite(part).reshape(-1, self.rows).any(axis=0) for part in parts]
+            cut = bool(np.isin(self.blocks[rows[0]], self.blocks[rows[1]]).any())
+        if self.sequential or cut:
+            raise ValueError(
+                "the test part must be independent of the training part: hold out whole blocks of "
+                "rows, and none of a sequence"
+            )
         return train, held_out
 
     def flat(self, outputs: Any) -> FloatArray:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from supac.guarantee.gate import CertificateError, basis_of
+from supac.guarantee.gate import (
+    CertificateError,
+    Provenance,
+    admitted,
+    basis_of,
+    bound_to_certify,
+)
 from supac.problem import Composite, Parameters, Problem
 from supac.problem.bounds import Bound
 from supac.problem_file.data import held_out, read_known, read_observations
@@ -151,6 +157,7 @@ def _check_gate(
     """Raise ProblemFileError if n is given, but no certificate can be."""
     try:
         basis = basis_of(risk, bound)
+        admitted(bound_to_certify(bound, basis), basis, 0.05, Provenance())
     except CertificateError as error:
         raise source.fail(("bound", "n"), str(error)) from error
     if not basis.declared and largest is None and "ceiling" not in source.table("bound"):

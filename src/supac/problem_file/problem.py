@@ -116,8 +116,9 @@ class ProblemFile:
         return certify(
             run.known_posterior(), self.parameters, self.risk, chosen,
             n=n, delta=share, draws=draws, precision=precision, subject=subject,
-            provenance=run.next_provenance, execution=self.with_workers(execution), store=store,
-            progress=progress, seed=self.seed if seed is None else seed,
+            provenance=run.next_provenance(self.parameters, chosen),
+            execution=self.with_workers(execution), store=store, progress=progress,
+            seed=self.seed if seed is None else seed,
         )  # fmt: skip
 
     @property

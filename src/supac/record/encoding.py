@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, get_args
 
 import numpy as np
@@ -17,6 +17,7 @@ from supac.arrays import FloatArray, frozen, points, vector
 from supac.codec import Spec, from_spec, to_spec
 from supac.families import Distribution, ParametricFamily
 from supac.guarantee.certificate import Certificate
+from supac.guarantee.gate import Provenance
 from supac.problem import Evaluations
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.run import Purpose, Round, Run, Status
@@ -147,8 +148,8 @@ def ending_to_spec(end: Ending, member: Callable[[Distribution], Spec]) -> Spec:
             {"ids": list(each.ids), "posterior": member(each.posterior)} for each in end.validation
         ],
         "failure_loss": end.failure_loss,
-        "certificate": None if end.certificate is None else end.certificate.to_json(),
-        "held_out": None if end.held_out is None else end.held_out.to_json(),
+        "certificate": certificate_to_spec(end.certificate),
+        "held_out": certificate_to_spec(end.held_out),
         "uncertified": end.uncertified,
     }
 
@@ -159,7 +160,6 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
     if batches is None:
         batches = [{"ids": spec.get("fresh", ()), "posterior": spec["posterior"]}]
     values = {name: number(spec.get(name)) for name in ESTIMATE if name != "validated"}
-    certificate, held_out = spec.get("certificate"), spec.get("held_out")
     return Ending(
         posterior=member(spec["posterior"]),
         stop_reason=StopReason(spec["stopped"]),
@@ -170,8 +170,8 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
             if each["ids"]
         ),
         failure_loss=number(spec.get("failure_loss")),
-        certificate=None if certificate is None else Certificate.from_json(certificate),
-        held_out=None if held_out is None else Certificate.from_json(held_out),
+        certificate=_certificate_from_spec(spec.get("certificate")),
+        held_out=_certificate_from_spec(spec.get("held_out")),
         uncertified=str(spec.get("uncertified", "")),
         validated=int(spec["validated"]),
         **values,
@@ -191,6 +191,27 @@ _FIELDS: dict[str, Callable[[FloatArray], Any]] = {
     "float": lambda array: float(array[0]),
     "int": lambda array: int(array[0]),
 }
+
+
+def certificate_to_spec(certificate: Certificate | None) -> Spec:
+    """Return a certificate as JSON."""
+    return None if certificate is None else json.loads(certificate.to_json())
+
+
+def _certificate_from_spec(spec: Spec) -> Certificate | None:
+    return None if spec is None else Certificate.from_json(json.dumps(spec))
+
+
+def provenance_to_spec(provenance: Provenance) -> Spec:
+    """Return a provenance as JSON, which has no infinity."""
+    tried = provenance.temperatures_tried
+    return {**asdict(provenance), "temperatures_tried": tried if np.isfinite(tried) else None}
+
+
+def provenance_from_spec(spec: Spec) -> Provenance:
+    """Invert `provenance_to_spec`."""
+    tried = spec["temperatures_tried"]
+    return Provenance(**{**spec, "temperatures_tried": np.inf if tried is None else tried})
 
 
 def state_to_spec(state: State) -> Spec:

@@ -18,6 +18,7 @@ from supac.families import Distribution, ParametricFamily
 from supac.guarantee.certificate import Certificate
 from supac.guarantee.gate import Provenance
 from supac.problem import Composite, Evaluations, Parameters
+from supac.problem.bounds import Bound, fixed_temperature
 from supac.problem.composite import loss_and_data
 from supac.record.calibrated import Calibrated
 from supac.record.encoding import unpack
@@ -291,10 +292,25 @@ class Record(Calibrated):
         return None if self.ending is None else self.ending.certificate
 
     @property
-    def next_provenance(self) -> Provenance:
-        """Provenance of a further certificate: that of the ensemble counts as an earlier one."""
+    def held_out(self) -> Certificate | None:
+        """Certificate of the same ensemble on held-out data, if there is one."""
+        return None if self.ending is None else self.ending.held_out
+
+    def next_provenance(self, prior: object = None, bound: Bound | None = None) -> Provenance:
+        """Return the provenance of a further certificate, perhaps with another prior or bound.
+
+        That of the ensemble counts as an earlier one. What is chosen after a result on these data
+        may depend on them.
+        """
         certified = self.ending is not None and self.ending.certificate is not None
-        return replace(self.provenance, earlier=self.provenance.earlier + certified)
+        seen = replace(self.provenance, earlier=self.provenance.earlier + certified)
+        same = [to_spec(each) for each in (self.parameters, self.prior)]
+        if prior is not None and to_spec(prior) not in same:
+            seen = replace(seen, prior_is_independent=False)
+        known = None if self.bound is None else fixed_temperature(self.bound)
+        if bound is not None and fixed_temperature(bound) not in (None, known):
+            seen = replace(seen, temperatures_tried=np.inf)
+        return seen
 
     def runs_of(self, ids: Iterable[int]) -> list[Run]:
         """Return the runs of a search with these ids, with their outputs."""

@@ -27,15 +27,13 @@ class Result(Ending, Calibrated):
     record: Record
 
     @classmethod
-    def of(cls, record: Record, certificate: Certificate | None = None) -> Self:
+    def of(cls, record: Record) -> Self:
         """Make the result of a record; ValueError if the search has not ended."""
         if record.ending is None:
             if record.rounds:
                 _ = record.start  # an error where a file has only its name, and no ending is read
             raise ValueError(f"{record.path} has not come to its end: there is no result yet")
         ending = {each.name: getattr(record.ending, each.name) for each in fields(Ending)}
-        if certificate is not None:
-            ending |= {"certificate": certificate, "uncertified": ""}
         return cls(**ending, record=record)
 
     @property
@@ -89,15 +87,18 @@ class Result(Ending, Calibrated):
         from supac.calibration.certify import certify  # noqa: PLC0415 - it makes runs
 
         known: Any = prior or self.parameters or self.prior
-        bound = bound or self.bound
-        if known is None or bound is None:
+        if self.parameters is not None and not isinstance(known, Parameters):
+            raise ValueError(f"prior must be Parameters, as in the search, not {known!r}")
+        chosen = bound or self.bound
+        if chosen is None or known is None:
             raise ValueError(
                 "the file that the result was read from has only the name of its prior or bound: "
                 "pass prior= or bound= again"
             )
         return certify(
-            self.posterior, known, risk, bound, n=n, delta=delta, draws=draws,
-            precision=precision, subject=subject, provenance=self.record.next_provenance,
+            self.posterior, known, risk, chosen, n=n, delta=delta, draws=draws,
+            precision=precision, subject=subject,
+            provenance=self.record.next_provenance(prior, bound),
             execution=execution, store=store, seed=seed, progress=progress, **old,
         )  # fmt: skip
 
@@ -134,7 +135,7 @@ class Result(Ending, Calibrated):
         """Read a result that `to_json` wrote; ResultFormatError for any other text."""
         from supac.exchange.result_json import from_json  # noqa: PLC0415
 
-        return cls.of(*from_json(text))
+        return cls.of(from_json(text))
 
     @property
     def _basis(self) -> str:

@@ -48,7 +48,7 @@ class Account(Estimate):
     @property
     def held_out(self) -> Certificate | None:
         """Certificate on held-out data, if there is one."""
-        return None if self.record.ending is None else self.record.ending.held_out
+        return self.record.held_out
 
     @cached_property
     def history(self) -> dict[str, FloatArray]:

@@ -134,7 +134,8 @@ def guaranteed(run: Account) -> Markup:
          "for the data"),
     ]  # fmt: skip
     if held_out is not None:
-        rows.append(("held-out data", f"{_claim(held_out)} Both hold together."))
+        new = "; ".join((*held_out.assumptions[-1:], *held_out.warnings))
+        rows.append(("held-out data", f"{_claim(held_out)} Both hold together. It assumes: {new}."))
     lists = {
         "Signs that an assumption does not hold": certificate.warnings,
         "This assumes that": certificate.assumptions,

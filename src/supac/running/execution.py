@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 import numpy as np
 
@@ -47,15 +47,6 @@ class Execution:
     on_failure: Policy = "raise"
     max_failures: float = 0.5
     vectorized: bool = False
-    given: frozenset[str] = field(init=False, repr=False, compare=False)
-    """Names of the arguments that were given: a resumed search keeps the others of its store."""
-
-    def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Note which arguments are given."""
-        execution = super().__new__(cls)
-        names = [each.name for each in fields(cls)]
-        object.__setattr__(execution, "given", frozenset({*names[: len(values)], *named}))
-        return execution
 
     def __post_init__(self) -> None:
         if self.mode not in ("batch", "async"):
@@ -72,6 +63,13 @@ class Execution:
             )
         if not 0.0 <= self.max_failures <= 1.0:
             raise ValueError(f"max_failures must be a share from 0 to 1, not {self.max_failures!r}")
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Names of the fields that differ from their defaults; a resumed search keeps others."""
+        return frozenset(
+            each.name for each in fields(self) if getattr(self, each.name) != each.default
+        )
 
     @classmethod
     def of(cls, given: Any) -> Execution:

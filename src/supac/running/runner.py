@@ -110,11 +110,25 @@ class Runner:
     @classmethod
     @contextmanager
     def opened(
-        cls, risks: Sequence[Risk], execution: Execution, record: Record, bar: Bar, **options: Any
+        cls,
+        risks: Sequence[Risk],
+        execution: Execution,
+        open_record: Callable[[], Record],
+        bar: Bar,
+        *,
+        ceilings: Sequence[float | None],
+        parameters: Parameters | None = None,
+        vectorized: Sequence[bool] | None = None,
     ) -> Iterator[Runner]:
-        """Make a runner with handling of Ctrl-C; at the end close it, the record and the bar."""
-        with Interrupt() as interrupt, record, bar:
-            runner = cls(risks, execution, record, interrupt=interrupt, watch=bar.watch, **options)
+        """Make a runner with handling of Ctrl-C; at the end close it, the record and the bar.
+
+        The record is opened under that handling: a store takes time to read, and has a lock.
+        """
+        with Interrupt() as interrupt, open_record() as record, bar:
+            runner = cls(
+                risks, execution, record, parameters=parameters, ceilings=ceilings,
+                vectorized=vectorized, interrupt=interrupt, watch=bar.watch,
+            )  # fmt: skip
             with closing(runner):
                 yield runner
 

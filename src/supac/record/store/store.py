@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,9 @@ class Store:
         with self._db.writing():
             self._db.write_config(json.dumps({**self._config, "data": data}))
             self._db.execute("DELETE FROM meta WHERE key = 'end'")
-            self._db.write_meta("provenance", with_checksum(json.dumps(asdict(provenance))))
+            self._db.write_meta(
+                "provenance", with_checksum(json.dumps(encoding.provenance_to_spec(provenance)))
+            )
             if description is not None:
                 self._db.write_meta("description", with_checksum(description))
 
@@ -232,7 +234,7 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
     if "provenance" in meta:
         with raise_if_damaged(path, "its provenance"):
             told = json.loads(checked(meta["provenance"], path, "its provenance"))
-            provenance = Provenance(**told)
+            provenance = encoding.provenance_from_spec(told)
     return Contents(
         config,
         tuple(runs),
