@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -716,3 +717,36 @@ def test_descriptions_are_json(tmp_path: Path) -> None:
     known = json.loads(problem.description)
     assert known["problem_file"] == str(tmp_path / "problem.toml")
     assert set(known["files"]) == {"data", "simulator"}
+
+
+MODEL = """
+import helper
+def simulate(k1, k2, initial):
+    return {name: [helper.VALUE] * 12 for name in ("A", "B")}
+"""
+
+
+def test_modules_of_two_problems_are_not_mixed_up(tmp_path: Path) -> None:
+    """Both have a model and a helper of the same name; one is changed later on."""
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for value, folder in enumerate(folders):
+        folder.mkdir()
+        write(folder, "python")
+        (folder / "model.py").write_text(MODEL)
+        (folder / "helper.py").write_text(f"VALUE = {value}.0\n")
+    x = np.array([0.5, 0.5, 1.0])
+    problems = [supac.read_problem(folder / "problem.toml") for folder in folders]
+    assert [each.risk.simulate(x)[0] for each in problems] == [0.0, 1.0]  # type: ignore[attr-defined]
+    (folders[1] / "helper.py").write_text("VALUE = 22.0\n")
+    os.utime(folders[1] / "helper.py", (1, 1))
+    again = supac.read_problem(folders[1] / "problem.toml")
+    assert again.risk.simulate(x)[0] == 22.0  # type: ignore[attr-defined]
+
+
+def test_a_model_may_not_hide_an_installed_package(tmp_path: Path) -> None:
+    write(tmp_path, "python")
+    (tmp_path / "numpy.py").write_text(MODEL)
+    change(tmp_path / "problem.toml", ("model:simulate", "numpy:simulate"))
+    with pytest.raises(supac.ProblemFileError, match="has the name of an installed package"):
+        supac.read_problem(tmp_path / "problem.toml")
+    assert sys.modules["numpy"] is np

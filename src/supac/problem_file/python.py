@@ -6,12 +6,17 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from supac.problem_file.errors import suggestion
+
+_FOLDERS: set[Path] = set()
+"""Folders of problem files whose modules have been loaded."""
+_CHANGED: dict[Path, int] = {}
+"""Times at which the files of these modules had been changed when they were loaded."""
 
 
 class PythonFunctionError(ValueError):
@@ -80,14 +85,17 @@ def _module(folder: Path, name: str, file: Path) -> ModuleType:
         raise PythonFunctionError(f'write "{name.removesuffix(".py")}:…", without .py')
     if file.is_file() and name in sys.stdlib_module_names:
         raise PythonFunctionError(f"{file.name} has the name of a Python module: rename it")
+    package = name.partition(".")[0]
+    _forget_others(folder.resolve())
+    if file.is_file() and package in sys.modules and not _own_files([package]):
+        raise PythonFunctionError(f"{file.name} has the name of an installed package: rename it")
     # First of all places, also for imports from files beside it.
     sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]
-    loaded = getattr(sys.modules.get(name), "__file__", None)
-    if file.is_file() and loaded and Path(loaded).resolve() != file.resolve():
-        del sys.modules[name]  # a module of that name in another folder
     importlib.invalidate_caches()
     try:
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+        _CHANGED.update({each: each.stat().st_mtime_ns for each in _own_files(sys.modules)})
+        return module
     except (Exception, SystemExit) as error:
         # The module or its package is missing, not one that it imports.
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
@@ -97,6 +105,42 @@ def _module(folder: Path, name: str, file: Path) -> ModuleType:
         ended = ' when it was loaded: put the code of a script below `if __name__ == "__main__":`'
         hint = ended if isinstance(error, SystemExit) else ""
         raise PythonFunctionError(f"{_place(error, folder, file)}{hint}") from error
+
+
+def _own_files(names: Iterable[str]) -> dict[Path, str]:
+    """Return the files of loaded modules that lie in a folder of problem files, with their names.
+
+    Packages installed in an environment inside such a folder are not among them.
+    """
+    files = {
+        Path(file).resolve(): name
+        for name in names
+        if (file := getattr(sys.modules.get(name), "__file__", None))
+    }
+    return {
+        file: name
+        for file, name in files.items()
+        if any(file.is_relative_to(folder) for folder in _FOLDERS)
+        and not (file.is_relative_to(sys.prefix) or "site-packages" in file.parts)
+    }
+
+
+def _forget_others(folder: Path) -> None:
+    """Forget modules of other folders, and those of this one if a file has changed since.
+
+    Two problems may both have a `model.py`, or a helper that it imports.
+    """
+    _FOLDERS.add(folder)
+    files = _own_files(list(sys.modules))
+    mine = {file for file in files if file.is_relative_to(folder)}
+    changed = any(_CHANGED.get(each) != _modified(each) for each in mine if each in _CHANGED)
+    for file, name in files.items():
+        if file not in mine or changed:
+            del sys.modules[name]
+
+
+def _modified(file: Path) -> int | None:
+    return file.stat().st_mtime_ns if file.exists() else None
 
 
 def _place(error: BaseException, folder: Path, file: Path) -> str:
