@@ -92,8 +92,7 @@ def certify(
         posterior, latent, risk, bound, n, delta, rest.get("ceiling"), replace(provenance, **seen)
     )
     about.check()
-    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
-    x = posterior.sample(whole(draws, "draws", least=1), rng)
+    x = fresh_draws(posterior, draws, seed)
     run = partial(
         run_fresh, x, risk, replace(where, on_failure="drop"), "certificate", store=store,
         parameters=prior if isinstance(prior, Parameters) else None, progress=progress,
@@ -109,6 +108,12 @@ def certify(
 
     runs = run(enough=None if least is None else enough, some=True)
     return about.whole(_some_ok(runs), kl, monte_carlo)
+
+
+def fresh_draws(posterior: Distribution, draws: int, seed: int = 0) -> FloatArray:
+    """Return the points of a certificate with this number of draws: (draws, dim)."""
+    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
+    return posterior.sample(whole(draws, "draws", least=1), rng)
 
 
 def _some_ok(runs: list[Run]) -> list[Run]:

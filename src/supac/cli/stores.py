@@ -14,6 +14,7 @@ import typer
 from rich.live import Live
 
 from supac import problem_file
+from supac.calibration.certify import fresh_draws
 from supac.cli.app import INTERRUPTED, command, console, failed, inform, print_run, user_code, warn
 from supac.cli.options import AsBegun, CertificatePath, Force, Json, Quiet, StorePath, Workers
 from supac.cli.problems import problem_behind
@@ -149,7 +150,7 @@ def certify(
         if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
             warn("the run has not ended: the certificate is for its current posterior")
         if not (quiet or as_json):
-            inform(_ahead(run, draws or 1000, ready.with_workers(workers).workers))
+            inform(_ahead(run, draws or 1000, ready.with_workers(workers).workers, ready.seed))
             if out is None:
                 inform("shown only; --out certificate.json keeps it, for supac report")
         certificate = _new_certificate(
@@ -213,9 +214,11 @@ def _stored_certificate(run: Record, given: Sequence[object]) -> Certificate:
     return run.ending.certificate
 
 
-def _ahead(run: Record, draws: int, executor: object) -> str:
+def _ahead(run: Record, draws: int, executor: object, seed: int) -> str:
     """Estimate the work from the time that the runs of the search took."""
-    there = min(sum(each.purpose == "certificate" for each in run.light_runs), draws)
+    made = {each.x.tobytes() for each in run.light_runs if each.purpose == "certificate"}
+    points = fresh_draws(run.known_posterior(), draws, seed)
+    there = sum(point.tobytes() in made for point in points)
     kept = f"; {there} more are in the store" if there else ""
     if not run.seconds > 0.0:
         return f"{draws - there} fresh runs{kept}"
