@@ -256,6 +256,11 @@ def _informative(run: Account) -> Answer:
         if certificate.vacuous:
             words = "No: the certificate only says that the risk is at most its largest value."
             return Level.LOOK, words
+        if certificate.warnings:
+            return (
+                Level.LOOK,
+                f"At most {at_most(certificate.value)}, but {certificate.warnings[0]}.",
+            )
         return Level.TRUST, f"Yes: at most {at_most(certificate.value)}."
     if ceiling is None or not math.isfinite(run.objective) or run.objective < ceiling:
         return None
