@@ -156,6 +156,12 @@ CASES: list[tuple[str, Any, Level, str]] = [
     ("far from the prior", lambda r: {"posterior": moved(r, 3.0)}, LOOK, "k by 3"),
     ("vacuous", lambda r: {"certificate": certificate(r, 1.2)}, LOOK, "only says"),
     (
+        "a warning",
+        lambda r: {"certificate": replace(certificate(r, 0.1), warnings=("dependent",))},
+        LOOK,
+        "but dependent",
+    ),
+    (
         "a vacuous bound",
         lambda r: {"objective": 1.1, "certificate": None},
         LOOK,
