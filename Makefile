@@ -15,7 +15,7 @@ PYTEST := $(BIN)/pytest --numprocesses logical --maxprocesses 4
 test: .venv/ready
 	$(PYTEST) $(ARGS)
 
-# After each edit: all but the slow ones, in less than a minute. Those it names may have become slow.
+# After each edit: all but the slow ones, in a minute or so. Those it names may have become slow.
 test-fast: .venv/ready
 	$(PYTEST) -m "not slow" --durations 5 --durations-min 2 $(ARGS)
 
