@@ -19,7 +19,9 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.running import Request, futures
+from supac.running.executors import open_pool
 from supac.running.futures import FuturesPool
+from supac.running.simulator import Simulator
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
@@ -62,6 +64,28 @@ def test_a_pool_can_be_used_again(alone: supac.Result) -> None:
             minimize(lambda x: 0.5 + 0.3 * float(np.sin(x).mean()), execution=executor).posterior
             == alone.posterior
         )
+
+
+def test_the_end_of_one_search_leaves_the_runs_of_another_alone(tmp_path: Path) -> None:
+    def patient(x: FloatArray) -> float:
+        (tmp_path / "begun").touch()
+        while not (tmp_path / "go on").exists():
+            time.sleep(0.01)
+        return wave(x)
+
+    simulators = [Simulator(patient, "risk", 0)]
+    with ThreadPoolExecutor(1) as executor:
+        execution = supac.Execution(executor, timeout=60.0)
+        one, other = (open_pool(execution, simulators) for _ in range(2))
+        one.submit(Request(0, np.zeros(2)))
+        while not (tmp_path / "begun").exists():
+            assert not one.collect(0.01)
+        other.close()
+        (tmp_path / "go on").touch()
+        (answer,) = one.collect(60.0)
+        one.close()
+    assert answer.status is supac.Status.OK
+    assert answer.attempts == 1
 
 
 @pytest.mark.parametrize("pool", [ThreadPoolExecutor, spawning])

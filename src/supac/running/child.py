@@ -22,10 +22,11 @@ import struct
 import sys
 import tempfile
 import time
+import uuid
 import weakref
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from typing import IO, Any
 
@@ -153,7 +154,7 @@ def _end(guard: ProcessGuard, connection: socket.socket, traces: IO[bytes]) -> N
 
 @dataclass(frozen=True)
 class Job:
-    """Simulators, and how their runs are made."""
+    """Simulators, and how their runs are made; equal ones of two pools are different jobs."""
 
     simulators: bytes
     """Pickled."""
@@ -161,6 +162,8 @@ class Job:
     """Seconds after which a run is killed."""
     retries: int
     """Number of further attempts after the process of a run died."""
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Identifies the pool: its end must not kill the children of another with equal simulators."""
 
 
 class ChildSupervisor:
