@@ -184,6 +184,7 @@ def test_a_store_goes_on_to_the_same_bits(
     begun = learn(tasks_of(6), store=store, passes=1)
     assert begun.priors == learnt.priors[:2]
     assert same(learn(tasks_of(6), store=store), learnt)
+    assert supac.read_store(store).settings["passes"] == 3
 
     def never(self: Bowl, x: FloatArray) -> float:
         raise AssertionError("everything is known")
@@ -192,6 +193,7 @@ def test_a_store_goes_on_to_the_same_bits(
     assert same(learn(tasks_of(6), store=store), learnt)
     # What is there is not taken back.
     assert same(learn(tasks_of(6), store=store, passes=1), learnt)
+    assert supac.read_store(store).settings["passes"] == 3
 
 
 def test_a_store_knows_its_tasks(tmp_path: Path) -> None:
@@ -512,6 +514,7 @@ def test_two_passes_halve_the_bound_on_the_papers_environment() -> None:
         ({"passes": 0}, ValueError, "passes must be a whole number"),
         ({"learner": supac.SuPAC()}, TypeError, "learner must be one such as MetaSuPAC"),
         ({"execution": True}, TypeError, "execution must be an Execution or its workers"),
+        ({"execution": supac.Execution(2, mode="async")}, ValueError, "not for meta_learn"),
         ({"tasks": []}, TypeError, "tasks must be one Task or more"),
         ({"tasks": [bowls(1)[0]]}, TypeError, "tasks must be one Task or more"),
         ({"prior": 3}, TypeError, "prior must be a Distribution"),

@@ -197,6 +197,11 @@ def meta_learn(
 
     """
     where, _ = with_old(execution, old)
+    if where.mode == "async":
+        raise ValueError(
+            'mode="async" is not for meta_learn, whose meta-steps wait for the runs of all visited '
+            "tasks; these share the workers in any case"
+        )
     learner = MetaSuPAC() if learner is None else learner
     if not isinstance(learner, MetaSuPAC):
         raise TypeError(f"learner must be one such as MetaSuPAC(), not {learner!r}")
@@ -204,31 +209,38 @@ def meta_learn(
     parameters = prior if isinstance(prior, Parameters) else None
     first = prior.prior if isinstance(prior, Parameters) else prior
     environment = Environment(first, tasks, where)
-    vectorized = [each.vectorized for each in tasks]
-    settings = {
-        **_settings_of(tasks), "prior": prior, "learner": learner, "vectorized": vectorized,
-        "features": environment.features, "timeout": where.timeout, "retries": where.retries,
-        "on_failure": where.on_failure, "seed": seed, "passes": passes,
-    }  # fmt: skip
+    settings = {"prior": prior, "learner": learner, "seed": seed, "passes": passes}
+    settings |= _settings_of(environment)
     bar = _PassBar(passes, progress)
     with Runner.opened(
-        [each.risk for each in tasks], where,
-        partial(Record.of_search, store, settings, first.family, kind="meta_learn"), bar,
-        parameters=parameters, ceilings=environment.failure_risks, vectorized=vectorized,
-    ) as runner:  # fmt: skip
+        [each.risk for each in tasks],
+        where,
+        partial(Record.of_search, store, settings, first.family, kind="meta_learn"),
+        bar,
+        parameters=parameters,
+        ceilings=environment.failure_risks,
+        vectorized=[each.vectorized for each in tasks],
+    ) as runner:
         loop = _Loop(environment, learner, runner, learner.init(environment, seed))
         loop.restore()
         stop = loop.run(passes, bar, callback)
     return loop.result(stop, parameters)
 
 
-def _settings_of(tasks: Sequence[Task]) -> dict[str, Any]:
+def _settings_of(environment: Environment) -> dict[str, Any]:
+    """Return the settings of the tasks, and of how their runs are made, for a store."""
+    tasks, where = environment.tasks, environment.execution
     parts = [loss_and_data(each.risk) for each in tasks]
     return {
         "tasks": [each.label for each in tasks],
         "bounds": [each.bound for each in tasks],
         "losses": [each["loss"] for each in parts],
         "data": [each["data"] for each in parts],
+        "features": environment.features,
+        "vectorized": [each.vectorized for each in tasks],
+        "timeout": where.timeout,
+        "retries": where.retries,
+        "on_failure": where.on_failure,
     }
 
 
@@ -279,6 +291,8 @@ class _Loop:
         self, passes: int, bar: _PassBar, callback: Callable[[MetaInfo], object] | None
     ) -> StopReason:
         """Visit tasks until all passes are made or a stop is requested."""
+        if self.state.passes < passes:
+            self.record.confirm()  # passes, time limit and retries may differ from the file's
         while self.state.passes < passes:
             try:
                 self._visit()
