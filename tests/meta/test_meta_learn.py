@@ -615,8 +615,6 @@ def test_what_cannot_be_judged_is_refused() -> None:
         supac.evaluate_priors((), tasks_of(1))
     with pytest.raises(TypeError, match="tasks must be one Task or more"):
         supac.evaluate_priors([FIRST], [])
-    with pytest.raises(TypeError, match="store"):
-        supac.evaluate_priors([FIRST], tasks_of(1), store="a.supac")  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

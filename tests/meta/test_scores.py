@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -57,3 +60,30 @@ def test_a_prior_around_the_truth_is_better() -> None:
     assert scores.mean[1] < scores.mean[0]
     assert scores.quantiles(0.5)[0].tolist() == scores.objective[:, 0].tolist()
     assert not scores.notes
+
+
+def test_a_folder_keeps_the_runs(tmp_path: Path) -> None:
+    calls: list[FloatArray] = []
+
+    def judge(last: int, **options: Any) -> supac.PriorScores:
+        def risk(x: FloatArray) -> float:
+            if len(calls) == last:
+                raise KeyboardInterrupt
+            calls.append(x)
+            return bump(x)
+
+        tasks = [supac.Task(risk, BOUND)] * 2
+        return supac.evaluate_priors([PLANE], tasks, budget=20, draws=30, progress=False, **options)
+
+    expected, store = judge(-1), tmp_path / "new" / "scores"
+    assert len(calls) == 2 * 50
+    for last in (110, 135, 180):  # in the first search, its fresh draws, and the second search's
+        with pytest.raises(KeyboardInterrupt):
+            judge(last, store=store)
+    assert judge(200, store=store).objective.tolist() == expected.objective.tolist()
+    assert sorted(each.name for each in store.iterdir()) == [
+        "prior-0-task-0.supac",
+        "prior-0-task-1.supac",
+    ]
+    again = judge(200, store=store)
+    assert (len(calls), again.queries.tolist()) == (200, expected.queries.tolist())

@@ -161,11 +161,7 @@ def certify(
     else:
         certificate = _stored_certificate(run, given=(n, delta, bound, precision))
         _check_unchanged(run, problem or (store if store.suffix == ".toml" else None))
-    try:  # print it even if writing fails
-        if out is not None:
-            out.write_text(certificate.to_json() + "\n", encoding="utf-8")
-    finally:
-        _print_certificate(certificate, as_json=as_json, quiet=quiet)
+    _give_certificate(certificate, out, as_json=as_json, quiet=quiet)
     if run.ending is not None and run.ending.held_out is not None and not (as_json or quiet):
         console.print(_wrapped(f"\nOn held-out data; both hold together.\n{run.ending.held_out}"))
 
@@ -183,11 +179,18 @@ def _check_unchanged(run: Record, file: Path | None) -> None:
         )
 
 
-def _print_certificate(certificate: Certificate, *, as_json: bool, quiet: bool) -> None:
-    if as_json:
-        typer.echo(certificate.to_json())
-    elif not quiet:
-        console.print(_wrapped(str(certificate)))
+def _give_certificate(
+    certificate: Certificate, out: Path | None, *, as_json: bool, quiet: bool
+) -> None:
+    """Write a certificate to a file, if there is one, and print it even if that fails."""
+    try:
+        if out is not None:
+            out.write_text(certificate.to_json() + "\n", encoding="utf-8")
+    finally:
+        if as_json:
+            typer.echo(certificate.to_json())
+        elif not quiet:
+            console.print(_wrapped(str(certificate)))
 
 
 def _new_certificate(ready: problem_file.ProblemFile, run: Record, **options: Any) -> Certificate:

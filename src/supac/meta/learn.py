@@ -197,20 +197,12 @@ def meta_learn(
 
     """
     where, _ = with_old(execution, old)
-    if where.mode == "async":
-        raise ValueError(
-            'mode="async" is not for meta_learn, whose meta-steps wait for the runs of all visited '
-            "tasks; these share the workers in any case"
-        )
     learner = MetaSuPAC() if learner is None else learner
-    if not isinstance(learner, MetaSuPAC):
-        raise TypeError(f"learner must be one such as MetaSuPAC(), not {learner!r}")
-    whole(passes, "passes", least=1)
+    _check(learner, where, passes)
     parameters = prior if isinstance(prior, Parameters) else None
     first = prior.prior if isinstance(prior, Parameters) else prior
     environment = Environment(first, tasks, where)
-    settings = {"prior": prior, "learner": learner, "seed": seed, "passes": passes}
-    settings |= _settings_of(environment)
+    settings = _settings_of(environment, prior=prior, learner=learner, seed=seed, passes=passes)
     bar = _PassBar(passes, progress)
     with Runner.opened(
         [each.risk for each in tasks],
@@ -222,13 +214,23 @@ def meta_learn(
         vectorized=[each.vectorized for each in tasks],
     ) as runner:
         loop = _Loop(environment, learner, runner, learner.init(environment, seed))
-        loop.restore()
         stop = loop.run(passes, bar, callback)
     return loop.result(stop, parameters)
 
 
-def _settings_of(environment: Environment) -> dict[str, Any]:
-    """Return the settings of the tasks, and of how their runs are made, for a store."""
+def _check(learner: Any, execution: Execution, passes: int) -> None:
+    if not isinstance(learner, MetaSuPAC):
+        raise TypeError(f"learner must be one such as MetaSuPAC(), not {learner!r}")
+    if execution.mode == "async":
+        raise ValueError(
+            'mode="async" is not for meta_learn, whose meta-steps wait for the runs of all visited '
+            "tasks; these share the workers in any case"
+        )
+    whole(passes, "passes", least=1)
+
+
+def _settings_of(environment: Environment, **others: Any) -> dict[str, Any]:
+    """Return the settings of the tasks, of how their runs are made, and others, for a store."""
     tasks, where = environment.tasks, environment.execution
     parts = [loss_and_data(each.risk) for each in tasks]
     return {
@@ -241,6 +243,7 @@ def _settings_of(environment: Environment) -> dict[str, Any]:
         "timeout": where.timeout,
         "retries": where.retries,
         "on_failure": where.on_failure,
+        **others,
     }
 
 
@@ -275,7 +278,7 @@ class _Loop:
         """Record of the runs of all tasks."""
         return self.runner.record
 
-    def restore(self) -> None:
+    def _restore(self) -> None:
         """Restore the state from the record."""
         if self.record.state is not None:
             told = [
@@ -290,7 +293,8 @@ class _Loop:
     def run(
         self, passes: int, bar: _PassBar, callback: Callable[[MetaInfo], object] | None
     ) -> StopReason:
-        """Visit tasks until all passes are made or a stop is requested."""
+        """Visit tasks, after those of an earlier process, until all passes are made or stopped."""
+        self._restore()
         if self.state.passes < passes:
             self.record.confirm()  # passes, time limit and retries may differ from the file's
         while self.state.passes < passes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Unpack
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -57,6 +59,7 @@ def evaluate_priors(
     parameters: Parameters | None = None,
     algorithm: Algorithm | None = None,
     execution: Execution | Any = None,
+    store: str | os.PathLike[str] | None = None,
     seed: int = 0,
     progress: bool | None = None,
     **old: Unpack[OldKeywords],
@@ -76,6 +79,9 @@ def evaluate_priors(
         Parameters that the priors were learnt with, if risks are functions of the user's units.
     algorithm, execution, progress
         As in `minimize`.
+    store
+        Folder, made if there is none, that keeps the runs of each search in a file of its own; an
+        interrupted call continues from it.
     seed
         Task i is searched with seed + i, under every prior.
 
@@ -83,41 +89,88 @@ def evaluate_priors(
     _check(priors, tasks)
     whole(draws, "draws", least=0)
     where, _ = with_old(execution, old)
-    rows: list[tuple[float, float, float, int]] = []
-    notes: list[str] = []
+    scores: list[_Score] = []
     with Interrupt() as interrupt, Bar(len(priors) * len(tasks), progress) as bar:
         for (k, prior), (i, task) in product(enumerate(priors), enumerate(tasks)):
             own = prior if isinstance(prior, Distribution) else prior(task)
-            result = Search(
-                task.risk, own if parameters is None else parameters.with_prior(own), task.bound,
-                budget, algorithm, execution=task.execution(where), seed=seed + i, progress=False,
+            search = Search(
+                task.risk,
+                own if parameters is None else parameters.with_prior(own),
+                task.bound,
+                budget,
+                algorithm,
+                execution=task.execution(where),
+                store=None if store is None else _file(store, k, i),
                 validation=0 if draws else None,
-            ).run()  # fmt: skip
-            if interrupt.requested:
-                raise KeyboardInterrupt
-            mean_risk = np.nan if result.stop_reason is StopReason.FAILURES else result.mean_risk
-            if draws and result.stop_reason is not StopReason.FAILURES:
-                x = result.posterior.sample(draws, np.random.default_rng([seed + i, draws]))
-                mean_risk = fresh_mean_risk(task, x, parameters, where)
-            if np.isnan(mean_risk):
-                notes.append(f"task {i} has no score under prior {k}: too many of its runs fail")
-            bound = np.nan if np.isnan(mean_risk) else task.bound(mean_risk, result.kl)
-            rows.append((bound, mean_risk, result.kl, len(result.evaluations)))
-            bar.draw(len(rows), f"searches, objective {bound:.4g}")
-    table = np.array(rows, dtype=np.float64).reshape(len(priors), len(tasks), 4)
-    objective, means, kl, queries = np.moveaxis(table, 2, 0)
-    return PriorScores(objective, means, kl, queries, tuple(notes))
+                seed=seed + i,
+                progress=False,
+            )
+            scores.append(_score(search, task, draws, interrupt))
+            bar.draw(len(scores), f"searches, objective {scores[-1].objective:.4g}")
+    return _table(scores, len(priors))
+
+
+def _file(folder: str | os.PathLike[str], prior: int, task: int) -> Path:
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder, f"prior-{prior}-task-{task}.supac")
+
+
+class _Score(NamedTuple):
+    """Outcome of one search."""
+
+    objective: float
+    mean_risk: float
+    kl: float
+    queries: int
+
+
+def _table(scores: Sequence[_Score], priors: int) -> PriorScores:
+    columns = np.array(scores, dtype=np.float64).reshape(priors, -1, len(_Score._fields))
+    objective, mean_risk, kl, queries = np.moveaxis(columns, 2, 0)
+    notes = [
+        f"task {i} has no score under prior {k}: too many of its runs fail"
+        for k, i in np.argwhere(np.isnan(mean_risk))
+    ]
+    return PriorScores(objective, mean_risk, kl, queries, tuple(notes))
+
+
+def _score(search: Search, task: Task, draws: int, interrupt: Interrupt) -> _Score:
+    """Search, and estimate the bound of the posterior with fresh draws; NaN without a posterior."""
+    result = search.run()
+    if interrupt.requested:
+        raise KeyboardInterrupt
+    mean_risk = result.mean_risk
+    if result.stop_reason is StopReason.FAILURES:
+        mean_risk = np.nan
+    elif draws:
+        x = result.posterior.sample(draws, np.random.default_rng([search.seed, draws]))
+        mean_risk = fresh_mean_risk(
+            task, x, result.parameters, search.execution, store=search.store
+        )
+    objective = np.nan if np.isnan(mean_risk) else task.bound(mean_risk, result.kl)
+    return _Score(objective, mean_risk, result.kl, len(result.evaluations))
 
 
 def fresh_mean_risk(
-    task: Task, x: FloatArray, parameters: Parameters | None, execution: Execution
+    task: Task,
+    x: FloatArray,
+    parameters: Parameters | None,
+    execution: Execution,
+    *,
+    store: str | os.PathLike[str] | None = None,
 ) -> float:
     """Compute the mean risk of fresh runs at latent points x; NaN if no run counts."""
     ceiling = execution.failure_risk(task.bound)
     runs = run_fresh(
-        x, task.risk, task.execution(execution), "validation", parameters=parameters,
-        progress=False, ceiling=ceiling,
-    )  # fmt: skip
+        x,
+        task.risk,
+        task.execution(execution),
+        "certificate",
+        parameters=parameters,
+        store=store,
+        progress=False,
+        ceiling=ceiling,
+    )
     function = RiskFunction(task.risk, ceiling=ceiling)
     function.reject_other_widths(runs)
     risk, _ = function.columns(runs)
