@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from typing import Any, Unpack
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from supac.arrays import FloatArray, positive, whole
 from supac.calibration.fresh import Path, run_fresh
 from supac.calibration.old_keywords import OldKeywords, with_old
-from supac.codec import fingerprint
+from supac.codec import fingerprint, to_spec
 from supac.families import Density, Distribution, Divergence
 from supac.guarantee.certificate import Certificate, Subject
 from supac.guarantee.dependence import warning_of_dependence
@@ -29,7 +31,9 @@ from supac.guarantee.held_out import held_out_certificate
 from supac.guarantee.posterior import posterior_certificate
 from supac.problem import Bound, Composite, Parameters
 from supac.problem.bounds import Catoni
+from supac.problem.composite import loss_and_data
 from supac.record.run import Run
+from supac.record.store.store import add_certificate, read_provenance
 from supac.running.execution import Execution
 
 _STREAM = 0xCE27  # of random numbers that no search uses
@@ -56,6 +60,9 @@ def certify(
 ) -> Certificate:
     """Run the simulator at fresh draws of the posterior, and certify its mean risk.
 
+    Certificates are counted in `store`, and by a `Result` or a `Record`. The same call again, or of
+    a posterior with more draws, is the same one; any other pays for those before it.
+
     Parameters
     ----------
     posterior, prior, risk, bound, execution, progress
@@ -73,7 +80,7 @@ def certify(
         "posterior": the mean over all of it. "ensemble": the mean over just these draws, which is
         tighter and needs few.
     provenance
-        How the prior and the temperature depend on the data.
+        How prior, loss and temperature depend on the data, where only you know it.
     store
         File that keeps every run as it ends, such as the store of the search; an interrupted
         certificate continues from it.
@@ -88,17 +95,18 @@ def certify(
         raise ValueError(f'subject must be "posterior" or "ensemble", not {subject!r}')
     seen = {k: rest[k] for k in ("prior_is_independent", "temperatures_tried") if k in rest}
     latent = prior.prior if isinstance(prior, Parameters) else prior
-    about = Certifier(
-        posterior, latent, risk, bound, n, delta, rest.get("ceiling"), replace(provenance, **seen)
-    )
-    about.check()
+    told = replace(provenance, **seen)
+    if store is not None:
+        told = told.joined(read_provenance(store))
+    about = Certifier(posterior, latent, risk, bound, n, delta, rest.get("ceiling"), told)
+    about.check(subject)
     x = fresh_draws(posterior, draws, seed)
     run = partial(
         run_fresh, x, risk, replace(where, on_failure="drop"), "certificate", store=store,
         parameters=prior if isinstance(prior, Parameters) else None, progress=progress,
     )  # fmt: skip
     if subject == "ensemble":
-        return about.ensemble(_some_ok(run()), 1.0)
+        return _counted(about.ensemble(_some_ok(run()), 1.0), store)
     kl, monte_carlo = _divergence(posterior, latent, seed), rest.get("monte_carlo", 0.2)
     least = None if precision is None else positive(precision, "precision")
 
@@ -107,13 +115,25 @@ def certify(
         return now.value - (now.without_draws or 0.0) < (least or 0.0)
 
     runs = run(enough=None if least is None else enough, some=True)
-    return about.whole(_some_ok(runs), kl, monte_carlo)
+    return _counted(about.whole(_some_ok(runs), kl, monte_carlo), store)
+
+
+def _counted(made: Certificate, store: Path | None) -> Certificate:
+    """Return a certificate that is counted in the store, if there is one."""
+    if store is not None:
+        add_certificate(store, made.name)
+    return made
 
 
 def fresh_draws(posterior: Distribution, draws: int, seed: int = 0) -> FloatArray:
     """Return the points of a certificate with this number of draws: (draws, dim)."""
     rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
     return posterior.sample(whole(draws, "draws", least=1), rng)
+
+
+def points_of(runs: Sequence[Run]) -> FloatArray:
+    """Return the latent points of runs: (n, dim)."""
+    return np.array([run.x for run in runs])
 
 
 def _some_ok(runs: list[Run]) -> list[Run]:
@@ -138,21 +158,24 @@ class Certifier:
     ceiling: float | None = None
     provenance: Provenance = Provenance()
 
-    def check(self) -> None:
+    def check(self, subject: Subject = "posterior") -> None:
         """Raise CertificateError before the first run is made, if it can be told by then."""
         if isinstance(self.risk, Composite) and self.risk.data is None and self.n is None:
             return  # the number of residuals is not known yet
         basis = basis_of(self.risk, self.bound, n=self.n, ceiling=self.ceiling, measured=self.n)
-        admitted(self._chosen(basis), basis, self.probability, self.provenance)
+        chosen, of_draws = self._chosen(basis), subject == "ensemble"
+        admitted(chosen, basis, self.probability, self.provenance, of_draws=of_draws)
 
     def whole(self, runs: Sequence[Run], kl: Divergence, monte_carlo: float) -> Certificate:
         """Certify the mean over the posterior."""
         losses = Losses.of(runs, self.risk, self.bound, n=self.n, ceiling=self.ceiling)
+        name = self.name("posterior", runs)
+        seen = self.provenance.before(name)
         made = posterior_certificate(
             losses.means, losses.failed, kl, self._chosen(losses.basis), losses.basis,
-            delta=self.probability, monte_carlo=monte_carlo, provenance=self.provenance,
+            delta=self.probability, monte_carlo=monte_carlo, share=seen.share, provenance=seen,
         )  # fmt: skip
-        return self._finished(made, losses)
+        return self._finished(made, losses, name)
 
     def ensemble(self, runs: Sequence[Run], share: float) -> Certificate:
         """Certify the mean over the parameter sets of these runs; `share` as in validation."""
@@ -163,13 +186,13 @@ class Certifier:
                 "normalised = True"
             )
         losses = Losses.of(runs, self.risk, self.bound, n=self.n, ceiling=self.ceiling)
-        x = np.array([run.x for run in runs])
+        x, name = points_of(runs), self.name("ensemble", runs)
         made = ensemble_certificate(
             losses.means, losses.failed, self.posterior.log_prob(x) - self.prior.log_prob(x),
             self._chosen(losses.basis), losses.basis, delta=self.probability, selection=share,
-            provenance=self.provenance,
+            provenance=self.provenance.before(name),
         )  # fmt: skip
-        return self._finished(made, losses)
+        return self._finished(made, losses, name)
 
     def held_out(self, runs: Sequence[Run], risk: Composite) -> Certificate:
         """Certify the same parameter sets by a risk whose data the search has not seen."""
@@ -182,11 +205,23 @@ class Certifier:
                 "which say it of the held-out ones too"
             )
         losses = Losses.of(runs, risk, capped, n=None, compared=False)
+        name = self.name("ensemble", runs)
         made = held_out_certificate(
             losses.means, losses.failed, losses.basis, delta=self.probability,
-            provenance=self.provenance,
+            provenance=self.provenance.before(name),
         )  # fmt: skip
-        return self._finished(made, losses)
+        return self._finished(made, losses, name)
+
+    def name(self, subject: Subject, runs: Sequence[Run]) -> str:
+        """Return a name by which the same certificate is known in the next process.
+
+        Of a posterior only the first of its draws counts: going on is free.
+        """
+        drawn = points_of(runs[:1] if subject == "posterior" else runs)
+        of = (self.posterior, self.prior, self.bound, self.n, self.probability, self.ceiling)
+        parts = (*of, drawn, *loss_and_data(self.risk).values())
+        words = json.dumps([to_spec(each) for each in parts])
+        return f"{subject} {sha256(words.encode()).hexdigest()[:16]}"
 
     @property
     def probability(self) -> float:
@@ -198,9 +233,9 @@ class Certifier:
         """Return the bound as given for n data, else one that holds for these data."""
         return self.bound if self.n is not None else bound_to_certify(self.bound, basis)
 
-    def _finished(self, made: Certificate, losses: Losses) -> Certificate:
+    def _finished(self, made: Certificate, losses: Losses, name: str) -> Certificate:
         told = losses.explained(made)
-        return replace(told, fingerprint=fingerprint(self.posterior, self.prior))
+        return replace(told, name=name, fingerprint=fingerprint(self.posterior, self.prior))
 
 
 @dataclass(frozen=True, eq=False)

@@ -195,7 +195,8 @@ def _certificates(
 ) -> tuple[dict[str, Certificate], str]:
     """Certify the fresh runs of the returned posterior; or say why that cannot be done.
 
-    With held-out data there are two certificates, each with half of δ.
+    With held-out data there are two certificates, each with half of δ. They are counted in the
+    record.
     """
     fresh = validated.fresh
     if fresh is None:
@@ -223,4 +224,6 @@ def _certificates(
             reasons.append(str(error))
         except Exception as error:  # of a loss of the user's: the runs are made, keep the result
             reasons.append(f"{type(error).__name__}: {error}")
+    if made:
+        record.provenance = record.provenance.after(about.name("ensemble", runs))
     return made, "; ".join(reasons)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Unpack
 
@@ -18,7 +18,7 @@ from supac.calibration.setup import (
     make_problem,
     reserve_for_validation,
 )
-from supac.codec import Spec, UnknownSpecError, describe, from_spec
+from supac.codec import Spec, UnknownSpecError, describe, from_spec, to_spec
 from supac.exchange.known import KnownRuns
 from supac.families import Density, Distribution
 from supac.guarantee.gate import Provenance
@@ -56,6 +56,7 @@ def minimize(
     seed: int = 0,
     progress: bool | None = None,
     callback: Callback | None = None,
+    provenance: Provenance = Provenance(),
     **old: Unpack[OldKeywords],
 ) -> Result:
     """Minimise bound(π[risk], KL(π, prior)) over distributions π, in at most `budget` runs.
@@ -92,12 +93,15 @@ def minimize(
         Show a progress bar; by default if the standard error is a terminal.
     callback
         Called with an `Iteration` after each round; a true return value stops the search.
+    provenance
+        What only you know of the certificate: `Provenance(prior_is_independent=False)` if the prior
+        was made from these data, `Provenance(earlier=2)` if there were two certificates on them.
 
     """
     where, rest = with_old(execution, old, "tolerance", "description")
     return Search(
         risk, prior, bound, budget, algorithm, start, proxy, known, where, store, validation, seed,
-        progress, callback, **rest,
+        progress, callback, provenance=provenance, **rest,
     ).run()  # fmt: skip
 
 
@@ -124,7 +128,7 @@ class Search:
     description: str | None = None
     """Text kept in the store beside the settings."""
     provenance: Provenance = Provenance()
-    """How prior and temperature depend on the data; a store that goes on has its own."""
+    """What is known of prior, loss, temperature and certificates, beside what a store knows."""
 
     def run(self) -> Result:
         """Check the arguments, search, validate, and return the result."""
@@ -162,6 +166,8 @@ class Search:
                 function.failure_loss,
             )  # fmt: skip
             loop.record.finish(ending, validated.state.evaluations)
+        if self._origin is not None and ending.certificate is not None:
+            self._origin.count_certificate(ending.certificate)
         return Result.of(loop.record)
 
     def _check_budget(self, first: int) -> None:
@@ -192,11 +198,25 @@ class Search:
         family = problem.start.family
         return Record.of_search(self.store, settings, family, kind="minimize", proxy=proxy)
 
+    @property
+    def _origin(self) -> Record | None:
+        """Record that the known runs come from, if it is of the same data."""
+        origin = None if self.known is None else self.known.origin
+        if origin is None:
+            return None
+        same = to_spec(origin.settings.get("data")) == to_spec(loss_and_data(self.risk)["data"])
+        return origin if same else None
+
     def _provenance(self, problem: Problem) -> Provenance:
-        """Notice a prior that is the posterior of the known runs: it has seen their data."""
-        if self.known is None or self.known.posterior != problem.prior:
+        """Notice what was chosen after a result on the same data, from which runs are known."""
+        origin = self._origin
+        if origin is None:
             return self.provenance
-        return replace(self.provenance, prior_is_independent=False)
+        if origin.ending is None:
+            learnt = origin.posterior == problem.prior
+            return self.provenance.joined(Provenance(prior_is_independent=not learnt))
+        seen = origin.next_provenance(self.prior, self.bound, self.risk)
+        return self.provenance.joined(seen)
 
     def _restore(self, loop: Loop) -> None:
         """Continue from the record, and tell imported runs."""
@@ -206,8 +226,8 @@ class Search:
                 f"budget = {self.budget}, but {self.store} has learnt from {loop.queries} runs "
                 "already; raise it"
             )
-        if not loop.record.rounds:
-            loop.record.provenance = self._provenance(loop.problem)
+        seen = self._provenance(loop.problem)
+        loop.record.provenance = loop.record.provenance.joined(seen)
         loop.record.confirm(self.description)
         if loop.record.rounds and loop.queries:
             told = loop.record.told_ids(())
@@ -314,7 +334,7 @@ def reoptimize(
     policy = {"on_failure": result.on_failure}
     where, rest = with_old(execution, old, "tolerance", "description", kept=policy)
     risk = result.record.risk_as_stored(risk)
-    batch, seen = min(budget, 10), result.record.next_provenance(prior, bound)
+    batch, seen = min(budget, 10), result.record.next_provenance(prior, bound, risk)
     return Search(
         risk, before, bound or result.bound, budget,  # type: ignore[arg-type]
         algorithm or SuPAC(first=batch, batch=batch),

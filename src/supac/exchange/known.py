@@ -12,7 +12,6 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, frozen
 from supac.exchange.table import OUTPUT, columns_of, is_output
-from supac.families import Distribution
 from supac.problem import Evaluations, Parameters
 from supac.record.record import Record
 from supac.record.run import Run, Status, outputs_as_rows
@@ -33,8 +32,8 @@ class KnownRuns:
     messages: tuple[str, ...]
     sources: tuple[str, ...]
     """Name of the table or search that each comes from."""
-    posterior: Distribution | None = None
-    """Posterior of the search that they come from: as a prior, it has seen their data."""
+    origin: Record | None = None
+    """Record of the search that they come from: what was chosen after it may depend on its data."""
 
     @classmethod
     def of(cls, x: FloatArray, evaluations: Evaluations, source: str = "earlier runs") -> KnownRuns:
@@ -67,7 +66,7 @@ class KnownRuns:
             tuple(Status.OK if run.outputs is not None else run.status for run in runs),
             tuple(run.message for run in runs),
             (source,) * len(runs),
-            record.posterior,
+            record,
         )
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
 from supac.problem import Parameters
 from supac.record import encoding
-from supac.record.record import Counts, Record
+from supac.record.record import UNKNOWN_LOSS, Counts, Record
 from supac.record.result import Result
 from supac.record.run import Round, Run, Status
 
@@ -224,7 +224,7 @@ def _upgraded(told: dict[str, Any]) -> dict[str, Any]:
         "failure_loss": next((loss for loss in losses if loss is not None), None),
         "rounds": batches[:learnt],
         "validation": batches[learnt:] if learnt else [],
-        "loss": None if outputs is None else {"other": "a loss"},
+        "loss": None if outputs is None else {"other": UNKNOWN_LOSS},
         "runs": {name: [row[name] for row in rows] for name in _RUN},
     }
 

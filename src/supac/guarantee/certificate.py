@@ -8,18 +8,23 @@ of it, which has to be estimated from fresh draws first: see `ensemble` and `pos
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from decimal import ROUND_CEILING, Context, Decimal
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from supac.guarantee.gate import CertificateError
+from supac.arrays import FloatArray
+from supac.guarantee.gate import Basis, CertificateError, failures_counted
 
 Subject = Literal["posterior", "ensemble", "held-out"]
 _DATA = "data from another distribution than these, such as another plant or another season"
 _SINGLE = "that any single prediction is so near: the limit is on a mean loss"
+_BOTH = (
+    "that the limits of posterior and ensemble hold together: each has its own δ, so report one of "
+    "them, chosen beforehand, or both with the sum"
+)
 _ENSEMBLE = (
     "the true risk of one of these parameter sets: the bound is on their mean",
     _SINGLE,
@@ -31,6 +36,7 @@ _NOT_GUARANTEED: Mapping[Subject, tuple[str, ...]] = {
         "the true risk of any single parameter vector: the bound is on the mean over the posterior",
         _SINGLE,
         "that the posterior contains the true parameters: its ranges are not credible intervals",
+        _BOTH,
         _DATA,
     ),
     "ensemble": (*_ENSEMBLE, _DATA),
@@ -87,6 +93,8 @@ class Certificate:
     """Corrections that keep the limit valid, such as union bounds."""
     assumptions: tuple[str, ...] = ()
     not_guaranteed: tuple[str, ...] = ()
+    name: str = ""
+    """Name by which it is counted; "" if it is not, as in `certify_draws`."""
     fingerprint: str = ""
     """Fingerprint of posterior and prior; "" if unknown, as in `certify_draws`."""
 
@@ -174,6 +182,39 @@ class Certificate:
             *(f"  - {each}" for each in self.not_guaranteed),
         ]
         return "\n".join(lines)
+
+
+def certificate_of(
+    means: FloatArray,
+    failed: int,
+    basis: Basis,
+    limit: Callable[[float], float],
+    *,
+    upper: float | None = None,
+    corrections: tuple[str, ...] = (),
+    assumptions: tuple[str, ...] = (),
+    **others: Any,
+) -> Certificate:
+    """Make a certificate of draws from their mean losses (m,), `failed` of them failed.
+
+    `limit` takes the mean loss of the draws, or its upper limit `upper`, to that of the true risk;
+    `others` are further fields.
+    """
+    mean = float(np.mean(means))
+    worst = mean if upper is None else upper
+    return Certificate(
+        value=basis.in_risk(limit(worst)),
+        mean_risk=basis.in_risk(mean),
+        mean_risk_upper=basis.in_risk(worst),
+        without_draws=basis.in_risk(limit(mean)),
+        ceiling=basis.ceiling,
+        capped=basis.capped,
+        draws=len(means),
+        failed=failed,
+        corrections=corrections + failures_counted(failed, len(means), basis),
+        assumptions=(*basis.assumptions, *assumptions),
+        **others,
+    )
 
 
 def rounded_up(value: float, digits: int = 4) -> str:

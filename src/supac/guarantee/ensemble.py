@@ -20,14 +20,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from supac.arrays import FloatArray, probability
-from supac.guarantee.certificate import Certificate
+from supac.guarantee.certificate import Certificate, certificate_of
 from supac.guarantee.gate import (
     Basis,
     CertificateError,
     Provenance,
     admitted,
+    certificates_counted,
     every_value,
-    failures_counted,
 )
 from supac.problem.bounds import Bound
 
@@ -66,7 +66,6 @@ def ensemble_certificate(
     delta: float,
     selection: float = PASSED,
     provenance: Provenance = Provenance(),
-    fingerprint: str = "",
 ) -> Certificate:
     """Compute the certificate of K draws from their mean losses (K,) and log density ratios (K,).
 
@@ -82,33 +81,21 @@ def ensemble_certificate(
             f"the mean log density ratio of the draws is {nats}: the prior excludes some of them"
         )
     delta_pac = delta * selection * provenance.share
-    chosen, corrections, assumptions = admitted(bound, basis, delta_pac, provenance)
-    if provenance.earlier:
-        number = provenance.earlier + 1
-        corrections += (f"this is certificate number {number} on these data: δ is spent on all",)
+    chosen, corrections, assumptions = admitted(bound, basis, delta_pac, provenance, of_draws=True)
     mean = float(np.mean(means))
-    return Certificate(
+    return certificate_of(
+        means,
+        failed,
+        basis,
+        lambda loss: float(chosen(loss, nats)),
+        corrections=corrections + certificates_counted(provenance),
+        assumptions=("the prior was chosen independently of these data", *assumptions),
         subject="ensemble",
-        value=basis.in_risk(float(chosen(mean, nats))),
         bound=type(bound).__name__,
-        bounds=every_value(chosen, basis, delta_pac, mean, nats),
-        mean_risk=basis.in_risk(mean),
-        mean_risk_upper=basis.in_risk(mean),
-        without_draws=basis.in_risk(float(chosen(mean, nats))),
+        bounds=every_value(chosen, basis, delta_pac, mean, nats, of_draws=True),
         kl=nats,
         n=basis.number(type(bound)),
-        ceiling=basis.ceiling,
-        capped=basis.capped,
-        draws=len(means),
-        failed=failed,
         delta=delta,
         delta_selection=delta - delta_pac,
         delta_pac=delta_pac,
-        corrections=corrections + failures_counted(failed, len(means), basis),
-        assumptions=(
-            *basis.assumptions,
-            "the prior was chosen independently of these data",
-            *assumptions,
-        ),
-        fingerprint=fingerprint,
     )

@@ -30,19 +30,48 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True)
 class Provenance:
-    """How prior, temperature and certificate depend on the data."""
+    """How prior, loss and temperature depend on the data, and which certificates were given."""
 
     prior_is_independent: bool = True
     """False if the prior was learnt on these data: then no bound holds."""
     temperatures_tried: float = 1
     """Number of temperatures compared on these data; infinite if one was optimised."""
     earlier: int = 0
-    """Number of certificates that this search has already been given."""
+    """Number of certificates of the same kind that were given on these data elsewhere."""
+    loss_is_independent: bool = True
+    """False if the loss, or the ceiling that caps it, was chosen after a result on these data."""
+    given: tuple[str, ...] = ()
+    """Names of the certificates that were given before, in order, each beginning with its kind."""
 
     @property
     def share(self) -> float:
         """Share of δ for this certificate: 0.95, 0.04, then a fifth of the one before."""
         return 0.95 if self.earlier == 0 else 0.2 * 0.2**self.earlier
+
+    def before(self, name: str) -> Provenance:
+        """Return the provenance of the certificate of this name, which may be one of those given.
+
+        Those of its kind that came before it count as earlier. Ensembles and posteriors are
+        counted apart: they are two statements, each at its own δ.
+        """
+        kind = name.partition(" ")[0]
+        same = [each for each in self.given if each.partition(" ")[0] == kind]
+        number = same.index(name) if name in same else len(same)
+        return replace(self, earlier=self.earlier + number, given=())
+
+    def after(self, name: str) -> Provenance:
+        """Return the provenance after the certificate of this name was given."""
+        return self if name in self.given else replace(self, given=(*self.given, name))
+
+    def joined(self, other: Provenance) -> Provenance:
+        """Return what holds if both are true."""
+        return Provenance(
+            self.prior_is_independent and other.prior_is_independent,
+            max(self.temperatures_tried, other.temperatures_tried),
+            max(self.earlier, other.earlier),
+            self.loss_is_independent and other.loss_is_independent,
+            tuple(dict.fromkeys((*self.given, *other.given))),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,24 +272,43 @@ def _weights(
     return np.full(count, 1.0 / count), "stretches of data of equal length"
 
 
-def admitted(
-    bound: Bound, basis: Basis, delta: float, provenance: Provenance
-) -> tuple[Bound, tuple[str, ...], tuple[str, ...]]:
-    """Return the bound for these data and δ, the corrections made and the further assumptions.
-
-    Raise CertificateError for a prior or a temperature that has seen the data, or an unproven
-    bound.
-    """
+def _check_proof(bound: Bound, *, of_draws: bool) -> None:
     if not (getattr(bound, "proof", "") and is_dataclass(type(bound))):
         raise CertificateError(
             f"{bound!r} cites no proof, so it guarantees nothing: use one of supac's bounds, or "
             'name the theorem where yours is defined, class Mine(Bound, proof="…")'
         )
+    if of_draws and not bound.of_draws:
+        raise CertificateError(
+            f"the theorem of {type(bound).__name__} is about the mean over a posterior, not over "
+            "draws of it: certify the posterior, use one of supac's bounds, or, if yours follows "
+            'from such a Δ as theirs, say so: class Mine(Bound, proof="…", of_draws=True)'
+        )
+
+
+def _check_independence(provenance: Provenance) -> None:
     if not provenance.prior_is_independent:
         raise CertificateError(
             "the prior was learnt on the same data, so no PAC-Bayes bound holds: learn it on one "
             "part of the data and certify with the other"
         )
+    if not provenance.loss_is_independent:
+        raise CertificateError(
+            "the loss, or the ceiling that caps it, was chosen after a result on the same data, so "
+            "no bound holds for it: hold out data, or certify by the loss of the first search"
+        )
+
+
+def admitted(
+    bound: Bound, basis: Basis, delta: float, provenance: Provenance, *, of_draws: bool = False
+) -> tuple[Bound, tuple[str, ...], tuple[str, ...]]:
+    """Return the bound for these data and δ, the corrections made and the further assumptions.
+
+    Raise CertificateError for a prior, a loss or a temperature that has seen the data, or an
+    unproven bound; with `of_draws`, for one that is not known to hold for draws of a posterior.
+    """
+    _check_proof(bound, of_draws=of_draws)
+    _check_independence(provenance)
     if basis.sequential and not bound.sequential:
         raise CertificateError(
             f"{type(bound).__name__} needs independent data: for a sequence use McAllester or "
@@ -298,29 +346,33 @@ def bound_to_certify(bound: Bound, basis: Basis) -> Bound:
     return kind(basis.number(kind), 0.05, basis.ceiling)
 
 
-def proven_bounds(basis: Basis, delta: float) -> dict[str, Bound]:
-    """Return every bound that problem files can name and that cites a proof, for these data."""
-    kinds = [
-        kind
-        for kind in Bound.kinds.values()
-        if kind.proof and (kind.sequential or not basis.sequential)
-    ]
-    return {
+def every_value(
+    chosen: Bound, basis: Basis, delta: float, mean: float, nats: float, *, of_draws: bool = False
+) -> dict[str, float]:
+    """Evaluate the chosen bound and all proven ones of problem files at the same loss, KL and δ.
+
+    With `of_draws`, only those that hold for draws of a posterior.
+    """
+    every = {
         'Catoni("auto")' if kind is Catoni else kind.__name__: kind.for_data(
             basis.number(kind), delta, basis.top
         )
-        for kind in kinds
+        for kind in Bound.kinds.values()
+        if kind.proof
+        and (kind.sequential or not basis.sequential)
+        and (kind.of_draws or not of_draws)
     }
-
-
-def every_value(
-    chosen: Bound, basis: Basis, delta: float, mean: float, nats: float
-) -> dict[str, float]:
-    """Evaluate the chosen bound and all others at the same mean loss, KL and δ."""
-    others = proven_bounds(basis, delta)
     if fixed_temperature(chosen) is not None:
-        others["Catoni"] = chosen
-    return {name: basis.in_risk(float(each(mean, nats))) for name, each in others.items()}
+        every["Catoni"] = chosen
+    return {name: basis.in_risk(float(each(mean, nats))) for name, each in every.items()}
+
+
+def certificates_counted(provenance: Provenance) -> tuple[str, ...]:
+    """Say which number a certificate has, if there were others before."""
+    if not provenance.earlier:
+        return ()
+    number = provenance.earlier + 1
+    return (f"this is certificate number {number} of its kind on these data: δ is spent on all",)
 
 
 def failures_counted(failed: int, draws: int, basis: Basis) -> tuple[str, ...]:

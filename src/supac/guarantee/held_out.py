@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from supac.arrays import FloatArray, probability
-from supac.guarantee.certificate import Certificate
-from supac.guarantee.gate import Basis, CertificateError, Provenance, failures_counted
+from supac.guarantee.certificate import Certificate, certificate_of
+from supac.guarantee.gate import Basis, CertificateError, Provenance, certificates_counted
 from supac.problem.bounds import MaurerLangfordSeeger, kl_inverse
 
 
@@ -22,7 +22,6 @@ def held_out_certificate(
     *,
     delta: float,
     provenance: Provenance = Provenance(),
-    fingerprint: str = "",
 ) -> Certificate:
     """Compute the certificate of K parameter sets from their mean losses on the test data (K,)."""
     if basis.sequential:
@@ -33,30 +32,26 @@ def held_out_certificate(
     share = probability(delta, "delta") * provenance.share
     # As for all bounds that rest on kl, the largest weight of a block counts.
     n, mean = MaurerLangfordSeeger.data_in(basis.weights), float(np.mean(means))
-    limit = basis.top * kl_inverse(mean / basis.top, -float(np.log(share)) / n)
-    value = basis.in_risk(limit)
-    return Certificate(
-        subject="held-out",
-        value=value,
-        bound="Chernoff",
-        bounds={"Chernoff": value},
-        mean_risk=basis.in_risk(mean),
-        mean_risk_upper=basis.in_risk(mean),
-        without_draws=value,
-        kl=0.0,
-        n=n,
-        ceiling=basis.ceiling,
-        capped=basis.capped,
-        draws=len(means),
-        failed=failed,
-        delta=delta,
-        delta_selection=delta - share,
-        delta_pac=share,
-        corrections=failures_counted(failed, len(means), basis),
+
+    def limit(loss: float) -> float:
+        return basis.top * kl_inverse(loss / basis.top, -float(np.log(share)) / n)
+
+    return certificate_of(
+        means,
+        failed,
+        basis,
+        limit,
+        corrections=certificates_counted(provenance),
         assumptions=(
-            *basis.assumptions,
             "the held-out data are independent of those that the search has seen, and nobody has "
             "looked at them to choose prior, loss or settings",
         ),
-        fingerprint=fingerprint,
+        subject="held-out",
+        bound="Chernoff",
+        bounds={"Chernoff": basis.in_risk(limit(mean))},
+        kl=0.0,
+        n=n,
+        delta=delta,
+        delta_selection=delta - share,
+        delta_pac=share,
     )

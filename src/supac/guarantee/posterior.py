@@ -17,15 +17,15 @@ import numpy as np
 from supac.arrays import FloatArray, probability
 from supac.families import Divergence
 from supac.guarantee.betting import betting_limit
-from supac.guarantee.certificate import Certificate
+from supac.guarantee.certificate import Certificate, certificate_of
 from supac.guarantee.gate import (
     Basis,
     CertificateError,
     Provenance,
     admitted,
     basis_of,
+    certificates_counted,
     every_value,
-    failures_counted,
 )
 from supac.problem.bounds import Bound
 
@@ -95,43 +95,44 @@ def posterior_certificate(
     *,
     delta: float,
     monte_carlo: float = 0.2,
+    share: float = 1.0,
     provenance: Provenance = Provenance(),
 ) -> Certificate:
-    """Split δ, and evaluate the bounds at the upper limits of mean loss (m,) and KL."""
-    probability(delta, "delta")
+    """Split δ, and evaluate the bounds at the upper limits of mean loss (m,) and KL.
+
+    `share` of δ is for this certificate, the rest for others on the same data.
+    """
     probability(monte_carlo, "monte_carlo")
-    delta_kl = 0.0 if divergence.spread == 0.0 else _KL_SHARE * delta
+    own = share * probability(delta, "delta")
+    delta_kl = 0.0 if divergence.spread == 0.0 else _KL_SHARE * own
     nats = divergence.upper(delta_kl)
     if not (np.isfinite(nats) and nats > -1e-9):
         raise CertificateError(f"KL(posterior, prior) must be a number of nats, not {nats!r}")
     nats = max(nats, 0.0)
-    delta_mc = monte_carlo * (delta - delta_kl)
-    delta_pac = delta - delta_kl - delta_mc
+    delta_mc = monte_carlo * (own - delta_kl)
+    delta_pac = own - delta_kl - delta_mc
     upper = basis.top * betting_limit(means / basis.top, delta_mc)
     chosen, corrections, assumptions = admitted(bound, basis, delta_pac, provenance)
-    corrections += failures_counted(failed, len(means), basis)
     if delta_kl:
         corrections += (
             f"KL was estimated as {divergence.value:.4g} from {divergence.draws:,} draws; its "
             f"upper limit is used, with {delta_kl:g} of δ",
         )
-    return Certificate(
-        value=basis.in_risk(float(chosen(upper, nats))),
+    return certificate_of(
+        means,
+        failed,
+        basis,
+        lambda loss: float(chosen(loss, nats)),
+        upper=upper,
+        corrections=corrections + certificates_counted(provenance),
+        assumptions=(*_INDEPENDENT, *assumptions),
         bound=type(bound).__name__,
         bounds=every_value(chosen, basis, delta_pac, upper, nats),
-        mean_risk=basis.in_risk(float(means.mean())),
-        mean_risk_upper=basis.in_risk(upper),
-        without_draws=basis.in_risk(float(chosen(float(means.mean()), nats))),
         kl=nats,
         n=basis.number(type(bound)),
-        ceiling=basis.ceiling,
-        capped=basis.capped,
-        draws=len(means),
-        failed=failed,
         delta=delta,
         delta_monte_carlo=delta_mc,
         delta_kl=delta_kl,
+        delta_selection=delta - own,
         delta_pac=delta_pac,
-        corrections=corrections,
-        assumptions=(*basis.assumptions, *_INDEPENDENT, *assumptions),
     )

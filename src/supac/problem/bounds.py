@@ -29,16 +29,20 @@ class Bound(Selectable, ABC):
     A bound for risks in [0, C] has C as its attribute `ceiling`; failed runs can then count as C.
 
     `class Mine(Bound, kind="mine", proof="Theorem 1 of …")` makes a dataclass with the fields n,
-    delta and ceiling available to problem files (`kind`) and to certificates (`proof`). A subclass
-    inherits neither: it may change the formula.
+    delta and ceiling available to problem files (`kind`) and to certificates of posteriors
+    (`proof`), with `of_draws=True` of ensembles too. A subclass inherits none of them: it may
+    change the formula.
     """
 
     proof: ClassVar[str] = ""
     """Reference to the theorem; certificates refuse a bound without one."""
+    of_draws: ClassVar[bool] = False
+    """True if it also holds for the means over draws of a posterior, as certificates of ensembles
+    need: it follows from a Δ, convex in the pair of risks, whose exponential has a bounded mean."""
 
-    def __init_subclass__(cls, *, proof: str = "", **options: Any) -> None:
+    def __init_subclass__(cls, *, proof: str = "", of_draws: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.proof = proof
+        cls.proof, cls.of_draws = proof, of_draws
 
     @abstractmethod
     def __call__(self, mean_risk: float, kl: float) -> float:
@@ -70,7 +74,7 @@ class Bound(Selectable, ABC):
 
 @register
 @dataclass(frozen=True)
-class Catoni(Bound, kind="catoni", proof="Catoni (2007); Alquier (2024)"):
+class Catoni(Bound, kind="catoni", proof="Catoni (2007); Alquier (2024)", of_draws=True):
     """π[R] + λ·KL + C²/(8λn) − λ log δ, with temperature λ and ceiling C.
 
     Without n and delta, the value is π[R] + λ·KL: the same minimiser, but no bound.
@@ -198,7 +202,9 @@ class _SampleBound(Bound):
 
 @register
 @dataclass(frozen=True)
-class McAllester(_SampleBound, kind="mcallester", proof="McAllester (1999); Maurer (2004)"):
+class McAllester(
+    _SampleBound, kind="mcallester", proof="McAllester (1999); Maurer (2004)", of_draws=True
+):
     """π[R] + √(complexity / 2), complexity = (KL + log(2√n/δ))/n."""
 
     sequential = True
@@ -221,7 +227,10 @@ class McAllester(_SampleBound, kind="mcallester", proof="McAllester (1999); Maur
 @register
 @dataclass(frozen=True)
 class MaurerLangfordSeeger(
-    _SampleBound, kind="maurer-langford-seeger", proof="Langford and Seeger (2001); Maurer (2004)"
+    _SampleBound,
+    kind="maurer-langford-seeger",
+    proof="Langford and Seeger (2001); Maurer (2004)",
+    of_draws=True,
 ):
     """Largest p with kl(π[R], p) ≤ complexity, kl between Bernoulli distributions."""
 
@@ -234,7 +243,10 @@ class MaurerLangfordSeeger(
 @register
 @dataclass(frozen=True)
 class TolstikhinSeldin(
-    _SampleBound, kind="tolstikhin-seldin", proof="Tolstikhin and Seldin (2013)"
+    _SampleBound,
+    kind="tolstikhin-seldin",
+    proof="Tolstikhin and Seldin (2013)",
+    of_draws=True,
 ):
     """π[R] + √(2 π[R]·complexity) + 2·complexity: fast rate for small risks."""
 
@@ -244,7 +256,7 @@ class TolstikhinSeldin(
 
 @register
 @dataclass(frozen=True)
-class Thiemann(_SampleBound, kind="thiemann", proof="Thiemann et al. (2017)"):
+class Thiemann(_SampleBound, kind="thiemann", proof="Thiemann et al. (2017)", of_draws=True):
     """π[R]/(1 − λ/2) + complexity/(λ(1 − λ/2)), with the optimal λ in (0, 2) or a given one.
 
     The bound holds for all λ simultaneously, so minimising over λ needs no correction.

@@ -113,13 +113,14 @@ class ProblemFile:
         if bound is not None:
             basis = basis_of(self.risk, chosen, n=n)
             chosen = BOUNDS[bound].for_data(len(basis.weights), share, basis.ceiling)
-        return certify(
+        made = certify(
             run.known_posterior(), self.parameters, self.risk, chosen,
             n=n, delta=share, draws=draws, precision=precision, subject=subject,
-            provenance=run.next_provenance(self.parameters, chosen),
+            provenance=run.next_provenance(self.parameters, chosen, self.risk),
             execution=self.with_workers(execution), store=store, progress=progress,
             seed=self.seed if seed is None else seed,
         )  # fmt: skip
+        return run.count_certificate(made)
 
     @property
     def description(self) -> str:

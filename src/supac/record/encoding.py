@@ -211,7 +211,9 @@ def provenance_to_spec(provenance: Provenance) -> Spec:
 def provenance_from_spec(spec: Spec) -> Provenance:
     """Invert `provenance_to_spec`."""
     tried = spec["temperatures_tried"]
-    return Provenance(**{**spec, "temperatures_tried": np.inf if tried is None else tried})
+    given = tuple(map(str, spec.get("given", ())))
+    tried = np.inf if tried is None else tried
+    return Provenance(**{**spec, "temperatures_tried": tried, "given": given})
 
 
 def state_to_spec(state: State) -> Spec:

@@ -19,19 +19,28 @@ from supac.guarantee.certificate import Certificate
 from supac.guarantee.gate import Provenance
 from supac.problem import Composite, Evaluations, Parameters
 from supac.problem.bounds import Bound, fixed_temperature
-from supac.problem.composite import loss_and_data
+from supac.problem.composite import ResidualLoss, loss_and_data
 from supac.record.calibrated import Calibrated
 from supac.record.encoding import unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.run import Purpose, Round, Run, Status, by_kind, residuals_of
-from supac.record.store.file import is_being_written, raise_if_damaged, resolve_path
+from supac.record.store.file import StoreError, is_being_written, raise_if_damaged, resolve_path
 from supac.record.store.schema import reading
-from supac.record.store.store import Contents, Store, contents_of, outputs_of
+from supac.record.store.store import (
+    Contents,
+    Store,
+    add_certificate,
+    contents_of,
+    outputs_of,
+    read_provenance,
+)
 
 if TYPE_CHECKING:
     from supac.record.result import Result
 
+UNKNOWN_LOSS = "a loss"
+"""Loss of a result file of version 0.1, which does not say which one."""
 _T = TypeVar("_T")
 Columns = Callable[[Sequence[Run]], tuple[FloatArray, FloatArray | None]]
 """Risks (n,) and residuals (n, k) of runs."""
@@ -216,17 +225,12 @@ class Record(Calibrated):
     def finish(self, ending: Ending, evaluations: Evaluations) -> None:
         """Store the ending; `evaluations` are all runs as columns."""
         if self._store is not None:
-            self._store.finish(ending)
+            self._store.finish(ending, self.provenance)
         self.ending = ending
         self.__dict__["evaluations"] = evaluations
 
     def confirm(self, description: str | None = None) -> None:
-        """Write the settings to the file, and remove the ending: the search continues.
-
-        A larger budget after an ending will give another certificate on the same data.
-        """
-        if self._store is not None and self.ending is not None and self._store.grown:
-            self.provenance = replace(self.provenance, earlier=self.provenance.earlier + 1)
+        """Write the settings to the file, and remove the ending: the search continues."""
         self.ending = None
         self.description = self.description if description is None else description
         if self._store is not None:
@@ -296,21 +300,49 @@ class Record(Calibrated):
         """Certificate of the same ensemble on held-out data, if there is one."""
         return None if self.ending is None else self.ending.held_out
 
-    def next_provenance(self, prior: object = None, bound: Bound | None = None) -> Provenance:
-        """Return the provenance of a further certificate, perhaps with another prior or bound.
+    def next_provenance(
+        self, prior: object = None, bound: Bound | None = None, risk: object = None
+    ) -> Provenance:
+        """Return the provenance of a result with another prior, bound or loss.
 
-        That of the ensemble counts as an earlier one. What is chosen after a result on these data
-        may depend on them.
+        What is chosen after a result on these data may depend on them.
         """
-        certified = self.ending is not None and self.ending.certificate is not None
-        seen = replace(self.provenance, earlier=self.provenance.earlier + certified)
+        seen = self.provenance
+        if self.path is not None:  # where another process may have asked for certificates
+            seen = seen.joined(read_provenance(self._location))
         same = [to_spec(each) for each in (self.parameters, self.prior)]
         if prior is not None and to_spec(prior) not in same:
             seen = replace(seen, prior_is_independent=False)
         known = None if self.bound is None else fixed_temperature(self.bound)
         if bound is not None and fixed_temperature(bound) not in (None, known):
             seen = replace(seen, temperatures_tried=np.inf)
+        if risk is not None and not self._same_loss(getattr(risk, "loss", None), bound):
+            seen = replace(seen, loss_is_independent=False)
         return seen
+
+    def _same_loss(self, loss: object, bound: Bound | None) -> bool:
+        """Return True if loss and ceiling are those of the search, as far as they are known."""
+        kept = self.settings.get("loss")
+        if isinstance(kept, str):  # only its name is known, or not even that
+            return kept in (UNKNOWN_LOSS, from_spec_or_name(to_spec(loss)))
+        bounds = [each for each in (bound, self.bound) if each is not None]
+        capped = isinstance(loss, ResidualLoss) and loss.ceiling is None
+        ceilings = {getattr(each, "ceiling", None) for each in bounds if capped}
+        return to_spec(kept) == to_spec(loss) and len(ceilings) < 2
+
+    def count_certificate(self, made: Certificate) -> Certificate:
+        """Count a certificate on these data, in the file too if there is one, and return it.
+
+        If the file cannot be written, the certificate says so.
+        """
+        self.provenance = self.provenance.after(made.name)
+        try:
+            if self.path is not None:
+                add_certificate(self._location, made.name)
+        except StoreError as error:
+            words = f"it could not be counted among the certificates on these data: {error}"
+            return replace(made, warnings=(*made.warnings, words))
+        return made
 
     def runs_of(self, ids: Iterable[int]) -> list[Run]:
         """Return the runs of a search with these ids, with their outputs."""

@@ -82,7 +82,8 @@ class Result(Ending, Calibrated):
         """Certify the posterior with fresh runs; arguments as in `certify`.
 
         Prior and bound are by default those of the search. Its own ensemble is certified already,
-        in `certificate`; another one is paid for as a further certificate.
+        in `certificate`; another one, or a posterior with other draws, is counted as a further
+        certificate, with a smaller share of δ.
         """
         from supac.calibration.certify import certify  # noqa: PLC0415 - it makes runs
 
@@ -95,12 +96,13 @@ class Result(Ending, Calibrated):
                 "the file that the result was read from has only the name of its prior or bound: "
                 "pass prior= or bound= again"
             )
-        return certify(
+        made = certify(
             self.posterior, known, risk, chosen, n=n, delta=delta, draws=draws,
             precision=precision, subject=subject,
-            provenance=self.record.next_provenance(prior, bound),
+            provenance=self.record.next_provenance(prior, bound, risk),
             execution=execution, store=store, seed=seed, progress=progress, **old,
         )  # fmt: skip
+        return self.record.count_certificate(made)
 
     def to_json(
         self,

@@ -305,7 +305,7 @@ def connect(path: Path, *, read_only: bool = False) -> Database:
         return db
 
 
-def open_for_writing(path: Path, check: Callable[[Database], None]) -> Database:
+def open_for_writing(path: Path, check: Callable[[Database], object]) -> Database:
     """Lock a file, connect to it, and let `check` look at it and make its tables."""
     with ExitStack() as undo:
         path = lock(path)

@@ -132,20 +132,13 @@ class Store:
                 "settings, or another file"
             )
 
-    @property
-    def grown(self) -> bool:
-        """True if the budget is larger than the file's."""
-        return self._config["budget"] != self.contents.config["budget"]
-
     def confirm(self, description: str | None, provenance: Provenance) -> None:
         """Accept the settings: from now on they are the file's, and the search goes on."""
         data = (self.contents.config if self.contents.runs else self._config)["data"]
         with self._db.writing():
             self._db.write_config(json.dumps({**self._config, "data": data}))
             self._db.execute("DELETE FROM meta WHERE key = 'end'")
-            self._db.write_meta(
-                "provenance", with_checksum(json.dumps(encoding.provenance_to_spec(provenance)))
-            )
+            _write_provenance(self._db, provenance)
             if description is not None:
                 self._db.write_meta("description", with_checksum(description))
 
@@ -195,12 +188,13 @@ class Store:
             self._db.insert("state", (0, json.dumps(state)))
             self._db.write_counts()
 
-    def finish(self, ending: Ending) -> None:
-        """Write the end of the search."""
+    def finish(self, ending: Ending, provenance: Provenance) -> None:
+        """Write the end of the search, and that its certificate was given."""
         member = partial(encoding.member_to_spec, family=self._own_family)
         text = json.dumps(encoding.ending_to_spec(ending, member))
         with self._db.writing():
             self._db.write_meta("end", with_checksum(text))
+            _write_provenance(self._db, provenance)
 
 
 def contents_of(db: Database, family_of: FamilyOf) -> Contents:
@@ -230,11 +224,7 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
             spec = json.loads(checked(meta["end"], path, "its end"))
             member = partial(encoding.member_from_spec, family=family)
             ending = encoding.ending_from_spec(spec, member)
-    description, provenance = meta.get("description"), Provenance()
-    if "provenance" in meta:
-        with raise_if_damaged(path, "its provenance"):
-            told = json.loads(checked(meta["provenance"], path, "its provenance"))
-            provenance = encoding.provenance_from_spec(told)
+    description = meta.get("description")
     return Contents(
         config,
         tuple(runs),
@@ -245,8 +235,46 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
         "" if description is None else checked(description, path, "its description"),
         str(meta.get("created", "")),
         str(meta.get("made with", "")),
-        provenance,
+        _provenance_of(db),
     )
+
+
+def _provenance_of(db: Database) -> Provenance:
+    told = db.meta().get("provenance")
+    if told is None:
+        return Provenance()
+    with raise_if_damaged(db.path, "its provenance"):
+        return encoding.provenance_from_spec(json.loads(checked(told, db.path, "its provenance")))
+
+
+def _write_provenance(db: Database, provenance: Provenance) -> None:
+    text = json.dumps(encoding.provenance_to_spec(provenance))
+    db.write_meta("provenance", with_checksum(text))
+
+
+def read_provenance(path: str | os.PathLike[str]) -> Provenance:
+    """Read which certificates a file has given, and what has seen its data."""
+    if not _there(path):
+        return Provenance()
+    with schema.reading(Path(path)) as db:
+        return _provenance_of(db)
+
+
+def add_certificate(path: str | os.PathLike[str], name: str) -> None:
+    """Count a certificate in a file, if there is one; StoreBusyError while another writes it."""
+    if not _there(path):
+        return
+    db = open_for_writing(resolve_path(path), schema.format_of)
+    try:
+        with db.writing():
+            _write_provenance(db, _provenance_of(db).after(name))
+    finally:
+        db.release()
+
+
+def _there(path: str | os.PathLike[str]) -> bool:
+    file = resolve_path(path)
+    return file.exists() and file.stat().st_size > 0
 
 
 def config_of(db: Database) -> dict[str, Spec]:
