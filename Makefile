@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers bench-outside bench-outside-best meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
@@ -75,14 +75,21 @@ digesters: .venv/ready
 reproduce: .venv/ready
 	$(BIN)/python experiments/reproduction/reproduce.py $(ARGS)
 
-# PyVBMC brings much that nothing else here needs, so it has an environment of its own.
+# The peers bring much that nothing else here needs, so they have an environment of their own.
 bench-peers: .venv-peers/ready
 	OMP_NUM_THREADS=1 .venv-peers/bin/python benchmarks/peers.py $(ARGS)
+
+bench-outside: .venv-peers/ready
+	.venv-peers/bin/python benchmarks/outside/run.py $(ARGS)
+
+bench-outside-best: .venv-peers/ready
+	.venv-peers/bin/python benchmarks/outside/best.py $(ARGS)
 
 .venv-peers/ready: export PIP_CONSTRAINT := $(CURDIR)/constraints.txt $(CURDIR)/benchmarks/peers-constraints.txt
 .venv-peers/ready: pyproject.toml constraints.txt benchmarks/peers-constraints.txt
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet pyvbmc --editable .
+	.venv-peers/bin/pip install --quiet pyvbmc DFO-LS iterative_ensemble_smoother cma petab libroadrunner \
+	  --editable '.[adm1,plot]'
 	@touch $@
 
 # The environment is rebuilt when what it is made from changes.

@@ -1,0 +1,1 @@
+"""Problems that the default search was not tuned on, and other methods beside it."""
