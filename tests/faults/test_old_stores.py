@@ -162,6 +162,24 @@ def test_a_search_is_gone_on_with_to_the_same_bits(name: str, budget: int, tmp_p
         supac.resume(store, supac.Composite(decay, supac.MeanSquare()), progress=False)
 
 
+def test_blocks_of_data_count_although_the_file_has_residuals(tmp_path: Path) -> None:
+    store, times = copied("composite-ended", tmp_path), np.linspace(0.0, 5.0, 10)
+    blocks = np.repeat(np.arange(5.0), 2)
+    data = supac.Observations(("y",), 2.0 * np.exp(-0.7 * times), np.full(10, 0.1), blocks=blocks)
+    risk = supac.Composite(lambda x: x[0] * np.exp(-x[1] * times), supac.Welsch(), data)
+    result = supac.resume(store, risk, budget=60, progress=False)
+    sets = result.certify(risk, subject="ensemble", draws=5, store=store, progress=False)
+    for certificate in (result.certificate, sets):
+        assert certificate is not None
+        assert certificate.n == 5
+        assert certificate.in_units["y"] > 0.0
+    tested = supac.Composite(risk.simulate, risk.loss, *data.split(blocks == 4.0))
+    with pytest.raises(supac.StoreMismatchError, match="held_out"):
+        supac.resume(store, tested, budget=60, progress=False)
+    with pytest.raises(ValueError, match="keeps residuals, not outputs"):
+        supac.reoptimize(result, tested, budget=20, progress=False)
+
+
 def test_the_same_call_finds_its_runs_again(tmp_path: Path) -> None:
     """Also that of an ended search: nothing is run."""
 

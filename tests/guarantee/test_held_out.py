@@ -73,6 +73,17 @@ def test_it_comes_back_from_a_store(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.ensemble.x, wanted.ensemble.x)
 
 
+def test_other_test_data_are_another_search(tmp_path: Path) -> None:
+    """Otherwise they could be exchanged until the certificate pleases, each time at full δ."""
+    store, (train, test) = tmp_path / "run.supac", measured().split(np.arange(40) % 2 == 1)
+    risk = supac.Composite(decay, supac.Welsch(), train, test)
+    supac.minimize(risk, PRIOR, BOUND, budget=60, store=store)
+    assert supac.resume(store, risk).held_out is not None
+    for other in (measured(1).split(np.arange(40) % 2 == 1)[1], None):
+        with pytest.raises(supac.StoreMismatchError, match="held_out"):
+            supac.resume(store, supac.Composite(decay, supac.Welsch(), train, other))
+
+
 def test_chernoffs_bound_holds_for_data_of_any_distributions() -> None:
     """Losses of means 0.05 … 0.4, Bernoulli: at most δ violations, within three standard errors."""
     rng, delta, repeats = np.random.default_rng(0), 0.2, 4_000

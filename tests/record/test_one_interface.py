@@ -216,9 +216,9 @@ def test_many_rounds_are_read_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
     """Reading all runs for each of the rounds took a minute for a thousand of them."""
     settings: dict[str, Any] = {
         "prior": PLANE, "bound": BOUND, "algorithm": supac.SuPAC(), "start": None,
-        "loss": supac.Welsch(), "data": None, "on_failure": "raise", "mode": "batch",
-        "validation": None, "tolerance": 1e-12, "seed": 0, "budget": 500, "vectorized": False,
-        "timeout": None, "retries": 2, "max_failures": 0.5,
+        "loss": supac.Welsch(), "data": None, "held_out": None, "on_failure": "raise",
+        "mode": "batch", "validation": None, "tolerance": 1e-12, "seed": 0, "budget": 500,
+        "vectorized": False, "timeout": None, "retries": 2, "max_failures": 0.5,
     }  # fmt: skip
     path, ones = tmp_path / "run.supac", np.ones(5, dtype=bool)
     state: dict[str, Any] = {"theta": ["", [0]], "memory": {}, "batch": None}

@@ -22,7 +22,7 @@ from supac.codec import Spec, UnknownSpecError, describe, from_spec, to_spec
 from supac.exchange.known import KnownRuns
 from supac.families import Density, Distribution
 from supac.guarantee.gate import Provenance
-from supac.problem import Bound, Function, Parameters, Problem
+from supac.problem import Bound, Composite, Function, Parameters, Problem
 from supac.problem.composite import loss_and_data
 from supac.record.ending import StopReason
 from supac.record.record import Record
@@ -190,6 +190,7 @@ class Search:
         settings: dict[str, Any] = {
             "prior": self.prior, "bound": self.bound, "algorithm": algorithm, "start": self.start,
             **loss_and_data(self.risk), "on_failure": where.on_failure, "mode": where.mode,
+            "held_out": self.risk.held_out if isinstance(self.risk, Composite) else None,
             "validation": self.validation, "tolerance": self._tolerance(algorithm),
             "seed": self.seed, "budget": self.budget, "vectorized": where.vectorized,
             "timeout": where.timeout, "retries": where.retries, "max_failures": where.max_failures,

@@ -255,7 +255,14 @@ class Composite:
 
     def in_residuals(self) -> Composite:
         """Return the same risk with residuals as outputs, as stores of version 0.1 hold them."""
-        return self if self.data is None else Composite(_Residuals(self), self.loss)
+        if self.held_out is not None:
+            raise ValueError(
+                "a store of version 0.1 keeps residuals, not outputs, so that held-out data cannot "
+                "be compared with its runs: begin a new store"
+            )
+        if self.data is None or isinstance(self.data, ResidualData):
+            return self
+        return Composite(_Residuals(self), self.loss, ResidualData(self.data))
 
     @property
     def tested(self) -> Composite | None:
@@ -267,6 +274,33 @@ def loss_and_data(risk: object) -> dict[str, Any]:
     """Return the loss and the data of a `Composite` as settings; None of each for a plain risk."""
     composite = risk if isinstance(risk, Composite) else None
     return {name: getattr(composite, name, None) for name in ("loss", "data")}
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualData:
+    """Data whose residuals are the outputs, as in stores of version 0.1.
+
+    For certificates it has what the data know of their number, blocks and units.
+    """
+
+    data: Data
+
+    def residuals(self, outputs: FloatArray) -> FloatArray:
+        """Return the outputs: (n, measured) → (n, measured)."""
+        return outputs
+
+    def __getattr__(self, name: str) -> Any:
+        known = ("measured", "blocks", "blocks_of_measured", "sequential", "series", "in_units")
+        if name not in known:
+            raise AttributeError(f"residuals have no attribute {name!r}")
+        return getattr(self.data, name)
+
+    def __repr__(self) -> str:
+        return RESIDUALS  # its name in stores
+
+
+RESIDUALS = "residuals"
+"""Name of the data of a store of version 0.1: its outputs are what the loss takes."""
 
 
 @dataclass(frozen=True)

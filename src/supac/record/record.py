@@ -19,7 +19,7 @@ from supac.guarantee.certificate import Certificate
 from supac.guarantee.gate import Provenance
 from supac.problem import Composite, Evaluations, Parameters
 from supac.problem.bounds import Bound, fixed_temperature
-from supac.problem.composite import ResidualLoss, loss_and_data
+from supac.problem.composite import RESIDUALS, ResidualData, ResidualLoss, loss_and_data
 from supac.record.calibrated import Calibrated
 from supac.record.encoding import unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
@@ -132,7 +132,7 @@ class Record(Calibrated):
         record.description, record.created = found.description, found.created
         record.made_with, record.provenance = found.made_with, found.provenance
         if found.holds_residuals:
-            record.settings["data"] = "residuals"
+            record.settings["data"] = RESIDUALS
         return record
 
     @classmethod
@@ -163,7 +163,8 @@ class Record(Calibrated):
 
     def risk_as_stored(self, risk: Any) -> Any:
         """Return the risk; with residuals as outputs for a version 0.1 file that stores those."""
-        residuals = self.settings.get("data") == "residuals"
+        data = self.settings.get("data")
+        residuals = data == RESIDUALS or isinstance(data, ResidualData)
         return risk.in_residuals() if isinstance(risk, Composite) and residuals else risk
 
     @property
@@ -316,7 +317,7 @@ class Record(Calibrated):
         known = None if self.bound is None else fixed_temperature(self.bound)
         if bound is not None and fixed_temperature(bound) not in (None, known):
             seen = replace(seen, temperatures_tried=np.inf)
-        if risk is not None and not self._same_loss(getattr(risk, "loss", None), bound):
+        if risk is not None and not self._same_loss(loss_and_data(risk)["loss"], bound):
             seen = replace(seen, loss_is_independent=False)
         return seen
 
@@ -414,7 +415,7 @@ class Record(Calibrated):
         data = self.settings.get("data")
         compute = getattr(data, "residuals", None)
         width = self.told_width()
-        if width is None or not (compute or data in (None, "residuals")):
+        if width is None or not (compute or data in (None, RESIDUALS)):
             return risk, None
         return risk, residuals_of(runs, width, compute or (lambda outputs: outputs))
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from supac.problem.composite import RESIDUALS
 from supac.record.store.file import (
     COUNTED,
     Database,
@@ -35,7 +36,7 @@ from supac.record.store.file import (
 VERSION = 2
 APPLICATION = 0x53755041  # "SuPA", in the header of the file
 _META_1 = 0x5375504D  # "SuPM", in that of a format 1 file of `meta_learn`
-RESIDUALS = {"other": "residuals"}
+RESIDUALS_SPEC = {"other": RESIDUALS}
 """Data of a file of version 0.1: its outputs are what the loss takes."""
 _META = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
 _ROUNDS = """CREATE TABLE rounds (
@@ -203,7 +204,8 @@ def _config_1(db: Database) -> dict[str, Any]:
         kind = "minimize" if "budget" in config else "meta_learn"
         losses = config.get("losses", [config.get("loss")])
         none = None if kind == "minimize" else [None] * len(losses)
-        return {"kind": kind, "data": RESIDUALS if any(losses) else none, **config}
+        later = {"held_out": None} if kind == "minimize" else {}
+        return {**later, "kind": kind, "data": RESIDUALS_SPEC if any(losses) else none, **config}
 
 
 def _rows_1(db: Database, table: str) -> Iterator[tuple[Any, ...]]:

@@ -42,9 +42,9 @@ FamilyOf = Callable[[dict[str, Spec]], ParametricFamily | None]
 _SETTINGS: dict[str, dict[str, Any]] = {
     "minimize": {
         "prior": dict, "bound": dict, "algorithm": dict, "start": dict | None, "loss": dict | None,
-        "data": dict | None, "on_failure": str, "mode": str, "validation": int | None,
-        "tolerance": float | int, "seed": int, "budget": int, "proxy": str | None,
-        "vectorized": bool, "timeout": float | int | None, "retries": int,
+        "data": dict | None, "held_out": dict | None, "on_failure": str, "mode": str,
+        "validation": int | None, "tolerance": float | int, "seed": int, "budget": int,
+        "proxy": str | None, "vectorized": bool, "timeout": float | int | None, "retries": int,
         "max_failures": float | int,
     },
     "runs": {"dim": int, "loss": dict | None, "data": dict | None},
@@ -77,7 +77,7 @@ class Contents:
     @property
     def holds_residuals(self) -> bool:
         """True for a file of version 0.1, whose outputs are what the loss takes."""
-        return bool(self.runs) and self.config["data"] == schema.RESIDUALS
+        return bool(self.runs) and self.config["data"] == schema.RESIDUALS_SPEC
 
 
 class Store:
@@ -122,7 +122,7 @@ class Store:
             kept = {name: kept.get(name) for name in now}
         if kept.get("on_failure") == "raise":
             free.add("on_failure")
-        if kept["data"] == schema.RESIDUALS:
+        if kept["data"] == schema.RESIDUALS_SPEC:
             free.add("data")
         _check_kind(self.path, kept, now["kind"])
         changed = differences({**kept, **{name: now.get(name) for name in free & set(now)}}, now)
@@ -283,6 +283,8 @@ def config_of(db: Database) -> dict[str, Spec]:
     with raise_if_damaged(db.path, "its configuration"):
         config = json.loads(text)
         wanted = _SETTINGS[config["kind"]]
+        if "held_out" in wanted:
+            config.setdefault("held_out", None)
         if set(config) != {"kind", *wanted}:
             raise ValueError(f"its settings are {', '.join(map(str, config))}")
         for name, kind in wanted.items():
