@@ -29,8 +29,8 @@ def write(path: Path) -> None:
     parameters = supac.Parameters({f"k{i}": supac.marginals.Normal(0.0, 1.0) for i in range(DIM)})
     settings: dict[str, Any] = {
         "prior": parameters, "bound": supac.Catoni(0.01), "algorithm": supac.SuPAC(),
-        "start": None, "loss": supac.Welsch(), "data": None, "held_out": None, "on_failure": "raise",
-        "mode": "batch", "validation": None, "tolerance": 1e-12, "seed": 0,
+        "start": None, "loss": supac.Welsch(), "data": None, "held_out": None,
+        "on_failure": "raise", "mode": "batch", "validation": None, "tolerance": 1e-12, "seed": 0,
         "budget": ROUNDS * BATCH, "vectorized": False, "timeout": None, "retries": 2,
         "max_failures": 0.5,
     }  # fmt: skip
