@@ -436,6 +436,37 @@ def test_certify_says_what_is_guaranteed(study: Path) -> None:
     assert json.loads(out.read_text()) == kept
 
 
+def test_new_sets_are_exported_with_the_names_of_the_data(study: Path) -> None:
+    store, table = study / "run.supac", study / "sets.csv"
+    words = ("export", store, table, "--ensemble", "--draws", "5")
+    assert "has 0 runs of these 5 draws" in " ".join(call(*words, code=1).output.split())
+    certified = json.loads(call("certify", store, "--draws", "5", "--json").stdout)
+    call(*words)
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    names = [f"{column}_{row}" for column in "AB" for row in range(12)]
+    assert list(rows[0]) == ["initial", "k1", "k2", "risk", "log_ratio", *names]
+    for name, mean in (("risk", certified["mean_risk"]), ("log_ratio", certified["kl"])):
+        assert sum(float(row[name]) for row in rows) / 5 == pytest.approx(mean)
+    said = call("export", store, study / "runs.csv", "--draws", "5", code=1).output
+    assert "--draws goes with --ensemble" in said
+
+
+def test_a_precision_that_was_not_reached_is_told(study: Path) -> None:
+    options = ("--posterior", "--draws", "20", "--precision")
+    said = " ".join(call("certify", study / "run.supac", *options, "0.001").output.split())
+    assert "the precision was not reached with 20 runs" in said
+    said = " ".join(call("certify", study / "run.supac", *options, "0.9").output.split())
+    assert "precision was not" not in said
+
+
+def test_show_tells_machines_what_is_guaranteed(study: Path) -> None:
+    told = json.loads(call("show", study / "run.supac", "--json").stdout)
+    certificate = supac.read_store(study / "run.supac").certificate
+    assert certificate is not None
+    assert told["certificate"] == json.loads(certificate.to_json())
+    assert (told["held_out"], told["uncertified"]) == (None, "")
+
+
 def test_a_certificate_is_not_lost_where_it_cannot_be_written(study: Path) -> None:
     store = study / "run.supac"
     said = call("certify", store, "--out", study / "nodir" / "c.json", code=1).output

@@ -155,6 +155,7 @@ CASES: list[tuple[str, Any, Level, str]] = [
     ("a bad fit by the risk alone", lambda r: measured(A=1.0) | {"mean_risk": 0.6}, LOOK, "Badly"),
     ("far from the prior", lambda r: {"posterior": moved(r, 3.0)}, LOOK, "k by 3"),
     ("vacuous", lambda r: {"certificate": certificate(r, 1.2)}, LOOK, "only says"),
+    ("nearly vacuous", lambda r: {"certificate": certificate(r, 0.93)}, LOOK, "Hardly: at most"),
     (
         "a warning",
         lambda r: {"certificate": replace(certificate(r, 0.1), warnings=("dependent",))},

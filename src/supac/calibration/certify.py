@@ -18,7 +18,7 @@ from supac.codec import fingerprint, to_spec
 from supac.families import Density, Distribution, Divergence
 from supac.guarantee.certificate import Certificate, Subject
 from supac.guarantee.dependence import warning_of_dependence
-from supac.guarantee.ensemble import ensemble_certificate
+from supac.guarantee.ensemble import STREAM, ensemble_certificate, fresh_draws
 from supac.guarantee.gate import (
     Basis,
     CertificateError,
@@ -36,7 +36,6 @@ from supac.record.run import Run
 from supac.record.store.store import add_certificate, read_provenance
 from supac.running.execution import Execution
 
-_STREAM = 0xCE27  # of random numbers that no search uses
 _KL_DRAWS = 100_000
 
 
@@ -123,12 +122,6 @@ def _counted(made: Certificate, store: Path | None) -> Certificate:
     if store is not None:
         add_certificate(store, made.name)
     return made
-
-
-def fresh_draws(posterior: Distribution, draws: int, seed: int = 0) -> FloatArray:
-    """Return the points of a certificate with this number of draws: (draws, dim)."""
-    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
-    return posterior.sample(whole(draws, "draws", least=1), rng)
 
 
 def points_of(runs: Sequence[Run]) -> FloatArray:
@@ -300,7 +293,7 @@ class Losses:
 def _divergence(posterior: Distribution, prior: Distribution, seed: int) -> Any:
     """Compute KL(posterior, prior); CertificateError if it has no upper limit."""
     # Not the draws of the search, to which the posterior may be fitted.
-    draws = [whole(seed, "seed", least=0), _STREAM, 1]
+    draws = [whole(seed, "seed", least=0), STREAM, 1]
     kl = posterior.divergence(prior, draws)
     if 0.0 < kl.spread < np.inf:
         kl = posterior.divergence(prior, draws, _KL_DRAWS)

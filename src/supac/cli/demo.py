@@ -88,6 +88,11 @@ def demo(
         execution=Execution(vectorized=True),
     )  # fmt: skip
     console.print(summary(result.record, job.title, console.width, job.truth))
+    if result.certificate is not None:
+        console.print(
+            "The objective is what was minimised on these data; the guaranteed limit is on new "
+            "data, and pays for how few independent ones there are.\n"
+        )
     console.print(_risks(job, result, seed))
     _print_outside(job, result)
     for path in _write(job, result, folder):

@@ -14,14 +14,24 @@ import typer
 from rich.live import Live
 
 from supac import problem_file
-from supac.calibration.certify import fresh_draws
-from supac.cli.app import INTERRUPTED, command, console, failed, inform, print_run, user_code, warn
+from supac.cli.app import (
+    INTERRUPTED,
+    RESUMABLE,
+    command,
+    console,
+    failed,
+    inform,
+    print_run,
+    user_code,
+    warn,
+)
 from supac.cli.options import AsBegun, CertificatePath, Force, Json, Quiet, StorePath, Workers
 from supac.cli.problems import problem_behind
 from supac.cli.tables import summary
 from supac.exchange.table import export as export_runs
 from supac.exchange.table import table_file, table_of, table_of_ensemble, write_table
 from supac.guarantee.certificate import Certificate
+from supac.guarantee.ensemble import fresh_draws
 from supac.problem_file import BOUNDS, store_of
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
@@ -150,7 +160,7 @@ def certify(
         if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
             warn("the run has not ended: the certificate is for its current posterior")
         if not (quiet or as_json):
-            inform(_ahead(run, draws or 1000, ready.with_workers(workers).workers, ready.seed))
+            inform(_ahead(run, draws or 1000, ready.with_workers(workers).workers))
             if out is None:
                 inform("shown only; --out certificate.json keeps it, for supac report")
         certificate = _new_certificate(
@@ -164,6 +174,22 @@ def certify(
     _give_certificate(certificate, out, as_json=as_json, quiet=quiet)
     if run.ending is not None and run.ending.held_out is not None and not (as_json or quiet):
         console.print(_wrapped(f"\nOn held-out data; both hold together.\n{run.ending.held_out}"))
+    if posterior:
+        _tell_precision(certificate, draws or 1000, precision)
+
+
+def _tell_precision(certificate: Certificate, draws: int, precision: float | None) -> None:
+    """Say that a certificate was stopped early, and exit; or that it is not as precise as asked."""
+    gain = certificate.value - (certificate.without_draws or 0.0)
+    missed = precision is not None and gain >= precision
+    words = f": further runs may gain up to {gain:.2g}, more than {precision:g}" if missed else ""
+    if certificate.draws < draws and (missed or precision is None):
+        warn(
+            f"stopped after {certificate.draws} of {draws} runs{words}; the same command continues"
+        )
+        raise typer.Exit(RESUMABLE)
+    if missed:
+        warn(f"the precision was not reached with {draws} runs{words}; --draws makes more")
 
 
 def _check_unchanged(run: Record, file: Path | None) -> None:
@@ -197,7 +223,8 @@ def _new_certificate(ready: problem_file.ProblemFile, run: Record, **options: An
     """Certify with fresh runs, which the store keeps unless another process writes to it."""
     try:
         with user_code():
-            return ready.certify(run, store=None if run.running else run.file, **options)
+            store = None if run.running else run.file
+            return ready.certify(run, store=store, seed=_seed(run), **options)
     except KeyboardInterrupt as error:
         warn(f"stopped: its runs are kept in {run.file}; the same command continues")
         raise typer.Exit(INTERRUPTED) from error
@@ -217,10 +244,15 @@ def _stored_certificate(run: Record, given: Sequence[object]) -> Certificate:
     return run.ending.certificate
 
 
-def _ahead(run: Record, draws: int, executor: object, seed: int) -> str:
+def _seed(run: Record) -> int:
+    """Return the seed of the fresh draws of a search: its own."""
+    return int(run.settings["seed"])
+
+
+def _ahead(run: Record, draws: int, executor: object) -> str:
     """Estimate the work from the time that the runs of the search took."""
     made = {each.x.tobytes() for each in run.light_runs if each.purpose == "certificate"}
-    points = fresh_draws(run.known_posterior(), draws, seed)
+    points = fresh_draws(run.known_posterior(), draws, _seed(run))
     there = sum(point.tobytes() in made for point in points)
     kept = f"; {there} more are in the store" if there else ""
     if not run.seconds > 0.0:
@@ -288,6 +320,9 @@ def export(
     ensemble: Annotated[
         bool, typer.Option("--ensemble", help="Write the certified parameter sets instead.")
     ] = False,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Those of `supac certify --draws` instead.")
+    ] = None,
     certificate: CertificatePath = None,
     force: Force = False,
 ) -> None:
@@ -300,6 +335,8 @@ def export(
         raise failed(f"the file must be a .csv, a .parquet or a .json, not {target.name}")
     if ensemble and posterior is not None:
         raise failed("--ensemble and --posterior are two tables: give one of them")
+    if draws is not None and not ensemble:
+        raise failed("--draws goes with --ensemble; --posterior 1000 writes new draws")
     if target.suffix == ".json" and (ensemble or posterior is not None):
         raise failed(f"draws are a table, a .csv or a .parquet, not {target.name}")
     if target.suffix != ".json" and certificate is not None:
@@ -310,14 +347,17 @@ def export(
         read_store(path).result().to_json(target, certificate=told, force=force)
         words = "the result"
     elif ensemble:
-        sets = table_of_ensemble(read_store(path))
+        run = read_store(path)
+        sets = table_of_ensemble(
+            run, run.ensemble if draws is None else run.drawn_ensemble(draws, _seed(run))
+        )
         write_table(table_file(target, force=force), sets)
         words = f"{len(sets['risk'])} parameter sets"
     elif posterior is None:
         words = f"{export_runs(path, target, force=force)} runs"
     else:
-        draws = table_of(read_store(path), posterior=posterior, seed=seed)
-        write_table(table_file(target, force=force), draws)
+        table = table_of(read_store(path), posterior=posterior, seed=seed)
+        write_table(table_file(target, force=force), table)
         words = f"{posterior} draws"
     console.print(f"wrote {words} to {target}", soft_wrap=True)
 

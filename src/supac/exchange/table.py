@@ -14,7 +14,8 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.problem import Evaluations, Parameters, names_of
+from supac.guarantee.ensemble import Ensemble
+from supac.problem import Evaluations, Observations, Parameters, names_of
 from supac.record.record import Record, read_store
 from supac.surrogate.importance import Importance
 
@@ -70,19 +71,30 @@ def rows_of(record: Record) -> Iterator[list[Any]]:
         ]  # fmt: skip
 
 
-def table_of_ensemble(record: Record) -> Table:
-    """Return the parameter sets that the certificate is about, with their risks and outputs."""
-    ensemble = record.ensemble
+def table_of_ensemble(record: Record, ensemble: Ensemble) -> Table:
+    """Return the parameter sets of an ensemble, with their risks and outputs.
+
+    An output that the data have is named by its column and its row, from 0 on.
+    """
     table = table_of_draws(ensemble.x, record.parameters)
     told = {"risk": ensemble.risk, "log_ratio": ensemble.log_ratio}
     if ensemble.outputs is not None:
-        told |= {f"{OUTPUT}{i}": column for i, column in enumerate(ensemble.outputs.T)}
+        outputs = ensemble.outputs.T
+        told |= dict(zip(_output_names(record, len(outputs)), outputs, strict=True))
     names = apart(list(table), lambda name: name in told)
     sets = dict(zip(names, table.values(), strict=True))
     return sets | {
         name: [None if np.isnan(each) else float(each) for each in column]
         for name, column in told.items()
     }
+
+
+def _output_names(record: Record, width: int) -> list[str]:
+    """Return names of all outputs of a run: those of the data, if they are known."""
+    data = record.settings.get("data")
+    if isinstance(data, Observations) and len(data.values) == width:
+        return [f"{column}_{row}" for column in data.columns for row in range(data.rows)]
+    return [f"{OUTPUT}{i}" for i in range(width)]
 
 
 def table_of_draws(draws: FloatArray, parameters: Parameters | None) -> Table:

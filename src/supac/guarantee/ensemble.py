@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from supac.arrays import FloatArray, probability
+from supac.arrays import FloatArray, probability, whole
+from supac.families import Distribution
 from supac.guarantee.certificate import Certificate, certificate_of
 from supac.guarantee.gate import (
     Basis,
@@ -34,6 +35,13 @@ from supac.problem.bounds import Bound
 PASSED, FIRST, SECOND = 0.96, 0.02, 0.02
 """Shares of δ for the three samples that validation may report: all runs, where the posterior
 passed; else those of the first posterior, or those of the second."""
+STREAM = 0xCE27  # of random numbers that no search uses
+
+
+def fresh_draws(posterior: Distribution, draws: int, seed: int = 0) -> FloatArray:
+    """Return the points of a certificate with this number of draws: (draws, dim)."""
+    rng = np.random.default_rng([whole(seed, "seed", least=0), STREAM])
+    return posterior.sample(whole(draws, "draws", least=1), rng)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from supac.arrays import FloatArray
 from supac.codec import fingerprint
 from supac.families import Density, Distribution, Divergence
 from supac.guarantee.certificate import Certificate
-from supac.guarantee.ensemble import Ensemble
+from supac.guarantee.ensemble import Ensemble, fresh_draws
 from supac.problem import Bound, Parameters
 from supac.record.ending import Estimate
 from supac.record.run import Run, outputs_as_rows
@@ -127,11 +127,30 @@ class Calibrated(ABC):
 
         ValueError if there are none, or if a file holds no runs or only the name of the prior.
         """
-        record, posterior = self.own_record, self.known_posterior()
+        record = self.own_record
         ending, prior = record.ending, record.prior
         if ending is None or not ending.fresh or record.counts is not None or prior is None:
             raise ValueError("there is no ensemble: no fresh runs of the posterior are known here")
-        runs = record.runs_of(ending.fresh)
+        return self._ensemble_of(record.runs_of(ending.fresh))
+
+    def drawn_ensemble(self, draws: int, seed: int = 0) -> Ensemble:
+        """The parameter sets of `certify(…, subject="ensemble", draws=draws, seed=seed)`.
+
+        Their runs must be in the file. ValueError if they are not.
+        """
+        record = self.own_record
+        made = {run.x.tobytes(): run for run in record.light_runs if run.purpose == "certificate"}
+        points = fresh_draws(self.known_posterior(), draws, seed)
+        runs = [made[point.tobytes()] for point in points if point.tobytes() in made]
+        if len(runs) < draws or record.prior is None:
+            raise ValueError(
+                f"{record.path or 'this record'} has {len(runs)} runs of these {draws} draws: "
+                f"`supac certify --draws {draws}` makes them and certifies the sets"
+            )
+        return self._ensemble_of(list(record.iterate(runs)))
+
+    def _ensemble_of(self, runs: list[Run]) -> Ensemble:
+        record, posterior, prior = self.own_record, self.known_posterior(), self.prior
         x = np.array([run.x for run in runs])
         return Ensemble(
             record.points(runs),

@@ -21,7 +21,7 @@ from supac.problem import Composite, Evaluations, Parameters
 from supac.problem.bounds import Bound, fixed_temperature
 from supac.problem.composite import RESIDUALS, ResidualData, ResidualLoss, loss_and_data
 from supac.record.calibrated import Calibrated
-from supac.record.encoding import unpack
+from supac.record.encoding import certificate_to_spec, unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.run import Purpose, Round, Run, Status, by_kind, residuals_of
@@ -544,6 +544,9 @@ class Record(Calibrated):
             "created": self.created,
             "made_with": self.made_with,
             "notes": list(self.notes),
+            "certificate": certificate_to_spec(self.certificate),
+            "held_out": certificate_to_spec(self.held_out),
+            "uncertified": "" if self.ending is None else self.ending.uncertified,
             "parameters": [each.to_dict() for each in self.parameter_changes],
         }
 

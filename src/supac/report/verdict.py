@@ -70,6 +70,7 @@ _COVERED = 0.7  # largest Pareto k̂ at which weighted runs represent the poster
 _MANY_FAILURES, _SOME_FAILURES = 0.5, 0.1
 _ROUGH = 0.2  # standard error of the mean risk, relative to the objective
 _OFF = 2.0  # typical misfit, in units of the noise, above which the model does not fit
+_HARDLY = 0.9  # share of the ceiling above which a limit says next to nothing
 _CONFLICT = 2.5  # prior standard deviations between prior and posterior means
 
 
@@ -256,6 +257,11 @@ def _informative(run: Account) -> Answer:
         if certificate.vacuous:
             words = "No: the certificate only says that the risk is at most its largest value."
             return Level.LOOK, words
+        if certificate.value > _HARDLY * certificate.ceiling:
+            return Level.LOOK, (
+                f"Hardly: at most {at_most(certificate.value)}, where no risk is above "
+                f"{number(certificate.ceiling)}. More independent data lower it."
+            )
         if certificate.warnings:
             return (
                 Level.LOOK,
