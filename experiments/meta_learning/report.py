@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "reference" / "published"
 PUBLISHED_PRIORS = (*range(10), *range(10, 151, 5))
-"""Epochs behind the columns of the published test bounds."""
+"""Epochs behind the columns of the published test objectives."""
 COLOURS = {"closed": "#0b6e99", "plain": "#5b9bb8", "published": "#b8a13a"}
 NAMES = {
     "closed": "closed form, on the surrogates",
@@ -39,17 +39,17 @@ def write_report(folder: Path, records: list[Record]) -> None:
     _draw(folder / "meta_learning.svg", records, temperatures)
 
 
-_INTRODUCTION = """Written by `run.py`; see there for what is done. Bounds are means over the test
-tasks of each environment, from scratch under each prior and judged by 10,000 fresh draws; where
-there are several environments, their mean and in brackets their range. Training bounds are means
-over the training tasks, as their models see them; the last one also by fresh draws.
+_INTRODUCTION = """Written by `run.py`; see there for what is done. Objectives are means over the
+test tasks of each environment, from scratch under each prior and judged by 10,000 fresh draws;
+where there are several environments, their mean and in brackets their range. Training objectives
+are means over the training tasks, as their models see them; the last one also by fresh draws.
 
 Environments are drawn from our own seeds; they are not the paper's, and differ among themselves as
 the ranges show. Its stochastic gradient on the same ones is in docs/reproduction.md."""
 
 
 def published(temperature: float) -> tuple[np.ndarray, np.ndarray] | None:
-    """Mean test bound at `PUBLISHED_PRIORS`, and training bound an epoch."""
+    """Mean test objective at `PUBLISHED_PRIORS`, and training objective an epoch."""
     name = str(temperature).replace(".", "_")
     test, train = (PUBLISHED / f"meta_{kind}_lambda_{name}.csv" for kind in ("test", "train"))
     if not (test.exists() and train.exists()):
@@ -58,7 +58,7 @@ def published(temperature: float) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _bounds(records: list[Record], temperature: float) -> list[str]:
-    """Test and training bounds of each learner after so many passes."""
+    """Test and training objectives of each learner after so many passes."""
     rows = []
     for learner in COLOURS:
         own = [each for each in records if each["learner"] == learner]
@@ -72,7 +72,11 @@ def _bounds(records: list[Record], temperature: float) -> list[str]:
             found = test[PUBLISHED_PRIORS.index(each)]
             trained = f"{train[each - 1]:.4f}" if 0 < each <= len(train) else ""
             rows.append(f"| {NAMES['published']} | {each} | {found:.4f} | {trained} |")
-    return ["| learner | passes | test bound | training bound |", "|---|---|---|---|", *rows]
+    return [
+        "| learner | passes | test objective | training objective |",
+        "|---|---|---|---|",
+        *rows,
+    ]
 
 
 def _few(records: list[Record]) -> list[str]:
@@ -83,7 +87,7 @@ def _few(records: list[Record]) -> list[str]:
     lines = [
         f"Learnt on {own[0]['tasks']} tasks only:",
         "",
-        "| pseudo-tasks | test bound | training bound, fresh draws | narrowest direction |",
+        "| pseudo-tasks | test objective | training objective, fresh draws | narrowest direction |",
         "|---|---|---|---|",
     ]
     rows = [
@@ -160,8 +164,9 @@ def _queries(records: list[Record]) -> list[str]:
                 "",
                 f"Restarting all training tasks in each pass instead, under the same priors "
                 f"(environment {each['environment']}): {queries} queries a task, "
-                f"{sum(each['queries']):.0f} in all instead of {sum(spent(each)):.0f}; mean bounds "
-                f"by fresh draws {bounds}, with reuse {each['train_end']:.4f} in the last.",
+                f"{sum(each['queries']):.0f} in all instead of {sum(spent(each)):.0f}; mean "
+                f"objectives by fresh draws {bounds}, with reuse {each['train_end']:.4f} in the "
+                "last.",
             ]
     return lines
 
@@ -187,7 +192,7 @@ def _draw(path: Path, records: list[Record], temperatures: list[float]) -> None:
     panels = np.atleast_1d(figure.subplots(1, len(temperatures)))
     for axes, temperature in zip(panels, temperatures, strict=True):
         _panel(axes, [each for each in records if each["temperature"] == temperature], temperature)
-    panels[0].set_ylabel("mean bound of new tasks")
+    panels[0].set_ylabel("mean objective of new tasks")
     panels[0].legend(frameon=False, fontsize=8)
     with rc_context({"svg.hashsalt": "supac"}):
         figure.savefig(path, metadata={"Date": None})

@@ -122,7 +122,7 @@ def run(job: Job, folder: Path) -> dict[str, object]:
 def judge(
     job: Job, tasks: list[supac.Task], priors: Sequence[supac.Distribution]
 ) -> dict[str, object]:
-    """The bounds of new tasks under some of these priors."""
+    """The objectives of new tasks under some of these priors."""
     wanted = {job.passes} if job.learner.startswith("pseudo") else {*LOOKS, job.passes}
     looks = sorted(wanted & set(range(len(priors))))
     scores = supac.evaluate_priors(

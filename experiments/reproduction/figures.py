@@ -117,7 +117,7 @@ def extremes(results: Results) -> Figure | None:
 
 
 def meta_learning(results: Results) -> Figure | None:
-    """Figure 1, right: the bound of new tasks, epoch by epoch."""
+    """Figure 1, right: the objective of new tasks, epoch by epoch."""
     figure, panels = _panels(len(TEMPERATURES), 4.6, 3.6)
     for axes, temperature in zip(panels, TEMPERATURES, strict=True):
         _lessons(axes, results, temperature)
@@ -128,7 +128,7 @@ def meta_learning(results: Results) -> Figure | None:
         ticks = [0, 1, 2, 5, 15, 50, 150]
         axes.set_xticks(ticks, [str(each) for each in ticks])
         axes.set(title=f"λ = {temperature:g}", xlabel="epochs", ylim=(0.0, None))
-    panels[0].set_ylabel("PAC-Bayes bound")
+    panels[0].set_ylabel("objective")
     _legend(figure, panels)
     return figure
 
@@ -265,7 +265,7 @@ PICTURES: dict[str, tuple[Draw, str]] = {
     "extremes": (extremes, "Appendix B: SuPAC-CE with limits far from the usual ones."),
     "meta": (
         meta_learning,
-        "Figure 1, right: mean bound of new tasks, each from scratch under the prior of that "
+        "Figure 1, right: mean objective of new tasks, each from scratch under the prior of that "
         "epoch; shaded from quantile 0.2 to 0.8 of the tasks.",
     ),
 }

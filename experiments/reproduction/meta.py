@@ -122,7 +122,7 @@ def learn(experiment: Experiment, store: Path) -> Lesson:
 def score_on(
     task: supac.Task, prior: supac.Distribution, experiment: Experiment, seed: int
 ) -> float:
-    """The bound of a new task, from scratch."""
+    """The objective of a new task, from scratch."""
     plan, problem = test_plan(experiment), supac.Problem.within(prior, task.bound)
     state: TaskState = plan.begin(problem, None, seed)
     while state.asked is not None:

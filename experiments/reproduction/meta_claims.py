@@ -13,7 +13,7 @@ from records import Results
 from supac.arrays import FloatArray
 
 BEGIN, TRAINING, NEW = {0.1: 0.61, 0.01: 0.14}, {0.1: 0.24, 0.01: 0.050}, {0.1: 0.291, 0.01: 0.052}
-"""The bound at first, and after 150 epochs that of training tasks and of new ones (its tables)."""
+"""The objective at first, and that of training tasks and of new ones after 150 epochs."""
 
 
 _ENVIRONMENT = "Environments are drawn anew, and differ in where they end: see the table below."
@@ -32,8 +32,8 @@ def _claims(lesson: dict[str, FloatArray], temperature: float) -> Iterator[Claim
     test, train, error = lesson["test_mean"], lesson["train"], float(lesson["test_error"][-1])
     fresh = float(lesson["train_end"][-1])
     yield Claim(
-        f"{says}from a bound of {BEGIN[temperature]:g} to {end:g} in 150 epochs",
-        f"the training bound of the last, as the tasks' models see it, is at most {end:g}",
+        f"{says}from an objective of {BEGIN[temperature]:g} to {end:g} in 150 epochs",
+        f"the training objective of the last, as the tasks' models see it, is at most {end:g}",
         f"{test[0]:.3f} → {train[-1]:.4f}",
         bool(train[-1] <= end),
         _ENVIRONMENT,
@@ -47,7 +47,7 @@ def _claims(lesson: dict[str, FloatArray], temperature: float) -> Iterator[Claim
     )
     yield Claim(
         f"{says}new tasks end at {NEW[temperature]:g}",
-        "their mean bound is above that by at most two standard errors",
+        "their mean objective is above that by at most two standard errors",
         f"{test[-1]:.4f}, standard error over tasks {error:.4f}",
         bool(test[-1] <= NEW[temperature] + 2.0 * error),
         _ENVIRONMENT,
@@ -55,7 +55,7 @@ def _claims(lesson: dict[str, FloatArray], temperature: float) -> Iterator[Claim
     share = (test[0] - train[15]) / (test[0] - train[-1])
     yield Claim(
         f"{says}the first 15 epochs make more than 80 % of the decrease",
-        "of the training bound, from the bound of new tasks under the first prior on",
+        "of the training objective, from that of new tasks under the first prior on",
         f"{share:.1%}",
         bool(share > 0.8),
         "One new task decides it in the paper, too: see below.",
@@ -63,7 +63,7 @@ def _claims(lesson: dict[str, FloatArray], temperature: float) -> Iterator[Claim
     seen = ~np.isnan(test) & ~np.isnan(train)
     rank = float(spearmanr(test[seen], train[seen]).statistic)
     yield Claim(
-        f"{says}the bound of new tasks follows the training bound throughout",
+        f"{says}the objective of new tasks follows the training objective throughout",
         "Spearman's correlation over the epochs that were tested is at least 0.9",
         f"{rank:.3f}",
         rank >= 0.9,

@@ -187,7 +187,7 @@ def _on_the_way(results: Results) -> list[str]:
 
 def _lessons(results: Results) -> list[str]:
     lines = [
-        "Meta-learning: mean bounds; of new tasks with the standard error over them.",
+        "Meta-learning: mean objectives; of new tasks with the standard error over them.",
         "",
         "| learner | epochs | queries a task | test before | test after | training, fresh draws "
         "| published, test after | minutes |",
@@ -245,8 +245,9 @@ def _differences(results: Results, scale: Scale) -> list[str]:
         "- **Meta-learning** uses the risk of the authors' code, which its text misprints, the "
         "sign of the meta-gradient that finite differences confirm, and as in that code the sum of "
         "a mini-batch's gradients over the number of all tasks. Environments are drawn from seeds "
-        "of our own, and differ: see the table, and experiments/meta_learning. A training bound is "
-        "the last one that a task's surrogate predicts; the authors weight all runs anew.",
+        "of our own, and differ: see the table, and experiments/meta_learning. A training "
+        "objective is the last one that a task's surrogate predicts; the authors weight all runs "
+        "anew.",
         "- **New tasks** are optimised with the limits of a first visit, kl_max 0.5 and alpha_max "
         "0.3; the authors' code leaves them at the defaults of its solver, 10 and 0.9. So large "
         "steps fail now and then: of the 40 published new tasks, λ = 0.01, one ends at 0.825 "

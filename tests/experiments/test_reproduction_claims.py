@@ -250,11 +250,11 @@ OTHERS = [
     (Tables(seconds=1500.0), ["3.5 % more"]),
     (
         Tables(meta_end=1.1, test=0.95),
-        [f"{each}{words}" for each in META for words in ("from a bound", "the same")],
+        [f"{each}{words}" for each in META for words in ("from an objective", "the same")],
     ),
     (Tables(test=1.3), [f"{each}new tasks end" for each in META]),
     (Tables(slowness=20.0), [f"{each}the first 15" for each in META]),
-    (Tables(apart=True), [f"{each}the bound of new tasks" for each in META]),
+    (Tables(apart=True), [f"{each}the objective of new tasks" for each in META]),
 ]
 
 
