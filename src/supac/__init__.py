@@ -14,6 +14,7 @@ from supac.exchange.known import KnownRuns, read_csv
 from supac.exchange.result_json import ResultFormatError
 from supac.exchange.table import export
 from supac.families import *  # noqa: F403 - all that is in its __all__
+from supac.guarantee.bands import Bands
 from supac.guarantee.certificate import Certificate
 from supac.guarantee.ensemble import Ensemble
 from supac.guarantee.gate import CertificateError, Provenance
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
-    "Algorithm", "BatchPlan", "Bound", "CappedSquare", "Catoni", "Certificate",
+    "Algorithm", "Bands", "BatchPlan", "Bound", "CappedSquare", "Catoni", "Certificate",
     "CertificateError", "ClosedForm", "Composite", "Ensemble", "EvaluationError", "Evaluations",
     "Execution", "ExecutionError", "FixedStep", "FreshDraws", "Frozen", "GaussianProcess",
     "GradientDescent", "GradientStep", "Importance", "Info", "Iteration", "KnownRuns",

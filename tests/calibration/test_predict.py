@@ -46,6 +46,14 @@ def test_outputs_belong_to_the_draws(result: supac.Result) -> None:
     assert (middle < high).all()
 
 
+def test_the_certified_sets_predict_without_new_draws(result: supac.Result) -> None:
+    prediction = supac.predict(result, later, ensemble=True, progress=False)
+    np.testing.assert_array_equal(prediction.x, result.ensemble.x)
+    np.testing.assert_array_equal(prediction.outputs, [later(x) for x in result.ensemble.x])
+    with pytest.raises(ValueError, match="or ensemble=True"):
+        supac.predict(result, later, 30, ensemble=True)
+
+
 def test_the_same_seed_gives_the_same_draws_on_any_workers(result: supac.Result) -> None:
     one = supac.predict(result, later, 12, seed=4, progress=False)
     two = supac.predict(result, later, 12, seed=4, execution=2, progress=False)

@@ -144,6 +144,21 @@ def test_show_fits_eighty_columns(finished: Path) -> None:
     assert said == call("show", finished / "problem.toml").output  # its problem file will do
 
 
+def test_bands_are_shown_and_written(finished: Path, tmp_path: Path) -> None:
+    store, bands = finished / "run.supac", supac.read_store(finished / "run.supac").bands(0.8)
+    shown = " ".join(call("show", store).output.split())
+    assert f"prediction {bands.statement}, if {bands.assumption}" in shown
+    told = json.loads(call("show", store, "--json").output)["bands"]
+    assert told["half_width"] == pytest.approx(bands.in_units)
+    call("export", store, tmp_path / "bands.csv", "--bands", 0.8)
+    rows = list(csv.DictReader((tmp_path / "bands.csv").read_text().splitlines()))
+    assert list(rows[0]) == ["column", "time", "measured", "predicted", "lower", "upper"]
+    assert [row["column"] for row in rows] == ["A"] * 12 + ["B"] * 12
+    assert [float(row["upper"]) for row in rows] == bands.upper.tolist()
+    few = call("export", store, tmp_path / "few.csv", "--bands", 0.9, code=1).output
+    assert "need at least 19 measurements of a column, not 12" in " ".join(few.split())
+
+
 def test_machines_read_json(finished: Path) -> None:
     def no_nan(word: str) -> Any:
         raise AssertionError(word)

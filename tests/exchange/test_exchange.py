@@ -727,7 +727,7 @@ def test_the_command_line_writes_results(
     own = supac.read_result(target).certificate
     assert own is not None
     assert own.subject == "ensemble"
-    assert "draws are a table" in call(
+    assert "these are a table" in call(
         "export", run.path, tmp_path / "a.json", "--posterior", 3, code=1
     )
     assert "belongs into a .json" in call(

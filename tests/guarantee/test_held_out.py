@@ -1,4 +1,4 @@
-"""Certificates and prediction bands from data that the search has not seen."""
+"""Certificates from data that the search has not seen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.guarantee.bands import conformal_bands
 from supac.guarantee.gate import Provenance, basis_of
 from supac.guarantee.held_out import held_out_certificate
 from supac.problem.bounds import binary_kl
@@ -102,28 +101,6 @@ def test_sequences_have_no_independent_test_part() -> None:
     basis = basis_of(supac.Composite(decay, supac.Welsch(), data), supac.Catoni(0.1))
     with pytest.raises(supac.CertificateError, match="not independent of its training part"):
         held_out_certificate(np.array([0.1]), 0, basis, delta=0.05)
-
-
-@pytest.mark.parametrize("logarithmic", [False, True])
-def test_bands_cover_as_often_as_they_say(logarithmic: bool) -> None:
-    """20 held-out and one new measurement of heavy-tailed noise: ≥ 80 % within the band."""
-    rng, repeats = np.random.default_rng(1), 2_000
-    covered = 0
-    for _ in range(repeats):
-        noise = rng.standard_t(2, 21) * 0.3
-        values = np.exp(noise) if logarithmic else noise
-        data = supac.Observations(("y",), values[:20], np.ones(20), logarithmic)
-        centre = np.ones((3, 20)) if logarithmic else np.zeros((3, 20))
-        bands = conformal_bands(centre, data, 0.8)
-        covered += bool(bands.lower[0] <= values[20] <= bands.upper[0])
-    share, error = covered / repeats, np.sqrt(0.8 * 0.2 / repeats)
-    assert 0.8 - 3.0 * error <= share <= 0.8 + 1.0 / 21.0 + 3.0 * error
-
-
-def test_bands_need_enough_held_out_data() -> None:
-    data = supac.Observations(("y",), np.zeros(8), np.ones(8))
-    with pytest.raises(supac.CertificateError, match="need at least 9 held-out measurements"):
-        conformal_bands(np.zeros((3, 8)), data, 0.9)
 
 
 def test_data_are_split_by_rows_or_by_columns() -> None:

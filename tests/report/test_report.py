@@ -102,8 +102,32 @@ def test_every_part_is_there(study: Path) -> None:
     assert "supac run problem.toml" in outline.text
     pictures = [each["aria-labelledby"] or "" for each in outline.named("svg")]
     assert [name.split("-")[0] for name in pictures] == [
-        "marginal", "marginal", "marginal", "correlations", "fit", "fit", "convergence",
+        "marginal", "marginal", "marginal", "correlations", "fit", "fit", "band", "band",
+        "convergence",
     ]  # fmt: skip
+    bands = run.bands(0.8)  # twelve measurements a column are too few for 0.9
+    assert escape(bands.statement[1:]) in page
+    assert escape(bands.assumption) in page
+
+
+def test_held_out_data_are_shown_in_the_band_and_refusals_in_words() -> None:
+    times = np.linspace(0.0, 5.0, 40)
+    values = 2.0 * np.exp(-0.7 * times) + 0.1 * np.random.default_rng(0).standard_normal(40)
+    prior = supac.Parameters({"k": marginals.LogNormal(1.0, 0.5)})
+
+    def page_of(data: supac.Observations, test: supac.Observations | None, n: int) -> Outline:
+        risk = supac.Composite(lambda x: 2.0 * np.exp(-x[0] * times), supac.Welsch(), data, test)
+        bound = supac.MaurerLangfordSeeger(n, 0.05)
+        return Outline(make_page(account_of(supac.minimize(risk, prior, bound, budget=40))))
+
+    data = supac.Observations(("y",), values, np.full(40, 0.1))
+    page = page_of(*data.split(np.arange(40) % 2 == 1), n=20)
+    rings = [each for each in page.named("circle") if each["class"] == "dot held-out"]
+    assert len(rings) == 2 * 20  # beside the fit, and in the band
+    assert "(split conformal, 20 measurements a column)" in page.text
+    without = page_of(data, None, n=5)
+    assert "is not known; no bands: n = 5 says that the 40 data are dependent" in without.text
+    assert not any("band" in (each["aria-labelledby"] or "") for each in without.named("svg"))
 
 
 def test_it_can_be_read_without_eyes_or_mouse(study: Path) -> None:

@@ -96,14 +96,17 @@ class Prediction:
 def predict(
     posterior: Calibrated,
     simulate: Callable[[FloatArray], Any],
-    n: int = 100,
+    n: int | None = None,
     *,
+    ensemble: bool = False,
     execution: Execution | Any = None,
     store: Path | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Prediction:
-    """Run `simulate`, x (dim,) → outputs (m,), at n draws of a posterior.
+    """Run `simulate`, x (dim,) → outputs (m,), at n draws of a posterior, by default 100.
+
+    With `ensemble`, run it at the certified parameter sets of the result instead.
 
     `posterior` is a `Result` or a `Record`; `simulate` is the calibrated simulator, or another one
     with the same parameters, such as a new scenario. `store` keeps every run as it ends, and an
@@ -113,8 +116,14 @@ def predict(
     if isinstance(simulate, Composite):
         simulate = simulate.simulate
     record = posterior.own_record
-    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
-    latent = record.known_posterior().sample(whole(n, "n", least=1), rng)
+    if ensemble:
+        if n is not None:
+            raise ValueError("n is the number of new draws: give it, or ensemble=True")
+        latent = np.array([run.x for run in record.ensemble_runs()])
+    else:
+        rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
+        draws = whole(100 if n is None else n, "n", least=1)
+        latent = record.known_posterior().sample(draws, rng)
     policy = replace(Execution.of(execution), on_failure="drop")
     runs = run_fresh(
         latent, Composite(simulate, _no_loss), policy, "prediction", parameters=record.parameters,
@@ -122,7 +131,7 @@ def predict(
     )  # fmt: skip
     good = [i for i, run in enumerate(runs) if run.ok]
     if not good:
-        raise ValueError(f"all {n} runs failed, the first with: {runs[0].message}")
+        raise ValueError(f"all {len(runs)} runs failed, the first with: {runs[0].message}")
     chosen = latent[good]
     return Prediction(
         chosen if record.parameters is None else record.parameters.from_latent(chosen),

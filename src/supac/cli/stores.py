@@ -27,9 +27,15 @@ from supac.cli.app import (
 )
 from supac.cli.options import AsBegun, CertificatePath, Force, Json, Quiet, StorePath, Workers
 from supac.cli.problems import problem_behind
-from supac.cli.tables import summary
+from supac.cli.tables import summary, words_on_bands
 from supac.exchange.table import export as export_runs
-from supac.exchange.table import table_file, table_of, table_of_ensemble, write_table
+from supac.exchange.table import (
+    table_file,
+    table_of,
+    table_of_bands,
+    table_of_ensemble,
+    write_table,
+)
 from supac.guarantee.certificate import Certificate
 from supac.guarantee.ensemble import fresh_draws
 from supac.problem_file import BOUNDS, store_of
@@ -174,6 +180,9 @@ def certify(
     _give_certificate(certificate, out, as_json=as_json, quiet=quiet)
     if run.ending is not None and run.ending.held_out is not None and not (as_json or quiet):
         console.print(_wrapped(f"\nOn held-out data; both hold together.\n{run.ending.held_out}"))
+    bands = "" if as_json or quiet else words_on_bands(run)
+    if bands:
+        console.print(_wrapped(f"\nOf single new measurements\n  {bands}"))
     if posterior:
         _tell_precision(certificate, draws or 1000, precision)
 
@@ -323,6 +332,12 @@ def export(
     draws: Annotated[
         int | None, typer.Option(min=1, help="Those of `supac certify --draws` instead.")
     ] = None,
+    bands: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, max=1.0, metavar="COVERAGE", help="Write the bands of this coverage instead."
+        ),
+    ] = None,
     certificate: CertificatePath = None,
     force: Force = False,
 ) -> None:
@@ -333,12 +348,13 @@ def export(
     _check_vacant(target, force=force)
     if target.suffix not in (".csv", ".parquet", ".json"):
         raise failed(f"the file must be a .csv, a .parquet or a .json, not {target.name}")
-    if ensemble and posterior is not None:
-        raise failed("--ensemble and --posterior are two tables: give one of them")
+    other_tables = ensemble + (posterior is not None) + (bands is not None)
+    if other_tables > 1:
+        raise failed("--ensemble, --posterior and --bands are different tables: give one of them")
     if draws is not None and not ensemble:
         raise failed("--draws goes with --ensemble; --posterior 1000 writes new draws")
-    if target.suffix == ".json" and (ensemble or posterior is not None):
-        raise failed(f"draws are a table, a .csv or a .parquet, not {target.name}")
+    if target.suffix == ".json" and other_tables:
+        raise failed(f"these are a table, a .csv or a .parquet, not {target.name}")
     if target.suffix != ".json" and certificate is not None:
         raise failed(f"a certificate belongs into a .json, not into {target.name}")
     path = store_of(store)
@@ -346,19 +362,19 @@ def export(
         told = _read_certificate(certificate)
         read_store(path).result().to_json(target, certificate=told, force=force)
         words = "the result"
-    elif ensemble:
-        run = read_store(path)
-        sets = table_of_ensemble(
-            run, run.ensemble if draws is None else run.drawn_ensemble(draws, _seed(run))
-        )
-        write_table(table_file(target, force=force), sets)
-        words = f"{len(sets['risk'])} parameter sets"
-    elif posterior is None:
+    elif not other_tables:
         words = f"{export_runs(path, target, force=force)} runs"
     else:
-        table = table_of(read_store(path), posterior=posterior, seed=seed)
+        run = read_store(path)
+        if ensemble:
+            sets = run.ensemble if draws is None else run.drawn_ensemble(draws, _seed(run))
+            table, kind = table_of_ensemble(run, sets), "parameter sets"
+        elif bands is not None:
+            table, kind = table_of_bands(run, bands), "bands"
+        else:
+            table, kind = table_of(run, posterior=posterior, seed=seed), "draws"
         write_table(table_file(target, force=force), table)
-        words = f"{posterior} draws"
+        words = f"{len(next(iter(table.values())))} {kind}"
     console.print(f"wrote {words} to {target}", soft_wrap=True)
 
 

@@ -65,6 +65,9 @@ def _facts(run: Record) -> Table:
     table.add_row("bound", Text(str(run.settings["bound"])))
     for words in guarantees(run):
         table.add_row("guaranteed", Text(words))
+    bands = words_on_bands(run)
+    if bands:
+        table.add_row("prediction", Text(bands))
     if run.seconds > 0.0:
         each = duration(run.seconds / max(len(run.made), 1))
         table.add_row("simulation", f"{duration(run.seconds)} in all, {each} a run")
@@ -85,6 +88,12 @@ def guarantees(run: Record) -> list[str]:
     ]
     left_out = [f"no more: {run.ending.uncertified}"] if run.ending.uncertified else []
     return [*words, *(f"but {each}" for it in made for each in it.warnings), *left_out]
+
+
+def words_on_bands(run: Record) -> str:
+    """Say how far new measurements lie from their prediction, or why that is not known."""
+    bands = run.usual_bands()
+    return bands if isinstance(bands, str) else f"{bands.statement}, if {bands.assumption}"
 
 
 def _counts(run: Record) -> str:

@@ -57,6 +57,7 @@ def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> s
         "parameters": _readable(result.parameters, _OWN_CLASS),  # without them draws are latent
         **{name: to_spec(record.settings.get(name)) for name in _SETTINGS},
         "prior": to_spec(result.prior),
+        "held_out_data": to_spec(record.settings.get("held_out")),
         "history": {
             name: each.astype(np.float64).tolist() for name, each in record.history.items()
         },
@@ -125,6 +126,7 @@ def _record(told: dict[str, Any]) -> Record:
     if isinstance(parameters, Parameters) and len(parameters) != family.dim:
         raise ValueError(f"{len(parameters)} parameters, but {family.dim} coordinates")
     settings = {name: from_spec_or_name(told[name]) for name in _SETTINGS}
+    settings["held_out"] = from_spec_or_name(told.get("held_out_data"))
     settings |= {"start": start, "prior": parameters or settings["prior"], "budget": None}
     runs, rounds, counts = _runs(told["runs"], family.dim), _rounds(told), None
     if told["runs"] is None:

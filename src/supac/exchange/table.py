@@ -83,9 +83,31 @@ def table_of_ensemble(record: Record, ensemble: Ensemble) -> Table:
         told |= dict(zip(_output_names(record, len(outputs)), outputs, strict=True))
     names = apart(list(table), lambda name: name in told)
     sets = dict(zip(names, table.values(), strict=True))
-    return sets | {
+    return sets | _with_gaps(told)
+
+
+def table_of_bands(record: Record, coverage: float) -> Table:
+    """Return each observed column's measurements, mean predictions and bands, one row each."""
+    bands, data = record.bands(coverage), record.settings["data"]
+    held_out, measured = record.held_out_data, data.values
+    if held_out is not None:
+        measured = np.where(held_out.needed, held_out.values, measured)
+    times = np.arange(1.0, data.rows + 1.0) if data.times is None else data.times
+    told = {
+        "row" if data.times is None else "time": np.tile(times, len(data.columns)),
+        "measured": measured,
+        "predicted": bands.centre,
+        "lower": bands.lower,
+        "upper": bands.upper,
+    }
+    return {"column": np.repeat(data.columns, data.rows).tolist()} | _with_gaps(told)
+
+
+def _with_gaps(columns: dict[str, FloatArray]) -> Table:
+    """Return columns of numbers, None for NaN."""
+    return {
         name: [None if np.isnan(each) else float(each) for each in column]
-        for name, column in told.items()
+        for name, column in columns.items()
     }
 
 

@@ -11,9 +11,13 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.codec import fingerprint
 from supac.families import Density, Distribution, Divergence
+from supac.guarantee.bands import Bands, check_declared, conformal_bands, jackknife_bands
 from supac.guarantee.certificate import Certificate
 from supac.guarantee.ensemble import Ensemble, fresh_draws
+from supac.guarantee.gate import CertificateError
 from supac.problem import Bound, Parameters
+from supac.problem.bounds import trade_off
+from supac.problem.composite import Observations
 from supac.record.ending import Estimate
 from supac.record.run import Run, outputs_as_rows
 from supac.search.algorithm import Info
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from supac.problem.frozen import Frozen
     from supac.record.record import Record
 
+_COVERAGES = (0.9, 0.8, 0.5)  # of bands, where nobody asks for another
 _ERRORS = 6.0  # standard errors by which estimates of one KL may differ
 
 
@@ -68,6 +73,12 @@ class Calibrated(ABC):
         """Minimised bound; None if the file holds only its name."""
         bound = self.own_record.settings["bound"]
         return bound if isinstance(bound, Bound) else None
+
+    @property
+    def held_out_data(self) -> Observations | None:
+        """Held-out measurements, if any."""
+        held_out = self.own_record.settings.get("held_out")
+        return held_out if isinstance(held_out, Observations) else None
 
     # The runs
 
@@ -127,11 +138,9 @@ class Calibrated(ABC):
 
         ValueError if there are none, or if a file holds no runs or only the name of the prior.
         """
-        record = self.own_record
-        ending, prior = record.ending, record.prior
-        if ending is None or not ending.fresh or record.counts is not None or prior is None:
-            raise ValueError("there is no ensemble: no fresh runs of the posterior are known here")
-        return self._ensemble_of(record.runs_of(ending.fresh))
+        if self.prior is None:
+            raise ValueError("there is no ensemble: the file has only the name of the prior")
+        return self._ensemble_of(self.ensemble_runs())
 
     def drawn_ensemble(self, draws: int, seed: int = 0) -> Ensemble:
         """The parameter sets of `certify(…, subject="ensemble", draws=draws, seed=seed)`.
@@ -158,6 +167,58 @@ class Calibrated(ABC):
             posterior.log_prob(x) - prior.log_prob(x),
             outputs_as_rows(runs),
         )
+
+    def ensemble_runs(self) -> list[Run]:
+        """Return the runs of the ensemble, failed ones included; ValueError if there are none."""
+        record = self.own_record
+        if record.ending is None or not record.ending.fresh or record.counts is not None:
+            raise ValueError("there is no ensemble: no fresh runs of the posterior are known here")
+        return record.runs_of(record.ending.fresh)
+
+    def bands(self, coverage: float = 0.9) -> Bands:
+        """Return bands for new measurements of each observed column, around the ensemble's mean.
+
+        From held-out data by split conformal prediction, else by jackknife+ over blocks of data;
+        no run is made. CertificateError where their assumption cannot hold.
+        """
+        record = self.own_record
+        ending, data, bound = record.ending, record.settings.get("data"), record.bound
+        try:
+            outputs = outputs_as_rows(self.ensemble_runs())
+        except ValueError as error:
+            raise CertificateError(f"no bands: {error}") from error
+        if outputs is None or ending is None or not isinstance(data, Observations):
+            raise CertificateError(
+                "no bands: they need simulated outputs and the data that these are compared with, "
+                "as in Composite(simulate, loss, Observations(…))"
+            )
+        check_declared(data, getattr(bound, "n", None))
+        if self.held_out_data is not None:
+            return conformal_bands(outputs, self.held_out_data, coverage)
+        loss = record.settings.get("loss")
+        if bound is None or not callable(loss):
+            raise CertificateError("no bands: the file has only the name of its bound or its loss")
+        if not record.provenance.prior_is_independent:
+            raise CertificateError(
+                "no bands: the prior was learnt on the same data, so that none can be left out"
+            )
+        worth = trade_off(bound, ending.mean_risk, ending.kl)
+        return jackknife_bands(outputs, data, loss, worth, coverage)
+
+    def usual_bands(self) -> Bands | str:
+        """Return bands of the largest usual coverage that the data allow, or why there are none.
+
+        The reason is "" where nobody would expect any: without an ending or without data.
+        """
+        record, reason = self.own_record, ""
+        if record.ending is None or not isinstance(record.settings.get("data"), Observations):
+            return reason
+        for coverage in _COVERAGES:
+            try:
+                return self.bands(coverage)
+            except CertificateError as error:
+                reason = reason or str(error)
+        return reason
 
     def sample(self, n: int, rng: np.random.Generator | int = 0) -> FloatArray:
         """Draw from the posterior, in the user's units where there are `Parameters`: (n, dim)."""

@@ -527,6 +527,7 @@ class Record(Calibrated):
         estimates = ("objective", "mean_risk", "mean_risk_error", "kl")
         numbers = {name: getattr(self.estimate, name) for name in estimates}
         numbers["best_objective"] = self.best
+        bands = self.usual_bands()
         return {
             "store": None if self.path is None else str(self.path),
             "running": self.running,
@@ -547,6 +548,7 @@ class Record(Calibrated):
             "certificate": certificate_to_spec(self.certificate),
             "held_out": certificate_to_spec(self.held_out),
             "uncertified": "" if self.ending is None else self.ending.uncertified,
+            "bands": None if isinstance(bands, str) else bands.to_dict(),
             "parameters": [each.to_dict() for each in self.parameter_changes],
         }
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
+from supac.guarantee.bands import Bands
 from supac.guarantee.certificate import Certificate
 from supac.problem import names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
@@ -49,6 +50,16 @@ class Account(Estimate):
     def held_out(self) -> Certificate | None:
         """Certificate on held-out data, if there is one."""
         return self.record.held_out
+
+    @property
+    def held_out_data(self) -> Observations | None:
+        """Held-out measurements, if any."""
+        return self.record.held_out_data
+
+    @cached_property
+    def bands(self) -> Bands | str:
+        """Prediction bands, or why there are none."""
+        return self.record.usual_bands()
 
     @cached_property
     def history(self) -> dict[str, FloatArray]:

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from supac.arrays import FloatArray
+from supac.arrays import FloatArray, IntArray
+from supac.guarantee.bands import Bands
 from supac.problem_file import Observations
 from supac.record.parameter_change import ParameterChange
 from supac.report.account import Account
@@ -102,9 +103,8 @@ def fit(observations: Observations, run: Account, column: int) -> Markup:
     """Draw one observed column: first batch, fresh runs of the posterior, and data."""
     rows = observations.rows
     part = slice(column * rows, (column + 1) * rows)
-    x = np.arange(1.0, rows + 1.0) if observations.times is None else observations.times
-    order = np.argsort(x, kind="stable")
-    x, data = x[order], observations.values[part][order]
+    x, order = _times(observations)
+    data = observations.values[part][order]
     noise = observations.noise[part][order]
     low, high = data - noise, data + noise
     if observations.logarithmic:
@@ -115,12 +115,16 @@ def fit(observations: Observations, run: Account, column: int) -> Markup:
         for kind, outputs in (("prior", run.first), ("posterior", run.fresh))
         if outputs is not None and outputs.shape[1] == len(observations.values)
     }
-    panel = Panel(f"fit-{column}", span(x, room=0.03), _view(low, high, draws))
+    held_out = np.full(rows, np.nan)
+    if run.held_out_data is not None:
+        held_out = run.held_out_data.values[part][order]
+    panel = Panel(f"fit-{column}", span(x, room=0.03), _view(low, high, draws, held_out))
     for kind, lines in draws.items():
         for line in lines[:60]:
             panel.line(x, line, f"{kind} thin{' dashed' if kind == 'prior' else ''}")
     panel.bars(x, low, high, "data")
     panel.dots(x, data, "data")
+    panel.dots(x, held_out, "held-out")
     name = observations.columns[column]
     words = f"{name}: the data with their standard error, and simulations"
     for each in run.misfits:
@@ -129,12 +133,52 @@ def fit(observations: Observations, run: Account, column: int) -> Markup:
                 f", which are typically {number(each.typical, 2)} noises off and on average "
                 f"{number(each.mean, 2)}; {each.far} of {each.measured} data are over 3 noises off"
             )
-    return panel.draw(words, "time" if observations.times is not None else "row", name)
+    return panel.draw(words, _time_label(observations), name)
 
 
-def _view(low: FloatArray, high: FloatArray, draws: dict[str, FloatArray]) -> Range:
+def band(
+    observations: Observations, held_out: Observations | None, bands: Bands, column: int
+) -> Markup:
+    """Draw the band of one observed column, and its data, as differences from the prediction."""
+    x, order = _times(observations)
+    part = slice(column * observations.rows, (column + 1) * observations.rows)
+    middle = bands.centre[part][order]
+    lower, upper = (each[part][order] - middle for each in (bands.lower, bands.upper))
+    measured = observations.values[part][order] - middle
+    new = np.full(len(x), np.nan) if held_out is None else held_out.values[part][order] - middle
+    panel = Panel(
+        f"band-{column}", span(x, room=0.03), span(lower, upper, measured, new), height=180
+    )
+    panel.area(x, lower, upper, "posterior")
+    panel.line(x, np.zeros_like(x), "posterior")
+    panel.dots(x, measured, "data")
+    panel.dots(x, new, "held-out")
+    name = observations.columns[column]
+    words = (
+        f"{name}: the data minus the mean prediction, and the band that holds new measurements "
+        f"with probability {bands.coverage:g}"
+    )
+    return panel.draw(words, _time_label(observations))
+
+
+def _times(observations: Observations) -> tuple[FloatArray, IntArray]:
+    """Return times, or else numbers of rows, in order, and that order."""
+    rows = np.arange(1.0, observations.rows + 1.0)
+    x = rows if observations.times is None else observations.times
+    order = np.argsort(x, kind="stable")
+    return x[order], order
+
+
+def _time_label(observations: Observations) -> str:
+    return "row" if observations.times is None else "time"
+
+
+def _view(
+    low: FloatArray, high: FloatArray, draws: dict[str, FloatArray], held_out: FloatArray
+) -> Range:
     """Return a range with all data and posterior runs, and part of the first batch."""
-    inner = span(low, high, *(lines for kind, lines in draws.items() if kind == "posterior"))
+    fresh = (lines for kind, lines in draws.items() if kind == "posterior")
+    inner = span(low, high, *fresh, held_out)
     if "prior" not in draws:
         return inner
     outer, room = span(np.array(inner), draws["prior"]), inner[1] - inner[0]

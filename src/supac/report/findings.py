@@ -13,6 +13,10 @@ from supac.report.account import Account
 from supac.report.elements import Markup
 from supac.report.words import listed, number, with_range
 
+_SMALL = Markup(
+    '<p class="small">Data minus the mean prediction of the fresh runs, in the unit of the column. '
+    "± is half the width of the band, its median over the rows.</p>"
+)
 _PICTURE = "<figure><figcaption>$name</figcaption>$picture</figure>"
 
 
@@ -127,6 +131,9 @@ def how_well_it_fits(run: Account) -> Markup:
     kinds = {"prior": "first batch, drawn from the prior"}
     if run.fresh is not None:
         kinds["posterior"] = f"{run.validated} fresh runs of the posterior"
+    kinds["data"] = "measured, with its standard error"
+    if run.held_out_data is not None:
+        kinds["held-out"] = "held out"
     headings = ("column", "measured", "typical misfit", "mean misfit", "over 3 noises off")
     rows = [
         (each.column, f"{each.measured}", number(each.typical, 2), number(each.mean, 2), each.far)
@@ -134,7 +141,34 @@ def how_well_it_fits(run: Account) -> Markup:
     ]
     return html.section(
         "fit without fresh runs" if run.fresh is None else "fit",
-        legend=html.legend(**kinds, data="measured, with its standard error"),
+        legend=html.legend(**kinds),
         pictures=html.joined(pictures),
+        bands=_bands(run),
         misfits=html.table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4)),
+    )
+
+
+def _bands(run: Account) -> Markup:
+    """Say what the bands are and assume, or why there are none."""
+    bands = run.bands
+    if isinstance(bands, str):
+        words = f"Where new measurements will lie is not known; {bands}."
+        return html.paragraph(words) if bands else Markup()
+    seen = run.observations
+    assert seen is not None
+    pictures = [
+        html.fill(_PICTURE, name=name, picture=figures.band(seen, run.held_out_data, bands, i))
+        for i, name in enumerate(seen.columns)
+        if name in bands.blocks
+    ]
+    told = f"{bands.statement[:1].upper()}{bands.statement[1:]}"
+    return html.joined(
+        [
+            Markup("<h3>Where new measurements will lie</h3>"),
+            html.paragraph(f"{told}. This assumes that {bands.assumption}."),
+            Markup('<div class="multiples wide">'),
+            *pictures,
+            Markup("</div>"),
+            _SMALL,
+        ]
     )
