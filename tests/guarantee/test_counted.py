@@ -11,6 +11,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.problem_file import starter_files
 from supac.record.store.file import lock, unlock
 
 DELTA = 0.05
@@ -121,6 +122,17 @@ def test_what_only_the_user_knows_is_declared(tmp_path: Path) -> None:
     twice = found(provenance=supac.Provenance(earlier=2))
     assert twice.certificate is not None
     assert shares(twice.certificate) == pytest.approx([0.96 * 0.008])
+
+
+def test_a_problem_file_declares_a_prior_that_has_seen_the_data(tmp_path: Path) -> None:
+    for name, text in starter_files("python").items():
+        seen = text.replace("budget = 60", "prior_has_seen_data = true\nbudget = 60")
+        (tmp_path / name).write_text(seen)
+    problem = supac.read_problem(tmp_path / "problem.toml")
+    result = problem.minimize(budget=40)
+    assert "prior was learnt on the same data" in result.uncertified
+    with pytest.raises(supac.CertificateError, match="learnt on the same data"):
+        problem.certify(supac.read_store(problem.store), draws=5)
 
 
 @pytest.mark.parametrize(

@@ -580,6 +580,8 @@ first = 12
 batch = 6
 validation = 4
 known = "known.csv"
+prior_has_seen_data = true
+earlier_certificates = 2
 {ONE}[bound]
 temperature = 0.1
 [execution]
@@ -596,6 +598,7 @@ max_failures = 1
     )
     options = dict(problem.options)
     assert len(options.pop("known")) == 1
+    assert options.pop("provenance") == supac.Provenance(False, earlier=2)
     assert options == {"algorithm": supac.SuPAC.paper(first=12, batch=6), "validation": 4}
     assert (problem.seed, problem.store) == (3, folder / "other.supac")
 

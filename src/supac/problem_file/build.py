@@ -171,7 +171,7 @@ def _check_gate(
 def _options(
     source: Source, risk: Callable[..., Any], parameters: Parameters, bound: Bound
 ) -> tuple[dict[str, Any], int]:
-    """Return algorithm, validation and tolerance, and the size of the first batch."""
+    """Return algorithm, provenance, validation and tolerance; and the size of the first batch."""
     run = source.table("run")
     sizes = {name: run[name] for name in ("first", "batch") if name in run}
     algorithm = SuPAC.paper(**sizes) if run.get("algorithm") == "paper" else SuPAC(**sizes)
@@ -185,7 +185,9 @@ def _options(
     if run.get("validation", 0) + first > budget:
         message = f"leaves too little for the first batch of {first} runs"
         raise source.fail(("run", "validation"), message)
-    options: dict[str, Any] = {"algorithm": algorithm}
+    seen = bool(run.get("prior_has_seen_data", False))
+    provenance = Provenance(not seen, earlier=run.get("earlier_certificates", 0))
+    options: dict[str, Any] = {"algorithm": algorithm, "provenance": provenance}
     options |= {name: run[name] for name in ("validation", "tolerance") if name in run}
     return options, first
 

@@ -48,7 +48,7 @@ class ProblemFile:
     store: Path
     execution: Execution = Execution()
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Algorithm, known runs, validation and tolerance, as in `Search`."""
+    """Algorithm, known runs, provenance, validation and tolerance, as in `Search`."""
     observations: Observations | None = None
 
     def minimize(

@@ -132,6 +132,10 @@ RUN = Table(
                 "stop when the KL between successive posteriors is below this, such as 1e-3",
                 "1e-12: hardly ever"),
         Setting("known", TEXT, "a table of runs that were made elsewhere"),
+        Setting("prior_has_seen_data", FLAG,
+                "the priors were made from these data: only held-out data are certified", "false"),
+        Setting("earlier_certificates", integer(0),
+                "number of certificates on these data that were given elsewhere", "0"),
     ),
     required=True,
 )  # fmt: skip
