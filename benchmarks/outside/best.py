@@ -26,13 +26,14 @@ import numpy as np
 
 import outside.problems as p
 import supac
-from outside.methods import laplace, ours
+from outside.methods import ours
+from outside.posteriors import laplace
 from outside.problem import Gaussian, OutsideProblem
 from supac.arrays import FloatArray
 
 SCALES = (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3)
 SEARCHES, RUNS = range(100, 102), 300
-ROUNDS, MOST_SIMULATIONS = 30, 400_000
+ROUNDS, ROUNDS_IF_SLOW = 30, 10
 _DIFFERENCE = 1e-3  # latent, for derivatives
 
 
@@ -96,14 +97,15 @@ def jacobian(problem: OutsideProblem, u: FloatArray) -> FloatArray:
 def polish(problem: OutsideProblem, posterior: Gaussian) -> list[float]:
     """Improve a posterior by closed-form updates on fresh draws; the objective after each."""
     statistics = problem.dim * (problem.dim + 3) // 2
-    draws = min(max(2_000, 20 * statistics), MOST_SIMULATIONS // ROUNDS)
+    slow = problem.draws < 1024
+    draws = max(500, 2 * statistics) if slow else max(2_000, 20 * statistics)
     step = supac.FixedStep(0.3, 1.0)
     algorithm = supac.SuPAC(supac.FreshDraws(), step, draws, draws)
     start = supac.gaussian(posterior.mean, posterior.covariance)
     task = supac.Problem(problem.parameters.prior, problem.bound, start)
     state = algorithm.init(task, seed=0)
     found = []
-    for i in range(ROUNDS):
+    for i in range(ROUNDS_IF_SLOW if slow else ROUNDS):
         u = algorithm.ask(task, state)
         state, _ = algorithm.tell(task, state, u, problem.risks(u, first_seed=1_000_000 * (i + 1)))
         latest = state.posterior

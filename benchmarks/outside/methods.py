@@ -7,16 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import supac
+from outside.peers import PEERS
+from outside.posteriors import Posteriors
 from outside.problem import Gaussian, OutsideProblem
-from supac.arrays import FloatArray
 
-Posteriors = dict[int, Gaussian]
-"""The posterior after at most so many runs."""
 Method = Callable[[OutsideProblem, int, Sequence[int]], Posteriors]
-
-
-class SkippedError(Exception):
-    """A method that cannot be run on a problem, or here."""
 
 
 def ours(problem: OutsideProblem, seed: int, checkpoints: Sequence[int]) -> Posteriors:
@@ -45,16 +40,4 @@ def ours(problem: OutsideProblem, seed: int, checkpoints: Sequence[int]) -> Post
     return {at: [each for runs, each in seen if runs <= at][-1] for at in checkpoints}
 
 
-def laplace(problem: OutsideProblem, mean: FloatArray, jacobian: FloatArray) -> Gaussian:
-    """Return the Gauss–Newton approximation of the Gibbs posterior exp(−R/λ)·prior.
-
-    R is taken as mean(r²)/square, with the residuals' `jacobian` (k, d) in latent parameters.
-    """
-    precision = np.linalg.inv(problem.prior.covariance)
-    if np.isfinite(jacobian).all():
-        weight = 2.0 / (len(jacobian) * problem.square * problem.temperature)
-        precision = precision + weight * jacobian.T @ jacobian
-    return Gaussian(mean, np.linalg.inv(precision))
-
-
-METHODS: dict[str, Method] = {"ours": ours}
+METHODS: dict[str, Method] = {"ours": ours, **PEERS}

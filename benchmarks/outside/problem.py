@@ -135,7 +135,8 @@ class OutsideProblem:
         ok = np.array([each is not None for each in outputs])
         risks = np.full(len(u), self.failure_risk)
         if ok.any():
-            risks[ok] = self.loss(np.array([each for each in outputs if each is not None]))
+            with np.errstate(over="ignore"):
+                risks[ok] = self.loss(np.array([each for each in outputs if each is not None]))
         return risks
 
     def objective(self, posterior: Gaussian) -> float:

@@ -11,12 +11,20 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from outside import development
+from outside import development, gr4j, life, petab_problems, physics
 from outside.problem import OutsideProblem, Role
 
 BEST = Path(__file__).parents[1] / "results" / "outside-best.json"
-MAKERS = {**development.PROBLEMS}
-ROLES: dict[str, Role] = dict.fromkeys(development.PROBLEMS, "development")
+JUDGEMENT = {
+    **life.PROBLEMS,
+    **physics.PROBLEMS,
+    **gr4j.PROBLEMS,
+    **petab_problems.JUDGEMENT,
+}
+MAKERS = {**development.PROBLEMS, **petab_problems.DEVELOPMENT, **JUDGEMENT}
+ROLES: dict[str, Role] = {
+    name: "judgement" if name in JUDGEMENT else "development" for name in MAKERS
+}
 
 
 @dataclass(frozen=True)

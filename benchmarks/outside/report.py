@@ -81,6 +81,7 @@ def draw(path: Path, rows: Sequence[Row], checkpoints: Sequence[int]) -> None:
     figure, places = plt.subplots(1, 2, figsize=(9.0, 3.6), sharey=True, layout="constrained")
     for axes, role in zip(places, ("judgement", "development"), strict=True):
         names = [name for name in facts if ROLES[name] == role]
+        axes.plot([], [], " ", label="method (problems × seeds)")
         for method in _methods(rows):
             found = [_gaps(name, method, facts[name], rows, checkpoints) for name in names]
             gaps = np.concatenate([np.empty((0, len(checkpoints))), *found])

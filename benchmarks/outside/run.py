@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import outside.methods as m
 import outside.problems as p
 import supac
+from outside.posteriors import SkippedError
 from outside.report import draw, table
 
 CHECKPOINTS = (30, 60, 100)
@@ -153,7 +154,7 @@ def run(name: str, method: str, seed: int) -> Outcome:
         start = time.perf_counter()
         try:
             posteriors = m.METHODS[method](problem, seed, CHECKPOINTS)
-        except (m.SkippedError, ImportError):
+        except (SkippedError, ImportError):
             raise
         except Exception as error:
             note = f"the prior, since {type(error).__name__}: {error}"[:200]
@@ -161,7 +162,7 @@ def run(name: str, method: str, seed: int) -> Outcome:
         seconds = time.perf_counter() - start
         scores = {id(each): problem.objective(each) for each in posteriors.values()}
         objectives = {str(at): scores[id(each)] for at, each in posteriors.items()}
-    except (m.SkippedError, ImportError, FileNotFoundError) as error:
+    except (SkippedError, ImportError, FileNotFoundError) as error:
         note = f"skipped: {error}"
     return Outcome(name, method, seed, objectives, round(seconds, 2), note, _commit())
 

@@ -1,0 +1,79 @@
+"""Five problems of the PEtab benchmark collection, with real data.
+
+The prior has a standard deviation of half a decade in each parameter, and its centre lies as far
+from the published parameters. The risk is the mean square of the residuals in units of the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import supac
+from outside.petab_model import PEtabModel
+from outside.problem import OutsideProblem, Role
+from supac import marginals
+from supac.arrays import FloatArray
+
+FOLDER = Path(__file__).parents[3] / "shared" / "reference" / "petab"
+SD, LARGEST = 0.5, 100.0
+"""In decades; the largest residual, which all those of a failed run have."""
+BOUNDS = ("lowerBound", "upperBound")
+
+
+def petab_problem(name: str, folder: str, role: Role, centre: int) -> OutsideProblem:
+    """Return the problem in `folder`, whose prior is centred by the seed `centre`."""
+    path = FOLDER / folder / f"{folder}.yaml"
+    if not path.exists():
+        raise FileNotFoundError(f"the PEtab collection is not at {FOLDER}")
+    model = PEtabModel(path)
+    sd, used = model.noise(model.simulate(model.nominal))
+    measured = model.transformed(model.table.measurement.to_numpy(dtype=float))
+    keep = np.isfinite(measured)
+    table = model.problem.parameter_df
+    free = [
+        each
+        for each in model.problem.x_free_ids
+        if each not in used and table.parameterScale[each] == "log10"
+    ]
+    published = np.log10([model.nominal[each] for each in free])
+    lower, upper = (np.log10(table[key][free].to_numpy(float)) for key in BOUNDS)
+    shift = SD * np.random.default_rng(centre).standard_normal(len(free))
+    middle = np.clip(published + shift, lower, upper)
+
+    def simulate(x: FloatArray, seed: int) -> FloatArray:
+        values = model.nominal | dict(zip(free, (10.0**x).tolist(), strict=True))
+        residuals = (model.transformed(model.simulate(values)) - measured) / sd
+        return np.clip(residuals[keep], -LARGEST, LARGEST)
+
+    return OutsideProblem(
+        name=name,
+        role=role,
+        source=f"{folder}, PEtab benchmark collection",
+        parameters=supac.Parameters(
+            {each: marginals.Normal(float(at), SD) for each, at in zip(free, middle, strict=True)}
+        ),
+        simulate=simulate,
+        loss=supac.MeanSquare(),
+        temperature=2.0 / int(keep.sum()),
+        reference=(published - middle) / SD,
+        failure_risk=LARGEST**2,
+        fails=True,
+        logarithmic=True,
+        draws=256,
+    )
+
+
+DEVELOPMENT: dict[str, Callable[[], OutsideProblem]] = {
+    "fiedler": partial(petab_problem, "fiedler", "Fiedler_BMCSystBiol2016", "development", 0),
+    "bruno": partial(petab_problem, "bruno", "Bruno_JExpBot2016", "development", 0),
+}
+JUDGEMENT: dict[str, Callable[[], OutsideProblem]] = {
+    "boehm": partial(petab_problem, "boehm", "Boehm_JProteomeRes2014", "judgement", 0),
+    # The prior's centre, and most of its runs, fail.
+    "crauste": partial(petab_problem, "crauste", "Crauste_CellSystems2017", "judgement", 1),
+    "zheng": partial(petab_problem, "zheng", "Zheng_PNAS2012", "judgement", 0),
+}

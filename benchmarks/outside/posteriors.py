@@ -1,0 +1,27 @@
+"""What a method gives, and an approximation that several of them share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outside.problem import Gaussian, OutsideProblem
+from supac.arrays import FloatArray
+
+Posteriors = dict[int, Gaussian]
+"""The posterior after at most so many runs."""
+
+
+class SkippedError(Exception):
+    """A method that is not run on a problem."""
+
+
+def laplace(problem: OutsideProblem, mean: FloatArray, jacobian: FloatArray) -> Gaussian:
+    """Return the Gauss–Newton approximation of the Gibbs posterior exp(−R/λ)·prior.
+
+    R is taken as mean(r²)/square, with the residuals' `jacobian` (k, d) in latent parameters.
+    """
+    precision = np.linalg.inv(problem.prior.covariance)
+    if np.isfinite(jacobian).all():
+        weight = 2.0 / (len(jacobian) * problem.square * problem.temperature)
+        precision = precision + weight * jacobian.T @ jacobian
+    return Gaussian(mean, np.linalg.inv(precision))
