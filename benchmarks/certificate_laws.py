@@ -18,7 +18,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.families import Divergence
 from supac.guarantee.ensemble import ensemble_certificate
-from supac.guarantee.gate import Basis, basis_of
+from supac.guarantee.gate import Basis, Provenance, basis_of
 from supac.guarantee.held_out import held_out_certificate
 from supac.guarantee.posterior import posterior_certificate
 from supac.problem.composite import ResidualLoss
@@ -72,7 +72,13 @@ class Case:
     def of_posterior(self, draws: int = DRAWS) -> tuple[Values, float]:
         """Certify the mean over the posterior; return the limits, and its mean true risk."""
         made = posterior_certificate(
-            self.means[:draws], 0, Divergence(self.kl), self.bound, self.basis, delta=DELTA
+            self.means[:draws],
+            0,
+            Divergence(self.kl),
+            self.bound,
+            self.basis,
+            delta=DELTA,
+            share=Provenance().share,
         )
         return dict(made.bounds), self.mean_true_risk
 

@@ -344,9 +344,9 @@ def main() -> None:
         lines = [
             f"δ = {DELTA}: at most {100 * DELTA:g} % of the certificates may be violated. That of "
             f"an ensemble is of {SETS} sets, if no other number is given, and has {share:.3g}·δ; "
-            f"that of a posterior has {DRAWS} draws; that of held-out data has posteriors found on "
-            "every other datum or block. The certificates in the last column are Seeger's, "
-            "Chernoff's, or Catoni's of a sequence.",
+            f"that of a posterior has {DRAWS} draws, and {Provenance().share:g}·δ; that of "
+            "held-out data has posteriors found on every other datum or block. The certificates in "
+            "the last column are Seeger's, Chernoff's, or Catoni's of a sequence.",
             "",
             "## Violations",
             "",
