@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 WORKER = "PYTEST_XDIST_WORKER" in os.environ
 if WORKER:  # before NumPy is imported: as many processes as cores leave each one core
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Otherwise each of the many processes that the tests start compiles the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A busy machine is no fault of the code.
 settings.register_profile("patient", deadline=None)

@@ -19,11 +19,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import supac
+from drivers import COMMAND, Driver
 from supac.cli import app
 from supac.problem_file import StarterKind, starter_files
 from supac.record.store.file import lock, unlock
 
-SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
 DOCS = Path(__file__).parents[2] / "docs"
 SLOW = """
 import time
@@ -74,19 +74,15 @@ def slow(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "80"}
-    return subprocess.Popen(
-        [*SUPAC, *words], cwd=folder, env=environment, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-    )  # fmt: skip
+def start(folder: Path, *words: str) -> Driver:
+    """A command in a process of its own."""
+    return Driver(COMMAND, *words, cwd=folder, environment={"COLUMNS": "80"})
 
 
-def ended(process: subprocess.Popen[str], code: int = 0) -> str:
+def ended(process: Driver, code: int = 0) -> str:
     """What it said, when it has ended with this code."""
-    said, complained = process.communicate(timeout=120)
-    assert process.returncode == code, said + complained
+    found, said, complained = process.end()
+    assert found == code, said + complained
     return said
 
 
@@ -219,8 +215,8 @@ def test_an_interrupted_run_leaves_the_old_store_to_be_had_back(slow: Path) -> N
     process = start(slow, "run", "problem.toml", "--force", "-q")
     until(lambda: 12 <= made(slow / "run.supac") < 30)
     process.send_signal(signal.SIGINT)
-    _, complained = process.communicate(timeout=120)
-    assert process.returncode == 3
+    code, _, complained = process.end()
+    assert code == 3
     assert (slow / "run.supac.replaced").read_bytes() == before
     assert 12 <= made(slow / "run.supac") < 60
     advice = " ".join(complained.split()).partition("to have it back: ")[2]
@@ -234,7 +230,7 @@ def test_a_killed_run_leaves_the_old_store_to_be_had_back(slow: Path) -> None:
     process = start(slow, "run", "problem.toml", "--force", "-q")
     until(lambda: 12 <= made(slow / "run.supac") < 30)
     process.kill()
-    process.communicate(timeout=120)
+    process.end()
     advice = re.search(r"To have it back: `(.*?)`", (DOCS / "command-line.md").read_text())
     assert advice is not None
     subprocess.run(advice[1], shell=True, cwd=slow, check=True)
@@ -330,10 +326,9 @@ def test_an_interrupted_run_exits_with_three(slow: Path) -> None:
     assert supac.read_store(slow / "run.supac").stop_reason is supac.StopReason.BUDGET
     call("certify", slow / "run.supac", "--draws", "5")  # the five before were of another posterior
     process = start(slow, "certify", "run.supac", "--draws", "2000")
-    assert process.stderr is not None
     assert re.fullmatch(
-        r"1995 fresh runs of about \d+ ms: [\d.]+ (s|min); 5 more are in the store\n",
-        process.stderr.readline(),
+        r"1995 fresh runs of about \d+ ms: [\d.]+ (s|min); 5 more are in the store",
+        process.complaint(),
     )
     process.send_signal(signal.SIGINT)
     ended(process, code=130)  # which nothing goes on with

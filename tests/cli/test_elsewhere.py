@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import supac
+from drivers import COMMAND, Driver
 from servers import free_port, local_cluster, serving
 from supac.cli import app
 from supac.problem_file import StarterKind, starter_files
@@ -54,14 +52,10 @@ def write(folder: Path, kind: StarterKind, *pairs: tuple[str, str]) -> Path:
 
 def command(folder: Path, *words: str, code: int = 0) -> str:
     """A command in a process of its own; what it said."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from supac.cli import app; app()", *words],
-        cwd=folder, env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "80"}, text=True,
-        capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return " ".join((done.stdout + done.stderr).split())
+    found, said, complained = Driver(COMMAND, *words, cwd=folder).end()
+    assert found == code, said + complained
+    assert "Traceback" not in complained
+    return " ".join((said + complained).split())
 
 
 def call(folder: Path, *words: str, code: int = 0) -> str:
@@ -182,11 +176,7 @@ def test_a_killed_run_on_a_cluster_is_resumed_to_the_same_bits(
         "import os; from pathlib import Path; Path('driver').write_text(str(os.getpid())); "
         "from supac.cli import app; app()"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", begin, "run", "problem.toml"],
-        cwd=tmp_path, capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == -signal.SIGKILL
+    assert Driver(begin, "run", "problem.toml", cwd=tmp_path).end()[0] == -signal.SIGKILL
     (tmp_path / "driver").unlink()
     kept = len(supac.read_store(tmp_path / "run.supac").made)
     assert 0 < kept < 60

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,13 +14,13 @@ from rich.text import Text
 from typer.testing import CliRunner, Result
 
 import supac
+from drivers import COMMAND, Driver
 from supac.arrays import FloatArray
 from supac.cli import app
 from supac.cli.app import CleanConsole, print_json
 from supac.codec.text import visible
 from supac.problem_file import starter_files
 
-SUPAC = [sys.executable, "-c", "from supac.cli import app; app()"]
 MODEL = """
 from math import exp
 
@@ -220,30 +217,23 @@ def test_a_simulator_that_prints_does_not_spoil_the_json(
     write(tmp_path)
     with (tmp_path / "model.py").open("a") as file:
         file.write("\nprint('a word of the module')\n")
-    done = subprocess.run(
-        [*SUPAC, "run", "problem.toml", "--budget", "30", "--json", *workers],
-        cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert json.loads(done.stdout)["budget"] == 30
-    assert "a word of the module" in done.stderr
-    assert "a word of the simulator" in done.stderr
+    words = ("run", "problem.toml", "--budget", "30", "--json", *workers)
+    code, said, complained = Driver(COMMAND, *words, cwd=tmp_path).end()
+    assert code == 0
+    assert json.loads(said)["budget"] == 30
+    assert "a word of the module" in complained
+    assert "a word of the simulator" in complained
 
 
 def test_follow_says_what_it_waits_for(tmp_path: Path) -> None:
     said = call("show", tmp_path / "none" / "run.supac", "--follow", code=1).output
     assert "there is no folder" in said
-    process = subprocess.Popen(
-        [*SUPAC, "show", "run.supac", "--follow"], cwd=tmp_path, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-    )  # fmt: skip
-    assert process.stderr is not None
-    assert "waiting for run.supac" in process.stderr.readline()
+    process = Driver(COMMAND, "show", "run.supac", "--follow", cwd=tmp_path)
+    assert "waiting for run.supac" in process.complaint()
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    said, complained = process.communicate(timeout=60)
-    assert process.returncode == 130
+    code, said, complained = process.end()
+    assert code == 130
     assert "Traceback" not in said + complained
 
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import supac
+from drivers import COMMAND, Driver
 from supac.cli import app
 from supac.problem_file import starter_files
 
@@ -40,68 +37,18 @@ def simulate(initial, k1, k2):
     b = [initial * k1 * (exp(-k1 * t) - exp(-k2 * t)) / (k2 - k1) for t in TIMES]
     return {"A": a, "B": b}
 """
-# One process imports the package; every command is a process of its own that it forks.
-SERVER = """
-import json, os, signal, sys
-import scipy.optimize, scipy.stats
-from supac.cli import app
-for line in sys.stdin:
-    words, out = json.loads(line)
-    process = os.fork()
-    if process == 0:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        for number in (1, 2):
-            os.dup2(os.open(f"{out}{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        try:
-            app(words)
-        except SystemExit as error:
-            sys.stdout.flush()
-            os._exit(error.code or 0)
-    print(process, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
-"""
 
 
-class Commands:
-    """Commands of `supac`, each in a process of its own."""
-
-    def __init__(self) -> None:
-        self._server = subprocess.Popen(
-            [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.process = 0
-
-    def start(self, folder: Path, *words: str) -> None:
-        """Start `supac certify run.supac --posterior --json` with further words."""
-        command = ["certify", str(folder / "run.supac"), "--posterior", "--json", *words]
-        assert self._server.stdin is not None
-        print(json.dumps([command, str(folder / "said")]), file=self._server.stdin, flush=True)
-        self.process = int(self._answer())
-
-    def _answer(self) -> str:
-        assert self._server.stdout is not None
-        return self._server.stdout.readline()
-
-    def end(self) -> int:
-        """Return the exit code; negative for a signal."""
-        return int(self._answer())
-
-    def certificate(self, folder: Path, *words: str) -> Any:
-        """Return what it prints."""
-        self.start(folder, *words)
-        assert self.end() == 0, (folder / "said2").read_text()
-        return json.loads((folder / "said1").read_text())
-
-    def close(self) -> None:
-        """End the server."""
-        self._server.communicate()
+def start(folder: Path, *words: str) -> Driver:
+    """Start `supac certify run.supac --posterior --json` with further words."""
+    return Driver(COMMAND, "certify", folder / "run.supac", "--posterior", "--json", *words)
 
 
-@pytest.fixture(scope="module")
-def commands() -> Iterator[Commands]:
-    server = Commands()
-    yield server
-    server.close()
+def certificate(folder: Path, *words: str) -> Any:
+    """Return what it prints."""
+    code, said, complained = start(folder, *words).end()
+    assert code == 0, complained
+    return json.loads(said)
 
 
 @pytest.fixture(scope="module")
@@ -144,66 +91,66 @@ def stored(folder: Path) -> int:
     ("kills", "words"), [(20, ()), (10, ("--precision", "0.1"))], ids=["draws", "precision"]
 )
 def test_killed_at_random_moments(
-    kills: int, words: tuple[str, ...], commands: Commands, study: Path, unbroken: Path
+    kills: int, words: tuple[str, ...], study: Path, unbroken: Path
 ) -> None:
     options = ("--draws", str(DRAWS), *words)
-    expected = commands.certificate(unbroken, *options)
+    expected = certificate(unbroken, *options)
     assert (expected["draws"] < DRAWS) is ("--precision" in words), expected["draws"]
     rng, kept, in_runs = np.random.default_rng(4), 0, 0
     # As long as all kills together leave runs to make.
     life = 0.01 * expected["draws"] / kills
     for _ in range(kills):
         before = len(begun(study))
-        commands.start(study, *options)
+        command = start(study, *options)
         time.sleep(life * rng.uniform())
         if rng.uniform() < 0.5:  # else often before the first run
-            _wait_for_runs(study, before + 1, commands.process)
-        os.kill(commands.process, signal.SIGKILL)
-        assert commands.end() == -signal.SIGKILL, "it ended too early to be killed"
+            _wait_for_runs(study, before + 1, command)
+        command.kill()
+        assert command.end()[0] == -signal.SIGKILL, "it ended too early to be killed"
         more = len(begun(study)) - before
         now = stored(study)
         assert more - 1 <= now - kept <= more, "more than the run in progress was lost"
         in_runs, kept = in_runs + (more > 0), now
     assert in_runs >= kills // 4
     before = len(begun(study))
-    assert commands.certificate(study, *options) == expected
+    assert certificate(study, *options) == expected
     assert len(begun(study)) - before == expected["draws"] - kept
     assert set(begun(study)) == set(begun(unbroken))
 
 
-def test_ctrl_c_certifies_the_runs_made_until_then(
-    commands: Commands, study: Path, unbroken: Path
-) -> None:
+def test_ctrl_c_certifies_the_runs_made_until_then(study: Path, unbroken: Path) -> None:
     options = ("--draws", str(DRAWS))
-    commands.start(study, *options)
-    _wait_for_runs(study, 30, commands.process)
-    os.kill(commands.process, signal.SIGINT)
-    assert commands.end() == 3
-    early = json.loads((study / "said1").read_text())
+    command = start(study, *options)
+    _wait_for_runs(study, 30, command)
+    command.send_signal(signal.SIGINT)
+    code, said, complained = command.end()
+    assert code == 3, complained
+    early = json.loads(said)
     assert 30 <= early["draws"] == stored(study) < DRAWS
-    expected = commands.certificate(unbroken, *options)
+    expected = certificate(unbroken, *options)
     assert early["mean_risk_upper"] >= expected["mean_risk_upper"]
     # It is the certificate of so many draws, and the same command continues.
-    assert commands.certificate(study, "--draws", str(early["draws"])) == early
-    assert commands.certificate(study, *options) == expected
+    assert certificate(study, "--draws", str(early["draws"])) == early
+    assert certificate(study, *options) == expected
     assert sorted(begun(study)) == sorted(begun(unbroken))
 
 
-def test_ctrl_c_during_the_first_run_exits_with_130(commands: Commands, study: Path) -> None:
+def test_ctrl_c_during_the_first_run_exits_with_130(study: Path) -> None:
     model = study / "model.py"
     model.write_text(model.read_text().replace("sleep(0.01)", "sleep(0.5)"))
-    commands.start(study, "--draws", str(DRAWS), "--as-begun")
-    _wait_for_runs(study, 1, commands.process)
-    os.kill(commands.process, signal.SIGINT)
+    command = start(study, "--draws", str(DRAWS), "--as-begun")
+    _wait_for_runs(study, 1, command)
+    command.send_signal(signal.SIGINT)
     time.sleep(0.1)
-    os.kill(commands.process, signal.SIGINT)
-    assert commands.end() == 130
+    command.send_signal(signal.SIGINT)
+    code, said, _ = command.end()
+    assert code == 130
     assert stored(study) == 0
-    assert not (study / "said1").read_text()
+    assert not said
 
 
-def _wait_for_runs(folder: Path, number: int, process: int) -> None:
+def _wait_for_runs(folder: Path, number: int, command: Driver) -> None:
     end = time.monotonic() + 60.0
     while len(begun(folder)) < number:
-        assert time.monotonic() < end, f"process {process} makes no run"
+        assert time.monotonic() < end, f"process {command.pid} makes no run"
         time.sleep(0.002)

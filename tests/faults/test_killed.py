@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,23 +13,20 @@ import numpy as np
 import pytest
 
 import supac
+from drivers import Driver
 from supac.record.store.store import read_config
 from supac.running.execution import Policy
 from toy import BOUND, BUDGET, PRIOR, Toy, alive, children_of, gone_within, minimize, name_of, value
 
-# Processes of a shell's background do not hear Ctrl-C, and these tests may run there.
 DRIVER = """
-import signal
 import sys
 from pathlib import Path
-signal.signal(signal.SIGINT, signal.default_int_handler)
 import supac
 from toy import Toy, minimize
 ledger, store, seconds, workers = sys.argv[1:]
 toy = Toy(Path(ledger), float(seconds))
 print(minimize(toy, store=store, execution=int(workers) or None), flush=True)
 """
-TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -39,18 +34,11 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> supac.Result:
     return minimize(Toy(tmp_path_factory.mktemp("unbroken") / "ledger"))
 
 
-def start_driver(folder: Path, *, seconds: float = 0.02, workers: int = 2) -> subprocess.Popen[str]:
-    arguments = [folder / "ledger", folder / "run.supac", seconds, workers]
-    return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, *map(str, arguments)],
-        cwd=TESTS,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def start_driver(folder: Path, *, seconds: float = 0.02, workers: int = 2) -> Driver:
+    return Driver(DRIVER, folder / "ledger", folder / "run.supac", seconds, workers)
 
 
-def wait_for(toy: Toy, executions: int, driver: subprocess.Popen[str]) -> None:
+def wait_for(toy: Toy, executions: int, driver: Driver) -> None:
     end = time.monotonic() + 30.0
     while sum(map(len, toy.executions().values())) < executions and driver.poll() is None:
         assert time.monotonic() < end
@@ -81,11 +69,11 @@ def test_a_driver_that_is_killed_twenty_times(tmp_path: Path, unbroken: supac.Re
         else:
             time.sleep(float(rng.uniform(0.0, 1.2)))
         if driver.poll() is not None:
-            assert "objective" in str(driver.communicate()[0])
+            assert "objective" in driver.end()[1]
             break
         children = children_of(driver.pid)
         driver.kill()
-        driver.communicate()
+        driver.end()
         kills += 1
         assert gone_within(children | {p for each in toy.executions().values() for p in each}, 5.0)
     assert kills == 20, "the run ended too early for the test to mean what it says"
@@ -106,7 +94,7 @@ def test_a_killed_run_in_one_process(tmp_path: Path, unbroken: supac.Result) -> 
     driver = start_driver(tmp_path, workers=0)
     wait_for(toy, 33, driver)
     driver.kill()
-    driver.communicate()
+    driver.end()
     result = supac.resume(tmp_path / "run.supac", toy, execution=2)
     assert same(result, unbroken)
     assert sum(map(len, toy.executions().values())) <= BUDGET + 1
@@ -255,9 +243,9 @@ def interrupt(folder: Path, workers: int, times: int) -> tuple[str, int]:
     for _ in range(times):
         driver.send_signal(signal.SIGINT)
         time.sleep(0.05)
-    said = driver.communicate(timeout=20.0)[0]
+    code, said, complained = driver.end(20.0)
     assert gone_within({p for each in toy.executions().values() for p in each}, 5.0)
-    return said, driver.returncode
+    return said + complained, code
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -288,15 +276,10 @@ def test_asynchronous_runs_go_on_after_a_kill(tmp_path: Path) -> None:
     )
     toy, store = Toy(tmp_path / "ledger"), tmp_path / "run.supac"
     for enough in (15, 40):
-        driver = subprocess.Popen(
-            [sys.executable, "-c", code, str(toy.ledger), str(store), "0.02", "2"],
-            cwd=TESTS,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        driver = Driver(code, toy.ledger, store, 0.02, 2)
         wait_for(toy, enough, driver)
         driver.kill()
-        driver.communicate()
+        driver.end()
     result = supac.resume(store, toy, execution=2)
     assert len(result.evaluations) == BUDGET
     made = toy.executions()
@@ -430,12 +413,10 @@ def test_forked_workers_do_not_keep_the_next_driver_out(tmp_path: Path) -> None:
         "import sys", "import sys\nfrom concurrent.futures import ProcessPoolExecutor"
     )
     toy, store = Toy(tmp_path / "ledger"), tmp_path / "run.supac"
-    driver = subprocess.Popen(
-        [sys.executable, "-c", code, str(toy.ledger), str(store), "0.1", "2"], cwd=TESTS, text=True
-    )
+    driver = Driver(code, toy.ledger, store, 0.1, 2)
     wait_for(toy, 12, driver)
     driver.kill()
-    driver.wait()
+    driver.end()
     workers = {process for each in toy.executions().values() for process in each}
     start = time.monotonic()
     assert len(supac.resume(store, Toy(toy.ledger)).evaluations) == BUDGET
@@ -547,8 +528,7 @@ minimize(
 
 def test_a_failure_that_was_left_over_does_not_end_what_goes_on(tmp_path: Path) -> None:
     store = tmp_path / "run.supac"
-    driver = subprocess.run([sys.executable, "-c", LEFT_OVER, str(store)], cwd=TESTS, check=False)
-    assert driver.returncode == 9
+    assert Driver(LEFT_OVER, store).end()[0] == 9
     result = supac.resume(store, Toy(tmp_path / "ledger"), execution=2)
     assert result.stop_reason is supac.StopReason.BUDGET
     assert len(result.evaluations) == BUDGET

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +11,10 @@ import numpy as np
 import pytest
 
 import supac
+from drivers import Driver
 from supac.arrays import FloatArray
 from toy import children_of, gone_within
 
-TESTS = Path(__file__).parents[1]
 DRIVER = """
 import sys
 sys.path.insert(0, "faults")
@@ -63,15 +61,8 @@ def executions(ledger: Path) -> list[str]:
     return ledger.read_text().splitlines() if ledger.exists() else []
 
 
-def start_driver(folder: Path, workers: int) -> subprocess.Popen[str]:
-    arguments = [folder / "ledger", folder / "meta.supac", workers]
-    return subprocess.Popen(
-        [sys.executable, "-c", DRIVER, *map(str, arguments)],
-        cwd=TESTS,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def start_driver(folder: Path, workers: int) -> Driver:
+    return Driver(DRIVER, folder / "ledger", folder / "meta.supac", workers)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +86,7 @@ def test_a_driver_that_is_killed_at_any_moment(
             break
         children = children_of(driver.pid)
         driver.kill()
-        driver.communicate()
+        driver.end()
         kills += 1
         assert gone_within(children, 5.0)
     assert kills == 3, "the run ended too early for the test to mean what it says"
@@ -140,4 +131,4 @@ def test_two_writers_are_one_too_many(tmp_path: Path) -> None:
             learn(tmp_path / "other", store=tmp_path / "meta.supac")
     finally:
         driver.kill()
-        driver.communicate()
+        driver.end()

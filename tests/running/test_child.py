@@ -6,7 +6,6 @@ import atexit
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,13 +16,13 @@ import numpy as np
 import pytest
 
 import supac
+from drivers import Driver
 from supac.arrays import FloatArray
 from supac.record.run import Status
 from supac.running import Answer, Request, Simulator, WorkerPool, open_pool
 from supac.running.child import _Channel
 from toy import gone_within
 
-TESTS = Path(__file__).parents[1]
 POINTS = np.linspace(-1.0, 1.0, 12)[:, None]
 
 
@@ -78,6 +77,8 @@ if __name__ == "__main__":
     pool = open_pool(supac.Execution(workers, retries=0), [Simulator(forks, "risk", 0)])
     found = answers(pool)
     print(json.dumps([float(found[row].values) for row in range(len(POINTS))]), flush=True)
+    if sys.argv[1] == "processes":
+        workers.shutdown()
 """
 
 
@@ -88,18 +89,10 @@ if __name__ == "__main__":
 def test_a_forked_copy_of_a_worker_never_answers(
     workers: str, processes: int, end: str, tmp_path: Path
 ) -> None:
-    script, ledger = tmp_path / "forking.py", tmp_path / "ledger"
-    script.write_text(FORKING)
-    done = subprocess.run(
-        [sys.executable, script, workers, end, ledger],
-        cwd=TESTS,
-        env={**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{TESTS}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout == f"{POINTS[:, 0].tolist()}\n"  # once: no copy went on by itself
+    ledger = tmp_path / "ledger"
+    code, said, complained = Driver(FORKING, workers, end, ledger).end()
+    assert code == 0, complained
+    assert said == f"{POINTS[:, 0].tolist()}\n"  # once: no copy went on by itself
     made = ledger.read_text().split()
     assert len(made) == len(POINTS)
     assert len(set(made)) <= processes
@@ -280,11 +273,10 @@ answers(opened(parent, workers=2, timeout=None))
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows all descendants")
 def test_daemons_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
-    environment = {**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{TESTS}"}
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, ledger], cwd=TESTS, env=environment)
+    driver = Driver(DRIVER, ledger)
     daemons = pids(ledger, 2)
     driver.kill()
-    driver.wait()
+    driver.end()
     assert gone_within(daemons, 5.0)
 
 

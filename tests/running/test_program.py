@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import supac
+from drivers import Driver
 from supac.arrays import FloatArray
 from supac.simulators.program import ProgramError
 
@@ -306,11 +306,11 @@ def test_programs_die_with_their_driver(
 ) -> None:
     started = tmp_path / "pids"
     model = shell(tmp_path, f"sleep 600 & echo $! $$ >> {started}; sleep 600")
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(workers), *model])
+    driver = Driver(DRIVER, workers, *model)
     processes = pids(started, 2 * programs)
     assert all(map(alive, processes))
     driver.send_signal(end)
-    driver.wait()
+    driver.end()
     assert until(lambda: not any(map(alive, processes)), 5.0)
 
 
@@ -344,11 +344,11 @@ def test_folders_are_removed_when_the_driver_is_killed(tmp_path: Path) -> None:
     """Also that of a program which does not listen, with a daemon that makes the folder anew."""
     started, scratch = tmp_path / "pids", tmp_path / "scratch"
     model = [*python(tmp_path, STUBBORN), str(started)]
-    driver = subprocess.Popen([sys.executable, "-c", ONE_RUN, str(scratch), *model])
+    driver = Driver(ONE_RUN, scratch, *model)
     processes = pids(started, 2)
     assert list(scratch.iterdir())
     driver.kill()
-    driver.wait()
+    driver.end()
     assert until(lambda: not any(map(alive, processes)), 5.0)
     assert until(lambda: not list(scratch.iterdir()), 5.0)
 
@@ -359,11 +359,11 @@ def test_no_folder_is_left_whenever_the_driver_is_killed(tmp_path: Path) -> None
     rng = np.random.default_rng(0)
     model = shell(tmp_path, "cp input.json output.json")
     for _ in range(12):
-        driver = subprocess.Popen([sys.executable, "-c", ONE_RUN, str(scratch), *model])
+        driver = Driver(ONE_RUN, scratch, *model)
         assert until(lambda: scratch.exists() and bool(list(scratch.iterdir())), 20.0)
         time.sleep(float(rng.uniform(0.0, 0.05)))
         driver.kill()
-        driver.wait()
+        driver.end()
         assert until(lambda: not list(scratch.iterdir()), 5.0)
 
 

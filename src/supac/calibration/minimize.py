@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Unpack
 
@@ -100,9 +100,23 @@ def minimize(
     """
     where, rest = with_old(execution, old, "tolerance", "description")
     return Search(
-        risk, prior, bound, budget, algorithm, start, proxy, known, where, store, validation, seed,
-        progress, callback, provenance=provenance, **rest,
-    ).run()  # fmt: skip
+        risk,
+        prior,
+        bound,
+        budget,
+        algorithm=algorithm,
+        start=start,
+        proxy=proxy,
+        known=known,
+        execution=where,
+        store=store,
+        validation=validation,
+        seed=seed,
+        progress=progress,
+        callback=callback,
+        provenance=provenance,
+        **rest,
+    ).run()
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +127,7 @@ class Search:
     prior: Density | Parameters
     bound: Bound
     budget: int
+    _: KW_ONLY
     algorithm: Algorithm | None = None
     start: Distribution | None = None
     proxy: Function | None = None
@@ -145,26 +160,35 @@ class Search:
         reserve = reserve_for_validation(self.validation, algorithm, self.budget, first)
         bar = ProgressBar(self.budget, self.progress)
         with Runner.opened(
-            [self.risk], self.execution, partial(self._record, problem, algorithm), bar,
-            parameters=parameters, ceilings=[problem.failure_risk],
-        ) as runner:  # fmt: skip
+            [self.risk],
+            self.execution,
+            partial(self._record, problem, algorithm),
+            bar,
+            parameters=parameters,
+            ceilings=[problem.failure_risk],
+        ) as runner:
             if self.execution.mode == "async":
                 wide = widened(algorithm, runner.capacity, self.budget - reserve, 0)
                 state = wide.init(problem, self.seed)
             loop = Loop(
-                problem, algorithm, runner, state, self.budget - reserve,
-                self._tolerance(algorithm), self.execution, bar, self.callback,
-            )  # fmt: skip
+                problem,
+                algorithm,
+                runner,
+                state,
+                budget=self.budget - reserve,
+                tolerance=self._tolerance(algorithm),
+                execution=self.execution,
+                bar=bar,
+                callback=self.callback,
+            )
             self._restore(loop)
             stop = loop.run()
             if reserve > 1 and self.validation is None and stop is StopReason.BUDGET:
                 reserve = self.budget - loop.queries  # with what did not fill another batch
             validated, stop = _validate(loop, stop, reserve)
             function = runner.functions[0]
-            ending = make_ending(
-                problem, validated, loop.record, stop, function.composite or self.risk,
-                function.failure_loss,
-            )  # fmt: skip
+            risk = function.composite or self.risk
+            ending = make_ending(problem, validated, loop.record, stop, risk, function.failure_loss)
             loop.record.finish(ending, validated.state.evaluations)
         if self._origin is not None and ending.certificate is not None:
             self._origin.count_certificate(ending.certificate)
@@ -186,15 +210,19 @@ class Search:
         return float(value)
 
     def _record(self, problem: Problem, algorithm: Algorithm) -> Record:
-        where = self.execution
         settings: dict[str, Any] = {
-            "prior": self.prior, "bound": self.bound, "algorithm": algorithm, "start": self.start,
-            **loss_and_data(self.risk), "on_failure": where.on_failure, "mode": where.mode,
+            "prior": self.prior,
+            "bound": self.bound,
+            "budget": self.budget,
+            "algorithm": algorithm,
+            "start": self.start,
+            "validation": self.validation,
+            "tolerance": self._tolerance(algorithm),
+            "seed": self.seed,
+            **loss_and_data(self.risk),
             "held_out": self.risk.held_out if isinstance(self.risk, Composite) else None,
-            "validation": self.validation, "tolerance": self._tolerance(algorithm),
-            "seed": self.seed, "budget": self.budget, "vectorized": where.vectorized,
-            "timeout": where.timeout, "retries": where.retries, "max_failures": where.max_failures,
-        }  # fmt: skip
+            **self.execution.settings,
+        }
         proxy = None if self.proxy is None else describe(self.proxy)
         family = problem.start.family
         return Record.of_search(self.store, settings, family, kind="minimize", proxy=proxy)
@@ -275,21 +303,30 @@ def resume(
     """
     config = read_config(store)
     given: dict[str, Any] = {
-        "prior": prior, "bound": bound, "algorithm": algorithm, "start": start,
-        "validation": validation, "budget": budget,
-    }  # fmt: skip
+        "prior": prior,
+        "bound": bound,
+        "budget": budget,
+        "algorithm": algorithm,
+        "start": start,
+        "validation": validation,
+    }
     settings: dict[str, Any] = {"seed": config["seed"], "tolerance": config["tolerance"]}
     for name, value in given.items():
         settings[name] = _from_file(store, name, config[name]) if value is None else value
     if config["proxy"] is not None and proxy is None:
         raise _only_a_name(store, "proxy", config["proxy"])
-    names = ("mode", "timeout", "retries", "on_failure", "max_failures", "vectorized")
-    kept = {name: config[name] for name in names}
+    kept = {name: config[name] for name in Execution().settings}
     where, rest = with_old(execution, old, "tolerance", "description", kept=kept)
     return Search(
-        risk, store=store, proxy=proxy, known=known, execution=where, progress=progress,
-        callback=callback, **{**settings, **rest},
-    ).run()  # fmt: skip
+        risk,
+        store=store,
+        proxy=proxy,
+        known=known,
+        execution=where,
+        progress=progress,
+        callback=callback,
+        **{**settings, **rest},
+    ).run()
 
 
 def _from_file(store: Path, name: str, spec: Spec) -> Any:
@@ -337,9 +374,19 @@ def reoptimize(
     risk = result.record.risk_as_stored(risk)
     batch, seen = min(budget, 10), result.record.next_provenance(prior, bound, risk)
     return Search(
-        risk, before, bound or result.bound, budget,  # type: ignore[arg-type]
-        algorithm or SuPAC(first=batch, batch=batch),
-        start or (result.posterior if same else None),  # latent points mean the same
-        None, KnownRuns.of_record(result.record), where, store, validation, seed, progress,
-        callback, provenance=seen, **rest,
-    ).run()  # fmt: skip
+        risk,
+        before,
+        bound or result.bound,  # type: ignore[arg-type]
+        budget,
+        algorithm=algorithm or SuPAC(first=batch, batch=batch),
+        start=start or (result.posterior if same else None),  # latent points mean the same
+        known=KnownRuns.of_record(result.record),
+        execution=where,
+        store=store,
+        validation=validation,
+        seed=seed,
+        progress=progress,
+        callback=callback,
+        provenance=seen,
+        **rest,
+    ).run()

@@ -117,11 +117,19 @@ class MetaResult:
         prior = self.prior_of(task)
         seen = any(task.shares_data(each) for each in self.learnt_on)
         return Search(
-            task.risk, prior if self.parameters is None else self.parameters.with_prior(prior),
-            task.bound, budget, algorithm, execution=task.execution(where), store=store,
-            validation=validation, seed=seed, progress=progress,
-            provenance=Provenance(prior_is_independent=not seen), **rest,
-        ).run()  # fmt: skip
+            task.risk,
+            prior if self.parameters is None else self.parameters.with_prior(prior),
+            task.bound,
+            budget,
+            algorithm=algorithm,
+            execution=task.execution(where),
+            store=store,
+            validation=validation,
+            seed=seed,
+            progress=progress,
+            provenance=Provenance(prior_is_independent=not seen),
+            **rest,
+        ).run()
 
     @property
     def pass_priors(self) -> tuple[Distribution, ...]:

@@ -98,7 +98,7 @@ def evaluate_priors(
                 own if parameters is None else parameters.with_prior(own),
                 task.bound,
                 budget,
-                algorithm,
+                algorithm=algorithm,
                 execution=task.execution(where),
                 store=None if store is None else _file(store, k, i),
                 validation=0 if draws else None,

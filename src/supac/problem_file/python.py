@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,6 +19,8 @@ _FOLDERS: set[Path] = set()
 """Folders of problem files whose modules have been loaded."""
 _CHANGED: dict[Path, int] = {}
 """Times at which the files of these modules had been changed when they were loaded."""
+_LIBRARY = os.path.join(sysconfig.get_path("stdlib"), "")
+_INSTALLED = f"{os.sep}site-packages{os.sep}"
 
 
 class PythonFunctionError(ValueError):
@@ -112,16 +116,19 @@ def _own_files(names: Iterable[str]) -> dict[Path, str]:
 
     Packages installed in an environment inside such a folder are not among them.
     """
+    # There may be thousands of modules: links are followed only of those that are not installed.
     files = {
-        Path(file).resolve(): name
+        os.path.realpath(file): name
         for name in names
         if (file := getattr(sys.modules.get(name), "__file__", None))
+        and not (file.startswith(_LIBRARY) or _INSTALLED in file)
     }
+    folders = tuple(os.path.join(folder, "") for folder in _FOLDERS)
     return {
-        file: name
+        Path(file): name
         for file, name in files.items()
-        if any(file.is_relative_to(folder) for folder in _FOLDERS)
-        and not (file.is_relative_to(sys.prefix) or "site-packages" in file.parts)
+        if file.startswith(folders)
+        and not (_INSTALLED in file or Path(file).is_relative_to(sys.prefix))
     }
 
 

@@ -71,6 +71,12 @@ class Execution:
             each.name for each in fields(self) if getattr(self, each.name) != each.default
         )
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All fields but the workers, for a store: other workers may continue a search."""
+        names = [each.name for each in fields(self) if each.name != "workers"]
+        return {name: getattr(self, name) for name in names}
+
     @classmethod
     def of(cls, given: Any) -> Execution:
         """Return an `Execution` unchanged; make one with anything else as its workers."""
