@@ -69,13 +69,16 @@ class Driver:
         """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
-    def complaint(self, timeout: float = 60.0) -> str:
-        """Wait for the first line of the standard error."""
+    def complaint(self, words: str = "", timeout: float = 60.0) -> str:
+        """Wait for a line of the standard error with these words in it, and return it."""
         end = time.monotonic() + timeout
-        while "\n" not in (text := self._complained.read_text()):
-            assert time.monotonic() < end
+        while True:
+            whole = self._complained.read_text().rpartition("\n")[0]
+            lines = [line for line in whole.splitlines() if words in line]
+            if lines:
+                return lines[0]
+            assert time.monotonic() < end, whole
             time.sleep(0.01)
-        return text.partition("\n")[0]
 
     def end(self, timeout: float = 120.0) -> tuple[int, str, str]:
         """Wait for its end; return its exit code, and what it wrote to both outputs."""

@@ -137,11 +137,11 @@ def test_ctrl_c_certifies_the_runs_made_until_then(study: Path, unbroken: Path) 
 
 def test_ctrl_c_during_the_first_run_exits_with_130(study: Path) -> None:
     model = study / "model.py"
-    model.write_text(model.read_text().replace("sleep(0.01)", "sleep(0.5)"))
+    model.write_text(model.read_text().replace("sleep(0.01)", "sleep(60)"))
     command = start(study, "--draws", str(DRAWS), "--as-begun")
     _wait_for_runs(study, 1, command)
     command.send_signal(signal.SIGINT)
-    time.sleep(0.1)
+    command.complaint("Ctrl-C again")
     command.send_signal(signal.SIGINT)
     code, said, _ = command.end()
     assert code == 130
