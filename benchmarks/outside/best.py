@@ -44,8 +44,7 @@ def main() -> None:
     parser.add_argument("--force", action="store_true", help="repeat what is there already")
     options = parser.parse_args()
     for name in options.problems.split(",") if options.problems else p.MAKERS:
-        found = p.known()
-        if name in found and not options.force:
+        if name in p.known() and not options.force:
             continue
         try:
             problem = p.problem(name)
@@ -54,6 +53,7 @@ def main() -> None:
             continue
         start = time.perf_counter()
         result = search(problem)
+        found = p.known()  # other processes may have added to it
         if name in found:
             result = min(result, found[name], key=lambda each: each.best)
         kept = {key: asdict(value) for key, value in (found | {name: result}).items()}
@@ -95,7 +95,7 @@ def jacobian(problem: OutsideProblem, u: FloatArray) -> FloatArray:
 
 
 def polish(problem: OutsideProblem, posterior: Gaussian) -> list[float]:
-    """Improve a posterior by closed-form updates on fresh draws; the objective after each."""
+    """Improve a posterior by closed-form updates on fresh draws; the objective now and then."""
     statistics = problem.dim * (problem.dim + 3) // 2
     slow = problem.draws < 1024
     draws = max(500, 2 * statistics) if slow else max(2_000, 20 * statistics)
@@ -108,9 +108,10 @@ def polish(problem: OutsideProblem, posterior: Gaussian) -> list[float]:
     for i in range(ROUNDS_IF_SLOW if slow else ROUNDS):
         u = algorithm.ask(task, state)
         state, _ = algorithm.tell(task, state, u, problem.risks(u, first_seed=1_000_000 * (i + 1)))
-        latest = state.posterior
-        now = Gaussian(np.asarray(latest.mean), np.asarray(latest.covariance))
-        found.append(problem.objective(now))
+        if (i + 1) % 5 == 0:
+            latest = state.posterior
+            now = Gaussian(np.asarray(latest.mean), np.asarray(latest.covariance))
+            found.append(problem.objective(now))
     return found
 
 

@@ -161,7 +161,7 @@ def run(name: str, method: str, seed: int) -> Outcome:
             posteriors = dict.fromkeys(CHECKPOINTS, problem.prior)
         seconds = time.perf_counter() - start
         scores = {id(each): problem.objective(each) for each in posteriors.values()}
-        objectives = {str(at): scores[id(each)] for at, each in posteriors.items()}
+        objectives = {str(at): float(f"{scores[id(each)]:.7g}") for at, each in posteriors.items()}
     except (SkippedError, ImportError, FileNotFoundError) as error:
         note = f"skipped: {error}"
     return Outcome(name, method, seed, objectives, round(seconds, 2), note, _commit())
