@@ -67,7 +67,7 @@ def experiments(quick: bool, environments: Sequence[int] = (3,)) -> list[Experim
             found += [sgd, replace(sgd, learner=CLOSED, epochs=2)]
     if quick:
         found = [
-            replace(each, tasks=10, tests=6, epochs=min(each.epochs, 6), weight_draws=500)
+            replace(each, tasks=10, tests=6, epochs=min(each.epochs, 3), weight_draws=500)
             for each in found
         ]
     return found

@@ -59,7 +59,15 @@ class Scale:
 
 
 FULL = Scale()
-QUICK = Scale(960, 480, 3, 1, 1, 1000, quick=True)
+QUICK = Scale(
+    budget=960,
+    preliminary=480,
+    repeats=3,
+    grid_repeats=1,
+    extreme_repeats=1,
+    weight_draws=1000,
+    quick=True,
+)
 
 
 def ce(kl_max: float, alpha_max: float) -> str:

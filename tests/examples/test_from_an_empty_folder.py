@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import numpy as np
 import pytest
 
 import supac
+from drivers import COMMAND, Driver
 from supac.guarantee.certificate import rounded_up
 from supac.problem_file import starter_files
 
@@ -49,19 +47,20 @@ def steps(page: str) -> list[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
     walk = Walk(tmp_path_factory.mktemp("empty"))
-    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": tools, "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
     for name, text in steps(PAGE.read_text()):
         if name:
             (walk.folder / name).write_text(text)
             continue
-        done = subprocess.run(
-            text, shell=True, cwd=walk.folder, env=environment, capture_output=True, text=True,
-            check=False, timeout=300,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
-        walk.said[text] = done.stdout
+        line, _, file = text.partition(" > ")
+        program, *words = line.split()
+        assert program == "supac"
+        command = Driver(COMMAND, *words, cwd=walk.folder, environment={"COLUMNS": "100"})
+        code, said, complained = command.end(300.0)
+        assert code == 0, f"{text}\n{said}\n{complained}"
+        assert "Traceback" not in complained
+        if file:
+            (walk.folder / file).write_text(said)
+        walk.said[text] = "" if file else said
     return walk
 
 
