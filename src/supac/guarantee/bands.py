@@ -90,8 +90,8 @@ def conformal_bands(outputs: FloatArray, held_out: Observations, coverage: float
     """
     probability(coverage, "coverage")
     sets = _successful(outputs, held_out)
+    _check_exchangeable(held_out, _residuals(held_out, sets))
     centre = _on_scale(held_out, sets).mean(axis=0)
-    _check_exchangeable(held_out, sets)
     scores = np.abs(_residuals(held_out, _off_scale(held_out, centre)[None])[0])
     blocks = _blocks(held_out)
     width = np.full(len(centre), np.nan)
@@ -115,11 +115,12 @@ def jackknife_bands(
     """
     level = 0.5 * (1.0 + probability(coverage, "coverage"))
     sets = _successful(outputs, data)
-    _check_exchangeable(data, sets)
+    residuals = _residuals(data, sets)
+    _check_exchangeable(data, residuals)
     every = _blocks(data)
     blocks = every % _MOST_FOLDS
     parts = list(_columns(data, blocks, level))
-    weights = left_out_weights(_residuals(data, sets), blocks, loss, trade_off)
+    weights = left_out_weights(residuals, blocks, loss, trade_off)
     scaled, observed = _on_scale(data, sets), _on_scale(data, data.values)[data.needed]
     centres = weights @ scaled
     own = centres[:, data.needed][blocks, np.arange(len(blocks))]
@@ -195,7 +196,7 @@ def check_declared(data: Observations, n: int | None) -> None:
         )
 
 
-def _check_exchangeable(data: Observations, sets: FloatArray) -> None:
+def _check_exchangeable(data: Observations, residuals: FloatArray) -> None:
     """Raise CertificateError where new measurements cannot be exchangeable with these."""
     if data.sequential:
         raise CertificateError(
@@ -204,8 +205,8 @@ def _check_exchangeable(data: Observations, sets: FloatArray) -> None:
         )
     if data.blocks is not None:
         return
-    middle = np.median(_residuals(data, sets), axis=0)
-    for words in warning_of_dependence(data.series(middle), data.measured):
+    series = data.series(np.median(residuals, axis=0))
+    for words in warning_of_dependence(series, data.measured):
         raise CertificateError(f"no bands: {words}")
 
 

@@ -202,7 +202,10 @@ class Calibrated(ABC):
             raise CertificateError(
                 "no bands: the prior was learnt on the same data, so that none can be left out"
             )
-        worth = trade_off(bound, ending.mean_risk, ending.kl)
+        try:
+            worth = trade_off(bound, ending.mean_risk, ending.kl)
+        except ZeroDivisionError as error:
+            raise CertificateError("no bands: the bound does not grow with KL") from error
         return jackknife_bands(outputs, data, loss, worth, coverage)
 
     def usual_bands(self) -> Bands | str:
