@@ -96,6 +96,13 @@ def test_bands_need_enough_data() -> None:
         jackknife_bands(np.zeros((3, 8)), data, supac.MeanSquare(), 1.0, 0.9)
 
 
+def test_outputs_without_a_logarithm_are_named() -> None:
+    labels = np.arange(10.0)
+    data = supac.Observations(("y",), np.ones(10), np.ones(10), logarithmic=True, blocks=labels)
+    with pytest.raises(supac.CertificateError, match="needs positive outputs"):
+        conformal_bands(np.zeros((2, 10)), data, 0.8)
+
+
 # Jackknife+
 
 
