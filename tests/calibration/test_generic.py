@@ -236,6 +236,7 @@ def test_any_loss_of_outputs_serves_every_family() -> None:
     assert result.mean_risk < 0.2
 
 
+@pytest.mark.slow
 def test_a_killed_search_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     start, store = supac.split_mixture(PLANE, 2), tmp_path / "run.supac"
     whole = search(start, budget=80)
