@@ -144,6 +144,7 @@ def test_bands_are_shown_and_written(finished: Path, tmp_path: Path) -> None:
     store, bands = finished / "run.supac", supac.read_store(finished / "run.supac").bands(0.8)
     shown = " ".join(call("show", store).output.split())
     assert f"prediction {bands.statement}, if {bands.assumption}" in shown
+    assert bands.statement in " ".join(call("certify", store).output.split())
     told = json.loads(call("show", store, "--json").output)["bands"]
     assert told["half_width"] == pytest.approx(bands.in_units)
     call("export", store, tmp_path / "bands.csv", "--bands", 0.8)

@@ -180,7 +180,8 @@ def certify(
     _give_certificate(certificate, out, as_json=as_json, quiet=quiet)
     if run.ending is not None and run.ending.held_out is not None and not (as_json or quiet):
         console.print(_wrapped(f"\nOn held-out data; both hold together.\n{run.ending.held_out}"))
-    bands = "" if as_json or quiet else words_on_bands(run)
+    own = not (posterior or draws is not None)  # bands are about the sets of the search alone
+    bands = words_on_bands(run) if own and not (as_json or quiet) else ""
     if bands:
         console.print(_wrapped(f"\nOf single new measurements\n  {bands}"))
     if posterior:
