@@ -85,6 +85,8 @@ class OutsideProblem:
     """Whether gaps are those of log-objectives: the prior's is orders of magnitude too large."""
     simulate_many: Callable[[FloatArray], FloatArray] | None = None
     """Parameters (n, d) → outputs (n, m), where many runs at once are much faster."""
+    easier: OutsideProblem | None = None
+    """The same risk with outputs that are easier to learn from, for the search of the best."""
     draws: int = 4096
     """Simulations behind an objective, a power of two."""
 
