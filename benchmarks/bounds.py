@@ -100,7 +100,7 @@ def certificate(index: int, name: str, seed: int) -> supac.Certificate:
     problem = problems()[index]
     result = supac.minimize(
         problem.risk, problem.prior, bounds_of(problem)[name], budget=problem.budget, seed=seed,
-        execution=supac.Execution(vectorized=True, on_failure="penalise"), progress=False,
+        execution=supac.Execution(vectorized=True, on_failure="penalise", progress=False),
     )  # fmt: skip
     assert result.certificate is not None, result.uncertified
     return result.certificate

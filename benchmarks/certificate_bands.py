@@ -112,8 +112,7 @@ class Setting:
             bound if self.temperature is None else supac.Catoni(self.temperature),
             budget=self.budget,
             seed=seed,
-            progress=False,
-            execution=supac.Execution(vectorized=True),
+            execution=supac.Execution(vectorized=True, progress=False),
         )
 
 

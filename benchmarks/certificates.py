@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ from supac.simulators import adm1
 RESULTS = Path(__file__).parent / "results" / "certificates.md"
 KINDS = (f"{SETS} sets", "posterior", "held out")
 Outcome = tuple[Values, float]
-VECTORISED = supac.Execution(vectorized=True)
+VECTORISED = supac.Execution(vectorized=True, progress=False)
 SEEGER = "MaurerLangfordSeeger"
 
 
@@ -173,9 +174,7 @@ def searched(kind: str, seed: int) -> tuple[list[Outcome], float]:
         bound = supac.MaurerLangfordSeeger(10, DELTA)
     risk = supac.Composite(model, supac.CappedSquare(), data, test)
     prior = supac.gaussian(np.zeros(3), np.eye(3))
-    result = supac.minimize(
-        risk, prior, bound, budget=20, execution=VECTORISED, seed=seed, progress=False
-    )
+    result = supac.minimize(risk, prior, bound, budget=20, execution=VECTORISED, seed=seed)
     given = result.certificate
     assert given is not None
     losses = model.true_losses(result.ensemble.x).mean(axis=0)
@@ -296,11 +295,12 @@ def starter(seed: int) -> list[float]:
         for name, text in starter_files("builtin").items():
             (Path(folder) / name).write_text(text)
         ready = read_problem(Path(folder) / "problem.toml")
-        result = ready.minimize(seed=seed, progress=False)
+        quiet = replace(ready.execution, progress=False)
+        result = ready.minimize(seed=seed, execution=quiet)
         assert result.certificate is not None
         assert len(result.record.light_runs) == ready.budget
         further = [
-            ready.certify(result.record, draws=draws, seed=seed, progress=False).value
+            ready.certify(result.record, draws=draws, seed=seed, execution=quiet).value
             for draws in (50, 1_000)
         ]
     certificate = result.certificate
@@ -328,8 +328,8 @@ def digester_rows() -> list[list[str]]:
     rows = []
     for name, bound in bounds.items():
         result = supac.minimize(
-            digester.composite, digester.parameters, bound, budget=150, progress=False,
-            execution=supac.Execution(vectorized=True, on_failure="penalise"),
+            digester.composite, digester.parameters, bound, budget=150,
+            execution=replace(VECTORISED, on_failure="penalise"),
         )  # fmt: skip
         given = result.certificate
         assert given is not None

@@ -62,7 +62,7 @@ def search(
 
     result = supac.minimize(
         risk, prior, supac.Catoni(temperature), start=start, budget=budget, seed=seed, proxy=proxy,
-        execution=supac.Execution(vectorized=True), validation=0, progress=False, callback=watch,
+        execution=supac.Execution(vectorized=True, progress=False), validation=0, callback=watch,
     )  # fmt: skip
     return curve, result
 

@@ -139,8 +139,7 @@ def run_supac(task: int, seed: int) -> Run:
         bound=supac.Catoni(temperature=TEMPERATURE),
         budget=CHECKPOINTS[-1],
         algorithm=supac.SuPAC(batch=10),
-        execution=supac.Execution(vectorized=True),
-        progress=False,
+        execution=supac.Execution(vectorized=True, progress=False),
         seed=seed,
         callback=look,
     )

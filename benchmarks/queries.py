@@ -229,7 +229,7 @@ def run(job: Job, every: int) -> Record:
 
     result = supac.minimize(
         risk, task.prior, problem.bound, budget=job.budget, algorithm=contender.algorithm,
-        execution=supac.Execution(vectorized=True), validation=0, progress=False, seed=job.seed,
+        execution=supac.Execution(vectorized=True, progress=False), validation=0, seed=job.seed,
         callback=keep,
     )  # fmt: skip
     chosen = thin([queries for queries, _ in posteriors], every)

@@ -60,7 +60,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         supac.minimize(
             supac.Composite(decay, supac.Welsch()), prior, supac.Catoni(0.01), budget=60,
-            store=Path(folder, "run.supac"), progress=False, callback=between,
+            store=Path(folder, "run.supac"), callback=between,
+            execution=supac.Execution(progress=False),
         )  # fmt: skip
     for name, calls in sorted(trace.files.items()):
         print(f"{calls:6} {name}")

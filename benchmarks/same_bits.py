@@ -71,9 +71,7 @@ RATES = supac.Parameters(
 def search(seed: int, risk: Any = bowl, prior: Any = NORMAL, **options: Any) -> supac.Result:
     """One call of `minimize`, without a progress bar."""
     bound = options.pop("bound", CATONI)
-    return supac.minimize(
-        risk, prior, bound, **{"budget": 70, "seed": seed, "progress": False} | options
-    )
+    return supac.minimize(risk, prior, bound, **{"budget": 70, "seed": seed} | options)
 
 
 def composite(seed: int, loss: Any = None, **options: Any) -> supac.Result:
@@ -113,7 +111,7 @@ def meta(seed: int, **options: Any) -> list[Distribution]:
         supac.Task(partial(bump, centre=each), supac.Catoni(0.05), name=f"bump at {each}")
         for each in environment
     ]
-    learnt = supac.meta_learn(tasks, NORMAL, passes=2, seed=seed, progress=False, **options)
+    learnt = supac.meta_learn(tasks, NORMAL, passes=2, seed=seed, **options)
     return [*learnt.priors, *(task.posterior for task in learnt.tasks)]
 
 
@@ -121,7 +119,7 @@ def reoptimized(seed: int) -> supac.Result:
     """Another temperature from the runs of an earlier search."""
     return supac.reoptimize(
         composite(seed), supac.Composite(decay, supac.Welsch()), budget=20,
-        bound=supac.Catoni(0.005), progress=False,
+        bound=supac.Catoni(0.005),
     )  # fmt: skip
 
 
@@ -133,14 +131,14 @@ def problem_file(seed: int) -> supac.Result:
         for name, text in starter_files("builtin").items():
             Path(folder, name).write_text(text, encoding="utf-8")
         problem = supac.read_problem(Path(folder, "problem.toml"))
-        return problem.minimize(seed=seed, progress=False)
+        return problem.minimize(seed=seed)
 
 
 def certificate(seed: int) -> float:
     """The value of a certificate."""
     result = composite(seed, bound=supac.MaurerLangfordSeeger(n=10, delta=0.05))
     risk = supac.Composite(decay, supac.Welsch())
-    return result.certify(risk, n=10, draws=200, seed=seed, progress=False).value
+    return result.certify(risk, n=10, draws=200, seed=seed).value
 
 
 CASES: dict[str, Case] = {

@@ -111,8 +111,8 @@ def measure(dim: int, results: int) -> list[str]:
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
         supac.minimize(
             risk, prior, supac.Catoni(0.001), budget=results + results // 10,
-            execution=supac.Execution(cluster, mode="async"), store=Path(folder) / "run.supac",
-            validation=0, progress=False, callback=look,
+            execution=supac.Execution(cluster, mode="async", progress=False), callback=look,
+            store=Path(folder) / "run.supac", validation=0,
         )  # fmt: skip
     cluster.shutdown()
     return rows

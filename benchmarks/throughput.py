@@ -86,8 +86,8 @@ def efficiency(kind: str, mode: Mode, seconds: float, seed: int) -> float:
         ledger = Path(folder) / "ledger"
         supac.minimize(
             Slow(ledger, seconds), PRIOR, BOUND, budget=BUDGETS[seconds],
-            execution=supac.Execution(executor, mode=mode), validation=0, seed=seed,
-            progress=False, store=Path(folder) / "run.supac",
+            execution=supac.Execution(executor, mode=mode, progress=False), validation=0,
+            seed=seed, store=Path(folder) / "run.supac",
         )  # fmt: skip
         start, end = np.loadtxt(ledger).T
     return float((end - start).sum() / (WORKERS * (end.max() - start.min())))
@@ -126,8 +126,8 @@ def quality(seeds: range) -> list[str]:
             seconds = 0.0 if mode == "batch" else 0.1 if crowd == WORKERS else 0.3
             result = supac.minimize(
                 Slow(Path(folder) / "ledger", seconds), PRIOR, BOUND, budget=200,
-                execution=supac.Execution(threads, mode=mode), validation=0, seed=seed,
-                progress=False,
+                execution=supac.Execution(threads, mode=mode, progress=False), validation=0,
+                seed=seed,
             )  # fmt: skip
         root = np.linalg.cholesky(result.posterior.covariance)
         risk = task(result.posterior.mean + normal @ root.T)

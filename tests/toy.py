@@ -92,7 +92,7 @@ class Pair:
 
 def minimize(toy: Toy, **options: object) -> supac.Result:
     """The run that all tests break."""
-    settings: dict[str, object] = {"budget": BUDGET, "progress": False, "seed": 3, **options}
+    settings: dict[str, object] = {"budget": BUDGET, "seed": 3, **options}
     return supac.minimize(toy, PRIOR, BOUND, **settings)  # type: ignore[arg-type]
 
 

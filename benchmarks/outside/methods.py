@@ -33,9 +33,10 @@ def ours(problem: OutsideProblem, seed: int, checkpoints: Sequence[int]) -> Post
         budget=max(checkpoints),
         validation=0,
         seed=seed,
-        progress=False,
         callback=look,
-        execution=supac.Execution(on_failure="penalise" if problem.fails else "raise"),
+        execution=supac.Execution(
+            on_failure="penalise" if problem.fails else "raise", progress=False
+        ),
     )
     return {at: [each for runs, each in seen if runs <= at][-1] for at in checkpoints}
 

@@ -98,7 +98,7 @@ def calibrate(setting: Setting, repeat: int, data: Path | None) -> Calibration:
     result = supac.minimize(
         replace(composite, simulate=watch) if setting.composite else watch,
         prior, supac.Catoni(TEMPERATURE), budget=setting.budget, algorithm=setting.algorithm,
-        execution=supac.Execution(vectorized=True), validation=0, progress=False, seed=repeat,
+        execution=supac.Execution(vectorized=True, progress=False), validation=0, seed=repeat,
         callback=keep,
     )  # fmt: skip
     if result.stop_reason not in (supac.StopReason.BUDGET, supac.StopReason.USER):

@@ -91,7 +91,7 @@ def learn(experiment: Experiment, store: Path) -> Lesson:
         learner=learner(experiment),
         store=store,
         seed=experiment.environment,
-        progress=False,
+        execution=supac.Execution(progress=False),
     )
     history = result.history
     epochs = range(experiment.epochs + 1)

@@ -37,7 +37,6 @@ def search(start: supac.Distribution, **options: object) -> supac.Result:
     settings = {
         "budget": 200,
         "execution": supac.Execution(vectorized=True),
-        "progress": False,
         "start": start,
     } | options
     return supac.minimize(two_modes, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
@@ -97,7 +96,6 @@ def test_a_risk_of_one_mode_has_no_such_note() -> None:
         supac.Catoni(0.1),
         budget=150,
         execution=supac.Execution(vectorized=True),
-        progress=False,
     )
     assert "mode" not in " ".join(result.notes)
 
@@ -136,7 +134,6 @@ def in_eight_dimensions(
         budget=120,
         start=make(prior),
         execution=supac.Execution(vectorized=True),
-        progress=False,
         validation=0,
     )
     return true_objective(task, result.posterior, prior, 0.1)
@@ -202,7 +199,6 @@ def test_every_bound_serves_every_family(bound: supac.Bound) -> None:
         budget=100,
         start=start,
         execution=supac.Execution(vectorized=True),
-        progress=False,
     )
     best = bound(0.0, 0.0)
     before = bound(float(np.tanh(((start.sample(10_000, 0) - 1.0) ** 2).sum(axis=1)).mean()), 0.0)
@@ -230,7 +226,6 @@ def test_any_loss_of_outputs_serves_every_family() -> None:
         budget=40,
         start=start,
         execution=supac.Execution(vectorized=True),
-        progress=False,
     )
     np.testing.assert_allclose(result.posterior.mean, 1.0, atol=0.3)
     assert result.mean_risk < 0.2
@@ -258,7 +253,7 @@ def test_a_users_own_family_is_given_again(tmp_path: Path) -> None:
 def test_a_mixture_is_certified_with_an_upper_limit_on_its_kl() -> None:
     result = search(supac.split_mixture(PLANE, 2))
     certificate = result.certify(
-        two_modes, n=200, execution=supac.Execution(vectorized=True), draws=500, progress=False
+        two_modes, n=200, execution=supac.Execution(vectorized=True), draws=500
     )
     x = result.posterior.sample(400_000, 5)
     kl = float((result.posterior.log_prob(x) - PLANE.log_prob(x)).mean())

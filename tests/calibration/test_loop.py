@@ -23,7 +23,7 @@ def risk(x: FloatArray) -> float:
 
 
 def search(**options: Any) -> supac.Result:
-    settings: dict[str, Any] = {"budget": 60, "algorithm": QUICK, "progress": False, **options}
+    settings: dict[str, Any] = {"budget": 60, "algorithm": QUICK, **options}
     return supac.minimize(settings.pop("risk", risk), PLANE, BOUND, **settings)
 
 

@@ -442,7 +442,8 @@ def test_tell_refuses_wrong_shapes_and_infinities() -> None:
 def test_progress_is_silent_unless_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
     supac.minimize(wave, PLANE, supac.Catoni(0.05), budget=40, algorithm=QUICK)
     assert capfd.readouterr().err == ""
-    supac.minimize(wave, PLANE, supac.Catoni(0.05), budget=40, algorithm=QUICK, progress=True)
+    always = supac.Execution(progress=True)
+    supac.minimize(wave, PLANE, supac.Catoni(0.05), budget=40, algorithm=QUICK, execution=always)
     shown = capfd.readouterr().err
     assert "40/40" in shown
     assert "objective" in shown

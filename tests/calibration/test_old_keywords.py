@@ -15,6 +15,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords
+from supac.problem_file import starter_files
 
 PRIOR = supac.gaussian(np.zeros(2), np.eye(2))
 BOUND = supac.Catoni(0.05, ceiling=1.0)
@@ -37,6 +38,7 @@ EXECUTION: list[tuple[Old, supac.Execution]] = [
     ({"on_failure": "drop"}, supac.Execution(on_failure="drop")),
     ({"max_failures": 0.9}, supac.Execution(max_failures=0.9)),
     ({"vectorized": True}, supac.Execution(vectorized=True)),
+    ({"progress": False}, supac.Execution(progress=False)),
 ]
 ELSEWHERE: list[tuple[str, Any, str]] = [
     ("tolerance", 1e-3, r"SuPAC\(tolerance=…\)"),
@@ -107,6 +109,15 @@ def test_resume_keeps_what_an_execution_does_not_give(
     assert found.execution == replace(before, workers=8, timeout=5.0)
     found = supac.resume(store, risk, execution=supac.Execution(timeout=90.0, retries=3))
     assert found.execution == replace(before, timeout=90.0, retries=3)
+
+
+def test_problem_files_take_them(only_searches: Callable[[], None], tmp_path: Path) -> None:
+    for name, text in starter_files("builtin").items():
+        (tmp_path / name).write_text(text)
+    problem = supac.read_problem(tmp_path / "problem.toml")
+    only_searches()
+    found = warned(problem.minimize, old={"progress": True})
+    assert found.execution == replace(problem.execution, progress=True)
 
 
 def test_they_give_the_same_result() -> None:

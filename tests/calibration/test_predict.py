@@ -34,11 +34,11 @@ def result() -> supac.Result:
     truth = decay(np.array([2.0, 0.7]))
     data = supac.Observations(("A",), truth, np.full(10, 0.1))
     risk = supac.Composite(decay, supac.Welsch(), data)
-    return supac.minimize(risk, RATES, supac.Catoni(0.01), budget=40, progress=False)
+    return supac.minimize(risk, RATES, supac.Catoni(0.01), budget=40)
 
 
 def test_outputs_belong_to_the_draws(result: supac.Result) -> None:
-    prediction = supac.predict(result, later, 30, progress=False)
+    prediction = supac.predict(result, later, 30)
     assert prediction.x.shape == (30, 2)
     np.testing.assert_array_equal(prediction.outputs, [later(x) for x in prediction.x])
     low, middle, high = prediction.quantiles(0.05, 0.5, 0.95)
@@ -47,7 +47,7 @@ def test_outputs_belong_to_the_draws(result: supac.Result) -> None:
 
 
 def test_the_certified_sets_predict_without_new_draws(result: supac.Result) -> None:
-    prediction = supac.predict(result, later, ensemble=True, progress=False)
+    prediction = supac.predict(result, later, ensemble=True)
     np.testing.assert_array_equal(prediction.x, result.ensemble.x)
     np.testing.assert_array_equal(prediction.outputs, [later(x) for x in result.ensemble.x])
     with pytest.raises(ValueError, match="or ensemble=True"):
@@ -55,10 +55,10 @@ def test_the_certified_sets_predict_without_new_draws(result: supac.Result) -> N
 
 
 def test_the_same_seed_gives_the_same_draws_on_any_workers(result: supac.Result) -> None:
-    one = supac.predict(result, later, 12, seed=4, progress=False)
-    two = supac.predict(result, later, 12, seed=4, execution=2, progress=False)
+    one = supac.predict(result, later, 12, seed=4)
+    two = supac.predict(result, later, 12, seed=4, execution=2)
     np.testing.assert_array_equal(one.outputs, two.outputs)
-    other = supac.predict(result, later, 12, seed=5, progress=False)
+    other = supac.predict(result, later, 12, seed=5)
     assert not np.array_equal(one.x, other.x)
 
 
@@ -68,7 +68,7 @@ def test_failed_runs_are_left_out_and_told(result: supac.Result) -> None:
             raise RuntimeError("boils over")
         return later(x)
 
-    prediction = supac.predict(result, fragile, 30, progress=False)
+    prediction = supac.predict(result, fragile, 30)
     assert len(prediction.x) + len(prediction.failures) == 30
     assert 0 < len(prediction.failures) < 30
     assert "boils over" in prediction.failures[0].message
@@ -77,7 +77,7 @@ def test_failed_runs_are_left_out_and_told(result: supac.Result) -> None:
 
 def test_a_prediction_without_a_good_run_is_an_error(result: supac.Result) -> None:
     with pytest.raises(ValueError, match=r"all 5 runs failed, the first with: .*NaN"):
-        supac.predict(result, lambda x: np.full(2, np.nan), 5, progress=False)
+        supac.predict(result, lambda x: np.full(2, np.nan), 5)
 
 
 def test_what_is_in_the_file_is_not_run_again(result: supac.Result, tmp_path: Path) -> None:
@@ -91,12 +91,12 @@ def test_what_is_in_the_file_is_not_run_again(result: supac.Result, tmp_path: Pa
 
     store = tmp_path / "later.supac"
     with pytest.raises(KeyboardInterrupt):
-        supac.predict(result, counted, 20, store=store, progress=False)
-    prediction = supac.predict(result, counted, 20, store=store, progress=False)
+        supac.predict(result, counted, 20, store=store)
+    prediction = supac.predict(result, counted, 20, store=store)
     assert len(calls) == 8 + 13  # seven were kept
-    plain = supac.predict(result, later, 20, progress=False)
+    plain = supac.predict(result, later, 20)
     np.testing.assert_array_equal(prediction.outputs, plain.outputs)
-    more = supac.predict(result, counted, 20, store=store, progress=False)
+    more = supac.predict(result, counted, 20, store=store)
     np.testing.assert_array_equal(more.outputs, plain.outputs)
     assert len(calls) == 21
 
@@ -108,6 +108,6 @@ def test_a_record_on_the_way_has_nothing_to_predict_with(tmp_path: Path) -> None
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        supac.minimize(never, RATES, supac.Catoni(0.01), budget=40, store=store, progress=False)
+        supac.minimize(never, RATES, supac.Catoni(0.01), budget=40, store=store)
     with pytest.raises(ValueError, match="has no posterior yet"):
         supac.predict(supac.read_store(store), later, 5)

@@ -14,9 +14,7 @@ from supac.cli import demo
 def test_tables_hold_every_digit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = demo._synthetic_job()
     many = supac.Execution(vectorized=True)
-    result = supac.minimize(
-        job.risk, job.parameters, job.bound, budget=60, execution=many, progress=False
-    )
+    result = supac.minimize(job.risk, job.parameters, job.bound, budget=60, execution=many)
     monkeypatch.setattr(demo, "drawing_is_possible", lambda: False)
     written = demo._write(job, result, tmp_path)
     assert [path.name for path in written] == ["history.csv", "evaluations.csv"]

@@ -31,7 +31,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> supac.Record:
     store = tmp_path_factory.mktemp("tables") / "run.supac"
     supac.minimize(
         lambda x: float(np.tanh(np.log(x[0] / 3e-7) ** 2 + x[1])), parameters, supac.Catoni(0.05),
-        budget=40, progress=False, store=store,
+        budget=40, store=store,
     )  # fmt: skip
     return supac.read_store(store)
 
@@ -66,6 +66,6 @@ def test_a_run_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
     store = tmp_path / "run.supac"
     supac.minimize(
         lambda x: float(np.tanh(x @ x)), supac.gaussian([0.0], [1.0]), supac.Catoni(0.1),
-        budget=40, progress=False, store=store, callback=lambda event: True,
+        budget=40, store=store, callback=lambda event: True,
     )  # fmt: skip
     assert f"`supac resume {store}` continues" in str(state(supac.read_store(store)))

@@ -302,7 +302,7 @@ def test_what_fails_first_does_not_end_an_asynchronous_run() -> None:
 
     with ThreadPoolExecutor(20) as threads:
         result = supac.minimize(
-            uneven, PRIOR, BOUND, budget=100, progress=False,
+            uneven, PRIOR, BOUND, budget=100,
             execution=supac.Execution(threads, mode="async", on_failure="penalise"),
         )  # fmt: skip
     assert result.stop_reason is supac.StopReason.BUDGET
@@ -312,7 +312,7 @@ def test_what_fails_first_does_not_end_an_asynchronous_run() -> None:
 def test_a_callback_stops_an_asynchronous_run_for_good() -> None:
     with ThreadPoolExecutor(2) as threads:
         result = supac.minimize(
-            value, PRIOR, BOUND, budget=BUDGET, progress=False,
+            value, PRIOR, BOUND, budget=BUDGET,
             execution=supac.Execution(threads, mode="async"),
             callback=lambda event: event.queries >= 30,
         )  # fmt: skip
@@ -332,7 +332,7 @@ def test_points_that_coincide_are_runs_of_their_own(tmp_path: Path) -> None:
 
     settings: dict[str, Any] = {
         "budget": 30, "algorithm": supac.SuPAC(supac.Voronoi(draws=500), first=20, batch=10),
-        "progress": False, "store": tmp_path / "run.supac",
+        "store": tmp_path / "run.supac",
     }  # fmt: skip
     with pytest.raises(KeyboardInterrupt):
         supac.minimize(count, prior, BOUND, **settings)
@@ -357,7 +357,7 @@ def test_the_first_good_run_says_how_many_outputs_there_are() -> None:
 
     def search(workers: ThreadPoolExecutor | None) -> supac.Result:
         where = supac.Execution(workers, on_failure="drop")
-        return supac.minimize(risk, PRIOR, BOUND, budget=20, execution=where, progress=False)
+        return supac.minimize(risk, PRIOR, BOUND, budget=20, execution=where)
 
     one = search(None)
     with ThreadPoolExecutor(8) as threads:
@@ -381,13 +381,13 @@ def test_a_loss_that_was_mended_is_computed_again_once_and_for_all(tmp_path: Pat
         return outputs(x)
 
     risk = supac.Composite(simulate, loss)
-    settings: dict[str, Any] = {"budget": 60, "progress": False, "store": tmp_path / "run.supac"}
+    settings: dict[str, Any] = {"budget": 60, "store": tmp_path / "run.supac"}
     for _ in range(2):
         with pytest.raises(supac.EvaluationError, match=r"loss must .*not yet"):
             supac.minimize(risk, PRIOR, BOUND, **settings)
     assert len(calls) == 1
     mended = True
-    whole = supac.minimize(risk, PRIOR, BOUND, budget=60, progress=False)
+    whole = supac.minimize(risk, PRIOR, BOUND, budget=60)
     calls.clear()
     stopped = supac.minimize(risk, PRIOR, BOUND, **settings, callback=lambda e: e.queries >= 20)
     assert not stopped.failures
@@ -430,10 +430,10 @@ def test_a_thousand_known_runs_and_more_will_do(tmp_path: Path) -> None:
     lines = [",".join(map(repr, [*point.tolist(), value(point)])) for point in x]
     (tmp_path / "old.csv").write_text("\n".join(["a,b,c,risk", *lines]))
     known = supac.read_csv(tmp_path / "old.csv", ["a", "b", "c"])
-    result = supac.minimize(value, PRIOR, BOUND, budget=40, known=known, progress=False)
+    result = supac.minimize(value, PRIOR, BOUND, budget=40, known=known)
     assert len(result.evaluations) == 1_640
     paper = supac.minimize(
-        value, PRIOR, BOUND, budget=230, known=known, progress=False, algorithm=supac.SuPAC.paper()
+        value, PRIOR, BOUND, budget=230, known=known, algorithm=supac.SuPAC.paper()
     )
     assert paper.history["queries"].tolist() == [0, 160, 192, 224]
 
@@ -459,7 +459,7 @@ def test_asynchronous_is_as_good() -> None:
         with ThreadPoolExecutor(4) as threads:
             result = supac.minimize(
                 uneven if mode == "async" else value, PRIOR, BOUND, budget=BUDGET,
-                execution=supac.Execution(threads, mode=mode), seed=seed, progress=False,
+                execution=supac.Execution(threads, mode=mode), seed=seed,
             )  # fmt: skip
         root = np.linalg.cholesky(result.posterior.covariance)
         points = result.posterior.mean + normal @ root.T
@@ -476,9 +476,7 @@ def test_asking_again_does_not_turn_an_error_into_a_result(tmp_path: Path) -> No
     risk = supac.Composite(outputs, loss)
     for _ in range(4):
         with pytest.raises(supac.EvaluationError, match="loss returned inf"):
-            supac.minimize(
-                risk, PRIOR, BOUND, budget=20, progress=False, store=tmp_path / "run.supac"
-            )
+            supac.minimize(risk, PRIOR, BOUND, budget=20, store=tmp_path / "run.supac")
 
 
 def test_a_mended_loss_in_asynchronous_mode(tmp_path: Path) -> None:
@@ -493,7 +491,7 @@ def test_a_mended_loss_in_asynchronous_mode(tmp_path: Path) -> None:
     for _ in range(2):
         with ThreadPoolExecutor(2) as threads:
             settings: dict[str, Any] = {
-                "budget": 40, "progress": False, "store": tmp_path / "run.supac",
+                "budget": 40, "store": tmp_path / "run.supac",
                 "execution": supac.Execution(threads, mode="async"),
             }  # fmt: skip
             if not mended:
@@ -558,7 +556,6 @@ def test_known_runs_that_all_failed_are_known_to_have_failed(tmp_path: Path) -> 
     risk = supac.Composite(outputs, supac.MeanSquare())
     options: dict[str, Any] = {
         "execution": supac.Execution(on_failure="drop"),
-        "progress": False,
         "known": known,
     }
     whole = supac.minimize(risk, PRIOR, BOUND, budget=40, **options)
@@ -584,7 +581,6 @@ def test_a_wrong_number_of_outputs_does_not_damage_the_store(tmp_path: Path) -> 
     risk, store = supac.Composite(odd, loss), tmp_path / "run.supac"
     options: dict[str, Any] = {
         "execution": supac.Execution(on_failure="drop"),
-        "progress": False,
         "store": store,
     }
     stop = supac.minimize(
@@ -606,9 +602,8 @@ def test_another_study_keeps_its_policy_and_its_names() -> None:
         supac.Catoni(0.05),
         budget=60,
         execution=supac.Execution(on_failure="penalise"),
-        progress=False,
     )
-    again = supac.reoptimize(first, fragile, bound=supac.Catoni(0.02), budget=30, progress=False)
+    again = supac.reoptimize(first, fragile, bound=supac.Catoni(0.02), budget=30)
     assert again.on_failure == "penalise"
     assert again.evaluations.failed >= first.evaluations.failed > 0
     turned = supac.Parameters(dict(reversed(marginals.items())))

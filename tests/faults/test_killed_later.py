@@ -79,7 +79,7 @@ def test_certification(ended: supac.Result, tmp_path: Path) -> None:
     kills = kill_repeatedly("certificate", tmp_path, 1)
     assert kills == KILLS
     toy = Toy(tmp_path / "ledger", 0.02)
-    options: dict[str, Any] = {"n": 50, "draws": DRAWS, "progress": False}
+    options: dict[str, Any] = {"n": 50, "draws": DRAWS}
     certificate = supac.certify(
         ended.posterior, PRIOR, toy, BOUND, store=tmp_path / "run.supac", **options
     )
@@ -99,9 +99,7 @@ def test_prediction(ended: supac.Result, tmp_path: Path) -> None:
     kills = kill_repeatedly("prediction", tmp_path, 1)
     assert kills == KILLS
     toy = Toy(tmp_path / "ledger", 0.02)
-    prediction = supac.predict(
-        ended, Pair(toy), DRAWS, store=tmp_path / "predictions.supac", progress=False
-    )
+    prediction = supac.predict(ended, Pair(toy), DRAWS, store=tmp_path / "predictions.supac")
     assert len(prediction.x) == DRAWS
     assert made(toy) <= DRAWS + 2 * kills
     assert all(name_of(x) in toy.executions() for x in prediction.x)

@@ -51,7 +51,6 @@ def learn(ledger: Path, **options: object) -> supac.MetaResult:
         first,
         passes=3,
         learner=LEARNER,
-        progress=False,
         seed=2,
         **options,  # type: ignore[arg-type]
     )

@@ -55,14 +55,12 @@ RATES = supac.Parameters(
 
 def minimize_decay(budget: int, **options: Any) -> supac.Result:
     bound = supac.Catoni(0.01)
-    return supac.minimize(DECAY, RATES, bound, budget=budget, seed=1, progress=False, **options)
+    return supac.minimize(DECAY, RATES, bound, budget=budget, seed=1, **options)
 
 
 def minimize_bowl(**options: Any) -> supac.Result:
     bound, policy = supac.Catoni(0.02, ceiling=1.0), supac.Execution(on_failure="penalise")
-    return supac.minimize(
-        bowl, NORMAL, bound, budget=40, execution=policy, seed=3, progress=False, **options
-    )
+    return supac.minimize(bowl, NORMAL, bound, budget=40, execution=policy, seed=3, **options)
 
 
 def learn(**options: Any) -> supac.MetaResult:
@@ -70,7 +68,7 @@ def learn(**options: Any) -> supac.MetaResult:
         supac.Task(pump(wear), supac.Catoni(0.05), name=f"pump {wear:g}")
         for wear in (-0.5, 0.2, 0.9)
     ]
-    return supac.meta_learn(tasks, NORMAL, passes=2, seed=5, progress=False, **options)
+    return supac.meta_learn(tasks, NORMAL, passes=2, seed=5, **options)
 
 
 def copied(name: str, folder: Path) -> Path:
@@ -153,13 +151,13 @@ def test_a_search_is_gone_on_with_to_the_same_bits(name: str, budget: int, tmp_p
 
     told = sum(len(each.ids) for each in supac.read_store(store).rounds)
     risk = supac.Composite(counting, supac.Welsch())
-    result = supac.resume(store, risk, budget=budget, progress=False)
+    result = supac.resume(store, risk, budget=budget)
     assert_same(result, minimize_decay(budget))
     assert told == 30
     assert len(made) == 60 - (33 if name == "composite-killed" else told)
     assert_same(supac.read_store(store).result(), result)
     with pytest.raises(supac.StoreMismatchError, match="loss: Welsch in the store"):
-        supac.resume(store, supac.Composite(decay, supac.MeanSquare()), progress=False)
+        supac.resume(store, supac.Composite(decay, supac.MeanSquare()))
 
 
 def test_blocks_of_data_count_although_the_file_has_residuals(tmp_path: Path) -> None:
@@ -167,17 +165,17 @@ def test_blocks_of_data_count_although_the_file_has_residuals(tmp_path: Path) ->
     blocks = np.repeat(np.arange(5.0), 2)
     data = supac.Observations(("y",), 2.0 * np.exp(-0.7 * times), np.full(10, 0.1), blocks=blocks)
     risk = supac.Composite(lambda x: x[0] * np.exp(-x[1] * times), supac.Welsch(), data)
-    result = supac.resume(store, risk, budget=60, progress=False)
-    sets = result.certify(risk, subject="ensemble", draws=5, store=store, progress=False)
+    result = supac.resume(store, risk, budget=60)
+    sets = result.certify(risk, subject="ensemble", draws=5, store=store)
     for certificate in (result.certificate, sets):
         assert certificate is not None
         assert certificate.n == 5
         assert certificate.in_units["y"] > 0.0
     tested = supac.Composite(risk.simulate, risk.loss, *data.split(blocks == 4.0))
     with pytest.raises(supac.StoreMismatchError, match="held_out"):
-        supac.resume(store, tested, budget=60, progress=False)
+        supac.resume(store, tested, budget=60)
     with pytest.raises(ValueError, match="keeps residuals, not outputs"):
-        supac.reoptimize(result, tested, budget=20, progress=False)
+        supac.reoptimize(result, tested, budget=20)
 
 
 def test_the_same_call_finds_its_runs_again(tmp_path: Path) -> None:
@@ -187,7 +185,7 @@ def test_the_same_call_finds_its_runs_again(tmp_path: Path) -> None:
         raise AssertionError("a run was made")
 
     store = copied("scalar-ended", tmp_path)
-    result = supac.resume(store, none, progress=False)
+    result = supac.resume(store, none)
     assert_same(result, minimize_bowl())
     assert_same(minimize_bowl(store=store), result)
 
@@ -259,7 +257,7 @@ def test_damage_is_noticed_before_anything_is_upgraded(change: str, tmp_path: Pa
     db.close()
     for way in (
         lambda: supac.read_store(store),
-        lambda: supac.resume(store, DECAY, progress=False),
+        lambda: supac.resume(store, DECAY),
         lambda: minimize_decay(60, store=store),
     ):
         with pytest.raises(supac.StoreDamagedError, match=DAMAGES[change]):
@@ -270,7 +268,7 @@ def test_damage_is_noticed_before_anything_is_upgraded(change: str, tmp_path: Pa
 def test_a_store_is_upgraded_by_its_own_search_only(tmp_path: Path) -> None:
     store = copied("composite-killed", tmp_path)
     with pytest.raises(supac.StoreMismatchError, match="loss: Welsch in the store"):
-        supac.resume(store, supac.Composite(decay, supac.MeanSquare()), progress=False)
+        supac.resume(store, supac.Composite(decay, supac.MeanSquare()))
     assert format_of(store) == 1
     minimize_decay(60, store=store)
     assert format_of(store) == 2

@@ -932,7 +932,7 @@ def test_every_risk_can_be_read_again(value: float, tmp_path: Path) -> None:
     """SQLite has no −0: a checksum over it would call the file damaged."""
     store = tmp_path / "run.supac"
     prior, bound = supac.gaussian([0.0], [[1.0]]), supac.Catoni(0.1)
-    options = {"budget": 20, "algorithm": supac.SuPAC(first=10, batch=10), "progress": False}
+    options = {"budget": 20, "algorithm": supac.SuPAC(first=10, batch=10)}
     first = supac.minimize(lambda x: value, prior, bound, store=store, **options)  # type: ignore[arg-type]
     again = supac.resume(store, lambda x: value)
     assert again.objective == first.objective

@@ -89,9 +89,7 @@ def check(result: supac.Result, prior: Any, bound: Any = BOUND) -> None:
 @pytest.mark.parametrize("name", STARTS)
 @pytest.mark.parametrize("prior", [PRIOR, Wide()], ids=["gaussian", "density"])
 def test_every_family_and_prior_has_an_ensemble_with_its_certificate(name: str, prior: Any) -> None:
-    result = supac.minimize(
-        risk, prior, BOUND, budget=60, start=STARTS[name], validation=12, progress=False
-    )
+    result = supac.minimize(risk, prior, BOUND, budget=60, start=STARTS[name], validation=12)
     assert type(result.posterior.family) is type(STARTS[name].family)
     check(result, prior)
 
@@ -103,7 +101,7 @@ def test_the_ensemble_of_users_units_has_ratios_of_latent_densities() -> None:
     )
     result = supac.minimize(
         lambda x: float(np.tanh((x[0] - 1.5) ** 2 + x[1] ** 2)),
-        prior, BOUND, budget=50, validation=10, progress=False,
+        prior, BOUND, budget=50, validation=10,
     )  # fmt: skip
     check(result, prior.prior)
 

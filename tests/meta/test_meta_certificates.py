@@ -35,11 +35,11 @@ def learnt() -> supac.MetaResult:
         (supac.Stage(inner=supac.Reuse(supac.SuPAC(first=10, batch=5), first=30, most=10)),)
     )
     tasks = [task(seed, name=f"plant {seed}") for seed in range(3)]
-    return supac.meta_learn(tasks, PRIOR, passes=1, learner=learner, progress=False)
+    return supac.meta_learn(tasks, PRIOR, passes=1, learner=learner)
 
 
 def test_a_new_task_has_an_ensemble_and_its_certificate(learnt: supac.MetaResult) -> None:
-    result = learnt.minimize(task(10), budget=50, validation=10, progress=False)
+    result = learnt.minimize(task(10), budget=50, validation=10)
     ensemble, certificate = result.ensemble, result.certificate
     assert certificate is not None
     ratio = result.posterior.log_prob(ensemble.x) - learnt.prior.log_prob(ensemble.x)
@@ -60,13 +60,13 @@ def test_a_task_that_was_learnt_on_has_no_certificate(
         "its name": task(11, name="plant 0"),
         "its measurements": task(0),
     }[known_by]
-    result = learnt.minimize(other, budget=30, validation=5, progress=False)
+    result = learnt.minimize(other, budget=30, validation=5)
     assert len(result.ensemble) == 5  # to predict with
     assert result.certificate is None
     assert result.record.ending is not None
     assert "the prior was learnt on the same data" in result.record.ending.uncertified
     with pytest.raises(supac.CertificateError, match="learnt on the same data"):
-        result.certify(other.risk, draws=5, progress=False)
+        result.certify(other.risk, draws=5)
 
 
 def test_tasks_without_known_data_are_told_apart_by_their_risks() -> None:

@@ -59,7 +59,7 @@ def tasks_of(n: int, temperature: float = 0.05, seed: int = 0) -> list[supac.Tas
 
 
 def learn(tasks: list[supac.Task], **options: Any) -> supac.MetaResult:
-    settings: dict[str, Any] = {"passes": 3, "learner": LEARNER, "progress": False, "seed": 5}
+    settings: dict[str, Any] = {"passes": 3, "learner": LEARNER, "seed": 5}
     return supac.meta_learn(tasks, FIRST, **{**settings, **options})
 
 
@@ -397,7 +397,7 @@ def test_composites_in_the_users_units() -> None:
         supac.Task(supac.Composite(Residuals(rate), supac.MeanSquare()), supac.Catoni(0.02))
         for rate in rates
     ]
-    settings = {"passes": 2, "learner": LEARNER, "progress": False}
+    settings = {"passes": 2, "learner": LEARNER}
     result = supac.meta_learn(tasks, parameters, **settings)  # type: ignore[arg-type]
     assert result.tasks[0].evaluations.outputs is not None
     median = parameters.from_latent(result.prior.mean[None])[0]
@@ -406,8 +406,8 @@ def test_composites_in_the_users_units() -> None:
     on_processes = supac.meta_learn(tasks, parameters, execution=2, **settings)  # type: ignore[arg-type]
     assert same(on_processes, result)
     new = supac.Task(supac.Composite(Residuals(0.55), supac.MeanSquare()), supac.Catoni(0.02))
-    found = result.minimize(new, budget=30, progress=False)
-    fresh = supac.minimize(new.risk, parameters, new.bound, budget=30, progress=False)
+    found = result.minimize(new, budget=30)
+    fresh = supac.minimize(new.risk, parameters, new.bound, budget=30)
     assert found.objective < fresh.objective
     scores = supac.evaluate_priors(
         [parameters.prior, result.prior], [new], budget=30, draws=0, parameters=parameters
@@ -429,7 +429,7 @@ def test_a_prior_that_depends_on_features() -> None:
     blind = learn([replace(each, features=None) for each in tasks])
     assert result.history["objective"][-1] < 0.8 * blind.history["objective"][-1]
     new = supac.Task(Bowl(0.9, 0.5), supac.Catoni(0.05), features=[1.0, 0.6])
-    assert result.minimize(new, budget=40, progress=False).objective < 0.2
+    assert result.minimize(new, budget=40).objective < 0.2
     scores = supac.evaluate_priors([FIRST, result.prior_of], [new], budget=40, draws=500)
     assert scores.objective[1, 0] < scores.objective[0, 0]
     with pytest.raises(ValueError, match="features"):
@@ -489,7 +489,7 @@ def test_ctrl_c_ends_the_judging_of_priors(ctrl_c: Callable[[], None], when: int
 
     tasks = [supac.Task(risk, supac.Catoni(0.05))] * 2
     with pytest.raises(KeyboardInterrupt):
-        supac.evaluate_priors([FIRST], tasks, budget=40, draws=200, progress=False)
+        supac.evaluate_priors([FIRST], tasks, budget=40, draws=200)
     assert len(calls) == when
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -501,7 +501,7 @@ def test_two_passes_halve_the_bound_on_the_papers_environment() -> None:
     environment, bound = Environment.draw(rng), supac.Catoni(0.1)
     tasks = [supac.Task(environment.draw_task(rng), bound, vectorized=True) for _ in range(14)]
     first = supac.gaussian(np.zeros(8), np.eye(8))
-    result = supac.meta_learn(tasks[:12], first, passes=2, progress=False)
+    result = supac.meta_learn(tasks[:12], first, passes=2)
     assert (np.diff(result.history["queries"]) <= 12 * 30).all()
     scores = supac.evaluate_priors([first, result.prior], tasks[12:], budget=100, draws=2_000)
     # On two tasks; with a hundred to learn from and forty new ones it is a quarter.
@@ -523,7 +523,7 @@ def test_two_passes_halve_the_bound_on_the_papers_environment() -> None:
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, Any], error: type[Exception], words: str) -> None:
-    settings: dict[str, Any] = {"tasks": tasks_of(2), "prior": FIRST, "progress": False} | change
+    settings: dict[str, Any] = {"tasks": tasks_of(2), "prior": FIRST} | change
     with pytest.raises(error, match=words):
         supac.meta_learn(settings.pop("tasks"), settings.pop("prior"), **settings)
 
@@ -645,7 +645,7 @@ def test_any_exponential_family() -> None:
 
     tasks = [supac.Task(share(best), supac.Catoni(0.01)) for best in (0.7, 0.75, 0.8, 0.85)]
     first = supac.beta(1.0, 1.0)
-    result = supac.meta_learn(tasks, first, passes=3, learner=LEARNER, progress=False)
+    result = supac.meta_learn(tasks, first, passes=3, learner=LEARNER)
     assert result.prior.family == first.family
     assert abs(result.prior.mean[0] - 0.78) < 0.05
     assert result.prior.covariance[0, 0] < 0.3 * first.covariance[0, 0]
@@ -666,11 +666,11 @@ def test_a_new_task_keeps_the_units_of_its_parameters() -> None:
         )
 
     tasks = [machine(a, b) for a, b in ((50.0, 6.0), (53.0, 5.5), (54.0, 6.5))]
-    learnt = supac.meta_learn(tasks, parameters, passes=1, progress=False)
+    learnt = supac.meta_learn(tasks, parameters, passes=1)
     new = machine(52.0, 6.0)
-    result = learnt.minimize(new, budget=40, progress=False)
+    result = learnt.minimize(new, budget=40)
     np.testing.assert_allclose(np.median(result.sample(1000, 0), axis=0), [52.0, 6.0], rtol=0.05)
-    certificate = result.certify(new.risk, n=100, draws=400, progress=False)
+    certificate = result.certify(new.risk, n=100, draws=400)
     error = result.mean_risk_error
     assert certificate.mean_risk == pytest.approx(result.mean_risk, abs=5.0 * error)
     assert certificate.kl == result.kl

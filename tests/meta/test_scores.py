@@ -55,7 +55,7 @@ def test_failed_runs_count_as_the_policy_says(policy: str, expected: float | Non
 def test_a_prior_around_the_truth_is_better() -> None:
     near = supac.gaussian(np.ones(2), 0.1 * np.eye(2))
     tasks = [supac.Task(bump, BOUND)]
-    scores = supac.evaluate_priors([PLANE, near], tasks, budget=30, draws=300, progress=False)
+    scores = supac.evaluate_priors([PLANE, near], tasks, budget=30, draws=300)
     assert scores.objective.shape == (2, 1)
     assert scores.mean[1] < scores.mean[0]
     assert scores.quantiles(0.5)[0].tolist() == scores.objective[:, 0].tolist()
@@ -73,7 +73,7 @@ def test_a_folder_keeps_the_runs(tmp_path: Path) -> None:
             return bump(x)
 
         tasks = [supac.Task(risk, BOUND)] * 2
-        return supac.evaluate_priors([PLANE], tasks, budget=20, draws=30, progress=False, **options)
+        return supac.evaluate_priors([PLANE], tasks, budget=20, draws=30, **options)
 
     expected, store = judge(-1), tmp_path / "new" / "scores"
     assert len(calls) == 2 * 50

@@ -45,9 +45,7 @@ def test_a_kind_of_which_all_runs_failed_is_left_out() -> None:
 
 def test_pictures_are_saved_with_and_without_a_truth(tmp_path: Path) -> None:
     prior = supac.gaussian([0.0, 0.0], np.eye(2))
-    result = supac.minimize(
-        lambda x: float(np.tanh(x @ x)), prior, supac.Catoni(0.1), budget=30, progress=False
-    )
+    result = supac.minimize(lambda x: float(np.tanh(x @ x)), prior, supac.Catoni(0.1), budget=30)
     for truth in (None, np.zeros(2)):
         save_posterior(tmp_path / "posterior.png", result, truth)
     observed = dict.fromkeys("abcd", OBSERVED)

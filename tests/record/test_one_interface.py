@@ -35,7 +35,7 @@ RISK = supac.Composite(simulate, supac.Welsch(), DATA)
 
 
 def search(**options: Any) -> supac.Result:
-    settings: dict[str, Any] = {"budget": 40, "progress": False, **options}
+    settings: dict[str, Any] = {"budget": 40, **options}
     return supac.minimize(settings.pop("risk", RISK), PLANE, BOUND, **settings)
 
 
@@ -59,8 +59,7 @@ def test_memory_file_and_what_is_read_back_tell_the_same(tmp_path: Path) -> None
         assert each.record.to_dict()["queries"] == 40
         assert "None" not in repr(each.record)
     one, two = (
-        supac.reoptimize(each, RISK, budget=10, bound=supac.Catoni(0.02), progress=False)
-        for each in (plain, read)
+        supac.reoptimize(each, RISK, budget=10, bound=supac.Catoni(0.02)) for each in (plain, read)
     )
     assert one.posterior == two.posterior
 
@@ -99,8 +98,8 @@ def test_residuals_of_version_0_1_are_not_taken_for_outputs(tmp_path: Path) -> N
         (tmp_path / name).write_bytes((STORES / name).read_bytes())
     problem = supac.read_problem(tmp_path / "problem.toml")
     store = tmp_path / "problem-killed.supac"
-    result = supac.resume(store, problem.risk, progress=False)
-    again = supac.reoptimize(result, problem.risk, budget=10, progress=False)
+    result = supac.resume(store, problem.risk)
+    again = supac.reoptimize(result, problem.risk, budget=10)
     known = len(result.evaluations)
     np.testing.assert_array_equal(again.evaluations.risk[:known], result.evaluations.risk)
     pages = [
@@ -242,18 +241,18 @@ def test_many_rounds_are_read_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_file_tells_functions_apart(tmp_path: Path) -> None:
     result = search()
     store = tmp_path / "predictions.supac"
-    supac.predict(result, simulate, 5, store=store, progress=False)
+    supac.predict(result, simulate, 5, store=store)
     with pytest.raises(supac.StoreMismatchError, match="by another function"):
-        supac.predict(result, lambda x: 100.0 * simulate(x), 5, store=store, progress=False)
+        supac.predict(result, lambda x: 100.0 * simulate(x), 5, store=store)
     scalar = tmp_path / "certificate.supac"
-    options: dict[str, Any] = {"n": 50, "draws": 5, "store": scalar, "progress": False}
+    options: dict[str, Any] = {"n": 50, "draws": 5, "store": scalar}
     supac.certify(result.posterior, PLANE, lambda x: 0.1, BOUND, **options)
     with pytest.raises(supac.StoreMismatchError, match="by another function"):
         supac.certify(result.posterior, PLANE, lambda x: 0.9, BOUND, **options)
 
 
 def test_the_composite_itself_predicts_its_outputs() -> None:
-    prediction = supac.predict(search(), RISK, 5, progress=False)
+    prediction = supac.predict(search(), RISK, 5)
     np.testing.assert_array_equal(prediction.outputs, [simulate(x) for x in prediction.x])
 
 
@@ -262,7 +261,7 @@ def test_a_certificate_of_failed_runs_alone_is_refused() -> None:
         raise RuntimeError("no licence")
 
     with pytest.raises(supac.CertificateError, match=r"all 5 runs failed, .*no licence"):
-        supac.certify(PLANE, PLANE, broken, BOUND, n=50, draws=5, progress=False)
+        supac.certify(PLANE, PLANE, broken, BOUND, n=50, draws=5)
 
 
 @pytest.mark.parametrize(

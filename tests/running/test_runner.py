@@ -155,7 +155,7 @@ def test_an_error_hands_over_the_runs_that_were_made() -> None:
 
     prior = supac.gaussian(np.zeros(2), np.eye(2))
     with pytest.raises(supac.EvaluationError, match="too hot") as caught:
-        supac.minimize(fragile, prior, supac.Catoni(0.1), budget=40, progress=False)
+        supac.minimize(fragile, prior, supac.Catoni(0.1), budget=40)
     made = caught.value.runs
     assert made
     assert all(isinstance(run, Run) and run.ok for run in made)

@@ -37,6 +37,7 @@ from supac.record.store.store import add_certificate, read_provenance
 from supac.running.execution import Execution
 
 _KL_DRAWS = 100_000
+_OLD = ("monte_carlo", "prior_is_independent", "temperatures_tried", "ceiling")
 
 
 def certify(
@@ -54,7 +55,6 @@ def certify(
     execution: Execution | Any = None,
     store: Path | None = None,
     seed: int = 0,
-    progress: bool | None = None,
     **old: Unpack[OldKeywords],
 ) -> Certificate:
     """Run the simulator at fresh draws of the posterior, and certify its mean risk.
@@ -64,64 +64,56 @@ def certify(
 
     Parameters
     ----------
-    posterior, prior, risk, bound, execution, progress
-        As in `minimize`; a failed run counts as the ceiling.
-    n
-        Number of independent data of each risk; by default the bound's, or all that were measured.
-    delta
-        Probability that the certificate fails; by default the bound's, or else 0.05.
-    draws
-        Largest number of fresh runs: fewer certify a higher risk of the posterior.
+    posterior, prior, risk, bound, execution, store, provenance
+        As in `minimize`; a failed run counts as the ceiling. The store may be that of the search;
+        an interrupted certificate continues from it.
+    n, delta
+        Number of independent data of each risk, and probability that the certificate fails; by
+        default the bound's, or else all that were measured and 0.05.
+    draws, seed
+        Largest number of fresh runs: fewer certify a higher risk of the posterior. Their seed.
     precision
         Stop earlier, when all further runs together would lower the certificate of a posterior by
         less than this. Ctrl-C stops too, and certifies with the runs made until then.
     subject
-        "posterior": the mean over all of it. "ensemble": the mean over just these draws, which is
-        tighter and needs few.
-    provenance
-        How prior, loss and temperature depend on the data, where only you know it.
-    store
-        File that keeps every run as it ends, such as the store of the search; an interrupted
-        certificate continues from it.
-    seed
-        Seed of the draws.
+        "posterior": the mean over all of it; "ensemble": over just these draws, few and tighter.
 
     """
-    where, rest = with_old(
-        execution, old, "monte_carlo", "prior_is_independent", "temperatures_tried", "ceiling"
-    )
-    if subject not in ("posterior", "ensemble"):
-        raise ValueError(f'subject must be "posterior" or "ensemble", not {subject!r}')
-    seen = {k: rest[k] for k in ("prior_is_independent", "temperatures_tried") if k in rest}
-    latent = prior.prior if isinstance(prior, Parameters) else prior
-    told = replace(provenance, **seen)
+    where, rest = with_old(execution, old, *_OLD)
+    ceiling, monte_carlo = rest.pop("ceiling", None), rest.pop("monte_carlo", 0.2)
+    told = replace(provenance, **rest)
     if store is not None:
         told = told.joined(read_provenance(store))
-    about = Certifier(posterior, latent, risk, bound, n, delta, rest.get("ceiling"), told)
+    parameters = prior if isinstance(prior, Parameters) else None
+    latent = prior.prior if isinstance(prior, Parameters) else prior
+    about = Certifier(posterior, latent, risk, bound, n, delta, ceiling, told)
     about.check(subject)
-    x = fresh_draws(posterior, draws, seed)
-    run = partial(
-        run_fresh, x, risk, replace(where, on_failure="drop"), "certificate", store=store,
-        parameters=prior if isinstance(prior, Parameters) else None, progress=progress,
-    )  # fmt: skip
+    x, where = fresh_draws(posterior, draws, seed), replace(where, on_failure="drop")
+    run = partial(run_fresh, x, risk, where, "certificate", store=store, parameters=parameters)
     if subject == "ensemble":
-        return _counted(about.ensemble(_some_ok(run()), 1.0), store)
-    kl, monte_carlo = _divergence(posterior, latent, seed), rest.get("monte_carlo", 0.2)
-    least = None if precision is None else positive(precision, "precision")
-
-    def enough(runs: Sequence[Run]) -> bool:
-        now = about.whole(runs, kl, monte_carlo)
-        return now.value - (now.without_draws or 0.0) < (least or 0.0)
-
-    runs = run(enough=None if least is None else enough, some=True)
-    return _counted(about.whole(_some_ok(runs), kl, monte_carlo), store)
-
-
-def _counted(made: Certificate, store: Path | None) -> Certificate:
-    """Return a certificate that is counted in the store, if there is one."""
+        made = about.ensemble(_some_ok(run()), 1.0)
+    else:
+        kl = _divergence(posterior, latent, seed)
+        certified = partial(about.whole, kl=kl, monte_carlo=monte_carlo)
+        made = certified(_some_ok(run(enough=_precise_enough(certified, precision), some=True)))
     if store is not None:
         add_certificate(store, made.name)
     return made
+
+
+def _precise_enough(
+    certified: Callable[[Sequence[Run]], Certificate], precision: float | None
+) -> Callable[[Sequence[Run]], bool] | None:
+    """Return whether further runs would gain less than `precision`; None if it is not given."""
+    if precision is None:
+        return None
+    least = positive(precision, "precision")
+
+    def enough(runs: Sequence[Run]) -> bool:
+        now = certified(runs)
+        return now.value - (now.without_draws or 0.0) < least
+
+    return enough
 
 
 def points_of(runs: Sequence[Run]) -> FloatArray:
@@ -153,6 +145,8 @@ class Certifier:
 
     def check(self, subject: Subject = "posterior") -> None:
         """Raise CertificateError before the first run is made, if it can be told by then."""
+        if subject not in ("posterior", "ensemble"):
+            raise ValueError(f'subject must be "posterior" or "ensemble", not {subject!r}')
         if isinstance(self.risk, Composite) and self.risk.data is None and self.n is None:
             return  # the number of residuals is not known yet
         basis = basis_of(self.risk, self.bound, n=self.n, ceiling=self.ceiling, measured=self.n)

@@ -32,7 +32,6 @@ def run_fresh(
     *,
     parameters: Parameters | None = None,
     store: Path | None = None,
-    progress: bool | None = None,
     ceiling: float | None = None,
     enough: Callable[[list[Run]], bool] | None = None,
     some: bool = False,
@@ -44,7 +43,7 @@ def run_fresh(
     runs in progress and raise KeyboardInterrupt; with `some`, return the first ones until the
     first that is missing.
     """
-    bar = ProgressBar(len(x), progress)
+    bar = ProgressBar(len(x), execution.progress)
     opened = partial(Record.of_runs, risk, x.shape[1], store, purpose)
     with Runner.opened(
         [risk], execution, opened, bar, parameters=parameters, ceilings=[ceiling]
@@ -102,7 +101,6 @@ def predict(
     execution: Execution | Any = None,
     store: Path | None = None,
     seed: int = 0,
-    progress: bool | None = None,
 ) -> Prediction:
     """Run `simulate`, x (dim,) → outputs (m,), at n draws of a posterior, by default 100.
 
@@ -126,9 +124,13 @@ def predict(
         latent = record.known_posterior().sample(draws, rng)
     policy = replace(Execution.of(execution), on_failure="drop")
     runs = run_fresh(
-        latent, Composite(simulate, _no_loss), policy, "prediction", parameters=record.parameters,
-        store=store, progress=progress,
-    )  # fmt: skip
+        latent,
+        Composite(simulate, _no_loss),
+        policy,
+        "prediction",
+        parameters=record.parameters,
+        store=store,
+    )
     good = [i for i, run in enumerate(runs) if run.ok]
     if not good:
         raise ValueError(f"all {len(runs)} runs failed, the first with: {runs[0].message}")

@@ -54,7 +54,6 @@ def minimize(
     store: Path | None = None,
     validation: int | None = None,
     seed: int = 0,
-    progress: bool | None = None,
     callback: Callback | None = None,
     provenance: Provenance = Provenance(),
     **old: Unpack[OldKeywords],
@@ -63,39 +62,23 @@ def minimize(
 
     Parameters
     ----------
-    risk
-        x (dim,) → float; with `Execution(vectorized=True)`, (n, dim) → (n,). Or
-        `Composite(simulate, loss)`, which needs far fewer runs.
-    prior
-        A distribution, or `Parameters`: then risk and proxy take the user's units.
-    bound, algorithm
-        Such as `Catoni(temperature=0.01)` and `SuPAC()`, the default.
-    budget
-        Number of runs. Batches are never cut: a search with a larger budget begins the same way.
-    start
-        First posterior, whose family is searched; by default the prior. Required if the prior is
-        not in an exponential family.
-    proxy
-        Cheap approximation of the risk, (n, dim) → (n,): only the difference is learnt.
-    known
-        Earlier runs to learn from first, such as `read_csv(path, parameters)`.
-    execution
-        An `Execution`, or just its workers, such as 8 for eight processes.
-    store
-        File that keeps every run as it ends; an interrupted search continues from it.
-    validation
-        Runs of the budget that check the posterior at the end; by default a fifth, at most 60, and
-        what fills no further batch, if the algorithm supports it. If they are worse than predicted,
-        half of them are learnt from, and the better of two posteriors is returned.
-    seed
-        Same seed, same result.
-    progress
-        Show a progress bar; by default if the standard error is a terminal.
-    callback
-        Called with an `Iteration` after each round; a true return value stops the search.
-    provenance
-        What only you know of the certificate: `Provenance(prior_is_independent=False)` if the prior
-        was made from these data, `Provenance(earlier=2)` if there were two certificates on them.
+    risk, proxy
+        x (dim,) → float, or `Composite(simulate, loss)`, which needs far fewer runs; and a cheap
+        approximation of the risk, (n, dim) → (n,), so that only the difference is learnt.
+    prior, start
+        A distribution, or `Parameters`: then risk and proxy take the user's units. `start` is the
+        first posterior, whose family is searched: needed if that of the prior is not exponential.
+    bound, algorithm, callback
+        Such as `Catoni(temperature=0.01)`, and `SuPAC()`, the default. `callback` is called with an
+        `Iteration` after each round; a true return value stops the search.
+    budget, validation
+        Runs in all, and those that check the posterior at the end: by default a fifth, at most 60.
+    known, provenance
+        Earlier runs to learn from, such as `read_csv(path, parameters)`; and what only you know:
+        `Provenance(prior_is_independent=False)` if the prior was made from these data.
+    execution, store, seed
+        An `Execution`, or just its workers, such as 8 processes; a file that keeps every run, from
+        which an interrupted search continues; same seed, same result.
 
     """
     where, rest = with_old(execution, old, "tolerance", "description")
@@ -112,7 +95,6 @@ def minimize(
         store=store,
         validation=validation,
         seed=seed,
-        progress=progress,
         callback=callback,
         provenance=provenance,
         **rest,
@@ -136,7 +118,6 @@ class Search:
     store: Path | None = None
     validation: int | None = None
     seed: int = 0
-    progress: bool | None = None
     callback: Callback | None = None
     tolerance: float | None = None
     """KL between successive posteriors below which the search has converged."""
@@ -158,7 +139,7 @@ class Search:
         first = len(algorithm.ask(problem, state))
         self._check_budget(first)
         reserve = reserve_for_validation(self.validation, algorithm, self.budget, first)
-        bar = ProgressBar(self.budget, self.progress)
+        bar = ProgressBar(self.budget, self.execution.progress)
         with Runner.opened(
             [self.risk],
             self.execution,
@@ -291,7 +272,6 @@ def resume(
     known: KnownRuns | None = None,
     execution: Execution | Any = None,
     validation: int | None = None,
-    progress: bool | None = None,
     callback: Callback | None = None,
     **old: Unpack[OldKeywords],
 ) -> Result:
@@ -323,7 +303,6 @@ def resume(
         proxy=proxy,
         known=known,
         execution=where,
-        progress=progress,
         callback=callback,
         **{**settings, **rest},
     ).run()
@@ -353,7 +332,6 @@ def reoptimize(
     store: Path | None = None,
     validation: int | None = None,
     seed: int = 0,
-    progress: bool | None = None,
     callback: Callback | None = None,
     **old: Unpack[OldKeywords],
 ) -> Result:
@@ -385,7 +363,6 @@ def reoptimize(
         store=store,
         validation=validation,
         seed=seed,
-        progress=progress,
         callback=callback,
         provenance=seen,
         **rest,

@@ -31,6 +31,7 @@ class OldKeywords(TypedDict, total=False):
     on_failure: Any
     max_failures: float
     vectorized: bool
+    progress: bool | None
     tolerance: float
     description: str | None
     monte_carlo: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -170,11 +169,11 @@ def _changed(
 
 def _go(ready: ProblemFile, *, as_json: bool, quiet: bool) -> None:
     """Run the problem, print the result, and exit with the matching code."""
-    store, shown = ready.store, None if sys.stderr.isatty() and not quiet else False
+    store, where = ready.store, replace(ready.execution, progress=False if quiet else None)
     with guarded():  # an error is printed before the caller cleans up
         try:
             with user_code():
-                result = ready.minimize(progress=shown)
+                result = ready.minimize(execution=where)
         except KeyboardInterrupt as error:
             warn(f"stopped; to continue: supac resume {short(store)}")
             raise typer.Exit(RESUMABLE) from error
@@ -210,13 +209,15 @@ def _check_run(ready: ProblemFile) -> None:
     risk, where = ready.risk, ready.execution
     console.print(f"{ready.path.name} is read. A run at the prior's median …")
     alone = Execution(
-        timeout=where.timeout, retries=0, on_failure="drop", vectorized=where.vectorized
+        timeout=where.timeout,
+        retries=0,
+        on_failure="drop",
+        vectorized=where.vectorized,
+        progress=False,
     )
+    median = np.zeros((1, len(ready.parameters)))
     with user_code():
-        (run,) = run_fresh(
-            np.zeros((1, len(ready.parameters))), risk, alone, "check",
-            parameters=ready.parameters, progress=False,
-        )  # fmt: skip
+        (run,) = run_fresh(median, risk, alone, "check", parameters=ready.parameters)
     if not run.ok:
         raise failed(f"the run failed: {run.message}{_hint(ready, run)}")
     if isinstance(risk, Composite) and run.outputs is not None:

@@ -7,6 +7,7 @@ import textwrap
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +37,7 @@ from supac.exchange.table import (
     table_of_ensemble,
     write_table,
 )
-from supac.guarantee.certificate import Certificate
+from supac.guarantee.certificate import Certificate, Subject
 from supac.guarantee.ensemble import fresh_draws
 from supac.problem_file import BOUNDS, store_of
 from supac.record.ending import StopReason
@@ -160,32 +161,35 @@ def certify(
     elif quiet and not as_json:
         raise failed("--quiet would discard the certificate: give --out or --json too")
     run = read_store(store_of(store))
-    if posterior or draws is not None:
-        by_file = store if store.suffix == ".toml" and not as_begun else None
-        ready = problem_behind(run, problem or by_file, as_begun=as_begun)
-        if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
-            warn("the run has not ended: the certificate is for its current posterior")
-        if not (quiet or as_json):
-            inform(_ahead(run, draws or 1000, ready.with_workers(workers).workers))
-            if out is None:
-                inform("shown only; --out certificate.json keeps it, for supac report")
+    fresh, shown = posterior or draws is not None, not (quiet or as_json)
+    by_file = problem or (store if store.suffix == ".toml" and not (fresh and as_begun) else None)
+    if fresh:
+        ready = problem_behind(run, by_file, as_begun=as_begun)
+        where = replace(ready.with_workers(workers), progress=False if quiet else None)
+        if shown:
+            _announce(run, draws or 1000, where.workers, kept=out is not None)
+        options = {"n": n, "bound": bound, "precision": precision, "delta": delta}
+        subject: Subject = "posterior" if posterior else "ensemble"
         certificate = _new_certificate(
-            ready, run, n=n, bound=bound, draws=draws or 1000, precision=precision, delta=delta,
-            subject="posterior" if posterior else "ensemble", execution=workers,
-            progress=False if quiet else None,
-        )  # fmt: skip
+            ready, run, draws=draws or 1000, subject=subject, execution=where, **options
+        )
     else:
         certificate = _stored_certificate(run, given=(n, delta, bound, precision))
-        _check_unchanged(run, problem or (store if store.suffix == ".toml" else None))
+        _check_unchanged(run, by_file)
     _give_certificate(certificate, out, as_json=as_json, quiet=quiet)
-    if run.ending is not None and run.ending.held_out is not None and not (as_json or quiet):
-        console.print(_wrapped(f"\nOn held-out data; both hold together.\n{run.ending.held_out}"))
-    own = not (posterior or draws is not None)  # bands are about the sets of the search alone
-    bands = words_on_bands(run) if own and not (as_json or quiet) else ""
-    if bands:
-        console.print(_wrapped(f"\nOf single new measurements\n  {bands}"))
+    if shown:
+        _tell_of_new_data(run, bands=not fresh)  # they are about the sets of the search alone
     if posterior:
         _tell_precision(certificate, draws or 1000, precision)
+
+
+def _tell_of_new_data(run: Record, *, bands: bool) -> None:
+    """Print what held-out data certify, and the prediction bands of the search."""
+    if run.ending is not None and run.ending.held_out is not None:
+        console.print(_wrapped(f"\nOn held-out data; both hold together.\n{run.ending.held_out}"))
+    words = words_on_bands(run) if bands else ""
+    if words:
+        console.print(_wrapped(f"\nOf single new measurements\n  {words}"))
 
 
 def _tell_precision(certificate: Certificate, draws: int, precision: float | None) -> None:
@@ -231,6 +235,8 @@ def _give_certificate(
 
 def _new_certificate(ready: problem_file.ProblemFile, run: Record, **options: Any) -> Certificate:
     """Certify with fresh runs, which the store keeps unless another process writes to it."""
+    if run.stop_reason in (None, StopReason.INTERRUPTED, StopReason.USER):
+        warn("the run has not ended: the certificate is for its current posterior")
     try:
         with user_code():
             store = None if run.running else run.file
@@ -257,6 +263,13 @@ def _stored_certificate(run: Record, given: Sequence[object]) -> Certificate:
 def _seed(run: Record) -> int:
     """Return the seed of the fresh draws of a search: its own."""
     return int(run.settings["seed"])
+
+
+def _announce(run: Record, draws: int, workers: object, *, kept: bool) -> None:
+    """Say how much work is ahead, and how to keep the certificate."""
+    inform(_ahead(run, draws, workers))
+    if not kept:
+        inform("shown only; --out certificate.json keeps it, for supac report")
 
 
 def _ahead(run: Record, draws: int, executor: object) -> str:
@@ -347,17 +360,10 @@ def export(
     A certificate belongs into a .json.
     """
     _check_vacant(target, force=force)
-    if target.suffix not in (".csv", ".parquet", ".json"):
-        raise failed(f"the file must be a .csv, a .parquet or a .json, not {target.name}")
     other_tables = ensemble + (posterior is not None) + (bands is not None)
-    if other_tables > 1:
-        raise failed("--ensemble, --posterior and --bands are different tables: give one of them")
+    _check_kind(target, other_tables, with_certificate=certificate is not None)
     if draws is not None and not ensemble:
         raise failed("--draws goes with --ensemble; --posterior 1000 writes new draws")
-    if target.suffix == ".json" and other_tables:
-        raise failed(f"these are a table, a .csv or a .parquet, not {target.name}")
-    if target.suffix != ".json" and certificate is not None:
-        raise failed(f"a certificate belongs into a .json, not into {target.name}")
     path = store_of(store)
     if target.suffix == ".json":
         told = _read_certificate(certificate)
@@ -377,6 +383,18 @@ def export(
         write_table(table_file(target, force=force), table)
         words = f"{len(next(iter(table.values())))} {kind}"
     console.print(f"wrote {words} to {target}", soft_wrap=True)
+
+
+def _check_kind(target: Path, other_tables: int, *, with_certificate: bool) -> None:
+    """Exit with a message if a file of this kind cannot hold what is asked for."""
+    if target.suffix not in (".csv", ".parquet", ".json"):
+        raise failed(f"the file must be a .csv, a .parquet or a .json, not {target.name}")
+    if other_tables > 1:
+        raise failed("--ensemble, --posterior and --bands are different tables: give one of them")
+    if target.suffix == ".json" and other_tables:
+        raise failed(f"these are a table, a .csv or a .parquet, not {target.name}")
+    if target.suffix != ".json" and with_certificate:
+        raise failed(f"a certificate belongs into a .json, not into {target.name}")
 
 
 def _read_certificate(path: Path | None) -> Certificate | None:

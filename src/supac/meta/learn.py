@@ -105,7 +105,6 @@ class MetaResult:
         store: str | os.PathLike[str] | None = None,
         validation: int | None = None,
         seed: int = 0,
-        progress: bool | None = None,
         **old: Unpack[OldKeywords],
     ) -> Result:
         """Minimise the bound of a task with the learnt prior; arguments as in `minimize`.
@@ -126,7 +125,6 @@ class MetaResult:
             store=store,
             validation=validation,
             seed=seed,
-            progress=progress,
             provenance=Provenance(prior_is_independent=not seen),
             **rest,
         ).run()
@@ -172,7 +170,6 @@ def meta_learn(
     learner: MetaSuPAC | None = None,
     execution: Execution | Any = None,
     store: str | os.PathLike[str] | None = None,
-    progress: bool | None = None,
     seed: int = 0,
     callback: Callable[[MetaInfo], object] | None = None,
     **old: Unpack[OldKeywords],
@@ -193,7 +190,7 @@ def meta_learn(
     learner
         By default `MetaSuPAC()`; `MetaSuPAC.paper(temperature, tasks=len(tasks))` is the paper's
         stochastic gradient.
-    execution, progress
+    execution
         As in `minimize`; the runs of all tasks share the workers.
     store
         File that keeps every run as it ends. A file with the beginning of this call is continued;
@@ -211,7 +208,7 @@ def meta_learn(
     first = prior.prior if isinstance(prior, Parameters) else prior
     environment = Environment(first, tasks, where)
     settings = _settings_of(environment, prior=prior, learner=learner, seed=seed, passes=passes)
-    bar = _PassBar(passes, progress)
+    bar = _PassBar(passes, where.progress)
     with Runner.opened(
         [each.risk for each in tasks],
         where,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -61,7 +61,6 @@ def evaluate_priors(
     execution: Execution | Any = None,
     store: str | os.PathLike[str] | None = None,
     seed: int = 0,
-    progress: bool | None = None,
     **old: Unpack[OldKeywords],
 ) -> PriorScores:
     """Optimise each task from scratch under each prior, and estimate its bound by fresh draws.
@@ -77,7 +76,7 @@ def evaluate_priors(
         draws uses the search's own estimate, which takes a part of the budget.
     parameters
         Parameters that the priors were learnt with, if risks are functions of the user's units.
-    algorithm, execution, progress
+    algorithm, execution
         As in `minimize`.
     store
         Folder, made if there is none, that keeps the runs of each search in a file of its own; an
@@ -90,7 +89,7 @@ def evaluate_priors(
     whole(draws, "draws", least=0)
     where, _ = with_old(execution, old)
     scores: list[_Score] = []
-    with Interrupt() as interrupt, Bar(len(priors) * len(tasks), progress) as bar:
+    with Interrupt() as interrupt, Bar(len(priors) * len(tasks), where.progress) as bar:
         for (k, prior), (i, task) in product(enumerate(priors), enumerate(tasks)):
             own = prior if isinstance(prior, Distribution) else prior(task)
             search = Search(
@@ -99,11 +98,10 @@ def evaluate_priors(
                 task.bound,
                 budget,
                 algorithm=algorithm,
-                execution=task.execution(where),
+                execution=replace(task.execution(where), progress=False),
                 store=None if store is None else _file(store, k, i),
                 validation=0 if draws else None,
                 seed=seed + i,
-                progress=False,
             )
             scores.append(_score(search, task, draws, interrupt))
             bar.draw(len(scores), f"searches, objective {scores[-1].objective:.4g}")
@@ -168,7 +166,6 @@ def fresh_mean_risk(
         "certificate",
         parameters=parameters,
         store=store,
-        progress=False,
         ceiling=ceiling,
     )
     function = RiskFunction(task.risk, ceiling=ceiling)

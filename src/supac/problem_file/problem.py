@@ -8,11 +8,12 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from supac.calibration.certify import certify
 from supac.calibration.loop import Iteration
 from supac.calibration.minimize import Search
+from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.guarantee.certificate import Certificate, Subject
 from supac.guarantee.gate import basis_of
 from supac.problem import Observations, Parameters
@@ -58,19 +59,26 @@ class ProblemFile:
         execution: Execution | Any = None,
         store: str | os.PathLike[str] | None = None,
         seed: int | None = None,
-        progress: bool | None = None,
         callback: Callable[[Iteration], object] | None = None,
+        **old: Unpack[OldKeywords],
     ) -> Result:
         """Run the problem; arguments replace settings of the file.
 
         `execution` may be other workers, such as 8; an `Execution` replaces all of the file's.
         """
+        where, _ = with_old(self.with_workers(execution), old)
         return Search(
-            self.risk, self.parameters, self.bound, budget or self.budget,
-            execution=self.with_workers(execution), store=store or self.store,
-            seed=self.seed if seed is None else seed, progress=progress, callback=callback,
-            description=self.description, **self.options,
-        ).run()  # fmt: skip
+            self.risk,
+            self.parameters,
+            self.bound,
+            budget or self.budget,
+            execution=where,
+            store=store or self.store,
+            seed=self.seed if seed is None else seed,
+            callback=callback,
+            description=self.description,
+            **self.options,
+        ).run()
 
     def with_workers(self, given: Execution | Any) -> Execution:
         """Return a given execution, or the file's with other workers."""
@@ -103,7 +111,7 @@ class ProblemFile:
         execution: Execution | Any = None,
         store: str | os.PathLike[str] | None = None,
         seed: int | None = None,
-        progress: bool | None = None,
+        **old: Unpack[OldKeywords],
     ) -> Certificate:
         """Certify the posterior of a search with fresh runs; arguments as in `certify`.
 
@@ -117,8 +125,8 @@ class ProblemFile:
             run.known_posterior(), self.parameters, run.risk_as_stored(self.risk), chosen,
             n=n, delta=share, draws=draws, precision=precision, subject=subject,
             provenance=run.next_provenance(self.parameters, chosen, self.risk),
-            execution=self.with_workers(execution), store=store, progress=progress,
-            seed=self.seed if seed is None else seed,
+            execution=self.with_workers(execution), store=store,
+            seed=self.seed if seed is None else seed, **old,
         )  # fmt: skip
         return run.count_certificate(made)
 

@@ -76,7 +76,6 @@ class Result(Ending, Calibrated):
         execution: Any = None,
         store: str | os.PathLike[str] | None = None,
         seed: int = 0,
-        progress: bool | None = None,
         **old: Unpack[OldKeywords],
     ) -> Certificate:
         """Certify the posterior with fresh runs; arguments as in `certify`.
@@ -100,7 +99,7 @@ class Result(Ending, Calibrated):
             self.posterior, known, self.record.risk_as_stored(risk), chosen, n=n, delta=delta,
             draws=draws, precision=precision, subject=subject,
             provenance=self.record.next_provenance(prior, bound, risk),
-            execution=execution, store=store, seed=seed, progress=progress, **old,
+            execution=execution, store=store, seed=seed, **old,
         )  # fmt: skip
         return self.record.count_certificate(made)
 

@@ -37,6 +37,8 @@ class Execution:
         Share of failed runs above which the search stops.
     vectorized
         True if the risk takes many points at a time, (n, dim) → (n,); workers pass one at a time.
+    progress
+        Show a progress bar; by default if the standard error is a terminal.
 
     """
 
@@ -47,6 +49,7 @@ class Execution:
     on_failure: Policy = "raise"
     max_failures: float = 0.5
     vectorized: bool = False
+    progress: bool | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in ("batch", "async"):
@@ -73,8 +76,8 @@ class Execution:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All fields but the workers, for a store: other workers may continue a search."""
-        names = [each.name for each in fields(self) if each.name != "workers"]
+        """All fields but workers and progress, for a store: others may continue a search."""
+        names = [each.name for each in fields(self) if each.name not in ("workers", "progress")]
         return {name: getattr(self, name) for name in names}
 
     @classmethod
