@@ -25,6 +25,7 @@ from certificate_laws import (
     outlier_noise,
 )
 from supac.arrays import FloatArray
+from supac.guarantee.certificate import Losses
 from supac.guarantee.ensemble import ensemble_certificate
 from supac.guarantee.gate import CertificateError, Provenance, basis_of
 
@@ -133,7 +134,7 @@ def best_of_many(seed: int) -> tuple[Outcome, Outcome]:
     lowest = [
         min(
             ensemble_certificate(
-                case.means[k : k + 1], 0, case.log_ratio[k : k + 1], bound, case.basis,
+                Losses(case.means[k : k + 1], case.basis), case.log_ratio[k : k + 1], bound,
                 delta=DELTA, selection=1.0, provenance=Provenance(earlier=k if paid else 0),
             ).value
             for k in range(REPEATS)

@@ -17,6 +17,7 @@ from scipy import signal, special, stats
 import supac
 from supac.arrays import FloatArray
 from supac.families import Divergence
+from supac.guarantee.certificate import Losses
 from supac.guarantee.ensemble import ensemble_certificate
 from supac.guarantee.gate import Basis, Provenance, basis_of
 from supac.guarantee.held_out import held_out_certificate
@@ -61,22 +62,23 @@ class Case:
         """Return Catoni's bound for these data; its certificate names the values of all others."""
         return fixed_catoni(self.basis.number(supac.Catoni), self.basis.top)
 
+    def losses(self, draws: int) -> Losses:
+        """Return the mean losses of the first draws."""
+        return Losses(self.means[:draws], self.basis)
+
     def of_ensemble(self, sets: int = SETS, **options: Any) -> tuple[Values, float]:
         """Certify the first draws; return the limits by each bound, and their mean true risk."""
         made = ensemble_certificate(
-            self.means[:sets], 0, self.log_ratio[:sets], self.bound, self.basis, delta=DELTA,
-            **options,
-        )  # fmt: skip
+            self.losses(sets), self.log_ratio[:sets], self.bound, delta=DELTA, **options
+        )
         return dict(made.bounds), float(self.true_risk[:sets].mean())
 
     def of_posterior(self, draws: int = DRAWS) -> tuple[Values, float]:
         """Certify the mean over the posterior; return the limits, and its mean true risk."""
         made = posterior_certificate(
-            self.means[:draws],
-            0,
+            self.losses(draws),
             Divergence(self.kl),
             self.bound,
-            self.basis,
             delta=DELTA,
             share=Provenance().share,
         )
@@ -84,7 +86,7 @@ class Case:
 
     def of_held_out(self, delta: float = DELTA) -> tuple[Values, float]:
         """Certify the first draws on data that the posterior does not depend on."""
-        made = held_out_certificate(self.means[:SETS], 0, self.basis, delta=delta)
+        made = held_out_certificate(self.losses(SETS), delta=delta)
         return dict(made.bounds), float(self.true_risk[:SETS].mean())
 
 

@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 import supac
 from supac.arrays import FloatArray
+from supac.guarantee.certificate import Losses
 from supac.guarantee.ensemble import ensemble_certificate
 from supac.guarantee.gate import Basis, CertificateError, Provenance, basis_of
 from supac.problem.bounds import Bound
@@ -35,7 +36,7 @@ def test_ensemble_bound_is_the_bound_at_the_means_of_the_draws(name: str) -> Non
     """Seeger's and the others with the sample's own mean risk and mean log density ratio."""
     risk, ratio = np.array([0.1, 0.2, 0.15]), np.array([2.0, -1.0, 5.0])
     given = ensemble_certificate(
-        risk, 0, ratio, BOUNDS[name](200), equal(200), delta=DELTA, selection=1.0
+        Losses(risk, equal(200)), ratio, BOUNDS[name](200), delta=DELTA, selection=1.0
     )
     share = DELTA * 0.95  # the rest is for further certificates of the same search
     assert given.delta_pac == pytest.approx(share)
@@ -68,9 +69,12 @@ def test_ensemble_theorem_holds_for_gibbs_posteriors_over_coins(name: str, draws
         log_weights -= logsumexp(log_weights)
         drawn = rng.choice(coins, draws, p=np.exp(log_weights))
         given = ensemble_certificate(
-            risk[drawn], 0, log_weights[drawn] + np.log(coins), bound, equal(n),
-            delta=delta, selection=1.0,
-        )  # fmt: skip
+            Losses(risk[drawn], equal(n)),
+            log_weights[drawn] + np.log(coins),
+            bound,
+            delta=delta,
+            selection=1.0,
+        )
         violated += given.value < 0.5
     assert violated / repeats <= delta + 3.0 * np.sqrt(delta * (1.0 - delta) / repeats)
 
@@ -83,7 +87,7 @@ def test_without_the_log_density_ratio_the_coins_break_it() -> None:
         risk = rng.binomial(n, 0.5, coins) / n
         best = np.full(3, np.argmin(risk))
         given = ensemble_certificate(
-            risk[best], 0, np.zeros(3), BOUNDS["mls"](n), equal(n), delta=0.2
+            Losses(risk[best], equal(n)), np.zeros(3), BOUNDS["mls"](n), delta=0.2
         )
         violated += given.value < 0.5
     assert violated > 20
@@ -103,8 +107,8 @@ def test_repeated_certificates_share_delta() -> None:
 
 def test_failed_runs_count_as_the_ceiling() -> None:
     basis = equal(100)
-    means = basis.means(np.array([0.1, np.nan]), None)
-    given = ensemble_certificate(means, 1, np.ones(2), BOUNDS["mls"](100), basis, delta=DELTA)
+    losses = Losses(basis.means(np.array([0.1, np.nan]), None), basis, 1)
+    given = ensemble_certificate(losses, np.ones(2), BOUNDS["mls"](100), delta=DELTA)
     assert given.mean_risk == pytest.approx(0.55)
     assert any("1 of 2 draws failed" in each for each in given.corrections)
 
@@ -114,10 +118,9 @@ def test_failed_runs_count_as_the_ceiling() -> None:
     [(np.array([np.inf, 0.0]), "prior excludes"), (np.array([]), "at least one fresh draw")],
 )
 def test_what_has_no_certificate_is_refused(ratio: FloatArray, message: str) -> None:
+    losses = Losses(np.full(len(ratio), 0.1), equal(100))
     with pytest.raises(CertificateError, match=message):
-        ensemble_certificate(
-            np.full(len(ratio), 0.1), 0, ratio, BOUNDS["mls"](100), equal(100), delta=DELTA
-        )
+        ensemble_certificate(losses, ratio, BOUNDS["mls"](100), delta=DELTA)
 
 
 class Wide:

@@ -9,6 +9,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.guarantee.certificate import Losses
 from supac.guarantee.gate import Provenance, basis_of
 from supac.guarantee.held_out import held_out_certificate
 from supac.problem.bounds import binary_kl
@@ -91,7 +92,7 @@ def test_chernoffs_bound_holds_for_data_of_any_distributions() -> None:
     violated = 0
     for _ in range(repeats):
         seen = (rng.random(16) < means).mean()
-        given = held_out_certificate(np.array([seen]), 0, basis, delta=delta)
+        given = held_out_certificate(Losses(np.array([seen]), basis), delta=delta)
         violated += given.value < means.mean()
     assert violated / repeats <= delta + 3.0 * np.sqrt(delta * (1.0 - delta) / repeats)
 
@@ -100,7 +101,7 @@ def test_sequences_have_no_independent_test_part() -> None:
     data = supac.Observations(("y",), np.zeros(4), np.ones(4), sequential=True)
     basis = basis_of(supac.Composite(decay, supac.Welsch(), data), supac.Catoni(0.1))
     with pytest.raises(supac.CertificateError, match="not independent of its training part"):
-        held_out_certificate(np.array([0.1]), 0, basis, delta=0.05)
+        held_out_certificate(Losses(np.array([0.1]), basis), delta=0.05)
 
 
 def test_data_are_split_by_rows_or_by_columns() -> None:

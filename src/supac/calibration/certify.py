@@ -16,7 +16,7 @@ from supac.calibration.fresh import Path, run_fresh
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.codec import fingerprint, to_spec
 from supac.families import Density, Distribution, Divergence
-from supac.guarantee.certificate import Certificate, Subject
+from supac.guarantee.certificate import Certificate, Losses, Subject
 from supac.guarantee.dependence import warning_of_dependence
 from supac.guarantee.ensemble import STREAM, ensemble_certificate, fresh_draws
 from supac.guarantee.gate import (
@@ -155,13 +155,18 @@ class Certifier:
 
     def whole(self, runs: Sequence[Run], kl: Divergence, monte_carlo: float) -> Certificate:
         """Certify the mean over the posterior."""
-        losses = Losses.of(runs, self.risk, self.bound, n=self.n, ceiling=self.ceiling)
+        losses = ComparedLosses.of(runs, self.risk, self.bound, n=self.n, ceiling=self.ceiling)
         name = self.name("posterior", runs)
         seen = self.provenance.before(name)
         made = posterior_certificate(
-            losses.means, losses.failed, kl, self._chosen(losses.basis), losses.basis,
-            delta=self.probability, monte_carlo=monte_carlo, share=seen.share, provenance=seen,
-        )  # fmt: skip
+            losses,
+            kl,
+            self._chosen(losses.basis),
+            delta=self.probability,
+            monte_carlo=monte_carlo,
+            share=seen.share,
+            provenance=seen,
+        )
         return self._finished(made, losses, name)
 
     def ensemble(self, runs: Sequence[Run], share: float) -> Certificate:
@@ -172,13 +177,16 @@ class Certifier:
                 "multiple of it. If it integrates to 1, give its class the attribute "
                 "normalised = True"
             )
-        losses = Losses.of(runs, self.risk, self.bound, n=self.n, ceiling=self.ceiling)
+        losses = ComparedLosses.of(runs, self.risk, self.bound, n=self.n, ceiling=self.ceiling)
         x, name = points_of(runs), self.name("ensemble", runs)
         made = ensemble_certificate(
-            losses.means, losses.failed, self.posterior.log_prob(x) - self.prior.log_prob(x),
-            self._chosen(losses.basis), losses.basis, delta=self.probability, selection=share,
+            losses,
+            self.posterior.log_prob(x) - self.prior.log_prob(x),
+            self._chosen(losses.basis),
+            delta=self.probability,
+            selection=share,
             provenance=self.provenance.before(name),
-        )  # fmt: skip
+        )
         return self._finished(made, losses, name)
 
     def held_out(self, runs: Sequence[Run], risk: Composite) -> Certificate:
@@ -191,12 +199,10 @@ class Certifier:
                 f"n = {len(own.weights)} says that the data are dependent: give blocks of rows, "
                 "which say it of the held-out ones too"
             )
-        losses = Losses.of(runs, risk, capped, n=None, compared=False)
+        losses = ComparedLosses.of(runs, risk, capped, n=None, compared=False)
         name = self.name("ensemble", runs)
-        made = held_out_certificate(
-            losses.means, losses.failed, losses.basis, delta=self.probability,
-            provenance=self.provenance.before(name),
-        )  # fmt: skip
+        seen = self.provenance.before(name)
+        made = held_out_certificate(losses, delta=self.probability, provenance=seen)
         return self._finished(made, losses, name)
 
     def name(self, subject: Subject, runs: Sequence[Run]) -> str:
@@ -220,19 +226,15 @@ class Certifier:
         """Return the bound as given for n data, else one that holds for these data."""
         return self.bound if self.n is not None else bound_to_certify(self.bound, basis)
 
-    def _finished(self, made: Certificate, losses: Losses, name: str) -> Certificate:
+    def _finished(self, made: Certificate, losses: ComparedLosses, name: str) -> Certificate:
         told = losses.explained(made)
         return replace(told, name=name, fingerprint=fingerprint(self.posterior, self.prior))
 
 
 @dataclass(frozen=True, eq=False)
-class Losses:
-    """Losses of fresh runs, and what they are means of."""
+class ComparedLosses(Losses):
+    """Losses of fresh runs, with the data that their outputs were compared with."""
 
-    means: FloatArray
-    """Mean loss of each run, before a root: (m,)."""
-    failed: int
-    basis: Basis
     data: object = None
     residuals: FloatArray | None = None
     """Of the successful runs: (k, measured)."""
@@ -247,7 +249,7 @@ class Losses:
         n: int | None,
         ceiling: float | None = None,
         compared: bool = True,
-    ) -> Losses:
+    ) -> ComparedLosses:
         """Compare the outputs of the runs with the data; CertificateError if no bound holds."""
         risks = np.array([run.risk if run.ok else np.nan for run in runs])
         good = np.isfinite(risks)
@@ -265,7 +267,7 @@ class Losses:
             basis_of(risk, bound, n=n, ceiling=ceiling, measured=measured), compared=compared
         )
         data = risk.data if isinstance(risk, Composite) else None
-        return cls(basis.means(risks, every), int((~good).sum()), basis, data, residuals)
+        return cls(basis.means(risks, every), basis, int((~good).sum()), data, residuals)
 
     def explained(self, certificate: Certificate) -> Certificate:
         """Add the limit in the users' units, and a warning where the data seem dependent."""

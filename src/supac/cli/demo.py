@@ -83,10 +83,8 @@ def demo(
         raise failed(f"cannot write to {out}: {error.strerror}; choose another --out") from error
     job = _digester_job() if problem == "adm1" else _synthetic_job()
     console.print(f"Minimise π[R] + {job.bound.temperature}·KL(π, prior) with SuPAC\n")
-    result = minimize(
-        job.risk, job.parameters, job.bound, budget=budget or job.budget, seed=seed,
-        execution=Execution(vectorized=True),
-    )  # fmt: skip
+    runs, where = budget or job.budget, Execution(vectorized=True)
+    result = minimize(job.risk, job.parameters, job.bound, budget=runs, seed=seed, execution=where)
     console.print(summary(result.record, job.title, console.width, job.truth))
     if result.certificate is not None:
         console.print(

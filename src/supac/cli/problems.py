@@ -161,10 +161,8 @@ def _changed(
             f"--budget {budget} is less than the first batch of {ready.first} runs: raise it, or "
             f"set first = {budget} in [run] of {ready.path.name}"
         )
-    return replace(
-        ready, store=store or ready.store, budget=budget or ready.budget,
-        execution=ready.with_workers(workers),
-    )  # fmt: skip
+    ready = replace(ready, execution=ready.with_workers(workers))
+    return replace(ready, store=store or ready.store, budget=budget or ready.budget)
 
 
 def _go(ready: ProblemFile, *, as_json: bool, quiet: bool) -> None:

@@ -36,8 +36,9 @@ def table_of(record: Record, *, posterior: int | None = None, seed: int = 0) -> 
     drawn, weight = _drawn_and_weight(record)
     keys = [(run.task, run.id) for run in record.light_runs]
     told: Table = {
-        "drawn": [drawn.get(key) for key in keys], "weight": [weight.get(key) for key in keys]
-    }  # fmt: skip
+        "drawn": [drawn.get(key) for key in keys],
+        "weight": [weight.get(key) for key in keys],
+    }
     outputs = {name: table.pop(name) for name in list(table) if is_output(name)}
     return table | told | outputs
 
@@ -63,12 +64,11 @@ def rows_of(record: Record) -> Iterator[list[Any]]:
     yield ["id", *names, "risk", *_TOLD, *tasks, *(f"{OUTPUT}{i}" for i in range(width))]
     for run, x in zip(record.iterate(), points, strict=True):
         cells = [None] * width if run.outputs is None else run.outputs.tolist()
-        yield [
-            run.id, *x.tolist(), None if np.isnan(run.risk) else float(run.risk),
-            run.status.value, iteration.get((run.task, run.id)), run.seconds, run.attempts,
-            run.message, run.source, run.purpose, *([run.task] if tasks else []),
-            *(cells + [None] * width)[:width],
-        ]  # fmt: skip
+        point = [run.id, *x.tolist(), None if np.isnan(run.risk) else float(run.risk)]
+        numbers = [iteration.get((run.task, run.id)), run.seconds, run.attempts]
+        words = [run.message, run.source, run.purpose, *([run.task] if tasks else [])]
+        outputs = (cells + [None] * width)[:width]
+        yield [*point, run.status.value, *numbers, *words, *outputs]
 
 
 def table_of_ensemble(record: Record, ensemble: Ensemble) -> Table:

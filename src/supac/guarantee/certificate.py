@@ -16,7 +16,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.guarantee.gate import Basis, CertificateError, failures_counted
+from supac.guarantee.gate import (
+    Basis,
+    CertificateError,
+    Provenance,
+    certificates_counted,
+    failures_counted,
+)
 
 Subject = Literal["posterior", "ensemble", "held-out"]
 _DATA = "data from another distribution than these, such as another plant or another season"
@@ -112,9 +118,8 @@ class Certificate:
     @property
     def statement(self) -> str:
         """The guarantee in one sentence, its limit rounded up."""
-        of = "the posterior" if self.subject == "posterior" else (
-            f"these {self.draws} parameter sets" if self.draws > 1 else "this parameter set"
-        )  # fmt: skip
+        sets = f"these {self.draws} parameter sets" if self.draws > 1 else "this parameter set"
+        of = "the posterior" if self.subject == "posterior" else sets
         if self.subject == "held-out":
             of += " on data like the held-out ones"
         if self.capped:
@@ -184,34 +189,50 @@ class Certificate:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Mean losses of fresh draws, and what they are means of."""
+
+    means: FloatArray
+    """Mean loss of each draw, before a root; of a failed one the largest possible: (m,)."""
+    basis: Basis
+    failed: int = 0
+    """Number of failed draws."""
+
+    @property
+    def mean(self) -> float:
+        """Mean over the draws."""
+        return float(np.mean(self.means))
+
+
 def certificate_of(
-    means: FloatArray,
-    failed: int,
-    basis: Basis,
+    losses: Losses,
     limit: Callable[[float], float],
+    provenance: Provenance,
     *,
     upper: float | None = None,
     corrections: tuple[str, ...] = (),
     assumptions: tuple[str, ...] = (),
     **others: Any,
 ) -> Certificate:
-    """Make a certificate of draws from their mean losses (m,), `failed` of them failed.
+    """Make a certificate of draws from their mean losses.
 
     `limit` takes the mean loss of the draws, or its upper limit `upper`, to that of the true risk;
     `others` are further fields.
     """
-    mean = float(np.mean(means))
-    worst = mean if upper is None else upper
+    basis, failed, draws = losses.basis, losses.failed, len(losses.means)
+    worst = losses.mean if upper is None else upper
+    counted = certificates_counted(provenance) + failures_counted(failed, draws, basis)
     return Certificate(
         value=basis.in_risk(limit(worst)),
-        mean_risk=basis.in_risk(mean),
+        mean_risk=basis.in_risk(losses.mean),
         mean_risk_upper=basis.in_risk(worst),
-        without_draws=basis.in_risk(limit(mean)),
+        without_draws=basis.in_risk(limit(losses.mean)),
         ceiling=basis.ceiling,
         capped=basis.capped,
-        draws=len(means),
+        draws=draws,
         failed=failed,
-        corrections=corrections + failures_counted(failed, len(means), basis),
+        corrections=corrections + counted,
         assumptions=(*basis.assumptions, *assumptions),
         **others,
     )

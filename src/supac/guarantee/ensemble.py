@@ -21,13 +21,11 @@ import numpy as np
 
 from supac.arrays import FloatArray, probability, whole
 from supac.families import Distribution
-from supac.guarantee.certificate import Certificate, certificate_of
+from supac.guarantee.certificate import Certificate, Losses, certificate_of
 from supac.guarantee.gate import (
-    Basis,
     CertificateError,
     Provenance,
     admitted,
-    certificates_counted,
     every_value,
 )
 from supac.problem.bounds import Bound
@@ -65,42 +63,38 @@ class Ensemble:
 
 
 def ensemble_certificate(
-    means: FloatArray,
-    failed: int,
+    losses: Losses,
     log_ratio: FloatArray,
     bound: Bound,
-    basis: Basis,
     *,
     delta: float,
     selection: float = PASSED,
     provenance: Provenance = Provenance(),
 ) -> Certificate:
-    """Compute the certificate of K draws from their mean losses (K,) and log density ratios (K,).
+    """Compute the certificate of K draws from their mean losses and log density ratios (K,).
 
     `selection` is the share of δ of the sample that validation reported: that there were others
     to choose from is paid for whether or not they were needed.
     """
     probability(delta, "delta")
-    if not len(means):
+    if not len(losses.means):
         raise CertificateError("a certificate needs at least one fresh draw of the posterior")
     nats = float(np.mean(log_ratio))
     if not np.isfinite(nats):
         raise CertificateError(
             f"the mean log density ratio of the draws is {nats}: the prior excludes some of them"
         )
-    delta_pac = delta * selection * provenance.share
+    delta_pac, basis = delta * selection * provenance.share, losses.basis
     chosen, corrections, assumptions = admitted(bound, basis, delta_pac, provenance, of_draws=True)
-    mean = float(np.mean(means))
     return certificate_of(
-        means,
-        failed,
-        basis,
+        losses,
         lambda loss: float(chosen(loss, nats)),
-        corrections=corrections + certificates_counted(provenance),
+        provenance,
+        corrections=corrections,
         assumptions=("the prior was chosen independently of these data", *assumptions),
         subject="ensemble",
         bound=type(bound).__name__,
-        bounds=every_value(chosen, basis, delta_pac, mean, nats, of_draws=True),
+        bounds=every_value(chosen, basis, delta_pac, losses.mean, nats, of_draws=True),
         kl=nats,
         n=basis.number(type(bound)),
         delta=delta,

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from supac.arrays import FloatArray, probability
-from supac.guarantee.certificate import Certificate, certificate_of
-from supac.guarantee.gate import Basis, CertificateError, Provenance, certificates_counted
+from supac.arrays import probability
+from supac.guarantee.certificate import Certificate, Losses, certificate_of
+from supac.guarantee.gate import CertificateError, Provenance
 from supac.problem.bounds import MaurerLangfordSeeger, kl_inverse
 
 
 def held_out_certificate(
-    means: FloatArray,
-    failed: int,
-    basis: Basis,
-    *,
-    delta: float,
-    provenance: Provenance = Provenance(),
+    losses: Losses, *, delta: float, provenance: Provenance = Provenance()
 ) -> Certificate:
-    """Compute the certificate of K parameter sets from their mean losses on the test data (K,)."""
+    """Compute the certificate of K parameter sets from their mean losses on the test data."""
+    basis = losses.basis
     if basis.sequential:
         raise CertificateError(
             "a sequence depends on what came before, so that its test part is not independent of "
@@ -31,24 +27,22 @@ def held_out_certificate(
         )
     share = probability(delta, "delta") * provenance.share
     # As for all bounds that rest on kl, the largest weight of a block counts.
-    n, mean = MaurerLangfordSeeger.data_in(basis.weights), float(np.mean(means))
+    n = MaurerLangfordSeeger.data_in(basis.weights)
 
     def limit(loss: float) -> float:
         return basis.top * kl_inverse(loss / basis.top, -float(np.log(share)) / n)
 
     return certificate_of(
-        means,
-        failed,
-        basis,
+        losses,
         limit,
-        corrections=certificates_counted(provenance),
+        provenance,
         assumptions=(
             "the held-out data are independent of those that the search has seen, and nobody has "
             "looked at them to choose prior, loss or settings",
         ),
         subject="held-out",
         bound="Chernoff",
-        bounds={"Chernoff": basis.in_risk(limit(mean))},
+        bounds={"Chernoff": basis.in_risk(limit(losses.mean))},
         kl=0.0,
         n=n,
         delta=delta,

@@ -17,14 +17,12 @@ import numpy as np
 from supac.arrays import FloatArray, probability
 from supac.families import Divergence
 from supac.guarantee.betting import betting_limit
-from supac.guarantee.certificate import Certificate, certificate_of
+from supac.guarantee.certificate import Certificate, Losses, certificate_of
 from supac.guarantee.gate import (
-    Basis,
     CertificateError,
     Provenance,
     admitted,
     basis_of,
-    certificates_counted,
     every_value,
 )
 from supac.problem.bounds import Bound
@@ -81,24 +79,26 @@ def certify_draws(
     basis = basis_of(None, bound, n=n, ceiling=ceiling)
     provenance = Provenance(prior_is_independent, temperatures_tried)
     return posterior_certificate(
-        basis.means(risks, None), int(np.isnan(risks).sum()), divergence, bound, basis,
-        delta=delta, monte_carlo=monte_carlo, provenance=provenance,
-    )  # fmt: skip
+        Losses(basis.means(risks, None), basis, int(np.isnan(risks).sum())),
+        divergence,
+        bound,
+        delta=delta,
+        monte_carlo=monte_carlo,
+        provenance=provenance,
+    )
 
 
 def posterior_certificate(
-    means: FloatArray,
-    failed: int,
+    losses: Losses,
     divergence: Divergence,
     bound: Bound,
-    basis: Basis,
     *,
     delta: float,
     monte_carlo: float = 0.2,
     share: float = 1.0,
     provenance: Provenance = Provenance(),
 ) -> Certificate:
-    """Split δ, and evaluate the bounds at the upper limits of mean loss (m,) and KL.
+    """Split δ, and evaluate the bounds at the upper limits of mean loss and KL.
 
     `share` of δ is for this certificate, the rest for others on the same data.
     """
@@ -111,7 +111,8 @@ def posterior_certificate(
     nats = max(nats, 0.0)
     delta_mc = monte_carlo * (own - delta_kl)
     delta_pac = own - delta_kl - delta_mc
-    upper = basis.top * betting_limit(means / basis.top, delta_mc)
+    basis = losses.basis
+    upper = basis.top * betting_limit(losses.means / basis.top, delta_mc)
     chosen, corrections, assumptions = admitted(bound, basis, delta_pac, provenance)
     if delta_kl:
         corrections += (
@@ -119,12 +120,11 @@ def posterior_certificate(
             f"upper limit is used, with {delta_kl:g} of δ",
         )
     return certificate_of(
-        means,
-        failed,
-        basis,
+        losses,
         lambda loss: float(chosen(loss, nats)),
+        provenance,
         upper=upper,
-        corrections=corrections + certificates_counted(provenance),
+        corrections=corrections,
         assumptions=(*_INDEPENDENT, *assumptions),
         bound=type(bound).__name__,
         bounds=every_value(chosen, basis, delta_pac, upper, nats),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -98,10 +98,8 @@ def trace(
     low, middle, high = np.array(ends).transpose(1, 0, 2)
     panels = grid_of(len(chosen), 3, 3.4, 2.2, sharex=True)
     for axes, i in zip(panels, chosen, strict=True):
-        axes.fill_between(
-            track.queries, low[:, i], high[:, i], color=POSTERIOR, alpha=0.18, lw=0,
-            label="5 % to 95 %",
-        )  # fmt: skip
+        band: dict[str, Any] = {"color": POSTERIOR, "alpha": 0.18, "lw": 0, "label": "5 % to 95 %"}
+        axes.fill_between(track.queries, low[:, i], high[:, i], **band)
         axes.plot(track.queries, middle[:, i], "o-", color=POSTERIOR, ms=3, label="median")
         if truth is not None:
             axes.axhline(truth[i], color=TRUTH, lw=1.5, label="truth")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from supac.surrogate.importance import Importance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_RETURNED = "returned, from fresh runs"
 
 
 def convergence(run: Calibrated, *, axes: Axes | None = None) -> Axes:
@@ -27,10 +29,14 @@ def convergence(run: Calibrated, *, axes: Axes | None = None) -> Axes:
     if about.validated:
         end = max(float(record.history["queries"][-1]), float(record.queries))
         error = 2.0 * about.mean_risk_error
-        plain.errorbar(
-            [end], [about.objective], yerr=[error], fmt="o", ms=9, mfc="white", mec=POSTERIOR,
-            ecolor=POSTERIOR, mew=2, label="returned, from fresh runs",
-        )  # fmt: skip
+        ring: dict[str, Any] = {
+            "ms": 9,
+            "mfc": "white",
+            "mec": POSTERIOR,
+            "ecolor": POSTERIOR,
+            "mew": 2,
+        }
+        plain.errorbar([end], [about.objective], yerr=[error], fmt="o", label=_RETURNED, **ring)
         plain.legend(frameon=False)
     return plain
 
@@ -70,8 +76,8 @@ def predictions(run: Calibrated, *, axes: Axes | None = None) -> Axes:
     plain.figure.colorbar(dots, ax=plain, label="risk queries")
     if about.validated and np.isfinite(history["predicted"][-1]):
         last = float(history["predicted"][-1])
-        plain.plot([last], [about.objective], "o", ms=10, mfc="none", mec=TRUTH, mew=2,
-                   label="returned, from fresh runs")  # fmt: skip
+        ring: dict[str, Any] = {"ms": 10, "mfc": "none", "mec": TRUTH, "mew": 2}
+        plain.plot([last], [about.objective], "o", label=_RETURNED, **ring)
         plain.legend(frameon=False)
         ends = [min(*ends, last, about.objective), max(*ends, last, about.objective)]
     plain.set(xlabel="predicted objective", ylabel="realised objective", xlim=ends, ylim=ends)

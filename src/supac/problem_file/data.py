@@ -44,9 +44,14 @@ def read_observations(source: Source) -> Observations:
         data.column(table["blocks"], ("data", "blocks"), gaps=False) if "blocks" in table else None
     )
     return Observations(
-        tuple(names), np.concatenate(values), np.concatenate(noise), logarithmic, times, blocks,
-        table.get("sequential") or None,
-    )  # fmt: skip
+        tuple(names),
+        np.concatenate(values),
+        np.concatenate(noise),
+        logarithmic=logarithmic,
+        times=times,
+        blocks=blocks,
+        sequential=table.get("sequential") or None,
+    )
 
 
 def held_out(source: Source, every: Observations) -> tuple[Observations, Observations | None]:

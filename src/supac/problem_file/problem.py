@@ -122,12 +122,21 @@ class ProblemFile:
             basis = basis_of(self.risk, chosen, n=n)
             chosen = BOUNDS[bound].for_data(len(basis.weights), share, basis.ceiling)
         made = certify(
-            run.known_posterior(), self.parameters, run.risk_as_stored(self.risk), chosen,
-            n=n, delta=share, draws=draws, precision=precision, subject=subject,
+            run.known_posterior(),
+            self.parameters,
+            run.risk_as_stored(self.risk),
+            chosen,
+            n=n,
+            delta=share,
+            draws=draws,
+            precision=precision,
+            subject=subject,
             provenance=run.next_provenance(self.parameters, chosen, self.risk),
-            execution=self.with_workers(execution), store=store,
-            seed=self.seed if seed is None else seed, **old,
-        )  # fmt: skip
+            execution=self.with_workers(execution),
+            store=store,
+            seed=self.seed if seed is None else seed,
+            **old,
+        )
         return run.count_certificate(made)
 
     @property

@@ -173,10 +173,13 @@ class Command(Simulator, kind="command"):
         if trouble:
             raise source.fail(("simulator", "command"), trouble)
         program = Program(
-            words, names=parameters.names, inputs=self.inputs,
+            words,
+            names=parameters.names,
+            inputs=self.inputs,
             key=self.key or (None if data is None else list(data.columns)),
-            scratch=None if self.scratch is None else source.file(self.scratch), keep=self.keep,
-        )  # fmt: skip
+            scratch=None if self.scratch is None else source.file(self.scratch),
+            keep=self.keep,
+        )
         return Simulate(program, observations=data)
 
     def _trouble(self, program: str, source: Source) -> str:

@@ -457,9 +457,11 @@ class Record(Calibrated):
             return Estimate()
         info = self.rounds[-1].info
         return Estimate(
-            objective=info.objective, mean_risk=info.mean_risk, kl=info.kl,
+            objective=info.objective,
+            mean_risk=info.mean_risk,
+            kl=info.kl,
             effective_size=info.effective_size,
-        )  # fmt: skip
+        )
 
     @property
     def posterior(self) -> Distribution | None:

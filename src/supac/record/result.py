@@ -96,11 +96,21 @@ class Result(Ending, Calibrated):
                 "pass prior= or bound= again"
             )
         made = certify(
-            self.posterior, known, self.record.risk_as_stored(risk), chosen, n=n, delta=delta,
-            draws=draws, precision=precision, subject=subject,
+            self.posterior,
+            known,
+            self.record.risk_as_stored(risk),
+            chosen,
+            n=n,
+            delta=delta,
+            draws=draws,
+            precision=precision,
+            subject=subject,
             provenance=self.record.next_provenance(prior, bound, risk),
-            execution=execution, store=store, seed=seed, **old,
-        )  # fmt: skip
+            execution=execution,
+            store=store,
+            seed=seed,
+            **old,
+        )
         return self.record.count_certificate(made)
 
     def to_json(

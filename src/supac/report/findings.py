@@ -28,11 +28,16 @@ def what_was_learnt(run: Account) -> Markup:
         return html.section("nothing learnt", words=words)
     cells = [
         (
-            row.name, row.unit, with_range(row.prior), with_range(row.posterior),
-            _bar(row.width), "–" if math.isnan(row.kl) else f"{row.kl:.2f}", row.words,
+            row.name,
+            row.unit,
+            with_range(row.prior),
+            with_range(row.posterior),
+            _bar(row.width),
+            "–" if math.isnan(row.kl) else f"{row.kl:.2f}",
+            row.words,
         )
         for row in rows
-    ]  # fmt: skip
+    ]
     headings = ("parameter", "unit", "prior", "posterior", "width", "KL", "in a word")
     caption = "Median (5 % to 95 %) of each parameter, before the data and after"
     named = '$name <span class="small">$unit</span>'

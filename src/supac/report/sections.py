@@ -125,14 +125,19 @@ def guaranteed(run: Account) -> Markup:
     posterior, held_out = certificate.subject == "posterior", run.held_out
     limit = f"; at most {at_most(certificate.mean_risk_upper)}" if posterior else ""
     rows = [
-        ("mean risk on the data", f"{number(certificate.mean_risk)} from {certificate.draws:,} "
-         f"fresh draws, {certificate.failed} failed{limit}"),
+        (
+            "mean risk on the data",
+            f"{number(certificate.mean_risk)} from {certificate.draws:,} "
+            f"fresh draws, {certificate.failed} failed{limit}",
+        ),
         ("KL to the prior" if posterior else "mean log density ratio", number(certificate.kl)),
         ("bound", certificate.bound),
         ("independent data", f"{certificate.n:,}"),
-        ("probability of failure", f"δ = {certificate.delta:g}, {certificate.delta_pac:.3g} of it "
-         "for the data"),
-    ]  # fmt: skip
+        (
+            "probability of failure",
+            f"δ = {certificate.delta:g}, {certificate.delta_pac:.3g} of it for the data",
+        ),
+    ]
     if held_out is not None:
         new = "; ".join((*held_out.assumptions[-1:], *held_out.warnings))
         rows.append(("held-out data", f"{_claim(held_out)} Both hold together. It assumes: {new}."))

@@ -126,9 +126,15 @@ class Runner:
         """
         with Interrupt() as interrupt, open_record() as record, bar:
             runner = cls(
-                risks, execution, record, parameters=parameters, ceilings=ceilings,
-                vectorized=vectorized, interrupt=interrupt, watch=bar.watch,
-            )  # fmt: skip
+                risks,
+                execution,
+                record,
+                parameters=parameters,
+                ceilings=ceilings,
+                vectorized=vectorized,
+                interrupt=interrupt,
+                watch=bar.watch,
+            )
             with closing(runner):
                 yield runner
 
@@ -287,9 +293,17 @@ class Runner:
         if ticket.purpose == "check":  # the user wants to see the line of the error
             answer = answer.without_error()
         return Run(
-            ticket.id, frozen(ticket.x), answer.status, risk, outputs, answer.seconds,
-            answer.message[:_MESSAGE], answer.attempts, purpose=ticket.purpose, task=ticket.task,
-        )  # fmt: skip
+            ticket.id,
+            frozen(ticket.x),
+            answer.status,
+            risk,
+            outputs,
+            seconds=answer.seconds,
+            message=answer.message[:_MESSAGE],
+            attempts=answer.attempts,
+            purpose=ticket.purpose,
+            task=ticket.task,
+        )
 
     def _evaluated(self, run: Run) -> Run:
         if run.outputs is None or (run.ok and np.isfinite(run.risk)):

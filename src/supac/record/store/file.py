@@ -295,10 +295,8 @@ def connect(path: Path, *, read_only: bool = False) -> Database:
             # A writer has a log beside the file. Where there is none, nothing is left there either,
             # and the folder may be one that nobody can write.
             options = "mode=ro" if Path(f"{real}-wal").exists() else "mode=ro&immutable=1"
-        db = sqlite3.connect(
-            f"{real.as_uri()}?{options}", uri=True, timeout=5.0, check_same_thread=False,
-            factory=Database,
-        )  # fmt: skip
+        uri = f"{real.as_uri()}?{options}"
+        db = sqlite3.connect(uri, uri=True, timeout=5.0, check_same_thread=False, factory=Database)
         db.path = path
         db.execute("PRAGMA trusted_schema = OFF")
         db.execute("PRAGMA cell_size_check = ON")
@@ -323,19 +321,22 @@ def open_for_writing(path: Path, check: Callable[[Database], object]) -> Databas
 _SQLITE_ERRORS: tuple[tuple[set[int], type[StoreError], str], ...] = (
     ({sqlite3.SQLITE_NOTADB}, NotAStoreError, "is not a store of supac: {}"),
     (
-        {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}, StoreBusyError,
+        {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED},
+        StoreBusyError,
         "is in use by another program: {}. Close that, and resume",
     ),
     (
-        {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}, StoreError,
+        {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR},
+        StoreError,
         "cannot be written: {}. What was written before is safe: make room, and resume",
     ),
     (
-        {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}, StoreError,
+        {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM},
+        StoreError,
         "cannot be opened: {}. Look at the permissions of the file and of its folder, or copy it "
         "elsewhere",
     ),
-)  # fmt: skip
+)
 
 
 def _damaged(path: Path, what: object) -> StoreDamagedError:

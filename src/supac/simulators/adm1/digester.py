@@ -221,13 +221,14 @@ def _read_csv(path: Path, required: tuple[str, ...], optional: tuple[str, ...] =
         message += "use decimal points, and commas between cells"
         _require(len(row) == len(header), message)
     columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-    return {
-        name: np.array(
-            [_number(cell or "nan", f"{path.name}: {name} in row {k}")
-             for k, cell in enumerate(columns[name], start=1)]
+
+    def numbers(name: str) -> FloatArray:
+        cells = enumerate(columns[name], start=1)
+        return np.array(
+            [_number(cell or "nan", f"{path.name}: {name} in row {k}") for k, cell in cells]
         )
-        for name in (*required, *optional) if name in columns
-    }  # fmt: skip
+
+    return {name: numbers(name) for name in (*required, *optional) if name in columns}
 
 
 def _number(value: object, where: str) -> float:
