@@ -317,13 +317,6 @@ class DiagonalGaussian(GaussianFamily):
     def statistics(self, x: FloatArray) -> FloatArray:
         return np.hstack([x, x**2])
 
-    def log_partition(self, theta: FloatArray) -> float:
-        if not (theta[self.dim :] < 0.0).all():
-            return float("inf")
-        variances = self._variances(theta)
-        terms = variances * theta[: self.dim] ** 2 + np.log(variances) + LOG_2PI
-        return 0.5 * float(terms.sum())
-
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
         variances = self._variances(theta)
         mean = theta[: self.dim] * variances

@@ -148,20 +148,16 @@ class Result(Ending, Calibrated):
 
         return cls.of(from_json(text))
 
-    @property
-    def _basis(self) -> str:
-        if self.validated:
-            return f"from {self.validated} fresh runs"
-        return f"worth {self.effective_size:.0f} runs"
-
     def __repr__(self) -> str:
         return f"Result({str(self).splitlines()[0]})"
 
     def __str__(self) -> str:
         known = f" and {self.known} known ones" if self.known else ""
+        fresh = f"from {self.validated} fresh runs"
+        basis = fresh if self.validated else f"worth {self.effective_size:.0f} runs"
         summary = (
             f"objective {self.objective:.5g} (mean risk {self.mean_risk:.5g} "
-            f"± {self.mean_risk_error:.1g}, {self._basis}; "
+            f"± {self.mean_risk_error:.1g}, {basis}; "
             f"KL {round(self.kl, 12):.4g}); "
             f"{self.queries} runs{known}, {self.failed} failed; "
             f"stopped: {self.stop_reason}"

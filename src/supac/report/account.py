@@ -46,16 +46,6 @@ class Account(Estimate):
     title: str
     certificate: Certificate | None = None
 
-    @property
-    def held_out(self) -> Certificate | None:
-        """Certificate on held-out data, if there is one."""
-        return self.record.held_out
-
-    @property
-    def held_out_data(self) -> Observations | None:
-        """Held-out measurements, if any."""
-        return self.record.held_out_data
-
     @cached_property
     def bands(self) -> Bands | str:
         """Prediction bands, or why there are none."""

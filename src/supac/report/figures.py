@@ -116,8 +116,8 @@ def fit(observations: Observations, run: Account, column: int) -> Markup:
         if outputs is not None and outputs.shape[1] == len(observations.values)
     }
     held_out = np.full(rows, np.nan)
-    if run.held_out_data is not None:
-        held_out = run.held_out_data.values[part][order]
+    if run.record.held_out_data is not None:
+        held_out = run.record.held_out_data.values[part][order]
     panel = Panel(f"fit-{column}", span(x, room=0.03), _view(low, high, draws, held_out))
     for kind, lines in draws.items():
         for line in lines[:60]:

@@ -137,7 +137,7 @@ def how_well_it_fits(run: Account) -> Markup:
     if run.fresh is not None:
         kinds["posterior"] = f"{run.validated} fresh runs of the posterior"
     kinds["data"] = "measured, with its standard error"
-    if run.held_out_data is not None:
+    if run.record.held_out_data is not None:
         kinds["held-out"] = "held out"
     headings = ("column", "measured", "typical misfit", "mean misfit", "over 3 noises off")
     rows = [
@@ -159,10 +159,10 @@ def _bands(run: Account) -> Markup:
     if isinstance(bands, str):
         words = f"Where new measurements will lie is not known; {bands}."
         return html.paragraph(words) if bands else Markup()
-    seen = run.observations
+    seen, test = run.observations, run.record.held_out_data
     assert seen is not None
     pictures = [
-        html.fill(_PICTURE, name=name, picture=figures.band(seen, run.held_out_data, bands, i))
+        html.fill(_PICTURE, name=name, picture=figures.band(seen, test, bands, i))
         for i, name in enumerate(seen.columns)
         if name in bands.blocks
     ]

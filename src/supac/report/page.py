@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from supac.exchange.table import vacant
 from supac.guarantee.certificate import Certificate
 from supac.record.calibrated import Calibrated
 from supac.report import findings, sections
@@ -38,9 +39,7 @@ def write_report(
         Replace an existing file.
 
     """
-    target = Path(path)
-    if target.exists() and not force:
-        raise FileExistsError(f"{target} exists already; pass force=True to replace it")
+    target = vacant(Path(path), force=force)
     page = make_page(account_of(run, title=title, certificate=certificate))
     target.write_text(page, encoding="utf-8")
     return target

@@ -32,6 +32,7 @@ def in_short(run: Account, verdict: Verdict) -> Markup:
     reason, error = "<strong>$question</strong> $answer", run.mean_risk_error
     made = f"{run.made:,}" if run.budget is None else f"{run.made:,} of {run.budget:,}"
     risk, goal = number(run.mean_risk), "the bound at this mean risk and KL"
+    nothing = "There is no certificate; see “What is guaranteed”."
     return html.section(
         "in-short",
         level=badge(verdict.level),
@@ -42,15 +43,8 @@ def in_short(run: Account, verdict: Verdict) -> Markup:
         objective=number(run.objective),
         goal="mean risk plus a multiple of KL" if run.data is None else goal,
         runs=f"{made}, {len(run.failures)} failed" if run.failures else made,
-        certificate=_certificate_sentence(run),
+        certificate=nothing if run.certificate is None else _claim(run.certificate),
     )
-
-
-def _certificate_sentence(run: Account) -> str:
-    certificate = run.certificate
-    if certificate is None:
-        return "There is no certificate; see “What is guaranteed”."
-    return _claim(certificate)
 
 
 def _claim(certificate: Certificate) -> str:
@@ -122,7 +116,7 @@ def guaranteed(run: Account) -> Markup:
     certificate = run.certificate
     if certificate is None:
         return _how_to_certify(run)
-    posterior, held_out = certificate.subject == "posterior", run.held_out
+    posterior, held_out = certificate.subject == "posterior", run.record.held_out
     limit = f"; at most {at_most(certificate.mean_risk_upper)}" if posterior else ""
     rows = [
         (
