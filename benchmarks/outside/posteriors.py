@@ -24,4 +24,5 @@ def laplace(problem: OutsideProblem, mean: FloatArray, jacobian: FloatArray) -> 
     if np.isfinite(jacobian).all():
         weight = 2.0 / (len(jacobian) * problem.square * problem.temperature)
         precision = precision + weight * jacobian.T @ jacobian
-    return Gaussian(mean, np.linalg.inv(precision))
+    covariance = np.linalg.inv(precision)
+    return Gaussian(mean, 0.5 * (covariance + covariance.T))
