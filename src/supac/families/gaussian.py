@@ -289,23 +289,33 @@ class Gaussian(GaussianFamily):
 
 
 @register(arguments=("dim",))
-class DiagonalGaussian(GaussianFamily):
-    """Gaussians on R^dim with independent coordinates: T = (x, x²), θ = (μ/σ², −1/(2σ²))."""
+class DiagonalGaussian(Gaussian):
+    """Gaussians on R^dim with independent coordinates: T = (x, x²), θ = (μ/σ², −1/(2σ²)).
+
+    That is `Gaussian(dim, blocks=[])`; what takes time there is computed without matrices here.
+    """
 
     def __init__(self, dim: int):
-        super().__init__(dim, 2 * dim, dim)
+        super().__init__(dim, [])
 
-    def _variances(self, theta: FloatArray) -> FloatArray:
-        return -0.5 / theta[self.dim :]
+    def __repr__(self) -> str:
+        return f"DiagonalGaussian({self.dim})"
 
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         if not (theta[self.dim :] < 0.0).all():
             return None
-        variances = self._variances(theta)
+        variances = -0.5 / theta[self.dim :]
         return theta[: self.dim] * variances, np.diag(variances**-0.5)
 
-    def quadratic_form(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return eta[: self.dim], np.diag(2.0 * eta[self.dim :])
+    def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        variances = -0.5 / theta[self.dim :]
+        return theta[: self.dim] * variances, np.diag(variances)
+
+    def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
+        variances = np.diag(covariance)
+        if not (variances > 0.0).all():
+            raise ValueError(f"variances must be positive, not {variances}")
+        return np.concatenate([mean / variances, -0.5 / variances])
 
     def log_prob(self, theta: FloatArray, x: FloatArray) -> FloatArray:
         mean, root = self._standard(theta)
@@ -314,59 +324,11 @@ class DiagonalGaussian(GaussianFamily):
         at_mean = np.log(scale).sum() - 0.5 * self.dim * LOG_2PI
         return np.asarray(at_mean - 0.5 * np.einsum("ij,ij->i", z, z))
 
-    def statistics(self, x: FloatArray) -> FloatArray:
-        return np.hstack([x, x**2])
-
-    def mean_statistics(self, theta: FloatArray) -> FloatArray:
-        variances = self._variances(theta)
-        mean = theta[: self.dim] * variances
-        return np.concatenate([mean, mean**2 + variances])
-
-    def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
-        first = mean[: self.dim]
-        return self._natural(first, mean[self.dim :] - first**2)
-
-    def fisher(self, theta: FloatArray) -> FloatArray:
-        variances = self._variances(theta)
-        mean = theta[: self.dim] * variances
-        corner = np.diag(2.0 * mean * variances)
-        quartic = np.diag(2.0 * variances**2 + 4.0 * mean**2 * variances)
-        return np.block([[np.diag(variances), corner], [corner, quartic]])
-
-    def from_moments(self, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-        return self._natural(mean, np.diag(covariance))
-
-    def _natural(self, mean: FloatArray, variances: FloatArray) -> FloatArray:
-        if not (variances > 0.0).all():
-            raise ValueError(f"variances must be positive, not {variances}")
-        return np.concatenate([mean / variances, -0.5 / variances])
-
-    def features(self, z: FloatArray) -> FloatArray:
-        """Return z_i, then (z_i² − 1)/√2."""
-        return np.hstack([z, (z**2 - 1.0) / np.sqrt(2.0)])
-
-    def quadratic_moments(self, hessian: FloatArray) -> FloatArray:
-        return np.sqrt(0.5) * np.diag(hessian)
-
     def coefficients(self, at: NormalWhitening, beta: FloatArray) -> FloatArray:
         inverse_deviation = np.diag(at.root)
         quadratic = np.sqrt(0.5) * beta[self.dim :] * inverse_deviation**2
         linear = beta[: self.dim] * inverse_deviation - 2.0 * quadratic * at.mean
         return np.concatenate([linear, quadratic])
-
-    def coordinates(self, theta: FloatArray) -> FloatArray:
-        """Return the mean and the standard deviations."""
-        variances = self._variances(theta)
-        return np.concatenate([theta[: self.dim] * variances, np.sqrt(variances)])
-
-    def from_coordinates(self, phi: FloatArray) -> FloatArray:
-        return self._natural(phi[: self.dim], phi[self.dim :] ** 2)
-
-    def pull_back(self, phi: FloatArray, gradient: FloatArray) -> FloatArray:
-        mean, deviation = phi[: self.dim], phi[self.dim :]
-        linear, quadratic = gradient[: self.dim], gradient[self.dim :]
-        by_deviation = (quadratic - 2.0 * linear * mean) / deviation**3
-        return np.concatenate([linear / deviation**2, by_deviation])
 
 
 def gaussian(
