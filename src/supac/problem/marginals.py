@@ -28,6 +28,16 @@ def _share_to_latent(low: FloatArray, high: FloatArray) -> FloatArray:
     return np.where(low < high, from_below, from_above)
 
 
+def _between(lower: float, upper: float, rising: FloatArray, falling: FloatArray) -> FloatArray:
+    """Return the point at the share `rising` = 1 − `falling` of an interval.
+
+    It is computed from the nearer end, so that no digits are lost there.
+    """
+    width = upper - lower
+    x = np.where(rising < falling, lower + width * rising, upper - width * falling)
+    return _inside(x, lower, upper)
+
+
 def _inside(x: FloatArray, lower: float, upper: float) -> FloatArray:
     """Clip x to the open interval (lower, upper), whose ends it may reach by rounding."""
     return np.clip(x, np.nextafter(lower, upper), np.nextafter(upper, lower))
@@ -123,11 +133,7 @@ class Uniform(Marginal, kind="uniform"):
         _check_interval(self.lower, self.upper)
 
     def from_latent(self, u: FloatArray) -> FloatArray:
-        # Computed from the nearer end, so that no digits are lost there.
-        width = self.upper - self.lower
-        rising, falling = special.ndtr(u), special.ndtr(-u)
-        x = np.where(u < 0.0, self.lower + width * rising, self.upper - width * falling)
-        return _inside(x, self.lower, self.upper)
+        return _between(self.lower, self.upper, special.ndtr(u), special.ndtr(-u))
 
     def to_latent(self, x: FloatArray) -> FloatArray:
         return _share_to_latent(x - self.lower, self.upper - x)
@@ -157,10 +163,8 @@ class LogitNormal(Marginal, kind="logitnormal"):
         return np.asarray(centre + self.logit_sd * u)
 
     def from_latent(self, u: FloatArray) -> FloatArray:
-        v, width = self._logit(u), self.upper - self.lower
-        rising, falling = special.expit(v), special.expit(-v)
-        x = np.where(v < 0.0, self.lower + width * rising, self.upper - width * falling)
-        return _inside(x, self.lower, self.upper)
+        v = self._logit(u)
+        return _between(self.lower, self.upper, special.expit(v), special.expit(-v))
 
     def to_latent(self, x: FloatArray) -> FloatArray:
         logit = np.log(x - self.lower) - np.log(self.upper - x)
