@@ -480,8 +480,7 @@ def test_a_composite_run_by_hand_is_the_same_run() -> None:
     problem = supac.Problem(PLANE, bound, PLANE, loss=loss)
     algorithm = supac.SuPAC()
     state = algorithm.init(problem, 0)
-    for _ in range(3):
-        x = algorithm.ask(problem, state)
+    while len(state.evaluations) + len(x := algorithm.ask(problem, state)) <= 30:
         outputs = residuals(x)
         state, _ = algorithm.tell(problem, state, x, loss(outputs), outputs)
     assert state.posterior == result.posterior
@@ -564,7 +563,7 @@ def test_a_larger_budget_begins_the_same_way_by_default() -> None:
         )
         for b in (50, 80)
     )
-    np.testing.assert_array_equal(short.evaluations.x[:40], long.evaluations.x[:40])
+    np.testing.assert_array_equal(short.evaluations.x[:35], long.evaluations.x[:35])
 
 
 @pytest.mark.slow

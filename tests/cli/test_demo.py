@@ -25,7 +25,8 @@ def test_demo_prints_and_writes_what_happened(tmp_path: Path) -> None:
     out = out / "synthetic"
     assert (out / "posterior.png").read_bytes().startswith(b"\x89PNG")
     with (out / "history.csv").open() as file:
-        assert [row["queries"] for row in csv.DictReader(file)] == ["20", "30", "40"]
+        queries = [row["queries"] for row in csv.DictReader(file)]
+    assert queries == ["20", "25", "30", "35", "40", "45"]
     with (out / "evaluations.csv").open() as file:
         assert sum(1 for _ in csv.reader(file)) == 61
 

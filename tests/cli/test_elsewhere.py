@@ -119,7 +119,7 @@ def test_a_run_goes_on_when_the_server_is_back(
     assert "no UM-Bridge server answers at http://127.0.0.1" in said
     served(tmp_path, url)
     call(tmp_path, "resume", "problem.toml")
-    assert posterior(tmp_path, 60 + 10) == here  # the smaller budget was validated as well
+    assert posterior(tmp_path, 60 + 9) == here  # the smaller budget was validated as well
 
 
 def test_what_the_server_lacks_is_said(url: str, tmp_path: Path) -> None:

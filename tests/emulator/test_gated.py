@@ -57,7 +57,7 @@ def test_the_default_algorithm_serves_every_family(name: str) -> None:
     result = supac.minimize(
         risk, prior, supac.Catoni(0.2), budget=70, execution=supac.Execution(vectorized=True)
     )
-    assert result.validated in (10, 20)  # half of them, if the first half was worse than predicted
+    assert result.validated >= 7  # half of the reserve, if that was worse than predicted
     mean = risk(result.posterior.sample(100_000, 0)).mean()
     assert mean + 0.2 * result.kl < risk(prior.sample(100_000, 0)).mean()
 

@@ -17,7 +17,10 @@ def test_runs_beyond_a_cliff_are_screened_out_and_taught_to_the_gate() -> None:
     beyond = state.evaluations.x[:, 0] > 1.2
     assert state.emulator is not None
     outliers = state.emulator.outliers
-    assert outliers[beyond].mean() > 0.9
+    # The first design is so wide that an emulator may also follow the rise.
+    later = beyond & (state.evaluations.iteration > 0)
+    assert later.sum() >= 3
+    assert outliers[later].all()
     assert outliers[~beyond].mean() < 0.05
     assert info.wrong == outliers.sum()
     draws = state.posterior.sample(20_000, 0)

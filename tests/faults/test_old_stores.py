@@ -134,16 +134,27 @@ def test_tasks_of_meta_learning_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["scalar-ended", "composite-ended"])
-def test_a_result_is_what_the_same_search_gives_now(name: str, tmp_path: Path) -> None:
-    now = minimize_bowl() if name == "scalar-ended" else minimize_decay(40)
-    record = supac.read_store(copied(name, tmp_path))
-    assert_same(record.result(), now)
-    assert record.result().failed == now.failed == (2 if name == "scalar-ended" else 0)
+def test_a_result_is_what_the_search_gave(name: str, tmp_path: Path) -> None:
+    result = supac.read_store(copied(name, tmp_path)).result()
+    runs, objective = SEARCHES[name]
+    assert len(result.evaluations) == runs
+    assert result.objective == pytest.approx(objective, rel=1e-9)
+    assert result.failed == (2 if name == "scalar-ended" else 0)
+    risk = bowl if name == "scalar-ended" else DECAY
+    x = result.evaluations.x[result.evaluations.ok]
+    points = x if result.parameters is None else result.parameters.from_latent(x)
+    np.testing.assert_allclose(
+        [risk(each) for each in points], result.evaluations.risk[result.evaluations.ok]
+    )
 
 
 @pytest.mark.parametrize(("name", "budget"), [("composite-killed", 60), ("composite-ended", 60)])
-def test_a_search_is_gone_on_with_to_the_same_bits(name: str, budget: int, tmp_path: Path) -> None:
+def test_a_search_is_gone_on_with_by_today_s_rules(name: str, budget: int, tmp_path: Path) -> None:
+    """From the state that it was left in: the same bits however it is gone on with."""
     store, made = copied(name, tmp_path), []
+    before = supac.read_store(store)
+    (tmp_path / "other").mkdir()
+    other = copied(name, tmp_path / "other")
 
     def counting(x: FloatArray) -> FloatArray:
         made.append(x)
@@ -152,7 +163,10 @@ def test_a_search_is_gone_on_with_to_the_same_bits(name: str, budget: int, tmp_p
     told = sum(len(each.ids) for each in supac.read_store(store).rounds)
     risk = supac.Composite(counting, supac.Welsch())
     result = supac.resume(store, risk, budget=budget)
-    assert_same(result, minimize_decay(budget))
+    minimize_decay(budget - 15, store=other)
+    assert_same(result, minimize_decay(budget, store=other))
+    np.testing.assert_array_equal(result.evaluations.x[:told], before.evaluations.x[:told])
+    assert result.objective < SEARCHES[name][1] + 3.0 * result.mean_risk_error
     assert told == 30
     assert len(made) == 60 - (33 if name == "composite-killed" else told)
     assert_same(supac.read_store(store).result(), result)
@@ -185,8 +199,12 @@ def test_the_same_call_finds_its_runs_again(tmp_path: Path) -> None:
         raise AssertionError("a run was made")
 
     store = copied("scalar-ended", tmp_path)
+    before = supac.read_store(store).result()
     result = supac.resume(store, none)
-    assert_same(result, minimize_bowl())
+    # Its end is told anew: the standard error now knows of failures that its fresh runs met not.
+    assert (result.posterior, result.objective) == (before.posterior, before.objective)
+    assert result.mean_risk_error > before.mean_risk_error
+    np.testing.assert_array_equal(result.evaluations.risk, before.evaluations.risk)
     assert_same(minimize_bowl(store=store), result)
 
 
@@ -200,10 +218,9 @@ def test_a_problem_file_is_gone_on_with_by_the_command(tmp_path: Path) -> None:
     call("resume", store)
     call("run", tmp_path / "now" / "problem.toml")
     then, now = (supac.read_store(tmp_path / each / "run.supac") for each in ("then", "now"))
-    # Not to the last bit: Seeger's bound keeps more digits than in version 0.1.
-    np.testing.assert_allclose(then.evaluations.x, now.evaluations.x, rtol=1e-4, atol=1e-5)
-    assert then.estimate.objective == pytest.approx(now.estimate.objective, rel=1e-4)
-    assert "60 of 60, 20 of them to validate" in call("show", store).output
+    error = then.estimate.mean_risk_error + now.estimate.mean_risk_error
+    assert then.estimate.objective == pytest.approx(now.estimate.objective, abs=4.0 * error)
+    assert "60 of 60, " in call("show", store).output
     page = supac.write_report(then, tmp_path / "report.html").read_text()
     assert "Two reactions in a row" in page
     assert 'aria-labelledby="fit-1-title"' in page  # outputs again, from residuals and data
@@ -220,13 +237,15 @@ def assert_same_numbers(record: supac.Record, other: supac.Record) -> None:
     np.testing.assert_array_equal(record.evaluations.outputs, other.evaluations.outputs)
 
 
-def test_meta_learning_is_gone_on_with_to_the_same_bits(tmp_path: Path) -> None:
+def test_meta_learning_is_gone_on_with_by_today_s_rules(tmp_path: Path) -> None:
     store = copied("meta-killed", tmp_path)
     runs = len(supac.read_store(store).runs)
     resumed, now = learn(store=store), learn()
-    assert resumed.priors == now.priors
-    assert resumed.queries == now.queries == len(supac.read_store(store).runs) > runs == 150
-    for mine, yours in zip(resumed.tasks, now.tasks, strict=True):
+    assert resumed.queries == len(supac.read_store(store).runs) > runs == 150
+    assert resumed.history["objective"][-1] == pytest.approx(now.history["objective"][-1], rel=0.05)
+    again = learn(store=store)
+    assert resumed.priors == again.priors
+    for mine, yours in zip(resumed.tasks, again.tasks, strict=True):
         assert mine.posterior == yours.posterior
         np.testing.assert_array_equal(mine.evaluations.risk, yours.evaluations.risk)
     with pytest.raises(

@@ -810,8 +810,8 @@ def test_runs_made_elsewhere_are_learnt_from_before_the_first_query(
         - waves(events[0].next_posterior.sample(2_000, 0)).mean()
     )
     assert gained > 0.1
-    assert len(calls) == 60
-    assert len(result.evaluations) == 120
+    assert len(calls) == 60 or result.stop_reason is supac.StopReason.CONVERGED
+    assert len(result.evaluations) == 60 + len(calls)
     np.testing.assert_array_equal(result.evaluations.x[:60], finished.result.evaluations.x)
     assert not result.evaluations.drawn[:60].any()
     assert_same(supac.resume(store, wave), result)

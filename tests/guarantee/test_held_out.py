@@ -55,7 +55,7 @@ def test_the_held_out_certificate_is_chernoffs_bound_on_the_same_sets(result: su
     mean = supac.Welsch()(test.residuals(outputs)).mean()
     given = result.held_out
     assert given is not None
-    assert (given.subject, given.n, given.draws) == ("held-out", 20, 20)
+    assert (given.subject, given.n, given.draws) == ("held-out", 20, result.validated)
     assert given.mean_risk == pytest.approx(mean)
     share = 0.025 * Provenance().share
     assert binary_kl(mean, given.value) == pytest.approx(-np.log(share) / 20)

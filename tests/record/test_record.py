@@ -167,7 +167,8 @@ def test_it_looks_on_while_the_run_is_made(tmp_path: Path) -> None:
         store=store,
         callback=look,
     )
-    assert seen == [(20, 20), (30, 30), (40, 40)]
+    assert [made for made, _ in seen] == [queries for _, queries in seen]
+    assert [made for made, _ in seen][:2] == [20, 23]
 
 
 def test_a_description_outlives_a_resume_without_one(tmp_path: Path) -> None:

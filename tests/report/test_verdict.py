@@ -244,7 +244,7 @@ def test_steps_that_failed_are_no_beginning() -> None:
 
 def test_a_search_that_has_hardly_begun_is_no_reason_to_doubt_the_model(tmp_path: Path) -> None:
     for name, text in starter_files("builtin").items():
-        (tmp_path / name).write_text(text.replace("budget = 60", "budget = 20"))
+        (tmp_path / name).write_text(text.replace("budget = 60", "budget = 14"))
     problem = supac.read_problem(tmp_path / "problem.toml")
     result = problem.minimize()
     verdict = assess(account_of(supac.read_store(problem.store)))
@@ -252,11 +252,11 @@ def test_a_search_that_has_hardly_begun_is_no_reason_to_doubt_the_model(tmp_path
     assert reason.level is Level.LOOK
     assert reason is verdict.checks[0]
     assert "only one step was made" in reason.answer
-    assert "`supac resume run.supac --budget 60`" in reason.answer
+    assert "`supac resume run.supac --budget 42`" in reason.answer
     assert assess(account_of(result)).reasons[0].answer == reason.answer
     assert len(result.notes) == 1
     assert "after a single step" in result.notes[0]
-    problem.minimize(budget=30)
+    problem.minimize(budget=22)
     after = assess(account_of(supac.read_store(problem.store)))
     assert after.level is Level.TRUST
     assert "Were there enough runs?" not in [check.question for check in after.checks]

@@ -14,7 +14,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.codec import from_spec
 from supac.problem import Evaluations
-from supac.record.encoding import state_from_spec, state_to_spec
+from supac.record.encoding import state_from_spec, state_to_spec, unpack
 from supac.record.store.store import read_config
 from supac.search.algorithm import (
     Batch,
@@ -37,6 +37,14 @@ def stored(path: Path) -> list[Any]:
     return [task["state"] for task in value["tasks"] if task] if "tasks" in value else [value]
 
 
+def without_later(spec: dict[str, Any]) -> dict[str, Any]:
+    """A state as JSON without what version 0.1 did not know of the last step: it had settled."""
+    memory = dict(spec["memory"])
+    later = [unpack(memory.pop(word)).item() for word in ("nats", "shift", "settled", "promised")]
+    np.testing.assert_array_equal(later, [0.0, 0.0, 0.0, np.nan])
+    return {**spec, "memory": memory}
+
+
 @pytest.mark.parametrize(
     "name", ["composite-ended", "composite-killed", "problem-killed", "scalar-ended"]
 )
@@ -50,7 +58,7 @@ def test_states_of_version_0_1_are_read_and_written_alike(name: str) -> None:
     assert state.last_step is not None
     assert state.emulator.outliers.dtype == bool
     assert len(state.emulator.outliers) == len(state.emulator.inflation)
-    assert json.dumps(state_to_spec(state)) == json.dumps(spec)
+    assert without_later(state_to_spec(state)) == spec
 
 
 def test_states_of_tasks_of_version_0_1_are_read_and_written_alike() -> None:
@@ -61,7 +69,7 @@ def test_states_of_tasks_of_version_0_1_are_read_and_written_alike() -> None:
         start = supac.gaussian(np.zeros(dim), np.eye(dim))
         evaluations = Evaluations.none(dim)
         state = state_from_spec(spec, State(0, start, evaluations), evaluations)
-        assert json.dumps(state_to_spec(state)) == json.dumps(spec)
+        assert without_later(state_to_spec(state)) == spec
 
 
 @pytest.mark.parametrize(

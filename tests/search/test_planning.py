@@ -12,7 +12,8 @@ from supac.arrays import FloatArray
 from supac.families.gaussian import latin_hypercube
 from supac.problem import Evaluations
 from supac.search.algorithm import initial_state
-from supac.search.supac import default_estimator, plan_batch
+from supac.search.design import plan_batch
+from supac.search.supac import default_estimator
 from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, batch_plan
 
 

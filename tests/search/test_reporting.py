@@ -77,7 +77,8 @@ def test_the_unusual_is_said_in_words() -> None:
     descent = round_of(Bare())
     first = replace(descent.first, surrogate=replace(descent.first.surrogate, mean=9.0, ridge=0.1))
     stuck = replace(descent, first=first, alpha=0.0)
-    info = info_of(Bare(), stuck, update=RadiusUpdate(0.5, rejected=True), notes=("first of all",))
+    update = RadiusUpdate(0.5, rejected=True)
+    info = info_of(Bare(), stuck, update=update, taken_back=True, notes=("first of all",))
     said = " | ".join(info.notes)
     assert info.notes[0] == "first of all"
     assert NO_STEP in info.notes

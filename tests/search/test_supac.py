@@ -133,7 +133,7 @@ def test_ask_and_tell_are_pure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("estimator", "first", "then"), [(None, 20, 10), (supac.Voronoi(draws=500), 12, 3)]
+    ("estimator", "first", "then"), [(None, 20, 5), (supac.Voronoi(draws=500), 12, 3)]
 )
 def test_default_batches_are_what_the_estimator_needs(
     estimator: supac.Voronoi | None, first: int, then: int

@@ -20,17 +20,19 @@ CATONI = supac.Catoni(0.1)
         (
             supac.GaussianProcess(),
             0,
-            BatchPlan(20, 10, latin=True, probes=0.1, inner=25, uses_known=True),
+            BatchPlan(20, 5, latin=True, probes=0.1, few=3, inner=25, uses_known=True),
         ),
         (
             supac.OutputEmulator(),
             0,
-            BatchPlan(10, 10, latin=True, width=1.3, probes=0.35, inner=25, uses_known=True),
+            BatchPlan(10, 5, latin=True, width=1.3, probes=0.35, few=3, inner=25, uses_known=True),
         ),
         (
             supac.OutputEmulator(),
             400,
-            BatchPlan(10, 20, latin=True, width=1.15, probes=0.35, inner=25, uses_known=True),
+            BatchPlan(
+                10, 20, latin=True, width=1.15, probes=0.35, few=3, inner=25, uses_known=True
+            ),
         ),
     ],
 )

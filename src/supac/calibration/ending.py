@@ -14,8 +14,10 @@ from supac.guarantee.certificate import Certificate
 from supac.guarantee.ensemble import FIRST, PASSED, SECOND
 from supac.guarantee.gate import CertificateError
 from supac.problem import Composite, Evaluations, Problem
+from supac.problem.bounds import worth_of_a_nat
 from supac.record.diagnostics import (
     hardly_begun,
+    note_on_learning,
     note_on_the_budget,
     notes_on_failures,
     notes_on_modes,
@@ -25,7 +27,7 @@ from supac.record.diagnostics import (
 from supac.record.ending import Ending, StopReason, ValidationBatch
 from supac.record.record import Record
 from supac.running.runner import Runner
-from supac.search.algorithm import PRIOR, VALIDATE, Algorithm, Batch, State
+from supac.search.algorithm import PRIOR, VALIDATE, Algorithm, Batch, Info, State
 from supac.surrogate.importance import Importance
 
 _RECENT = 20_000  # latest runs that estimate the mean risk if there are no fresh ones
@@ -50,6 +52,17 @@ class FreshRisks:
         """Standard error of the mean; NaN for fewer than two runs."""
         n = len(self.risk)
         return float(self.risk.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan
+
+    def error_with_cliffs(self, chance: float, worst: float) -> float:
+        """Standard error that knows of bad runs which these few did not meet.
+
+        With `chance` a run of the posterior has about the `worst` risk; n runs without any leave
+        room for no more than one in n + 1.
+        """
+        n = len(self.risk)
+        rare = min(chance, 1.0 / (n + 1)) if chance > 0.0 and n else 0.0
+        severity = max(worst - float(self.risk.max()), 0.0) if n else 0.0
+        return float(np.hypot(self.error, severity * np.sqrt(rare / max(n, 1))))
 
     def objective(self, problem: Problem) -> float:
         """Compute the bound of the mean risk; infinite without runs."""
@@ -155,14 +168,20 @@ def make_ending(
     runs = state.evaluations.usable(problem.failure_risk)
     mean_risk = error = size = np.nan
     if fresh is not None:
-        mean_risk, error, size = fresh.mean_risk, fresh.error, float(len(fresh.risk))
+        mean_risk, size = fresh.mean_risk, float(len(fresh.risk))
+        error = fresh.error_with_cliffs(*_cliffs(record, runs))
     elif runs.drawn.any():
         recent = runs.select(runs.drawn).latest(_RECENT)
         mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
     history = record.history
     notes = notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + validated.notes
+    objective = problem.bound(mean_risk, divergence.value)
     if stop is StopReason.BUDGET:
         notes += note_on_the_budget(history)
+    if stop in (StopReason.BUDGET, StopReason.CONVERGED) and not hardly_begun(history):
+        nat = worth_of_a_nat(problem.bound, mean_risk, divergence.value)
+        error_of_model = record.rounds[-1].info.loo_error
+        notes += note_on_learning(problem, state, objective, nat, error_of_model)
     if not hardly_begun(history):
         notes += notes_on_modes(problem, runs, posterior, mean_risk)
     queries = history["queries"].astype(int).tolist()
@@ -175,7 +194,7 @@ def make_ending(
     return Ending(
         posterior=posterior,
         stop_reason=stop,
-        objective=problem.bound(mean_risk, divergence.value),
+        objective=objective,
         mean_risk=mean_risk,
         mean_risk_error=error,
         effective_size=size,
@@ -188,6 +207,13 @@ def make_ending(
         **certificates,
         uncertified=reason,
     )
+
+
+def _cliffs(record: Record, runs: Evaluations) -> tuple[float, float]:
+    """Return the chance of a bad run of the last posterior, 0 if none was met, and its risk."""
+    info = record.rounds[-1].info if record.rounds else Info()
+    met = info.wrong > 0.0 and info.failure_chance > 0.0
+    return info.failure_chance if met else 0.0, float(runs.risk.max(initial=0.0))
 
 
 def _certificates(

@@ -24,6 +24,13 @@ from supac.running.terminal import Interrupted, ProgressBar
 from supac.search.algorithm import Algorithm, Batch, Info, State, widened
 
 _ENOUGH_TO_TELL = 30  # runs before the share of failures is judged
+_ENOUGH_IN_ANY_CASE = 100  # and if steps still promise much
+_ROUNDS_TO_SETTLE, _RUNS_TO_SETTLE = 4, 30  # without change, after which a search ends
+_UNCHANGED = 0.005  # nats between successive posteriors
+_ELSEWHERE = (
+    "the search had settled on a posterior that is hardly better than the start, and began again "
+    "elsewhere"
+)
 _HANDOVER = 0.03  # seconds from a result to the next run
 _MOST_AHEAD = 8  # queued runs per worker during a `tell`
 
@@ -108,9 +115,12 @@ class Loop:
     def run(self) -> StopReason:
         """Ask, run and tell until there is a reason to stop."""
         stop = self._reason() if self.record.rounds else None
-        if stop is not None:
-            return stop
-        return self._asynchronous() if self.execution.mode == "async" else self._batches()
+        if stop is None:
+            stop = self._asynchronous() if self.execution.mode == "async" else self._batches()
+        conclude = getattr(self.algorithm, "conclude", None)
+        if conclude is not None:
+            self.state = conclude(self.state)
+        return stop
 
     def _batches(self) -> StopReason:
         """Tell each batch as a whole, so that the result does not depend on the workers."""
@@ -240,7 +250,9 @@ class Loop:
     def _learn(self, x: FloatArray, runs: Sequence[Run]) -> StopReason | None:
         before, (risk, outputs) = self.state, self.runner.functions[0].columns(runs)
         planned = before.planned(x)
-        self.state, info = self._algorithm().tell(self.problem, before, x, risk, outputs)
+        self.state, info = self._restarted(
+            before, *self._algorithm().tell(self.problem, before, x, risk, outputs)
+        )
         told = Round(tuple(run.id for run in runs), planned.drawn, planned.proposal, info)
         after = self.state
         self.record.add_rounds([told], lambda: state_to_spec(after), after.posterior)
@@ -250,18 +262,47 @@ class Loop:
             return StopReason.USER
         return self._reason()
 
+    def _restarted(self, before: State, state: State, info: Info) -> tuple[State, Info]:
+        """Return the state after a round, elsewhere if nothing was learnt; and say so."""
+        restart = getattr(self.algorithm, "restart", None)
+        other = None if restart is None else restart(self.problem, before, state, info)
+        if other is None:
+            return state, info
+        return other, replace(info, notes=(*info.notes, _ELSEWHERE))
+
     def _algorithm(self) -> Algorithm:
         """Return the algorithm, with larger batches if asynchronous workers need them."""
         workers = self.runner.capacity if self.execution.mode == "async" else 0
         return widened(self.algorithm, workers, self.budget, len(self.state.evaluations))
 
     def _reason(self) -> StopReason | None:
-        evaluations, info = self.state.evaluations, self.record.rounds[-1].info
-        made = self.queries
+        info, made = self.record.rounds[-1].info, self.queries
         last = made + len(self._algorithm().ask(self.problem, self.state)) > self.budget
-        enough = made >= _ENOUGH_TO_TELL or last
-        if enough and evaluations.failed > self.execution.max_failures * len(evaluations):
+        step = self.state.last_step
+        enough = _ENOUGH_IN_ANY_CASE if step is not None and step.moving else _ENOUGH_TO_TELL
+        if (made >= enough or last) and self._failing(info):
             return StopReason.FAILURES
-        if info.alpha > 0.0 and info.step_kl < self.tolerance:
+        if (info.alpha > 0.0 and info.step_kl < self.tolerance) or self._settled():
             return StopReason.CONVERGED
         return StopReason.BUDGET if last else None
+
+    def _settled(self) -> bool:
+        """Return True if nothing is to be gained: rounds of many runs have changed nothing."""
+        last = self.record.rounds[-_ROUNDS_TO_SETTLE:]
+        infos = [each.info for each in last]
+        runs = sum(len(each.ids) for each in last)
+        if len(last) < _ROUNDS_TO_SETTLE or runs < _RUNS_TO_SETTLE:
+            return False
+        moved = max(each.step_kl for each in infos)
+        # Algorithms that do not look for bad runs in the tails cannot tell.
+        none_met = infos[-1].wrong <= infos[0].wrong
+        return bool(moved < _UNCHANGED and none_met)
+
+    def _failing(self, info: Info) -> bool:
+        """Return True if too many runs have failed, and too many of the posterior's will.
+
+        Runs are drawn more widely than the posterior, and the first ones far from it: that they
+        failed says little of where the search has come to.
+        """
+        evaluations, most = self.state.evaluations, self.execution.max_failures
+        return evaluations.failed > most * len(evaluations) and not info.failure_chance <= most

@@ -251,7 +251,8 @@ def _validate(loop: Loop, stop: StopReason, runs: int) -> tuple[Validated, StopR
     """Validate the final posterior with fresh runs, if the search ended normally."""
     if runs < 2 or stop not in (StopReason.BUDGET, StopReason.CONVERGED):
         return Validated(loop.state), stop
-    predicted = loop.record.rounds[-1].info.predicted
+    step = loop.state.last_step
+    predicted = loop.record.rounds[-1].info.predicted if step is None else step.objective
     try:
         done = validate(loop.problem, loop.algorithm, loop.state, loop.runner, runs, predicted)
         return done, stop

@@ -102,7 +102,7 @@ def resume(
         typer.Option(
             min=1,
             help="Total runs, without validation runs of an earlier posterior: from 60 to 80 "
-            "makes 20 search runs and 20 validation runs.",
+            "makes some 20 search runs and 20 validation runs.",
         ),
     ] = None,
     workers: Workers = None,

@@ -22,11 +22,13 @@ import numpy as np
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.emulator.gate import Gate, Units, fit_gate
 from supac.families import Distribution, NormalWhitening, Whitening
-from supac.problem import Evaluations
+from supac.problem import Evaluations, Problem
 from supac.surrogate.estimator import BatchPlan, Context, EmulatorState, Surrogate
 from supac.surrogate.importance import tempered_weights, two_scale_ridge
 from supac.surrogate.least_squares import project_known
 
+_FEW = 3  # runs of a batch while the posterior moves
+_BATCH = 5  # runs of a batch once it has settled
 _RECENT, _RECENT_ERRORS = 40, 60
 _SURPRISE = 9.0  # squared standardised residual from which a run may be an outlier
 _MOST_OUTLIERS = 0.6  # share of the runs
@@ -75,10 +77,24 @@ class TrainingSet(Protocol):
         """Improve the hyperparameters by `steps` of L-BFGS, and condition on the inliers."""
 
 
-def emulator_plan(first: int, n: int, widening: tuple[float, float], probes: float) -> BatchPlan:
-    """Return small Latin batches with probes, and many updates on one model."""
-    wide, batch = widening[min(n, 1)], max(10, n // 20)
-    return BatchPlan(first, batch, latin=True, width=wide, probes=probes, inner=25, uses_known=True)
+def emulator_plan(
+    problem: Problem, first: int, n: int, widening: tuple[float, float], probes: float
+) -> BatchPlan:
+    """Return small Latin batches with probes, and many updates on one model.
+
+    They are smallest for posteriors with one centre: a mixture needs runs around all of them.
+    """
+    few, batch = (_FEW, _BATCH) if problem.start.family.is_gaussian else (0, 2 * _BATCH)
+    return BatchPlan(
+        first,
+        batch=max(batch, n // 20),
+        few=few,
+        latin=True,
+        width=widening[min(n, 1)],
+        probes=probes,
+        inner=25,
+        uses_known=True,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,16 +344,15 @@ def _fit_gate(
     coupled: BoolArray,
     rng: np.random.Generator,
 ) -> tuple[Gate, float]:
-    """Fit the gate; return it with the mean excess risk of an outlier."""
+    """Fit the gate; return it with the mean excess risk of an outlier, 0 if there was none."""
     last = runs.drawn & (runs.iteration == runs.iteration.max(initial=0))
     share = float(outliers[last].mean()) if last.any() else 0.0
     near = share if share > 0.2 else 0.0
     gate = fit_gate(runs.x, outliers, runs.iteration, units, coupled, near, rng)
-    usual = float(np.median(runs.risk[-_RECENT:]))
-    worst = float(runs.risk.max()) - usual
-    excess = np.empty(0)
-    if outliers.any():
-        excess = runs.risk[outliers] - emulator.predict(runs.x[outliers])
+    if not outliers.any():
+        return gate, 0.0
+    excess = runs.risk[outliers] - emulator.predict(runs.x[outliers])
+    worst = float(runs.risk.max() - np.median(runs.risk[-_RECENT:]))
     return gate, float((excess.sum() + worst) / (len(excess) + 1))
 
 

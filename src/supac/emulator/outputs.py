@@ -13,6 +13,7 @@ from supac.codec import register
 from supac.emulator.gate import Units
 from supac.emulator.gated import GatedModel, emulator_plan, fit_gated
 from supac.emulator.process import Hyperprior, Process
+from supac.emulator.view import SeenLoss, View
 from supac.families import Distribution, Family, NormalWhitening
 from supac.families.gaussian import orthogonal
 from supac.problem import Evaluations, Loss, Problem
@@ -41,7 +42,7 @@ class OutputEmulator:
     def plan(self, problem: Problem, n: int) -> BatchPlan:
         """Return small batches, the first of about one point a parameter."""
         first = min(max(problem.start.dim, 10), 20)
-        return emulator_plan(first, n, self.widening, self.probes)
+        return emulator_plan(problem, first, n, self.widening, self.probes)
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
@@ -93,6 +94,12 @@ class OutputTrainingSet:
         """Standardise the runs."""
         units = Units.of(current, context)
         outputs = np.asarray(runs.outputs)[runs.ok]
+        risk = runs.risk[runs.ok]
+        view = View.of(outputs, risk, loss)
+        if view is not None:
+            outputs = view.see(outputs)
+        if view is not None or not isinstance(loss, SquareLoss):
+            loss = SeenLoss(loss, view, worst=float(risk.max()))
         coordinates = np.full((len(runs), min(outputs.shape)), np.nan)
         if outputs.shape[0] < outputs.shape[1]:
             gram = outputs @ outputs.T

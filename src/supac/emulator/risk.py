@@ -36,7 +36,7 @@ class GaussianProcess:
 
     def plan(self, problem: Problem, n: int) -> BatchPlan:
         """Return small batches, and many updates on one model."""
-        return emulator_plan(20, n, self.widening, self.probes)
+        return emulator_plan(problem, 20, n, self.widening, self.probes)
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None

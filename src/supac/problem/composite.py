@@ -329,6 +329,11 @@ class ResidualLoss(Selectable, ABC):
     root: ClassVar[bool] = False
     """Whether the loss is the root of a mean over the data."""
 
+    @property
+    def flat_from(self) -> float | None:
+        """Residual from which the loss of a datum is flat; None if it never is."""
+        return None
+
     def each(self, residuals: FloatArray) -> FloatArray | None:
         """Compute the loss of each datum, (n, m) → (n, m): the loss is their mean, or its root.
 
@@ -384,6 +389,9 @@ class RootMeanSquare(SquareLoss, kind="root-mean-square"):
         return np.sqrt(mean_square)
 
 
+_IS_ONE = 100.0  # widths: the loss is 1 to the last digit, and squares do not overflow
+
+
 @register
 @dataclass(frozen=True)
 class Welsch(ResidualLoss, kind="welsch"):
@@ -398,9 +406,14 @@ class Welsch(ResidualLoss, kind="welsch"):
     def __post_init__(self) -> None:
         positive(self.width, "width")
 
+    @property
+    def flat_from(self) -> float:
+        """The width."""
+        return self.width
+
     def each(self, residuals: FloatArray) -> FloatArray:
         """Compute the loss of each residual, in [0, 1]."""
-        return -np.expm1(-0.5 * (residuals / self.width) ** 2)
+        return -np.expm1(-0.5 * np.minimum(np.abs(residuals / self.width), _IS_ONE) ** 2)
 
     def __call__(self, residuals: FloatArray) -> FloatArray:
         """(n, m) → (n,)."""
@@ -418,9 +431,14 @@ class CappedSquare(ResidualLoss, kind="capped-square"):
     def __post_init__(self) -> None:
         positive(self.cap, "cap")
 
+    @property
+    def flat_from(self) -> float:
+        """The cap."""
+        return self.cap
+
     def each(self, residuals: FloatArray) -> FloatArray:
         """Compute the loss of each residual, in [0, 1]."""
-        return np.minimum((residuals / self.cap) ** 2, 1.0)
+        return np.minimum(np.abs(residuals / self.cap), 1.0) ** 2
 
     def __call__(self, residuals: FloatArray) -> FloatArray:
         """(n, m) → (n,)."""

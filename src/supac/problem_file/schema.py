@@ -125,9 +125,11 @@ RUN = Table(
         Setting("algorithm", one_of("supac", "paper"), "the recommended one, or SuPAC-CE",
                 '"supac"'),
         Setting("validation", integer(0), "runs that validate the posterior",
-                'a fifth of the budget, at most 60, plus a rest below one batch; 0 for "paper"'),
+                "a fifth of the budget, or a quarter of it up to 20, at most 60, plus a rest below "
+                'one batch; 0 for "paper"'),
         Setting("first", integer(1), "runs of the first batch", "10 to 20"),
-        Setting("batch", integer(1), "runs of each further batch", "10 or more"),
+        Setting("batch", integer(1), "runs of each further batch",
+                "3 while the posterior moves far, then 5 or more"),
         Setting("tolerance", positive(),
                 "stop when the KL between successive posteriors is below this, such as 1e-3",
                 "1e-12: hardly ever"),

@@ -14,6 +14,7 @@ from supac.problem import Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
 from supac.record.run import Run, by_kind
 from supac.search.algorithm import NO_STEP, Info, State
+from supac.search.restart import has_learnt_nothing
 
 _SMALL = 0.1  # nats: a step below this changes little
 _REMEDY = (
@@ -90,6 +91,19 @@ def note_on_the_budget(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
         return ()
     falling = " → ".join(f"{value:.3g}" for value in known[-3:])
     return (f"the objective was still falling when the budget ended ({falling}): raise it",)
+
+
+def note_on_learning(
+    problem: Problem, state: State, objective: float, nat: float, error: float
+) -> tuple[str, ...]:
+    """Warn if the posterior is hardly better than the start."""
+    if not has_learnt_nothing(problem, state, objective, nat, error):
+        return ()
+    return (
+        "the posterior is hardly better than where the search began, and runs could not be "
+        "predicted from each other: the search may have missed where the risk is low; a larger "
+        "budget lets it begin again elsewhere",
+    )
 
 
 def notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, ...]:

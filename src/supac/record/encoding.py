@@ -21,7 +21,7 @@ from supac.guarantee.gate import Provenance
 from supac.problem import Evaluations
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.run import Purpose, Round, Run, Status
-from supac.search.algorithm import Batch, Info, LastStep, Momentum, State
+from supac.search.algorithm import Abandoned, Batch, Info, LastStep, Momentum, State
 from supac.surrogate.estimator import EmulatorState
 
 RUN_COLUMNS = (
@@ -181,8 +181,9 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
 # Optional parts of a state, their classes, and the names that version 0.1 gave to their fields.
 _PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("emulator", EmulatorState, ("phi", "wrong", "inflation", "delta", "restarted", "fitted")),
-    ("last_step", LastStep, ("radius", "previous", "gain")),
+    ("last_step", LastStep, ("radius", "previous", "gain", "nats", "shift", "settled", "promised")),
     ("momentum", Momentum, ("phi", "velocity")),
+    ("abandoned", Abandoned, ("abandoned", "abandoned_objectives")),
 )
 # From an array to a field of this type.
 _FIELDS: dict[str, Callable[[FloatArray], Any]] = {
@@ -190,6 +191,7 @@ _FIELDS: dict[str, Callable[[FloatArray], Any]] = {
     "BoolArray": lambda array: array > 0.5,
     "float": lambda array: float(array[0]),
     "int": lambda array: int(array[0]),
+    "bool": lambda array: bool(array[0]),
 }
 
 
@@ -254,9 +256,13 @@ def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State
         )
     memory, parts = {word: unpack(array) for word, array in spec["memory"].items()}, {}
     for name, kind, words in _PARTS:
-        if words[-1] in memory:  # "phi" may be that of another part
-            typed = zip(fields(kind), words, strict=True)
-            parts[name] = kind(*(_FIELDS[str(each.type)](memory[word]) for each, word in typed))
+        if words[1] in memory:  # "phi" may be that of another part
+            known = {
+                each.name: _FIELDS[str(each.type)](memory[word])
+                for each, word in zip(fields(kind), words, strict=True)
+                if word in memory
+            }
+            parts[name] = kind(**known)
     posterior = Distribution(family, unpack(spec["theta"]))
     return State(start.seed, posterior, evaluations, batch, **parts)
 

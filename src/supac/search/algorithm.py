@@ -54,6 +54,10 @@ class Batch:
         return Batch(x, self.proposal, self.drawn[rows], expected)
 
 
+MOVING, MOVING_AGAIN = 3.0, 12.0
+"""Nats that a step gains while the posterior moves; more are needed once it has settled."""
+
+
 @dataclass(frozen=True, eq=False)
 class LastStep:
     """Hold what the next batch is compared with."""
@@ -64,6 +68,29 @@ class LastStep:
     """θ before the step."""
     gain: float
     """Predicted decrease of the bound."""
+    nats: float = 0.0
+    """The same, in nats."""
+    shift: float = 0.0
+    """Distance that the mean moved, in standard deviations of the new posterior."""
+    settled: bool = False
+    """A step before, or this one, gained little."""
+    objective: float = np.nan
+    """Predicted bound of the new posterior."""
+
+    @property
+    def moving(self) -> bool:
+        """Return True if steps gain so much that the next batch will soon be out of place."""
+        return self.nats > (MOVING_AGAIN if self.settled else MOVING)
+
+
+@dataclass(frozen=True, eq=False)
+class Abandoned:
+    """Hold posteriors that were hardly better than the start, and so were left."""
+
+    thetas: FloatArray
+    """(k, size)."""
+    objectives: FloatArray
+    """(k,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +113,7 @@ class State:
     last_step: LastStep | None = None
     emulator: EmulatorState | None = None
     momentum: Momentum | None = None
+    abandoned: Abandoned | None = None
 
     @property
     def iteration(self) -> int:
@@ -186,7 +214,9 @@ class Algorithm(Protocol):
     Optional methods: `validation(budget)` returns the queries to keep for checking the last
     posterior, by default none; `uses_known(problem)` says if runs made elsewhere can be learnt
     from, by default not; `widened(workers, budget, n)` returns an algorithm with batches large
-    enough for many asynchronous workers, after n runs.
+    enough for many asynchronous workers, after n runs; `restart(problem, before, state, info)`
+    returns a state elsewhere if a search has learnt nothing, by default None; `conclude(state)`
+    returns the state with the posterior to return, by default the last one.
     """
 
     def init(self, problem: Problem, seed: int) -> State:

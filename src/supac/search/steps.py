@@ -166,7 +166,7 @@ class TrustRegion:
 
     def validation(self, budget: int) -> int:
         """Return the number of queries to keep for checking the last posterior."""
-        return min(budget // 5, 60)
+        return min(max(budget // 5, min(budget // 4, 20)), 60)
 
     def update_radius(self, radius: float | None, trial: Trial | None) -> RadiusUpdate:
         """Double, halve or keep the radius; take back a step that made things worse."""

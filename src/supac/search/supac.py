@@ -9,13 +9,11 @@ import numpy as np
 from supac.arrays import FloatArray, whole
 from supac.codec import register
 from supac.emulator import GaussianProcess, OutputEmulator
-from supac.families import Distribution, NormalWhitening, gaussian
-from supac.families.gaussian import latin_hypercube
+from supac.families import Distribution
 from supac.problem import Evaluations, Problem
 from supac.problem.bounds import fixed_temperature, worth_of_a_nat
 from supac.search import steps
 from supac.search.algorithm import (
-    DRAW,
     FIT,
     NO_STEP,
     PRIOR,
@@ -27,7 +25,9 @@ from supac.search.algorithm import (
     initial_state,
     one_thread,
 )
+from supac.search.design import is_moving, plan_batch
 from supac.search.ray import view_prior
+from supac.search.restart import conclude, look_elsewhere
 from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, batch_plan
 from supac.surrogate.importance import Importance, Ridge, effective_size, pareto_shape
 from supac.surrogate.proxy import WithProxy
@@ -113,6 +113,19 @@ class SuPAC:
         first = self.first or min(max(20, workers), budget)
         return replace(self, first=first, batch=self.batch or max(10, workers // 4, n // 20))
 
+    def restart(self, problem: Problem, before: State, state: State, info: Info) -> State | None:
+        """Return a state elsewhere if the rounds up to `state` have learnt nothing."""
+        _, plan, _ = self._estimator(problem, state.evaluations)
+        nat = worth_of_a_nat(problem.bound, info.mean_risk, info.kl)
+        other = look_elsewhere(problem, state, before.last_step, nat, info.loo_error)
+        if not plan.few or other is None:
+            return None
+        return replace(other, batch=self._plan(plan, other))
+
+    def conclude(self, state: State) -> State:
+        """Return the state with the best posterior, if the search has begun more than once."""
+        return conclude(state)
+
     def init(self, problem: Problem, seed: int) -> State:
         """Return the state before the first batch."""
         return self.plan(problem, initial_state(problem, seed))
@@ -140,7 +153,9 @@ class SuPAC:
         expected = state.planned(x).expected
         told = replace(state, evaluations=state.told(x, risk, outputs), batch=None)
         new = told.evaluations.select(told.evaluations.iteration == state.iteration)
-        if not len(new.usable(problem.failure_risk)):
+        if problem.failure_risk is not None:
+            new = new.usable(problem.failure_risk)
+        if np.isnan(new.risk).all():
             return told, Info(notes=("every run of the batch failed: no step was made",))
         threshold = np.inf if state.emulator is None else state.emulator.threshold
         gain = 0.0 if state.last_step is None else state.last_step.gain
@@ -196,7 +211,7 @@ class SuPAC:
             moved = replace(
                 told,
                 posterior=descent.last.posterior,
-                last_step=LastStep(update.radius, anchor.theta, descent.gain),
+                last_step=_remember(descent, update.radius, context.resolution, last),
                 emulator=getattr(model, "state", None),
             )
             inside = descent.last.kl_from_start < steps.INSIDE * update.radius
@@ -204,7 +219,12 @@ class SuPAC:
             predict = getattr(model, "predict", descent.last.surrogate)
             moved = replace(moved, batch=replace(batch, expected=predict(batch.x)))
             seen = bound.at(state.posterior, np.nan) if update.rejected else descent.first
-            return moved, report(runs, model, descent, seen, trial, update, notes)
+            # While batches are small, and for less than a nat, that is routine.
+            lost = trial is not None and trial.gain > context.resolution
+            taken_back = update.rejected and lost and not is_moving(plan, state)
+            return moved, report(
+                runs, model, descent, seen, trial, update, notes, taken_back=taken_back
+            )
 
     def _estimator(
         self, problem: Problem, evaluations: Evaluations
@@ -223,9 +243,23 @@ class SuPAC:
         self, plan: BatchPlan, state: State, model: RiskModel | None = None, n: int | None = None
     ) -> Batch:
         """Plan the next batch; runs that were made elsewhere do not make it a later one."""
-        later = bool(state.evaluations.drawn.any())
-        size = n or (self.batch or plan.batch if later else self.first or plan.first)
-        return plan_batch(plan, state, size, model)
+        if not state.evaluations.drawn.any():
+            return plan_batch(plan, state, n or self.first or plan.first, model)
+        size = plan.few if is_moving(plan, state) else plan.batch
+        return plan_batch(plan, state, n or self.batch or size, model)
+
+
+def _remember(
+    descent: steps.Descent, radius: float, resolution: float, before: LastStep | None
+) -> LastStep:
+    """Return what the next batch and the next step need to know of this one."""
+    start, end = descent.first.posterior, descent.last.posterior
+    nats, shift = descent.gain / max(resolution, 1e-300), 0.0
+    if end.family.is_gaussian:
+        shift = float(np.linalg.norm(end.whiten().points(start.mean[None])[0]))
+    settled = before is not None and before.settled
+    step = LastStep(radius, start.theta, descent.gain, nats, shift, settled, descent.last.objective)
+    return replace(step, settled=settled or not step.moving)
 
 
 def _resolution(
@@ -252,31 +286,6 @@ def default_estimator(
     return GaussianProcess(), ()
 
 
-def plan_batch(plan: BatchPlan, state: State, n: int, model: RiskModel | None = None) -> Batch:
-    """Draw n points around the posterior, a share of them probes if `model` chooses any."""
-    posterior = state.posterior
-    whitening = posterior.whiten()
-    if not (plan.latin and isinstance(whitening, NormalWhitening)):
-        return Batch.plain(state.draw(n), posterior)
-    rng, probes = state.rng(DRAW), getattr(model, "probes", None)
-    count = max(round(plan.probes * n), 1) if probes is not None and n > 3 else 0
-    x = whitening.spread(plan.width * latin_hypercube(n - count, posterior.dim, rng))
-    if probes is not None and count:
-        x = np.concatenate([x, probes(count, posterior, rng)])
-    return Batch(x, _widened(posterior, plan.width), np.arange(n) < n - count)
-
-
-def _widened(posterior: Distribution, factor: float) -> Distribution:
-    """Return a Gaussian with a wider covariance, of the same family if that contains it."""
-    if factor == 1.0:
-        return posterior
-    mean, covariance = posterior.family.moments(posterior.theta)
-    wide = posterior.at(posterior.exponential.from_moments(mean, factor**2 * covariance))
-    if np.allclose(wide.covariance, factor**2 * covariance, rtol=1e-9, atol=0.0):
-        return wide
-    return gaussian(mean, factor**2 * covariance)
-
-
 def report(
     runs: Evaluations,
     model: RiskModel,
@@ -285,15 +294,20 @@ def report(
     trial: steps.Trial | None,
     update: steps.RadiusUpdate,
     notes: tuple[str, ...],
+    *,
+    taken_back: bool = False,
 ) -> Info:
-    """Report a round; `seen` is the posterior that drew the batch, by what is known after it."""
+    """Report a round; `seen` is the posterior that drew the batch, by what is known after it.
+
+    `taken_back` is True if it is worth a word that a step was taken back.
+    """
     surrogate, posterior = seen.surrogate, descent.last.posterior
     out_of_range = not runs.risk.min() <= surrogate.mean <= runs.risk.max()
     remarks = {
         _RIDGE: surrogate.ridge > 0.0,
         _EXTRAPOLATES: out_of_range,
         NO_STEP: descent.alpha == 0.0,
-        _REJECTED: update.rejected,
+        _REJECTED: taken_back,
     }
     size, k_hat = surrogate.effective_size, np.nan
     if hasattr(model, "predict") and len(runs) <= MANY and runs.drawn.any():

@@ -66,6 +66,8 @@ class BatchPlan:
     """Factor on the standard deviations of the Latin hypercube."""
     probes: float = 0.0
     """Share of a batch, at least one point, that a model with `probes` chooses."""
+    few: int = 0
+    """Number of points of a batch while the posterior still moves far; 0 for `batch`."""
     inner: int = 1
     """Number of closed-form updates on one model."""
     uses_known: bool = False

@@ -1,0 +1,119 @@
+"""The outputs as the loss sees them, which is how they are emulated.
+
+One process with one amplitude and one noise serves all outputs, and principal components follow
+whatever has the largest numbers. So each output is first divided by what a change of it means to
+the loss, and compressed where it is so large that the loss, or all that matters of it, is flat:
+
+    t = s·asinh(w·(y − c)/s).
+
+The loss is averaged over emulated t, turned back into outputs, exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from supac.arrays import FloatArray, IntArray
+from supac.problem import Loss
+from supac.problem.composite import ResidualLoss, SquareLoss
+
+_BEST, _FEWEST = 1 / 3, 4  # share and least number of the runs that say what is usual
+_WIDTHS = 3.0  # of a loss that flattens, up to which residuals are emulated as they are
+_USUAL, _BEARABLE = 10.0, 10.0  # s of other losses in usual sizes, and s that need no compression
+_FARTHEST = 8.0  # asinh of the largest residual, in units of s
+_LARGEST = np.sinh(_FARTHEST)
+_HUGE = 1e100  # its square is finite
+_REFERENCES = 2  # runs at which the loss is differentiated
+_SLOPE = 0.1  # weight of a first difference: kinks and flat parts have no second one
+_LEAST_FELT = 0.3  # least effect of an output relative to the usual one
+_AT_A_TIME = 2_000_000  # numbers that a loss is given at once
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Map outputs y to t = s·asinh(w·(y − c)/s), and back; linear if s is infinite."""
+
+    centre: FloatArray
+    weight: FloatArray
+    scale: float
+
+    @classmethod
+    def of(cls, outputs: FloatArray, risk: FloatArray, loss: Loss) -> View | None:
+        """Choose the view by the best of the runs; None if outputs are emulated as they are."""
+        count = max(int(_BEST * len(risk)), min(_FEWEST, len(risk)))
+        best = np.argsort(risk, kind="stable")[:count]
+        near = np.clip(outputs[best], -_HUGE, _HUGE)
+        centre, weight = np.zeros(outputs.shape[1]), np.ones(outputs.shape[1])
+        width = loss.flat_from if isinstance(loss, ResidualLoss) else None
+        if width is None and not isinstance(loss, SquareLoss):
+            centre = np.median(near, axis=0)
+            weight = _weights(near, loss)
+        if width is not None:
+            scale = limit = _WIDTHS * width
+        else:
+            scale = _USUAL * float(np.sqrt((((near - centre) * weight) ** 2).mean())) + 1e-300
+            limit = _BEARABLE * scale
+        if not (np.abs((outputs - centre) * weight) <= limit).all():
+            return cls(centre, weight, scale)
+        return None if (weight == 1.0).all() else cls(centre, weight, np.inf)
+
+    def see(self, y: FloatArray) -> FloatArray:
+        """Convert outputs: (n, m) → (n, m)."""
+        r = (y - self.centre) * self.weight
+        if not np.isfinite(self.scale):
+            return r
+        return self.scale * np.arcsinh(np.clip(r / self.scale, -_LARGEST, _LARGEST))
+
+    def back(self, t: FloatArray) -> FloatArray:
+        """Return the outputs, none further away than the furthest that `see` tells apart."""
+        if np.isfinite(self.scale):
+            t = self.scale * np.sinh(np.clip(t / self.scale, -_FARTHEST, _FARTHEST))
+        return self.centre + t / self.weight
+
+
+@dataclass(frozen=True, eq=False)
+class SeenLoss:
+    """The loss of outputs in a view, or as they are."""
+
+    loss: Loss
+    view: View | None
+    worst: float
+    """Risk of outputs that the loss cannot judge, such as negative ones if it takes logarithms."""
+
+    def __call__(self, t: FloatArray) -> FloatArray:
+        """(n, m) → (n,)."""
+        with np.errstate(all="ignore"):
+            risk = np.asarray(self.loss(t if self.view is None else self.view.back(t)))
+        return np.where(np.isfinite(risk), risk, self.worst)
+
+
+def _weights(near: FloatArray, loss: Loss) -> FloatArray:
+    """Compute √(effect of a usual change of each output) per unit of the change: (m,).
+
+    Multiplying an output by a factor divides its weight by it.
+    """
+    spread = np.abs(near - np.median(near, axis=0)).mean(axis=0)
+    used = np.flatnonzero(spread > 0.0)
+    weight = np.ones(near.shape[1])
+    if not len(used):
+        return weight
+    effect = sum(_effect(row, used, spread, loss) for row in near[:_REFERENCES])
+    felt = np.sqrt(np.where(np.isfinite(effect), effect, 0.0))
+    usual = float(np.sqrt(np.mean(felt**2))) or 1.0
+    weight[used] = np.maximum(felt / usual, _LEAST_FELT) / spread[used]
+    return weight
+
+
+def _effect(row: FloatArray, used: IntArray, spread: FloatArray, loss: Loss) -> FloatArray:
+    """Compute the change of the loss with each used output: mostly its second difference."""
+    here = float(np.asarray(loss(row[None]))[0])
+    effects = []
+    for part in np.array_split(used, max(len(row) * len(used) // _AT_A_TIME, 1)):
+        step = np.zeros((len(part), len(row)))
+        step[np.arange(len(part)), part] = spread[part]
+        with np.errstate(all="ignore"):
+            up, down = (np.asarray(loss(moved)) - here for moved in (row + step, row - step))
+        effects.append(0.5 * np.abs(up + down) + 0.5 * _SLOPE * (np.abs(up) + np.abs(down)))
+    return np.concatenate(effects)

@@ -1,0 +1,110 @@
+"""A search that has settled without having learnt anything looks elsewhere.
+
+Where the risk has many valleys, such as the phase of an oscillation, a first design sees none of
+them clearly, and a search may settle in a shallow one, or on a slightly shrunk prior. If its
+posterior is hardly better than the start, it begins again, narrowly, around the best run that is
+out of the reach of the posteriors found so far; the best of all is returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from supac.arrays import BoolArray, FloatArray
+from supac.families import Distribution, Family
+from supac.problem import Problem
+from supac.search.algorithm import Abandoned, LastStep, State
+
+_LEARNT = 3.0  # nats by which a posterior is better than the start if anything was learnt
+_EXPLAINED = 0.5  # largest error of predicting a run, in standard deviations of all risks
+_QUIET = 0.5  # nats that a step gains if the search has settled
+_NARROW = 0.3  # standard deviations of the start
+_REACH, _NEAR = 3.0, 0.5  # standard deviations of a posterior, and of the start
+
+
+def has_learnt_nothing(
+    problem: Problem, state: State, objective: float, nat: float, error: float
+) -> bool:
+    """Return True if a posterior is hardly better than the start, and the risk is not understood.
+
+    `nat` is the risk that is worth one nat, `error` that of predicting a run from the others. The
+    risk of the start is that of the first batch, less two of its standard errors.
+    """
+    runs = state.evaluations.usable(problem.failure_risk)
+    runs = runs.select(runs.drawn)
+    if not len(runs) or not nat > 0.0 or not error > _EXPLAINED * float(runs.risk.std()):
+        return False
+    first = runs.risk[runs.iteration == runs.iteration.min()]
+    kl = problem.start.divergence(problem.prior).value
+    least = float(first.mean() - 2.0 * first.std() / np.sqrt(len(first)))
+    return problem.bound(least, kl) - objective < _LEARNT * nat
+
+
+def look_elsewhere(
+    problem: Problem, state: State, before: LastStep | None, nat: float, error: float
+) -> State | None:
+    """Return the state around another run if two steps gained little, and all steps no more."""
+    last, start = state.last_step, problem.start
+    if not start.family.is_gaussian or last is None or before is None:
+        return None
+    if max(before.nats, last.nats) > _QUIET:
+        return None
+    if not has_learnt_nothing(problem, state, last.objective, nat, error):
+        return None
+    left = _leave(state, last.objective)
+    at = _another(problem, left, nat)
+    if at is None:
+        return None
+    _, covariance = start.family.moments(start.theta)
+    family: Family = start.exponential
+    posterior = start.at(family.from_moments(at, _NARROW**2 * covariance))
+    return replace(left, posterior=posterior, last_step=None, emulator=None, batch=None)
+
+
+def conclude(state: State) -> State:
+    """Return the state with the best of the present posterior and those that were abandoned.
+
+    The present one may be a promise that few runs have tested: it must be better by some nats.
+    """
+    if state.abandoned is None:
+        return state
+    objectives = state.abandoned.objectives
+    best = int(np.argmin(objectives))
+    last = state.last_step
+    if last is not None and last.nats > 0.0:
+        nat = last.gain / last.nats
+        if last.objective + _LEARNT * nat < objectives[best]:
+            return state
+    posterior = state.posterior.at(state.abandoned.thetas[best])
+    step = None if last is None else replace(last, objective=float(objectives[best]))
+    return replace(state, posterior=posterior, batch=None, last_step=step)
+
+
+def _leave(state: State, objective: float) -> State:
+    theta, value = state.posterior.theta[None], np.array([objective])
+    before = state.abandoned
+    if before is not None:
+        theta = np.concatenate([before.thetas, theta])
+        value = np.concatenate([before.objectives, value])
+    return replace(state, abandoned=Abandoned(theta, value))
+
+
+def _another(problem: Problem, state: State, nat: float) -> FloatArray | None:
+    """Return the best run by prior·exp(−R/λ) out of the reach of what was abandoned, if any."""
+    runs = state.evaluations.select(state.evaluations.ok)
+    quality = problem.prior.log_prob(runs.x) - runs.risk / nat
+    assert state.abandoned is not None
+    for theta in state.abandoned.thetas:
+        known = _reached(problem.start, state.posterior.at(theta), runs.x)
+        quality = np.where(known, -np.inf, quality)
+    return runs.x[int(np.argmax(quality))] if np.isfinite(quality).any() else None
+
+
+def _reached(start: Distribution, posterior: Distribution, x: FloatArray) -> BoolArray:
+    """Mark points that a posterior has explored: near to its mean, also on the start's scale."""
+    z, u = posterior.whiten().points(x), start.whiten().points(x)
+    u = u - start.whiten().points(posterior.mean[None])
+    own, scale = np.einsum("ij,ij->i", z, z), np.einsum("ij,ij->i", u, u)
+    return (own < _REACH**2 * posterior.dim) & (scale < _NEAR**2 * posterior.dim)

@@ -1,0 +1,100 @@
+"""When a search ends, and what it says then."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.calibration.ending import FreshRisks
+
+PLANE = supac.gaussian(np.zeros(2), np.eye(2))
+SPACE = supac.gaussian(np.zeros(4), np.eye(4))
+
+
+def within_a_ball(x: FloatArray) -> FloatArray:
+    if x @ (x * [1.0, 1.0, 0.7, 0.7]) > 3.4:
+        raise RuntimeError("the solver diverged")
+    t = np.linspace(0.0, 4.0, 20)
+    wave = 0.4 * x[2] * np.sin(t) + 0.3 * x[3] * np.tanh(t - 1.5)
+    return np.exp(0.4 * x[0] - t * np.exp(0.5 * x[1])) + wave
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_a_region_that_works_is_found_though_nearly_half_of_the_prior_fails(seed: int) -> None:
+    data = within_a_ball(np.array([0.9, -0.9, 0.5, 0.6]))
+    result = supac.minimize(
+        supac.Composite(lambda x: (within_a_ball(x) - data) / 0.12, supac.CappedSquare(3.0)),
+        SPACE,
+        supac.Catoni(0.01),
+        budget=80,
+        seed=seed,
+        execution=supac.Execution(on_failure="penalise"),
+    )
+    assert result.stop_reason is not supac.StopReason.FAILURES
+    assert result.objective < 0.2
+
+
+def test_a_simulator_that_mostly_fails_everywhere_is_not_gone_on_with() -> None:
+    rng = np.random.default_rng(0)
+
+    def broken(x: FloatArray) -> float:
+        if rng.random() < 0.8:
+            raise RuntimeError("no licence")
+        return float(np.tanh(x @ x))
+
+    result = supac.minimize(
+        broken,
+        PLANE,
+        supac.Catoni(0.05),
+        budget=300,
+        execution=supac.Execution(on_failure="penalise"),
+    )
+    assert result.stop_reason is supac.StopReason.FAILURES
+    assert len(result.evaluations) <= 110
+
+
+def test_a_search_ends_when_nothing_is_left_to_gain() -> None:
+    result = supac.minimize(
+        lambda x: np.tanh(((x - 0.5) ** 2).sum(axis=1)),
+        PLANE,
+        supac.Catoni(0.05),
+        budget=300,
+        execution=supac.Execution(vectorized=True),
+    )
+    assert result.stop_reason is supac.StopReason.CONVERGED
+    assert len(result.evaluations) < 250
+    steps = result.history["step_kl"]
+    assert (steps[-4:] < 0.005).all()
+
+
+def test_nothing_is_charged_for_failures_that_never_happened() -> None:
+    """An unbounded loss at a tiny temperature: the posterior is the linear problem's own."""
+    rng = np.random.default_rng(7)
+    matrix = rng.standard_normal((30, 4))
+    truth = np.array([0.5, -0.4, 0.3, 0.8])
+    temperature = 2e-6
+    result = supac.minimize(
+        supac.Composite(lambda x: (x - truth) @ matrix.T, supac.MeanSquare()),
+        SPACE,
+        supac.Catoni(temperature),
+        budget=80,
+        validation=0,
+        execution=supac.Execution(vectorized=True),
+    )
+    # For this risk the optimal distribution is Gaussian: prior · exp(−R/λ).
+    precision = np.eye(4) + 2.0 * matrix.T @ matrix / (30 * temperature)
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ (precision - np.eye(4)) @ truth
+    optimum = supac.gaussian(mean, covariance)
+    assert result.posterior.kl(optimum) < 1.0
+
+
+def test_the_standard_error_knows_of_cliffs_that_were_not_met() -> None:
+    fresh = FreshRisks(PLANE, 1.0, np.full(19, 0.1))
+    assert fresh.error_with_cliffs(0.0, 1.0) == fresh.error < 1e-12
+    # Nineteen runs leave room for one bad one in twenty, however pessimistic the model is.
+    most = 0.9 * np.sqrt(0.05 / 19)
+    assert fresh.error_with_cliffs(0.5, 1.0) == pytest.approx(most)
+    assert fresh.error_with_cliffs(0.01, 1.0) == pytest.approx(0.9 * np.sqrt(0.01 / 19))

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.emulator.view import View
+
+PLANE = supac.gaussian(np.zeros(2), np.eye(2))
+TIMES = np.linspace(0.0, 20.0, 11)
+FACTORS = 10.0 ** np.array([-3, 5, 0, 8, -6, 2, 0, -1, 4, 1, -8])
+
+
+def growth(x: FloatArray) -> FloatArray:
+    """Curves that span decades: (n, 2) → (n, 11)."""
+    return np.exp(0.5 * x[:, :1]) * np.exp(0.3 * np.exp(0.7 * x[:, 1:]) * TIMES)
+
+
+DATA = growth(np.array([[0.3, -0.8]]))[0]
+
+
+def misfit(y: FloatArray) -> FloatArray:
+    return np.tanh(np.abs(np.log(np.maximum(y, 1e-12) / DATA)).mean(axis=1))
+
+
+def search(
+    simulate: Callable[[FloatArray], FloatArray],
+    loss: Callable[[FloatArray], FloatArray],
+    budget: int = 45,
+    seed: int = 0,
+) -> supac.Result:
+    return supac.minimize(
+        supac.Composite(simulate, loss),
+        PLANE,
+        supac.Catoni(0.02),
+        budget=budget,
+        seed=seed,
+        validation=0,
+        execution=supac.Execution(vectorized=True),
+    )
+
+
+def true_objective(result: supac.Result, loss: Callable[[FloatArray], FloatArray]) -> float:
+    draws = result.posterior.sample(4_000, 1)
+    return float(np.mean(loss(growth(draws)))) + 0.02 * result.kl
+
+
+def test_multiplying_outputs_changes_nothing_but_rounding() -> None:
+    """A law: every output by its own power of ten, which the loss undoes."""
+    plain = search(growth, misfit)
+    scaled = search(lambda x: growth(x) * FACTORS, lambda y: misfit(y / FACTORS))
+    np.testing.assert_allclose(scaled.posterior.mean, plain.posterior.mean, atol=1e-5)
+    np.testing.assert_allclose(scaled.posterior.covariance, plain.posterior.covariance, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_monotone_form_of_the_outputs_hardly_matters(seed: int) -> None:
+    raw = search(growth, misfit, seed=seed)
+    logs = search(lambda x: np.log(growth(x)), lambda y: misfit(np.exp(y)), seed=seed)
+    prior = float(np.mean(misfit(growth(PLANE.sample(4_000, 1)))))
+    gap = prior - true_objective(logs, misfit)
+    assert true_objective(raw, misfit) < true_objective(logs, misfit) + 0.02 * gap
+
+
+def test_curves_over_decades_are_fitted_under_a_loss_that_flattens() -> None:
+    data, loss = growth(np.array([[0.3, -0.8]])), supac.Welsch(3.0)
+
+    def risk(y: FloatArray) -> FloatArray:
+        return loss((y - data) / 0.5)
+
+    outputs = search(lambda x: (growth(x) - data) / 0.5, loss, budget=60)
+    scalar = supac.minimize(
+        lambda x: risk(growth(x)),
+        PLANE,
+        supac.Catoni(0.02),
+        budget=60,
+        validation=0,
+        execution=supac.Execution(vectorized=True),
+    )
+    assert true_objective(outputs, risk) < true_objective(scalar, risk) + 0.005
+    prior = float(np.mean(risk(growth(PLANE.sample(4_000, 1)))))
+    assert true_objective(outputs, risk) < 0.5 * prior
+
+
+@pytest.mark.parametrize("size", [1e10, 1e200, 1e300])
+def test_huge_outputs_far_away_do_not_matter(size: float) -> None:
+    def simulate(x: FloatArray) -> FloatArray:
+        return x @ np.array([[1.0, 0.5, -0.5], [0.3, 1.0, 0.7]]) - [0.5, 0.6, 0.1]
+
+    def jumping(x: FloatArray) -> FloatArray:
+        return simulate(x) + size * (x[:, :1] > 1.5)
+
+    loss = supac.Welsch(1.0)
+    calm, wild = (search(each, loss, budget=60) for each in (simulate, jumping))
+    draws = [each.posterior.sample(4_000, 1) for each in (calm, wild)]
+    objectives = [
+        float(np.mean(loss(jumping(x)))) + 0.02 * each.kl
+        for x, each in zip(draws, (calm, wild), strict=True)
+    ]
+    assert objectives[1] < objectives[0] + 0.01
+
+
+def test_the_largest_residual_is_a_loss_like_any_other() -> None:
+    """Most outputs do not change it at all: they are not given a weight of zero."""
+
+    def largest(y: FloatArray) -> FloatArray:
+        return np.abs(np.log(y / DATA)).max(axis=1)
+
+    result = search(growth, largest)
+    assert true_objective(result, largest) < 0.2 * np.mean(largest(growth(PLANE.sample(4_000, 1))))
+
+
+def test_views_are_inverted_exactly_within_their_reach() -> None:
+    outputs = growth(PLANE.sample(30, 0))
+    view = View.of(outputs, misfit(outputs), misfit)
+    assert view is not None
+    near = np.argsort(misfit(outputs))[:10]
+    np.testing.assert_allclose(view.back(view.see(outputs[near])), outputs[near], rtol=1e-9)
+    assert np.isfinite(view.see(np.full((1, 11), 1e300))).all()
+
+
+def test_residuals_of_usual_size_are_emulated_as_they_are() -> None:
+    residuals = np.random.default_rng(0).standard_normal((20, 5))
+    for loss in (supac.MeanSquare(), supac.RootMeanSquare(), supac.Welsch(3.0)):
+        assert View.of(residuals, loss(residuals), loss) is None

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.search.algorithm import Abandoned, LastStep, State
+from supac.search.restart import conclude, look_elsewhere
+
+SPACE = supac.gaussian(np.zeros(4), np.eye(4))
+TIMES = np.linspace(0.0, 10.0, 60)
+TRUTH = np.array([1.0, 1.2, -1.0, 0.8])
+LOSS = supac.CappedSquare(1.0)
+
+
+def ringing(z: FloatArray) -> FloatArray:
+    """About ten cycles of a damped oscillation: as many valleys in its frequency."""
+    height, rate, decay = np.exp(z[:, :3] * [0.4, 0.15, 0.5]).T[:, :, None]
+    phase = 2.0 * np.pi * rate * TIMES + 0.6 * z[:, 3:]
+    return height * np.exp(-0.1 * decay * TIMES) * np.sin(phase)
+
+
+DATA = ringing(TRUTH[None])[0] + 0.1 * np.random.default_rng(12345).standard_normal(60)
+
+
+def search(algorithm: supac.SuPAC, seed: int, budget: int = 100, **options: Any) -> supac.Result:
+    return supac.minimize(
+        supac.Composite(lambda z: ringing(z) - DATA, LOSS),
+        SPACE,
+        supac.Catoni(0.01),
+        budget=budget,
+        seed=seed,
+        algorithm=algorithm,
+        execution=supac.Execution(vectorized=True),
+        **options,
+    )
+
+
+def objective(result: supac.Result) -> float:
+    risk = LOSS(ringing(result.posterior.sample(4_000, 1)) - DATA)
+    return float(risk.mean()) + 0.01 * result.kl
+
+
+@pytest.mark.parametrize(("budget", "found"), [(60, False), (100, True)])
+def test_many_valleys_are_searched_or_the_result_is_not_trusted(budget: int, found: bool) -> None:
+    prior = float(LOSS(ringing(SPACE.sample(4_000, 1)) - DATA).mean())
+    result = search(supac.SuPAC(), 1, budget=budget, validation=0)
+    assert any("began again" in note for note in result.notes)
+    assert (objective(result) < 0.3 * prior) is found
+    assert any("hardly better than where the search began" in note for note in result.notes) is (
+        not found
+    )
+
+
+def settled(objective: float, nats: float = 0.1) -> tuple[supac.Problem, State]:
+    problem = supac.Problem.within(SPACE, supac.Catoni(0.01))
+    state = supac.SuPAC().init(problem, 0)
+    x = SPACE.sample(20, 0)
+    risk = 0.5 + 0.05 * np.sin(40.0 * x[:, 0])
+    told = replace(state, evaluations=state.told(x, risk), batch=None)
+    step = LastStep(2.0, SPACE.theta, 0.01 * nats, nats, 0.1, settled=True, objective=objective)
+    return problem, replace(told, last_step=step)
+
+
+@pytest.mark.parametrize(
+    ("objective", "nats", "error", "elsewhere"),
+    [
+        (0.49, 0.1, 0.05, True),
+        (0.40, 0.1, 0.05, False),  # ten nats better than the start
+        (0.49, 2.0, 0.05, False),  # it has not settled
+        (0.49, 0.1, 0.005, False),  # the risk is understood: there is little to learn
+    ],
+)
+def test_only_a_search_that_has_learnt_nothing_is_left(
+    objective: float, nats: float, error: float, elsewhere: bool
+) -> None:
+    problem, state = settled(objective, nats)
+    other = look_elsewhere(problem, state, state.last_step, 0.01, error)
+    assert (other is not None) is elsewhere
+    if other is not None:
+        runs = state.evaluations
+        assert (np.abs(runs.x - other.posterior.mean).sum(axis=1) < 1e-12).any()
+        np.testing.assert_allclose(np.diag(other.posterior.covariance), 0.09)
+        assert other.abandoned is not None
+        assert len(other.abandoned.thetas) == 1
+
+
+def test_where_it_has_been_it_does_not_go_again() -> None:
+    problem, state = settled(0.49)
+    for count in range(1, 21):
+        other = look_elsewhere(problem, state, state.last_step, 0.01, 0.05)
+        if other is None:
+            break
+        state = replace(other, last_step=state.last_step)
+        assert state.abandoned is not None
+        assert len(np.unique(state.abandoned.thetas, axis=0)) == count
+    assert other is None
+
+
+def test_the_best_of_all_posteriors_is_returned() -> None:
+    _, state = settled(0.4)
+    other = supac.gaussian(np.ones(4), np.eye(4))
+    assert conclude(state) is state
+    for objective, left in ((0.3, True), (0.42, True), (0.5, False)):
+        abandoned = Abandoned(other.theta[None], np.array([objective]))
+        found = conclude(replace(state, abandoned=abandoned))
+        assert (found.posterior == other) is left
+        assert found.last_step is not None
+        assert found.last_step.objective == (objective if left else 0.4)
+
+
+def test_a_second_beginning_survives_a_stop(tmp_path: Any) -> None:
+    """A stored search that goes on is the one that was never interrupted."""
+    whole = search(supac.SuPAC(), 1, budget=60, validation=0)
+    assert any("began again" in note for note in whole.notes)
+    store = tmp_path / "run.supac"
+    for budget in (35, 60):
+        parts = search(supac.SuPAC(), 1, budget=budget, validation=0, store=store)
+    assert parts.posterior == whole.posterior
