@@ -511,7 +511,7 @@ def test_a_composite_whose_runs_all_fail_for_a_while_goes_on() -> None:
 def test_the_posterior_is_validated_with_fresh_runs() -> None:
     settings = {"budget": 100, "execution": supac.Execution(vectorized=True), "seed": 1}
     result = supac.minimize(waves, PLANE, supac.Catoni(0.05), **settings)  # type: ignore[arg-type]
-    assert len(result.evaluations) == 100
+    assert len(result.evaluations) == 100 or result.stop_reason is supac.StopReason.CONVERGED
     assert result.validated in (10, 20)
     assert result.start == PLANE
     last = result.evaluations.select(result.evaluations.iteration >= len(result.history["kl"]))

@@ -122,6 +122,23 @@ def test_views_are_inverted_exactly_within_their_reach() -> None:
     assert np.isfinite(view.see(np.full((1, 11), 1e300))).all()
 
 
+def test_outputs_that_are_constant_near_the_best_runs_have_no_unit_either() -> None:
+    rng = np.random.default_rng(1)
+    outputs = rng.standard_normal((30, 3))
+    risk = (outputs[:, :2] ** 2).sum(axis=1)
+    outputs[:, 2] = np.maximum(risk - np.sort(risk)[15], 0.0)
+    seen = []
+    for factors in (np.ones(3), np.array([1.0, 1.0, 1e6])):
+
+        def loss(y: FloatArray, factors: FloatArray = factors) -> FloatArray:
+            return ((y / factors) ** 2).sum(axis=1)
+
+        view = View.of(outputs * factors, risk, loss)
+        assert view is not None
+        seen.append(view.see(outputs * factors))
+    np.testing.assert_allclose(seen[1], seen[0], rtol=1e-6, atol=1e-9)
+
+
 def test_residuals_of_usual_size_are_emulated_as_they_are() -> None:
     residuals = np.random.default_rng(0).standard_normal((20, 5))
     for loss in (supac.MeanSquare(), supac.RootMeanSquare(), supac.Welsch(3.0)):

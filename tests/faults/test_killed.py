@@ -67,7 +67,7 @@ def test_a_driver_that_is_killed_twenty_times(tmp_path: Path, unbroken: supac.Re
         if kills % 2:
             wait_for(toy, made + int(rng.integers(1, 4)), driver)
         else:
-            time.sleep(float(rng.uniform(0.0, 1.2)))
+            time.sleep(float(rng.uniform(0.0, 0.3)))
         if driver.poll() is not None:
             assert "objective" in driver.end()[1]
             break

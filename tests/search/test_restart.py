@@ -89,6 +89,21 @@ def test_only_a_search_that_has_learnt_nothing_is_left(
         assert len(other.abandoned.thetas) == 1
 
 
+def test_families_that_cannot_be_moved_are_not_left() -> None:
+    problem, state = settled(0.49)
+    start = supac.low_rank_gaussian(np.zeros(4), np.eye(4), rank=1)
+    assert start.family.is_gaussian
+    other = replace(problem, start=start)
+    assert look_elsewhere(other, state, state.last_step, 0.01, 0.05) is None
+
+
+def test_where_runs_were_made_elsewhere_the_start_is_not_known() -> None:
+    problem, state = settled(0.49)
+    runs = state.evaluations
+    later = replace(state, evaluations=replace(runs, iteration=runs.iteration + 1))
+    assert look_elsewhere(problem, later, state.last_step, 0.01, 0.05) is None
+
+
 def test_where_it_has_been_it_does_not_go_again() -> None:
     problem, state = settled(0.49)
     for count in range(1, 21):
@@ -105,7 +120,14 @@ def test_the_best_of_all_posteriors_is_returned() -> None:
     _, state = settled(0.4)
     other = supac.gaussian(np.ones(4), np.eye(4))
     assert conclude(state) is state
-    for objective, left in ((0.3, True), (0.42, True), (0.5, False)):
+    for objective, nats, left in (
+        (0.3, 0.1, True),
+        (0.42, 0.1, True),  # three nats are not much
+        (0.5, 0.1, False),
+        (0.5, 0.0, False),  # after a step that gained nothing
+    ):
+        assert state.last_step is not None
+        state = replace(state, last_step=replace(state.last_step, nats=nats, gain=0.01 * nats))
         abandoned = Abandoned(other.theta[None], np.array([objective]))
         found = conclude(replace(state, abandoned=abandoned))
         assert (found.posterior == other) is left

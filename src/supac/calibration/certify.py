@@ -156,7 +156,7 @@ class Certifier:
     def whole(self, runs: Sequence[Run], kl: Divergence, monte_carlo: float) -> Certificate:
         """Certify the mean over the posterior."""
         losses = ComparedLosses.of(runs, self.risk, self.bound, n=self.n, ceiling=self.ceiling)
-        name = self.name("posterior", runs)
+        name = self.name("posterior", runs, monte_carlo)
         seen = self.provenance.before(name)
         made = posterior_certificate(
             losses,
@@ -205,14 +205,14 @@ class Certifier:
         made = held_out_certificate(losses, delta=self.probability, provenance=seen)
         return self._finished(made, losses, name)
 
-    def name(self, subject: Subject, runs: Sequence[Run]) -> str:
+    def name(self, subject: Subject, runs: Sequence[Run], *options: float) -> str:
         """Return a name by which the same certificate is known in the next process.
 
         Of a posterior only the first of its draws counts: going on is free.
         """
         drawn = points_of(runs[:1] if subject == "posterior" else runs)
         of = (self.posterior, self.prior, self.bound, self.n, self.probability, self.ceiling)
-        parts = (*of, drawn, *loss_and_data(self.risk).values())
+        parts = (*of, drawn, *loss_and_data(self.risk).values(), *options)
         words = json.dumps([to_spec(each) for each in parts])
         return f"{subject} {sha256(words.encode()).hexdigest()[:16]}"
 

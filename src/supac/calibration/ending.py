@@ -169,7 +169,7 @@ def make_ending(
     mean_risk = error = size = np.nan
     if fresh is not None:
         mean_risk, size = fresh.mean_risk, float(len(fresh.risk))
-        error = fresh.error_with_cliffs(*_cliffs(record, runs))
+        error = fresh.error_with_cliffs(*_cliffs(record, runs, validated))
     elif runs.drawn.any():
         recent = runs.select(runs.drawn).latest(_RECENT)
         mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
@@ -209,11 +209,15 @@ def make_ending(
     )
 
 
-def _cliffs(record: Record, runs: Evaluations) -> tuple[float, float]:
-    """Return the chance of a bad run of the last posterior, 0 if none was met, and its risk."""
+def _cliffs(record: Record, runs: Evaluations, validated: Validated) -> tuple[float, float]:
+    """Return the chance of a bad run of the returned posterior, and its risk.
+
+    The chance is 0 if no bad run was met, or if the posterior is not the last round's.
+    """
     info = record.rounds[-1].info if record.rounds else Info()
+    other = validated.state.abandoned is not None or validated.share == SECOND
     met = info.wrong > 0.0 and info.failure_chance > 0.0
-    return info.failure_chance if met else 0.0, float(runs.risk.max(initial=0.0))
+    return info.failure_chance if met and not other else 0.0, float(runs.risk.max(initial=0.0))
 
 
 def _certificates(

@@ -87,6 +87,16 @@ class Loop:
         return self.runner.record
 
     @property
+    def predicted(self) -> float:
+        """Objective of the posterior to return, by the model that found it."""
+        step, left = self.state.last_step, self.state.abandoned
+        if step is not None and np.isfinite(step.objective):
+            return step.objective
+        if left is not None:
+            return float(left.objectives.min())
+        return self.record.rounds[-1].info.predicted
+
+    @property
     def queries(self) -> int:
         """Number of runs told to the algorithm."""
         return len(self.state.evaluations) - self.imported
@@ -264,7 +274,7 @@ class Loop:
 
     def _restarted(self, before: State, state: State, info: Info) -> tuple[State, Info]:
         """Return the state after a round, elsewhere if nothing was learnt; and say so."""
-        restart = getattr(self.algorithm, "restart", None)
+        restart = getattr(self._algorithm(), "restart", None)
         other = None if restart is None else restart(self.problem, before, state, info)
         if other is None:
             return state, info
@@ -287,16 +297,18 @@ class Loop:
         return StopReason.BUDGET if last else None
 
     def _settled(self) -> bool:
-        """Return True if nothing is to be gained: rounds of many runs have changed nothing."""
-        last = self.record.rounds[-_ROUNDS_TO_SETTLE:]
-        infos = [each.info for each in last]
-        runs = sum(len(each.ids) for each in last)
-        if len(last) < _ROUNDS_TO_SETTLE or runs < _RUNS_TO_SETTLE:
-            return False
-        moved = max(each.step_kl for each in infos)
-        # Algorithms that do not look for bad runs in the tails cannot tell.
-        none_met = infos[-1].wrong <= infos[0].wrong
-        return bool(moved < _UNCHANGED and none_met)
+        """Return True if nothing is to be gained: the last runs have changed nothing.
+
+        Algorithms that do not look for bad runs in the tails cannot tell.
+        """
+        runs, wrong = 0, self.record.rounds[-1].info.wrong
+        for count, each in enumerate(reversed(self.record.rounds), start=1):
+            info, runs = each.info, runs + len(each.ids)
+            if not (info.step_kl < _UNCHANGED and wrong <= info.wrong) or _ELSEWHERE in info.notes:
+                return False
+            if count >= _ROUNDS_TO_SETTLE and runs >= _RUNS_TO_SETTLE:
+                return True
+        return False
 
     def _failing(self, info: Info) -> bool:
         """Return True if too many runs have failed, and too many of the posterior's will.

@@ -171,8 +171,9 @@ class Search:
             risk = function.composite or self.risk
             ending = make_ending(problem, validated, loop.record, stop, risk, function.failure_loss)
             loop.record.finish(ending, validated.state.evaluations)
-        if self._origin is not None and ending.certificate is not None:
-            self._origin.count_certificate(ending.certificate)
+        made = ending.certificate or ending.held_out
+        if self._origin is not None and made is not None:
+            self._origin.count_certificate(made)
         return Result.of(loop.record)
 
     def _check_budget(self, first: int) -> None:
@@ -224,7 +225,8 @@ class Search:
             return self.provenance
         if origin.ending is None:
             learnt = origin.posterior == problem.prior
-            return self.provenance.joined(Provenance(prior_is_independent=not learnt))
+            seen = origin.provenance.joined(Provenance(prior_is_independent=not learnt))
+            return self.provenance.joined(seen)
         seen = origin.next_provenance(self.prior, self.bound, self.risk)
         return self.provenance.joined(seen)
 
@@ -251,10 +253,8 @@ def _validate(loop: Loop, stop: StopReason, runs: int) -> tuple[Validated, StopR
     """Validate the final posterior with fresh runs, if the search ended normally."""
     if runs < 2 or stop not in (StopReason.BUDGET, StopReason.CONVERGED):
         return Validated(loop.state), stop
-    step = loop.state.last_step
-    predicted = loop.record.rounds[-1].info.predicted if step is None else step.objective
     try:
-        done = validate(loop.problem, loop.algorithm, loop.state, loop.runner, runs, predicted)
+        done = validate(loop.problem, loop.algorithm, loop.state, loop.runner, runs, loop.predicted)
         return done, stop
     except Interrupted:
         return Validated(loop.state), StopReason.INTERRUPTED

@@ -77,6 +77,10 @@ class TrainingSet(Protocol):
         """Improve the hyperparameters by `steps` of L-BFGS, and condition on the inliers."""
 
 
+def _has_one_centre(start: Distribution) -> bool:
+    return isinstance(start.whiten(), NormalWhitening)
+
+
 def emulator_plan(
     problem: Problem, first: int, n: int, widening: tuple[float, float], probes: float
 ) -> BatchPlan:
@@ -84,7 +88,7 @@ def emulator_plan(
 
     They are smallest for posteriors with one centre: a mixture needs runs around all of them.
     """
-    few, batch = (_FEW, _BATCH) if problem.start.family.is_gaussian else (0, 2 * _BATCH)
+    few, batch = (_FEW, _BATCH) if _has_one_centre(problem.start) else (0, 2 * _BATCH)
     return BatchPlan(
         first,
         batch=max(batch, n // 20),

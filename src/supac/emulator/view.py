@@ -49,7 +49,7 @@ class View:
         width = loss.flat_from if isinstance(loss, ResidualLoss) else None
         if width is None and not isinstance(loss, SquareLoss):
             centre = np.median(near, axis=0)
-            weight = _weights(near, loss)
+            weight = _weights(near, np.clip(outputs, -_HUGE, _HUGE), loss)
         if width is not None:
             scale = limit = _WIDTHS * width
         else:
@@ -89,12 +89,14 @@ class SeenLoss:
         return np.where(np.isfinite(risk), risk, self.worst)
 
 
-def _weights(near: FloatArray, loss: Loss) -> FloatArray:
+def _weights(near: FloatArray, outputs: FloatArray, loss: Loss) -> FloatArray:
     """Compute √(effect of a usual change of each output) per unit of the change: (m,).
 
-    Multiplying an output by a factor divides its weight by it.
+    A change is usual among the best runs, or among all if it is constant there. Multiplying an
+    output by a factor divides its weight by it.
     """
-    spread = np.abs(near - np.median(near, axis=0)).mean(axis=0)
+    spread = _spread(near)
+    spread = np.where(spread > 0.0, spread, _spread(outputs))
     used = np.flatnonzero(spread > 0.0)
     weight = np.ones(near.shape[1])
     if not len(used):
@@ -104,6 +106,10 @@ def _weights(near: FloatArray, loss: Loss) -> FloatArray:
     usual = float(np.sqrt(np.mean(felt**2))) or 1.0
     weight[used] = np.maximum(felt / usual, _LEAST_FELT) / spread[used]
     return weight
+
+
+def _spread(outputs: FloatArray) -> FloatArray:
+    return np.asarray(np.abs(outputs - np.median(outputs, axis=0)).mean(axis=0))
 
 
 def _effect(row: FloatArray, used: IntArray, spread: FloatArray, loss: Loss) -> FloatArray:

@@ -178,7 +178,8 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
     )
 
 
-# Optional parts of a state, their classes, and the names that version 0.1 gave to their fields.
+# Optional parts of a state, their classes, and the names of their fields in files: most are of
+# version 0.1, and later ones may be missing.
 _PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("emulator", EmulatorState, ("phi", "wrong", "inflation", "delta", "restarted", "fitted")),
     ("last_step", LastStep, ("radius", "previous", "gain", "nats", "shift", "settled", "promised")),

@@ -310,7 +310,7 @@ class Record(Calibrated):
         """
         seen = self.provenance
         if self.path is not None:  # where another process may have asked for certificates
-            seen = seen.joined(read_provenance(self._location))
+            seen = read_provenance(self._location).joined(seen)  # in the order of the file
         same = [to_spec(each) for each in (self.parameters, self.prior)]
         if prior is not None and to_spec(prior) not in same:
             seen = replace(seen, prior_is_independent=False)
@@ -340,6 +340,7 @@ class Record(Calibrated):
         try:
             if self.path is not None:
                 add_certificate(self._location, made.name)
+                self.provenance = read_provenance(self._location).joined(self.provenance)
         except StoreError as error:
             words = f"it could not be counted among the certificates on these data: {error}"
             return replace(made, warnings=(*made.warnings, words))

@@ -36,7 +36,9 @@ def has_learnt_nothing(
     runs = runs.select(runs.drawn)
     if not len(runs) or not nat > 0.0 or not error > _EXPLAINED * float(runs.risk.std()):
         return False
-    first = runs.risk[runs.iteration == runs.iteration.min()]
+    if runs.iteration.min() > 0:  # it began with runs made elsewhere
+        return False
+    first = runs.risk[runs.iteration == 0]
     kl = problem.start.divergence(problem.prior).value
     least = float(first.mean() - 2.0 * first.std() / np.sqrt(len(first)))
     return problem.bound(least, kl) - objective < _LEARNT * nat
@@ -47,7 +49,8 @@ def look_elsewhere(
 ) -> State | None:
     """Return the state around another run if two steps gained little, and all steps no more."""
     last, start = state.last_step, problem.start
-    if not start.family.is_gaussian or last is None or before is None:
+    family = start.family
+    if not (isinstance(family, Family) and family.is_gaussian) or last is None or before is None:
         return None
     if max(before.nats, last.nats) > _QUIET:
         return None
@@ -58,8 +61,7 @@ def look_elsewhere(
     if at is None:
         return None
     _, covariance = start.family.moments(start.theta)
-    family: Family = start.exponential
-    posterior = start.at(family.from_moments(at, _NARROW**2 * covariance))
+    posterior = start.at(start.exponential.from_moments(at, _NARROW**2 * covariance))
     return replace(left, posterior=posterior, last_step=None, emulator=None, batch=None)
 
 
@@ -73,8 +75,8 @@ def conclude(state: State) -> State:
     objectives = state.abandoned.objectives
     best = int(np.argmin(objectives))
     last = state.last_step
-    if last is not None and last.nats > 0.0:
-        nat = last.gain / last.nats
+    if last is not None:
+        nat = last.gain / last.nats if last.nats > 0.0 else 0.0
         if last.objective + _LEARNT * nat < objectives[best]:
             return state
     posterior = state.posterior.at(state.abandoned.thetas[best])

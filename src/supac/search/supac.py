@@ -116,11 +116,11 @@ class SuPAC:
     def restart(self, problem: Problem, before: State, state: State, info: Info) -> State | None:
         """Return a state elsewhere if the rounds up to `state` have learnt nothing."""
         _, plan, _ = self._estimator(problem, state.evaluations)
+        if not plan.few:
+            return None
         nat = worth_of_a_nat(problem.bound, info.mean_risk, info.kl)
         other = look_elsewhere(problem, state, before.last_step, nat, info.loo_error)
-        if not plan.few or other is None:
-            return None
-        return replace(other, batch=self._plan(plan, other))
+        return None if other is None else replace(other, batch=self._plan(plan, other))
 
     def conclude(self, state: State) -> State:
         """Return the state with the best posterior, if the search has begun more than once."""
