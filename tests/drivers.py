@@ -35,6 +35,12 @@ _CONTEXT.set_forkserver_preload(
 )
 
 
+def _empty_file() -> Path:
+    descriptor, name = tempfile.mkstemp(prefix="supac-driver-")
+    os.close(descriptor)
+    return Path(name)
+
+
 class Driver:
     """A process of its own that runs `code` with these arguments, as `python -c` does."""
 
@@ -45,9 +51,7 @@ class Driver:
         cwd: Path = TESTS,
         environment: Mapping[str, str] = MappingProxyType({}),
     ):
-        self._said, self._complained = (
-            Path(tempfile.mkstemp(prefix="supac-driver-")[1]) for _ in range(2)
-        )
+        self._said, self._complained = _empty_file(), _empty_file()
         files = str(self._said), str(self._complained)
         words = ["-c", *map(str, arguments)]
         self._process = _CONTEXT.Process(

@@ -145,7 +145,7 @@ def close_all() -> None:
 
 
 def write_to_all(data: bytes) -> None:
-    for descriptor in range(3, 256):
+    for descriptor in range(3, 4096):
         try:
             os.write(descriptor, data)
         except OSError:
