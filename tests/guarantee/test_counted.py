@@ -107,6 +107,37 @@ def test_searches_from_the_runs_of_a_result_are_counted() -> None:
     assert repeated.certificate == again.certificate
 
 
+def test_held_out_certificates_of_later_searches_are_counted() -> None:
+    """With other priors the ensembles are refused, but not what the test part says."""
+    risk = supac.Composite(simulate, supac.Welsch(), *DATA.split(np.arange(12) % 2 == 0))
+    first = supac.minimize(risk, PRIOR, supac.MaurerLangfordSeeger(6, DELTA), budget=30)
+    priors = [supac.gaussian(np.full(1, shift), np.eye(1)) for shift in (0.1, 0.2)]
+    later = [supac.reoptimize(first, risk, prior=prior, budget=20) for prior in priors]
+    assert [each.certificate for each in later] == [None, None]
+    limits = [each.held_out for each in (first, *later)]
+    assert all(limit is not None for limit in limits)
+    assert len(first.record.provenance.given) == 3
+
+
+def test_a_declaration_outlives_a_search_that_was_stopped(tmp_path: Path) -> None:
+    learnt = supac.Provenance(prior_is_independent=False)
+    store = tmp_path / "run.supac"
+    found(store, provenance=learnt, callback=lambda iteration: True)
+    origin = supac.read_store(store)
+    origin.ending = None
+    result = found(known=supac.KnownRuns.of_record(origin))
+    assert result.certificate is None
+    assert not result.record.provenance.prior_is_independent
+
+
+def test_a_certificate_keeps_its_number_whoever_asks_next(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    mine = found(store)
+    other = supac.read_store(store).result()
+    given = [sets(other), sets(mine, seed=1), sets(mine, seed=1)]
+    assert shares(*given) == pytest.approx([0.04, 0.008, 0.008])
+
+
 def test_a_result_file_remembers() -> None:
     result = found()
     sets(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -215,8 +216,10 @@ class Search:
         origin = None if self.known is None else self.known.origin
         if origin is None:
             return None
-        same = to_spec(origin.settings.get("data")) == to_spec(loss_and_data(self.risk)["data"])
-        return origin if same else None
+        both = origin.settings.get("data"), loss_and_data(self.risk)["data"]
+        # As words: a missing measurement is NaN, which equals nothing, not even itself.
+        theirs, ours = (json.dumps(to_spec(each)) for each in both)
+        return origin if theirs == ours else None
 
     def _provenance(self, problem: Problem) -> Provenance:
         """Notice what was chosen after a result on the same data, from which runs are known."""
