@@ -204,7 +204,8 @@ def make_ending(
         notes=notes,
         validation=validated.batches,
         failure_loss=failure_loss,
-        **certificates,
+        certificate=certificates.get("certificate"),
+        held_out=certificates.get("held_out"),
         uncertified=reason,
     )
 

@@ -14,6 +14,7 @@ from supac.arrays import FloatArray
 from supac.exchange.known import KnownRuns
 from supac.families import Distribution
 from supac.problem import Problem
+from supac.record.diagnostics import advice_on_workers
 from supac.record.encoding import state_from_spec, state_to_spec
 from supac.record.ending import StopReason
 from supac.record.record import Record
@@ -76,6 +77,10 @@ class Loop:
     """Number of imported evaluations, which do not count."""
     seconds: float = 0.0
     """Total simulator time."""
+    advice: tuple[str, ...] = ()
+    """What would have saved runs or time."""
+    _idle: bool = False
+    """Idle workers were noticed."""
     _ended: list[Run] = field(default_factory=list)
     """Completed runs that were not told, in asynchronous mode."""
     _origins: dict[int, tuple[Batch, int]] = field(default_factory=dict)
@@ -137,11 +142,26 @@ class Loop:
         stop = None
         while stop is None:
             x = self.algorithm.ask(self.problem, self.state)
+            self._notice_idle_workers(len(x))
             try:
                 stop = self._tell(x, self.runner.run(x))
             except Interrupted:
                 return StopReason.INTERRUPTED
         return stop
+
+    def _notice_idle_workers(self, batch: int) -> None:
+        """Advise a larger batch if workers are idle in each one after the first."""
+        workers, rounds = self.runner.capacity, self.record.rounds
+        if rounds and batch < workers and not self._idle:
+            self._idle = True
+            self._advise(advice_on_workers(workers, batch, len(rounds[0].ids)))
+
+    def _advise(self, *sentences: str) -> None:
+        """Add what was not said before, and show it."""
+        for each in sentences:
+            if each not in self.advice:
+                self.advice += (each,)
+                self.bar.say(each)
 
     def _asynchronous(self) -> StopReason:
         """Tell results as they arrive, and ask for new points before workers are idle."""
@@ -267,6 +287,9 @@ class Loop:
         after = self.state
         self.record.add_rounds([told], lambda: state_to_spec(after), after.posterior)
         self.bar.update(self.queries, info)
+        advice = getattr(self.algorithm, "advice", None)
+        if advice is not None:
+            self._advise(*advice(self.problem, after))
         event = Iteration(self.queries, before.posterior, info.objective, info, after.posterior)
         if self.callback is not None and self.callback(event):
             return StopReason.USER

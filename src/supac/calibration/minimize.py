@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -171,6 +171,7 @@ class Search:
             function = runner.functions[0]
             risk = function.composite or self.risk
             ending = make_ending(problem, validated, loop.record, stop, risk, function.failure_loss)
+            ending = replace(ending, advice=loop.advice)
             loop.record.finish(ending, validated.state.evaluations)
         made = ending.certificate or ending.held_out
         if self._origin is not None and made is not None:

@@ -39,6 +39,7 @@ def summary(
     if len(run.history["queries"]):
         parts += [history_table(run.history, _ROWS), Text()]
     parts += [Text(f"note: {note}") for note in run.notes]
+    parts += [Text(f"advice: {each}") for each in run.advice]
     return Group(*parts)
 
 

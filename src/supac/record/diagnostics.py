@@ -106,6 +106,18 @@ def note_on_learning(
     )
 
 
+def advice_on_workers(workers: int, batch: int, first: int) -> str:
+    """Say how many workers wait in each round of `batch` runs, and how to use them."""
+    idle = workers - batch
+    wait = "waits" if idle == 1 else "wait"
+    option = f"batch={workers}" if first >= workers else f"first={workers}, batch={workers}"
+    return (
+        f"{idle} of {workers} workers {wait} in rounds of {batch} runs, "
+        "which do not grow with the workers so that results do not depend on these; "
+        f"SuPAC({option}), or the same in a problem file, uses them all"
+    )
+
+
 def notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, ...]:
     """Report the number of failed runs and the most common reason."""
     if not failures:

@@ -143,6 +143,7 @@ def ending_to_spec(end: Ending, member: Callable[[Distribution], Spec]) -> Spec:
         **{name: getattr(end, name) for name in ESTIMATE},
         "stopped": end.stop_reason.value,
         "notes": list(end.notes),
+        "advice": list(end.advice),
         "posterior": member(end.posterior),
         "validation": [
             {"ids": list(each.ids), "posterior": member(each.posterior)} for each in end.validation
@@ -164,6 +165,7 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
         posterior=member(spec["posterior"]),
         stop_reason=StopReason(spec["stopped"]),
         notes=tuple(map(str, spec["notes"])),
+        advice=tuple(map(str, spec.get("advice", ()))),
         validation=tuple(
             ValidationBatch(tuple(map(int, each["ids"])), member(each["posterior"]))
             for each in batches

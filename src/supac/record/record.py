@@ -487,6 +487,11 @@ class Record(Calibrated):
         return () if self.ending is None else self.ending.notes
 
     @property
+    def advice(self) -> tuple[str, ...]:
+        """What would have saved runs or time."""
+        return () if self.ending is None else self.ending.advice
+
+    @property
     def best(self) -> float:
         """Lowest objective so far; NaN if there is none."""
         objective = np.append(self.history["objective"], self.estimate.objective)
@@ -548,6 +553,7 @@ class Record(Calibrated):
             "created": self.created,
             "made_with": self.made_with,
             "notes": list(self.notes),
+            "advice": list(self.advice),
             "certificate": certificate_to_spec(self.certificate),
             "held_out": certificate_to_spec(self.held_out),
             "uncertified": "" if self.ending is None else self.ending.uncertified,

@@ -162,7 +162,8 @@ class Result(Ending, Calibrated):
             f"{self.queries} runs{known}, {self.failed} failed; "
             f"stopped: {self.stop_reason}"
         )
-        return "\n".join([summary, *(f"note: {note}" for note in self.notes)])
+        notes = [f"note: {note}" for note in self.notes]
+        return "\n".join([summary, *notes, *(f"advice: {each}" for each in self.advice)])
 
 
 def read_result(path: str | os.PathLike[str]) -> Result:

@@ -280,6 +280,11 @@ def _other_notes(run: Account) -> Answer:
     return (Level.LOOK, " — ".join(run.other_notes)) if run.other_notes else None
 
 
+def _advice(run: Account) -> Answer:
+    advice = run.record.advice
+    return (Level.TRUST, " — ".join(advice)) if advice else None
+
+
 def _last(column: FloatArray) -> float:
     """Return the last finite value; NaN if there is none."""
     known = column[np.isfinite(column)]
@@ -302,4 +307,5 @@ _QUESTIONS: dict[str, Callable[[Account], Answer]] = {
     "Do the data agree with the prior?": _agrees_with_prior,
     "Does the guarantee say something?": _informative,
     "What else did the search note?": _other_notes,
+    "What would have saved runs or time?": _advice,
 }

@@ -84,6 +84,11 @@ class Bar:
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=completed, description=words)
 
+    def say(self, words: str) -> None:
+        """Print a line above the bar."""
+        if self._progress is not None:
+            self._progress.console.print(words, markup=False, highlight=False)
+
     def watch(self, runs: Sequence[Run]) -> None:
         """Count runs that have ended."""
         self.runs += len(runs)
@@ -105,8 +110,7 @@ class ProgressBar(Bar):
     def resume(self, words: str, failed: int, done: int) -> None:
         """Print that a search continues, with the numbers of failed and completed runs."""
         self.failed, self._before = failed, done
-        if self._progress is not None:
-            self._progress.console.print(words, markup=False, highlight=False)
+        self.say(words)
         self.show()
 
     def update(self, queries: int, info: Info) -> None:

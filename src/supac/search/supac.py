@@ -43,6 +43,12 @@ _EXTRAPOLATES = (
     "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; smaller "
     "steps or larger batches avoid it"
 )
+_MANY_PARAMETERS, _SLOW = 8, 60  # parameters, and runs of a search that still moves
+_OUTPUTS = (
+    "only the risk of each run is known; if it is computed from outputs or residuals, "
+    "Composite(simulate, loss) in place of the risk learns from all of them, and usually needs "
+    "half of the runs or fewer"
+)
 _REJECTED = "a step made things worse than predicted and was taken back"
 
 
@@ -125,6 +131,17 @@ class SuPAC:
     def conclude(self, state: State) -> State:
         """Return the state with the best posterior, if the search has begun more than once."""
         return conclude(state)
+
+    def advice(self, problem: Problem, state: State) -> tuple[str, ...]:
+        """Say that outputs would help, if there are many parameters or the search is slow."""
+        unhelped = problem.loss is None and problem.proxy is None
+        if not unhelped or not isinstance(self.estimator, GaussianProcess | None):
+            return ()
+        last, begun_again = state.last_step, state.abandoned is not None
+        moving = begun_again or (last is not None and last.moving)
+        slow = moving and len(state.evaluations) >= _SLOW
+        many = last is not None and problem.start.dim >= _MANY_PARAMETERS
+        return (_OUTPUTS,) if many or slow else ()
 
     def init(self, problem: Problem, seed: int) -> State:
         """Return the state before the first batch."""
