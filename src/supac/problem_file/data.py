@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.exchange.known import KnownRuns, read_csv
 from supac.problem import Composite, Observations, Parameters
+from supac.problem_file.csv_file import CSVFile
 from supac.problem_file.errors import Key, Source, no_file, suggestion
 
 _MEANING = "what the simulator returns, column after column, as `supac export` writes it"
@@ -19,7 +19,7 @@ _MEANING = "what the simulator returns, column after column, as `supac export` w
 
 def read_observations(source: Source) -> Observations:
     """Read the observed columns of the data; ProblemFileError if that is impossible."""
-    table, data = source.table("data"), _DataFile(source)
+    table, data = source.table("data"), CSVFile(source, ("data", "file"))
     observed, key = table["observed"], ("data", "observed")
     names = [observed] if isinstance(observed, str) else list(observed)
     values = [data.column(name, key, gaps=True) for name in names]
@@ -62,76 +62,14 @@ def held_out(source: Source, every: Observations) -> tuple[Observations, Observa
     names, key = [given] if isinstance(given, str) else list(given), ("data", "test")
     test: Any = names
     if len(names) == 1 and names[0] not in every.columns:
-        test = _DataFile(source).roles(names[0], key)
+        test = CSVFile(source, ("data", "file")).roles(names[0], key)
     try:
         return every.split(test)
     except ValueError as error:
         raise source.fail(key, str(error)) from error
 
 
-class _DataFile:
-    """The file of [data]: its header, and its non-empty rows by line number."""
-
-    def __init__(self, source: Source):
-        self.source, self.path = source, source.file(source.table("data")["file"])
-        try:
-            with self.path.open(newline="", encoding="utf-8-sig") as file:
-                reader = csv.reader(file)
-                numbered = [(reader.line_num, row) for row in reader]
-        except FileNotFoundError as error:
-            raise self.fail(no_file(self.path)) from error
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise self.fail(f"{self.path.name} cannot be read as CSV: {reason}") from error
-        self.rows = {line: row for line, row in numbered if any(cell.strip() for cell in row)}
-        if len(self.rows) < 2:
-            raise self.fail(f"{self.path.name} needs a line of names and lines of numbers")
-        self.header = [name.strip() for name in self.rows.pop(min(self.rows))]
-        if len(self.header) == 1 and ";" in self.header[0]:
-            raise self.fail(f"{self.path.name} is divided by semicolons: save it with commas")
-        for line, row in self.rows.items():
-            if len(row) != len(self.header):
-                cells = f"{len(row)} cells, but the header has {len(self.header)}"
-                raise self.fail(f"{self.path.name}, line {line}: {cells}")
-
-    def fail(self, message: str, key: Key = ("data", "file")) -> Exception:
-        """Return the exception for an error of the file."""
-        return self.source.fail(key, message)
-
-    def cells(self, name: str, key: Key) -> dict[int, str]:
-        """Return the cells of a column by line number."""
-        if name not in self.header:
-            hint = suggestion(name, self.header) or f"; its columns are {', '.join(self.header)}"
-            raise self.fail(f"{self.path.name} has no column {name}{hint}", key)
-        place = self.header.index(name)
-        return {line: row[place].strip() for line, row in self.rows.items()}
-
-    def roles(self, name: str, key: Key) -> list[bool]:
-        """Return True for rows of the test part."""
-        cells = self.cells(name, key)
-        for line, cell in cells.items():
-            if cell not in ("test", "train"):
-                found = f"{cell!r} is neither test nor train"
-                raise self.fail(f"{self.path.name}, line {line}, column {name}: {found}")
-        return [cell == "test" for cell in cells.values()]
-
-    def column(self, name: str, key: Key, *, gaps: bool) -> FloatArray:
-        """Return a column as numbers; empty cells are NaN if `gaps` are allowed."""
-        numbers = []
-        for line, cell in self.cells(name, key).items():
-            try:
-                number = float(cell) if cell else np.nan
-            except ValueError:
-                number = np.inf
-            if not np.isfinite(number) and (cell or not gaps):
-                found = f"{cell!r} is no number" if cell else "a number is missing"
-                empty = "; leave the cell empty where nothing was measured" if gaps else ""
-                raise self.fail(f"{self.path.name}, line {line}, column {name}: {found}{empty}")
-            numbers.append(number)
-        return np.array(numbers)
-
-
-def _noise(given: Any, names: list[str], data: _DataFile) -> list[FloatArray]:
+def _noise(given: Any, names: list[str], data: CSVFile) -> list[FloatArray]:
     """Return the noise of each observed column: (rows,); a table must have exactly these."""
     key = ("data", "noise")
     if not isinstance(given, Mapping):
@@ -145,7 +83,7 @@ def _noise(given: Any, names: list[str], data: _DataFile) -> list[FloatArray]:
     return [_column_noise(given[name], (*key, name), data) for name in names]
 
 
-def _column_noise(given: str | float, key: Key, data: _DataFile) -> FloatArray:
+def _column_noise(given: str | float, key: Key, data: CSVFile) -> FloatArray:
     if not isinstance(given, str):
         return np.full(len(data.rows), float(given))
     if given.strip().endswith("%"):

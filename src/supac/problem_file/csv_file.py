@@ -1,0 +1,73 @@
+"""Tables of comma-separated values that a problem file names."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.problem_file.errors import Key, Source, no_file, suggestion
+
+
+class CSVFile:
+    """A table of comma-separated values: its header, and its non-empty rows by line number."""
+
+    def __init__(self, source: Source, key: tuple[str, str]):
+        table, name = self.key = key
+        self.source, self.path = source, source.file(source.table(table)[name])
+        try:
+            with self.path.open(newline="", encoding="utf-8-sig") as file:
+                reader = csv.reader(file)
+                numbered = [(reader.line_num, row) for row in reader]
+        except FileNotFoundError as error:
+            raise self.fail(no_file(self.path)) from error
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise self.fail(f"{self.path.name} cannot be read as CSV: {reason}") from error
+        self.rows = {line: row for line, row in numbered if any(cell.strip() for cell in row)}
+        if len(self.rows) < 2:
+            raise self.fail(f"{self.path.name} needs a line of names and lines of numbers")
+        self.header = [name.strip() for name in self.rows.pop(min(self.rows))]
+        if len(self.header) == 1 and ";" in self.header[0]:
+            raise self.fail(f"{self.path.name} is divided by semicolons: save it with commas")
+        for line, row in self.rows.items():
+            if len(row) != len(self.header):
+                cells = f"{len(row)} cells, but the header has {len(self.header)}"
+                raise self.fail(f"{self.path.name}, line {line}: {cells}")
+
+    def fail(self, message: str, key: Key = ()) -> Exception:
+        """Return the exception for an error of the file, or of another key."""
+        return self.source.fail(key or self.key, message)
+
+    def cells(self, name: str, key: Key) -> dict[int, str]:
+        """Return the cells of a column by line number."""
+        if name not in self.header:
+            hint = suggestion(name, self.header) or f"; its columns are {', '.join(self.header)}"
+            raise self.fail(f"{self.path.name} has no column {name}{hint}", key)
+        place = self.header.index(name)
+        return {line: row[place].strip() for line, row in self.rows.items()}
+
+    def roles(self, name: str, key: Key) -> list[bool]:
+        """Return True for rows of the test part."""
+        cells = self.cells(name, key)
+        for line, cell in cells.items():
+            if cell not in ("test", "train"):
+                found = f"{cell!r} is neither test nor train"
+                raise self.fail(f"{self.path.name}, line {line}, column {name}: {found}")
+        return [cell == "test" for cell in cells.values()]
+
+    def column(self, name: str, key: Key, *, gaps: bool) -> FloatArray:
+        """Return a column as numbers; empty cells are NaN if `gaps` are allowed."""
+        numbers = []
+        for line, cell in self.cells(name, key).items():
+            try:
+                number = float(cell) if cell else np.nan
+            except ValueError:
+                number = np.inf
+            if not np.isfinite(number) and (cell or not gaps):
+                found = f"{cell!r} is no number" if cell else "a number is missing"
+                empty = "; leave the cell empty where nothing was measured" if gaps else ""
+                raise self.fail(f"{self.path.name}, line {line}, column {name}: {found}{empty}")
+            numbers.append(number)
+        return np.array(numbers)
