@@ -59,6 +59,7 @@ from supac.search.algorithm import Algorithm, Info, State, TooManyStatisticsErro
 from supac.search.gradient import GradientDescent, Nesterov
 from supac.search.steps import FixedStep, TrustRegion
 from supac.search.supac import SuPAC
+from supac.simulators.output_file import OutputFile
 from supac.simulators.per_worker import PerWorker
 from supac.simulators.program import Program
 from supac.simulators.umbridge import UMBridge
@@ -80,8 +81,8 @@ __all__ = [
     "Execution", "ExecutionError", "FixedStep", "FreshDraws", "Frozen", "GaussianProcess",
     "GradientDescent", "GradientStep", "Importance", "Info", "Iteration", "KnownRuns",
     "MaurerLangfordSeeger", "McAllester", "MeanSquare", "MetaInfo", "MetaResult", "MetaSuPAC",
-    "Nesterov", "NotAStoreError", "Observations", "OutputEmulator", "Parameters", "PerWorker",
-    "Plan", "Prediction", "PriorScores", "Problem", "ProblemFile", "ProblemFileError",
+    "Nesterov", "NotAStoreError", "Observations", "OutputEmulator", "OutputFile", "Parameters",
+    "PerWorker", "Plan", "Prediction", "PriorScores", "Problem", "ProblemFile", "ProblemFileError",
     "Program", "Provenance", "Record", "Result", "ResultFormatError", "Reuse", "Ridge",
     "RootMeanSquare", "Run", "SquareLoss", "Stage", "State", "Status", "StopReason",
     "StoreBusyError", "StoreDamagedError", "StoreError", "StoreMismatchError",

@@ -625,6 +625,55 @@ def test_commands_are_told_where_things_are(folder: Path) -> None:
         assert fix in str(raised.value)
 
 
+DECK = """
+[simulator]
+command = ["sh", "model.sh"]
+template = "deck.in.tpl"
+copies = "weather.dat"
+output = "out.lst"
+pattern = "{t} {A}"
+times = "t"
+[run]
+budget = 40
+[parameters]
+k = { prior = "normal", mean = 0, sd = 1 }
+[data]
+file = "d.csv"
+observed = "A"
+noise = 0.5
+[bound]
+temperature = 0.1
+"""
+
+
+def test_a_program_reads_a_deck_and_writes_a_listing(folder: Path) -> None:
+    (folder / "d.csv").write_text("time,A\n0.5,1\n2,\n")
+    (folder / "deck.in.tpl").write_text("{k}\n")
+    (folder / "weather.dat").write_text("7")
+    (folder / "model.sh").write_text(
+        'printf "T  A\\n0 %s\\n2 %s\\n" $(cat deck.in weather.dat) > out.lst'
+    )
+    problem = toml(DECK, folder)
+    assert isinstance(problem.risk, Composite)
+    np.testing.assert_array_equal(problem.risk.simulate(np.array([3.0])), [4.0, 7.0])
+    before = problem.files["simulator"]
+    (folder / "deck.in.tpl").write_text("{k:10.3e}")
+    assert toml(DECK, folder).files["simulator"] != before
+    for old, new, words in (
+        ('"deck.in.tpl"', '"dekc.in.tpl"', r'template: there is no file .*mean "deck.in.tpl"'),
+        ("k = {", "m = {", r"template: \{m\} stands nowhere in deck.in: write it where"),
+        ("{A}", "{B}", r"pattern: pattern has no \{A\}"),
+        ('"weather.dat"', '["whether.dat"]', r"copies: there is no file"),
+        ('times = "t"', 'inputs = "xml"', r"inputs: must be one of"),
+        ('file = "d.csv"', 'file = "d.csv"\ntime = "t"', "time: d.csv has no column t"),
+    ):
+        with pytest.raises(supac.ProblemFileError, match=words):
+            toml(DECK.replace(old, new), folder)
+    (folder / "d.csv").write_text("hour,A\n0.5,1\n2,\n")
+    with pytest.raises(supac.ProblemFileError, match="times: needs data with a column of times"):
+        toml(DECK, folder)
+
+
 def test_a_risk_without_data(folder: Path) -> None:
     (folder / "f.py").write_text("def f(x):\n    return (x**2).sum(axis=1)\n")
     vectorized = HEAD.replace('"f:f"', '"f:f"\nvectorized = true')

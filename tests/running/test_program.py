@@ -156,7 +156,13 @@ def test_an_exit_code_is_a_failure_with_the_end_of_what_was_said(tmp_path: Path)
 
 def test_a_program_that_is_killed_has_failed(tmp_path: Path) -> None:
     model = shell(tmp_path, "echo 1 > output.json; kill -SEGV $$")
-    with pytest.raises(ProgramError, match="exit code -11"):
+    with pytest.raises(ProgramError, match=r"^killed by SIGSEGV, Segmentation fault: no message"):
+        supac.Program(model)(POINT)
+
+
+def test_a_shell_s_report_of_a_signal_is_named(tmp_path: Path) -> None:
+    model = shell(tmp_path, "sh -c 'kill -FPE $$'")
+    with pytest.raises(ProgramError, match=r"^exit code 136 \(of a shell: SIGFPE, "):
         supac.Program(model)(POINT)
 
 

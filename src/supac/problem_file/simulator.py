@@ -20,9 +20,10 @@ from supac.arrays import FloatArray
 from supac.problem import Composite, Observations, Parameters
 from supac.problem.selectable import Selectable
 from supac.problem_file import values
-from supac.problem_file.errors import Key, Source, in_toml
+from supac.problem_file.errors import Key, Source, in_toml, no_file
 from supac.problem_file.python import PythonFunction, PythonFunctionError
 from supac.problem_file.values import FLAG, TEXT, one_of, setting
+from supac.simulators.output_file import OutputFile
 from supac.simulators.program import Program
 from supac.simulators.umbridge import UMBridge
 
@@ -154,11 +155,29 @@ class Command(Simulator, kind="command"):
     command: Sequence[str] = setting(
         values.WORDS, "a program and its arguments, started without a shell"
     )
-    inputs: Literal["json", "csv"] = setting(
-        one_of("json", "csv"), "format of its input file", "json"
+    inputs: Literal["json", "csv", "arguments", "environment"] | None = setting(
+        one_of("json", "csv", "arguments", "environment"),
+        "how it gets the values: `input.json`, `input.csv`, in place of `{k}` in the command, or "
+        "variables of the environment",
+        words='"json", or only the template',
+    )
+    template: str | Sequence[str] = setting(
+        values.NAMES, "input files with `{k}` where the value of k belongs", (), "none"
+    )
+    copies: str | Sequence[str] = setting(
+        values.NAMES, "further files that are copied to the folder of each run", (), "none"
+    )
+    output: str = setting(
+        TEXT, 'the file that it writes, JSON or a table, or "stdout"', "output.json"
+    )
+    pattern: str | Sequence[str] = setting(
+        values.NAMES, "for other outputs, lines with `{X}` where the number X stands", (), "none"
     )
     key: str | Sequence[str] | None = setting(
-        values.NAMES, "key or keys of `output.json` with the answer", words="the observed columns"
+        values.NAMES, "key or keys of the output with the answer", words="the observed columns"
+    )
+    times: str | None = setting(
+        TEXT, "key of the output's times: it is interpolated at those of the data", words="none"
     )
     scratch: str | None = setting(TEXT, "folder for the folders of the runs", words="temporary")
     keep: Literal["none", "failed", "all"] = setting(
@@ -172,15 +191,43 @@ class Command(Simulator, kind="command"):
         trouble = self._trouble(words[0], source)
         if trouble:
             raise source.fail(("simulator", "command"), trouble)
-        program = Program(
-            words,
-            names=parameters.names,
-            inputs=self.inputs,
-            key=self.key or (None if data is None else list(data.columns)),
-            scratch=None if self.scratch is None else source.file(self.scratch),
-            keep=self.keep,
-        )
+        for name in ("template", "copies"):
+            for each in listed(getattr(self, name)):
+                if not source.file(each).exists():
+                    raise source.fail(("simulator", name), no_file(source.file(each)))
+        try:
+            program = Program(
+                words,
+                names=parameters.names,
+                inputs=self.inputs,
+                template=[source.file(each) for each in listed(self.template)],
+                copies=[source.file(each) for each in listed(self.copies)],
+                output=self._output(source, data),
+                scratch=None if self.scratch is None else source.file(self.scratch),
+                keep=self.keep,
+            )
+        except (OSError, UnicodeDecodeError) as error:
+            raise source.fail(("simulator", "template"), f"cannot be read: {error}") from error
+        unused = program.unused(parameters.names)
+        if unused:
+            key = "template" if program.inputs is None else "command"
+            raise source.fail(("simulator", key), unused)
         return Simulate(program, observations=data)
+
+    def _output(self, source: Source, data: Observations | None) -> OutputFile:
+        """Return what is read of the output: for data, a value of each column at each row."""
+        key, rows, at = self.key, None, None
+        if data is not None:
+            key = key or list(data.columns)
+            rows = data.rows if len(listed(key)) == len(data.columns) else None
+            clock = None if self.times is None else data.times
+            at = None if clock is None else clock.tolist()
+        if self.times is not None and at is None:
+            raise source.fail(("simulator", "times"), "needs data with a column of times")
+        try:
+            return OutputFile(self.output, key, self.pattern, self.times, at, rows)
+        except ValueError as error:
+            raise source.fail(("simulator", "pattern"), str(error)) from error
 
     def _trouble(self, program: str, source: Source) -> str:
         """Return why the program cannot be started; "" if it can."""
@@ -201,11 +248,17 @@ class Command(Simulator, kind="command"):
         return ""
 
     def files(self, source: Source) -> dict[str, list[Path]]:
-        """Return the program and the files among its arguments."""
-        return {"simulator": [source.file(word) for word in self.command]}
+        """Return the program, the files among its arguments, and its input files."""
+        inputs = [*listed(self.template), *listed(self.copies)]
+        return {"simulator": [source.file(word) for word in [*self.command, *inputs]]}
 
 
 _INTERPRETERS = {".py": "{python}", ".sh": "sh", ".R": "Rscript", ".jl": "julia", ".pl": "perl"}
+
+
+def listed(names: str | Sequence[str]) -> list[str]:
+    """Return one name or several as a list."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _absolute(word: str, source: Source) -> str:

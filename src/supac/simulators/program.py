@@ -6,17 +6,24 @@ import copy
 import csv
 import json
 import os
+import re
 import secrets
 import shutil
+import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
+from supac.simulators.output_file import OutputError, OutputFile
 from supac.simulators.process_guard import ProcessGuard
+from supac.simulators.template import Template, Value, unplaced
 
-_TAIL = 800  # characters of what the program said that are kept
+Inputs = Literal["json", "csv", "arguments", "environment"]
+
+_INPUTS = ("json", "csv", "arguments", "environment")
+_TAIL, _LINES = 800, 10  # characters and lines of what the program said that are kept
 
 
 class ProgramError(RuntimeError):
@@ -27,9 +34,9 @@ class Program:
     """Run a command for each point, in a scratch folder of its own.
 
     The point is written to `input.json`, {"name": value, …} or a list where there are no names, or
-    to `input.csv`, a row of names and a row of values; the command is started in that folder and
-    must write `output.json`: a number, a list of outputs, or an object with either under `key`; of
-    several keys the outputs follow one after the other.
+    reaches the program as `inputs` and `template` say; the command is started in that folder and
+    must write `output.json`, or another `output`: a number, a list of outputs, or several of them
+    by `key`, which follow one after the other.
     In the command {input}, {output} and {folder} stand for the absolute paths. A run whose exit
     code is not zero has failed, and the end of what it wrote to its standard error is kept with it.
 
@@ -41,9 +48,18 @@ class Program:
         Of the parameters, in their order; by default those of the `Parameters` that `minimize` is
         given. None of them, `names=[]`, writes a list.
     inputs
-        "json" or "csv".
+        "json" or "csv", a file `input.csv` with a row of names and a row of values; "arguments",
+        for which the value of k stands where the command has {k}; or "environment", variables of
+        these names. By default "json", unless there is a template.
+    template
+        One or more input files of the program, in which {k} stands for the value of k:
+        `deck.in.tpl` is written as `deck.in`.
+    copies
+        Further files, or folders, that are copied to the folder of each run.
     key
-        Name of the answer in `output.json`, if that is an object, or a list of names.
+        Name of the answer in the output, if that has names, or a list of names.
+    output
+        Name of the file that the program writes, or an `OutputFile`, which says more.
     scratch
         Folder in which the folders are made; by default that of temporary files.
     keep
@@ -56,24 +72,33 @@ class Program:
         command: Sequence[str | os.PathLike[str]],
         *,
         names: Sequence[str] | None = None,
-        inputs: Literal["json", "csv"] = "json",
+        inputs: Inputs | None = None,
+        template: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+        copies: Sequence[str | os.PathLike[str]] = (),
         key: str | Sequence[str] | None = None,
+        output: str | OutputFile = "output.json",
         scratch: str | os.PathLike[str] | None = None,
         keep: Literal["none", "failed", "all"] = "none",
     ):
         if isinstance(command, str) or not command:
             example = '["./model", "--fast"]'
             raise TypeError(f"command must be a list such as {example}, not {command!r}")
-        if inputs not in ("json", "csv"):
-            raise ValueError(f'inputs must be "json" or "csv", not {inputs!r}')
+        if inputs is not None and inputs not in _INPUTS:
+            raise ValueError(f"inputs must be one of {', '.join(_INPUTS)}, not {inputs!r}")
         if keep not in ("none", "failed", "all"):
             raise ValueError(f'keep must be "none", "failed" or "all", not {keep!r}')
+        if isinstance(output, OutputFile) and key is not None:
+            raise ValueError("key is a part of the OutputFile: give it there")
         self.command = [os.fspath(word) for word in command]
         if os.sep in self.command[0]:  # it is started in another folder
             self.command[0] = str(Path(self.command[0]).absolute())
         self.names = None if names is None else list(names)
-        self.inputs, self.keep = inputs, keep
-        self.key = key if key is None or isinstance(key, str) else list(key)
+        given = [template] if isinstance(template, str | os.PathLike) else list(template)
+        self.templates = [Template.read(each) for each in given]
+        self.inputs = inputs or (None if self.templates else "json")
+        self.copies = [Path(each).absolute() for each in copies]
+        self.output = output if isinstance(output, OutputFile) else OutputFile(output, key)
+        self.keep = keep
         self.scratch = None if scratch is None else Path(scratch).absolute()
         self.__qualname__ = f"Program({self.command})"
 
@@ -85,24 +110,44 @@ class Program:
         other.names = list(names)
         return other
 
+    def unused(self, names: Sequence[str]) -> str:
+        """Return what is wrong if a parameter does not reach the program; "" if all do."""
+        if self.inputs == "arguments":
+            missing = [name for name in names if not any(f"{{{name}}}" in w for w in self.command)]
+            where = "the command"
+        elif self.inputs is None:
+            missing = unplaced(names, self.templates)
+            where = " or ".join(template.name for template in self.templates)
+        else:
+            return ""
+        if not missing:
+            return ""
+        return f"{{{missing[0]}}} stands nowhere in {where}: write it where its value belongs"
+
     def __call__(self, x: Any) -> Any:
         """Return the program's answer at one point (dim,): a number or a list of numbers."""
         if self.names and len(self.names) != len(x):
             raise ProgramError(f"{len(self.names)} names were given for {len(x)} parameters")
+        names = self.names or [f"x{i}" for i in range(len(x))]
+        plain = [value if isinstance(value, str) else float(value) for value in x]
+        point = dict(zip(names, plain, strict=True))
+        trouble = self.unused(names)
+        if trouble:
+            raise ProgramError(trouble)
         scratch = Path(tempfile.gettempdir()) if self.scratch is None else self.scratch
         scratch.mkdir(parents=True, exist_ok=True)
         folder = scratch / f"run-{secrets.token_hex(6)}"
-        source, target = folder / f"input.{self.inputs}", folder / "output.json"
-        command = self.command
-        for name, path in (("{input}", source), ("{output}", target), ("{folder}", folder)):
-            command = [word.replace(name, str(path)) for word in command]
-        failed = True
+        command, failed = self._command(folder, point), True
+        environment = None
+        if self.inputs == "environment":
+            environment = {**os.environ, **{name: _text(value) for name, value in point.items()}}
         # The guard is there before the folder: it removes the folder if this process is killed.
-        guard = ProcessGuard(command, folder=folder, keep=self.keep != "none")
+        keep = self.keep != "none"
+        guard = ProcessGuard(command, folder=folder, keep=keep, env=environment)
         with closing(guard):
             folder.mkdir(mode=0o700)
             try:
-                self._write(source, [float(value) for value in x])
+                self._write(folder, point)
                 answer = self._run(guard, command[0], folder)
                 failed = False
                 return answer
@@ -110,14 +155,41 @@ class Program:
                 if self.keep == "none" or (self.keep == "failed" and not failed):
                     shutil.rmtree(folder, ignore_errors=True)
 
-    def _write(self, source: Path, x: list[float]) -> None:
-        names = self.names or [f"x{i}" for i in range(len(x))]
+    def _command(self, folder: Path, point: Mapping[str, Value]) -> list[str]:
+        """Return the command with paths, and values if it takes them, in place of {words}."""
+        decks = [template.name for template in self.templates]
+        source = f"input.{self.inputs}" if self.inputs in ("json", "csv") else (*decks, "")[0]
+        words = {
+            "input": str(folder / source),
+            "output": str(folder / self.output.name),
+            "folder": str(folder),
+        }
+        if self.inputs == "arguments":
+            words |= {name: _text(value) for name, value in point.items()}
+        place = re.compile("|".join(re.escape(f"{{{word}}}") for word in words))
+        return [place.sub(lambda match: words[match[0][1:-1]], word) for word in self.command]
+
+    def _write(self, folder: Path, point: Mapping[str, Value]) -> None:
+        """Write the input files of a run."""
+        for path in self.copies:
+            try:
+                copy_of = shutil.copytree if path.is_dir() else shutil.copy
+                copy_of(path, folder / path.name)
+            except OSError as error:
+                raise ProgramError(f"{path} could not be copied: {error}") from error
+        for template in self.templates:
+            try:
+                text = template.fill(point)
+            except ValueError as error:
+                raise ProgramError(str(error)) from error
+            with (folder / template.name).open("w", encoding="utf-8", newline="") as deck:
+                deck.write(text)
         if self.inputs == "csv":
-            with source.open("w", newline="") as file:
-                csv.writer(file).writerows([names, [repr(value) for value in x]])
-        else:
-            point = dict(zip(names, x, strict=True)) if self.names else x
-            source.write_text(json.dumps(point))
+            with (folder / "input.csv").open("w", newline="") as file:
+                csv.writer(file).writerows([list(point), [_text(v) for v in point.values()]])
+        elif self.inputs == "json":
+            told = json.dumps(point if self.names else list(point.values()))
+            (folder / "input.json").write_text(told)
 
     def _run(self, guard: ProcessGuard, name: str, folder: Path) -> Any:
         try:
@@ -127,26 +199,41 @@ class Program:
         kept = f" (in {folder})" if self.keep != "none" else ""
         code = guard.wait()
         if code:
-            tail = (folder / "stderr.txt").read_text(errors="replace").strip()[-_TAIL:]
-            raise ProgramError(f"exit code {code}{kept}: {tail or 'no message'}")
-        return self._read(folder / "output.json", kept)
-
-    def _read(self, target: Path, kept: str) -> Any:
+            said = _last_lines(folder) or "no message"
+            raise ProgramError(f"{_end(code)}{kept}: {said}")
         try:
-            answer = json.loads(target.read_text())
-        except FileNotFoundError as error:
-            raise ProgramError(f"the program wrote no output.json{kept}") from error
-        except ValueError as error:
-            raise ProgramError(f"output.json is not JSON{kept}: {error}") from error
-        if not isinstance(answer, dict):
-            return answer
-        has = ", ".join(sorted(answer)) or "nothing"
-        if self.key is None:
-            raise ProgramError(f"output.json has {has}: say with key= which is the answer")
-        for key in [self.key] if isinstance(self.key, str) else self.key:
-            if key not in answer:
-                raise ProgramError(f"output.json has no {key!r}, but {has}")
-        if isinstance(self.key, str):
-            return answer[self.key]
-        parts = [answer[key] for key in self.key]
-        return [value for part in parts for value in (part if isinstance(part, list) else [part])]
+            return self.output.read(folder)
+        except OutputError as error:
+            said = _last_lines(folder)
+            words = f"; the program's last words: {said}" if said else ""
+            raise ProgramError(f"{error}{kept}{words}") from error
+
+
+def _text(value: Value) -> str:
+    """Return a value as text, a number with all its digits."""
+    return value if isinstance(value, str) else repr(value)
+
+
+def _end(code: int) -> str:
+    """Describe how a program ended: its exit code, or the name of a signal."""
+    number = -code if code < 0 else code - 128  # a shell reports 128 + signal
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"exit code {code}"
+    said = f"{name}, {signal.strsignal(number)}"
+    return f"killed by {said}" if code < 0 else f"exit code {code} (of a shell: {said})"
+
+
+def _last_lines(folder: Path) -> str:
+    """Return the last lines of the standard error; of the standard output if that is empty."""
+    for name in ("stderr.txt", "stdout.txt"):
+        path = folder / name
+        size = path.stat().st_size if path.is_file() else 0
+        if size:
+            with path.open("rb") as file:
+                file.seek(max(size - 4 * _TAIL, 0))
+                lines = file.read().decode(errors="replace").strip().splitlines()[-_LINES:]
+            if lines:
+                return "\n".join(lines)[-_TAIL:]
+    return ""

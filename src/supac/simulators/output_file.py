@@ -1,0 +1,211 @@
+"""What a program has written: JSON, a table, or text with a pattern."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[ed][-+]?\d+)?|nan|inf(?:inity)?)|\*+"
+_PLACE = re.compile(r"\{([^{}]*)\}")
+_DIVIDERS = (",", ";", "\t")
+
+
+class OutputError(ValueError):
+    """The output is missing, torn, or not what was expected."""
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """Name of the file that a program writes, and where the outputs are in it.
+
+    `*.json` holds a number, a list, or an object with either under each `key`. Any other file is a
+    table, a line of names and lines of numbers divided by commas, semicolons, tabs or blanks; or,
+    with `pattern`, a text. The name "stdout" is what the program prints.
+    """
+
+    name: str = "output.json"
+    key: str | Sequence[str] | None = None
+    """Names of the outputs, which follow one after the other."""
+    pattern: str | Sequence[str] = ()
+    """Lines of the text with `{X}` where the number X stands, and `{}` for any word: "X = {X}".
+
+    Blanks stand for any number of blanks. A pattern that begins with a brace begins with the line,
+    any other may begin within it. All lines that it fits are read.
+    """
+    times: str | None = None
+    """Name of the output with the times, for outputs that are interpolated at `at`."""
+    at: Sequence[float] | None = None
+    """Times at which outputs are wanted."""
+    rows: int | None = None
+    """Number of values of each output, if it is known."""
+
+    def __post_init__(self) -> None:
+        patterns = (self.pattern,) if isinstance(self.pattern, str) else tuple(self.pattern)
+        object.__setattr__(self, "pattern", patterns)
+        key = self.key
+        if key is not None and not isinstance(key, str):
+            object.__setattr__(self, "key", tuple(key))
+        if (self.times is None) != (self.at is None):
+            raise ValueError("times and at belong together: a column of the output, and the times")
+        places = {place for each in patterns for place in _PLACE.findall(each)}
+        for name in (*self.keys, self.times) if patterns else ():
+            if name is not None and name not in places:
+                raise ValueError(f"pattern has no {{{name}}}, which stands for a number of {name}")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the outputs; empty if there is only one."""
+        return (self.key,) if isinstance(self.key, str) else tuple(self.key or ())
+
+    def read(self, folder: Path) -> Any:
+        """Return a number or a list of numbers; OutputError if they are not all there."""
+        path = folder / ("stdout.txt" if self.name == "stdout" else self.name)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise OutputError(f"the program wrote no {self.name}") from error
+        except (UnicodeDecodeError, OSError) as error:
+            what = "is not JSON" if self.name.endswith(".json") else "cannot be read"
+            raise OutputError(f"{self.name} {what}: {error}") from error
+        if self.pattern:
+            return self._chosen(self._found(text))
+        if not self.name.endswith(".json"):
+            return self._chosen(self._table(text))
+        try:
+            answer = json.loads(text)
+        except ValueError as error:
+            raise OutputError(f"{self.name} is not JSON: {error}") from error
+        return self._chosen(answer) if isinstance(answer, dict) else answer
+
+    def _found(self, text: str) -> dict[str, list[float]]:
+        """Return the numbers of each name in a text with patterns."""
+        found: dict[str, list[float]] = {}
+        for pattern in self.pattern:
+            expression, names = _expression(pattern)
+            for name in names:
+                found.setdefault(name, [])
+            for number, line in enumerate(text.splitlines(), start=1):
+                match = expression.search(line)
+                for name, word in zip(names, match.groups() if match else (), strict=False):
+                    found[name].append(self._number(word, number, name))
+        empty = next((name for name in found if not found[name]), None)
+        if empty is not None:
+            raise OutputError(f"{self.name} has no line with {empty} as in pattern")
+        return found
+
+    def _table(self, text: str) -> dict[str, list[float]]:
+        """Return the columns of a table."""
+        lines = [(i, line) for i, line in enumerate(text.splitlines(), start=1) if line.strip()]
+        if not lines:
+            raise OutputError(f"{self.name} is empty")
+        first = re.sub(r"^\s*[#%!]\s*", "", lines[0][1])
+        divider = next((each for each in _DIVIDERS if each in first), None)
+
+        def cells(line: str) -> list[str]:
+            if divider is None:
+                return line.split()
+            return [cell.strip() for cell in next(csv.reader([line], delimiter=divider))]
+
+        header = cells(first)
+        columns: dict[str, list[float]] = {name: [] for name in header}
+        wanted = {*self.keys, self.times} if self.keys else set(header)
+        for number, line in lines[1:]:
+            row = cells(line)
+            if len(row) != len(header):
+                counts = f"{len(row)} cells, but its first line has {len(header)}"
+                raise OutputError(f"{self.name}, line {number}: {counts}")
+            for name, cell in zip(header, row, strict=True):
+                if name in wanted:
+                    columns[name].append(self._number(cell, number, name))
+        return columns
+
+    def _number(self, word: str, line: int, name: str) -> float:
+        """Convert a number as C, Fortran or Python print it."""
+        if word.strip("*") == "" and word:
+            words = "stars for a number that did not fit its field"
+            raise OutputError(f"{self.name}, line {line}: {name} is {words}")
+        try:
+            return float(word.lower().replace("d", "e"))
+        except ValueError as error:
+            raise OutputError(f"{self.name}, line {line}: {name} is {word!r}") from error
+
+    def _chosen(self, answer: Mapping[str, Any]) -> Any:
+        """Return the outputs of the keys, one after the other."""
+        if self.key is None:
+            if len(answer) == 1 and self.times is None:
+                return self._checked(*next(iter(answer.items())), answer)
+            has = ", ".join(sorted(answer)) or "nothing"
+            raise OutputError(f"{self.name} has {has}: say with key= which is the answer")
+        for key in self.keys:
+            self._check_present(key, answer)
+        if isinstance(self.key, str):
+            return self._checked(self.key, answer[self.key], answer)
+        parts = [self._checked(key, answer[key], answer) for key in self.keys]
+        return [value for part in parts for value in (part if isinstance(part, list) else [part])]
+
+    def _check_present(self, key: str, answer: Mapping[str, Any]) -> None:
+        if key not in answer:
+            has = ", ".join(sorted(answer)) or "nothing"
+            raise OutputError(f"{self.name} has no {key!r}, but {has}")
+
+    def _checked(self, key: str, values: Any, answer: Mapping[str, Any]) -> Any:
+        """Return the values of an output, as many as are expected."""
+        if self.times is not None and self.at is not None:
+            self._check_present(self.times, answer)
+            return self._sampled(key, values, answer[self.times])
+        count = len(values) if isinstance(values, list) else 1
+        if self.rows is not None and count != self.rows:
+            words = f"{count} numbers for {key}, but the data have {self.rows} rows"
+            raise OutputError(f"{self.name} has {words}")
+        return values
+
+    def _sampled(self, key: str, values: Any, times: Any) -> list[float]:
+        """Interpolate an output, linearly, at the times that are wanted."""
+        clock, series = (np.asarray(each, dtype=np.float64).ravel() for each in (times, values))
+        wanted = np.asarray(self.at, dtype=np.float64)
+        if len(clock) != len(series):
+            counts = f"{len(clock)} times, but {len(series)} numbers for {key}"
+            raise OutputError(f"{self.name} has {counts}")
+        if not (np.diff(clock) >= 0.0).all():
+            raise OutputError(f"{self.name}: the times {self.times} do not increase")
+        slack = 1e-9 * max(1.0, float(np.abs(wanted).max()))
+        if not len(clock) or clock[0] > wanted.min() + slack or clock[-1] < wanted.max() - slack:
+            reach = f"from {clock[0]:g} to {clock[-1]:g}" if len(clock) else "nowhere"
+            needed = f"the data from {wanted.min():g} to {wanted.max():g}"
+            raise OutputError(f"{self.name}: {self.times} goes {reach}, {needed}")
+        sampled: list[float] = np.interp(wanted, clock, series).tolist()
+        return sampled
+
+
+def _expression(pattern: str) -> tuple[re.Pattern[str], list[str]]:
+    """Return a pattern as a regular expression, and the names of its numbers in order."""
+    parts = _PLACE.split(pattern.strip())  # text, name, text, name, …, text
+    words, names = [_literal(parts[0])], []
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        # The whole number, but for a unit that stands right behind it.
+        end = "" if text[:1].isalpha() else r"(?![\w.])"
+        words += [rf"\s*({_NUMBER}){end}" if name else r"\S+", _literal(text)]
+        names += [name] if name else []
+    begin = r"^\s*" if pattern.strip().startswith("{") else r"(?<!\w)"
+    return re.compile(begin + "".join(words), re.IGNORECASE), names
+
+
+def _literal(text: str) -> str:
+    """Return a text as a regular expression in which blanks stand for any number of blanks.
+
+    Also for none beside a sign such as "=".
+    """
+    first, *others = re.split(r"\s+", text)
+    words, before = re.escape(first), first
+    for word in others:
+        beside = re.search(r"[^\w\s]", before[-1:] + word[:1])
+        words += (r"\s*" if beside else r"\s+") + re.escape(word)
+        before = word
+    return words

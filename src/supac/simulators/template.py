@@ -1,0 +1,73 @@
+"""Input files of a program, with places for the values of the parameters."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+Value = float | str
+"""Of a parameter, or of a setting that may be a text."""
+
+_PLACE = re.compile(r"\{([^{}:\n]+)(?::([^{}\n]*))?\}")
+_WIDTH = re.compile(r"(?:.?[<>=^])?[-+ ]?#?0?(\d+)")
+_SUFFIXES = (".tpl", ".tmpl", ".template")
+
+
+@dataclass(frozen=True)
+class Template:
+    """A text in which `{k}` stands for the value of k, `{k:10.4f}` for its value in a format.
+
+    Braces around anything that is no parameter stay as they are.
+    """
+
+    name: str
+    """Name of the file that is made of it."""
+    text: str
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Template:
+        """Read a template; `deck.in.tpl` becomes `deck.in`, any other name stays."""
+        place = Path(path)
+        name = place.stem if place.suffix in _SUFFIXES and place.stem else place.name
+        with place.open(encoding="utf-8", newline="") as file:
+            return cls(name, file.read())
+
+    @property
+    def places(self) -> set[str]:
+        """Everything that stands alone in braces."""
+        return {match[1].strip() for match in _PLACE.finditer(self.text)}
+
+    def fill(self, values: Mapping[str, Value]) -> str:
+        """Return the text with the values; ValueError if one does not fit its place."""
+
+        def filled(match: re.Match[str]) -> str:
+            name, form = match[1].strip(), match[2]
+            if name not in values:
+                return match[0]
+            return _formatted(name, values[name], form, self.name)
+
+        return _PLACE.sub(filled, self.text)
+
+
+def _formatted(name: str, value: Value, form: str | None, where: str) -> str:
+    """Return a value as text, with all its digits if no format says otherwise."""
+    if form is None:
+        return value if isinstance(value, str) else repr(float(value))
+    try:
+        text = format(value, form)
+    except ValueError as error:
+        raise ValueError(f"{where}: {{{name}:{form}}} is no format of {value!r}") from error
+    width = _WIDTH.match(form)
+    # A longer text would shift the columns that a program with fixed fields reads.
+    if width and len(text) > int(width[1]):
+        raise ValueError(f"{where}: {name} = {text} does not fit into {width[1]} characters")
+    return text
+
+
+def unplaced(names: Iterable[str], templates: Iterable[Template]) -> list[str]:
+    """Return the names that stand in none of the templates."""
+    places = {place for template in templates for place in template.places}
+    return [name for name in names if name not in places]

@@ -1,0 +1,203 @@
+"""Programs that know nothing of us: decks, arguments, the environment, tables and plain text."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import supac
+from supac.simulators.output_file import OutputError, OutputFile
+from supac.simulators.program import ProgramError
+from supac.simulators.template import Template
+
+POINT = [0.25, -1.5e-7]
+
+
+def shell(folder: Path, text: str) -> list[str]:
+    script = folder / "model.sh"
+    script.write_text(f"#!/bin/sh\n{text}\n")
+    script.chmod(0o755)
+    return [str(script)]
+
+
+def test_a_deck_has_the_values_in_their_places(tmp_path: Path) -> None:
+    deck = tmp_path / "deck.in.tpl"
+    deck.write_text("K {k}\r\nM={m:12.4E}|{k:>6.2f}| { k } {other} {} {a\nb}\n", newline="")
+    filled = Template.read(deck)
+    assert filled.name == "deck.in"
+    assert filled.fill({"k": 0.25, "m": -1.5e-7}) == (
+        "K 0.25\r\nM= -1.5000E-07|  0.25| 0.25 {other} {} {a\nb}\n"
+    )
+    with pytest.raises(ValueError, match=r"deck.in: k = 1234.50 does not fit into 6 characters"):
+        filled.fill({"k": 1234.5, "m": 0.0})
+    with pytest.raises(ValueError, match=r"\{k:d\} is no format of 0.5"):
+        Template("deck", "{k:d}").fill({"k": 0.5})
+
+
+def test_a_program_reads_its_own_deck_and_the_files_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "deck.in.tpl").write_text("{k} {m}\n")
+    (tmp_path / "weather.dat").write_text("7.5\n")
+    model = shell(tmp_path, "{ cat deck.in weather.dat; ls; } > out.txt; test ! -e input.json")
+    program = supac.Program(
+        model,
+        names=["k", "m"],
+        template=tmp_path / "deck.in.tpl",
+        copies=[tmp_path / "weather.dat"],
+        output=OutputFile("out.txt", pattern=["{k} {m}"], key=["k", "m"]),
+    )
+    assert program(POINT) == POINT
+    with pytest.raises(ProgramError, match=r"\{n\} stands nowhere in deck.in: write it where"):
+        supac.Program(model, names=["k", "n"], template=tmp_path / "deck.in.tpl")(POINT)
+    with pytest.raises(ProgramError, match=r"none.dat could not be copied: .*No such file"):
+        supac.Program(model, copies=[tmp_path / "none.dat"])(POINT)
+
+
+def test_values_may_be_arguments_or_variables(tmp_path: Path) -> None:
+    model = shell(tmp_path, """echo "[$1, ${2#--m=}]" > output.json""")
+    words = [*model, "{k}", "--m={m}"]
+    program = supac.Program(words, names=["k", "m"], inputs="arguments")
+    assert program(POINT) == POINT
+    with pytest.raises(ProgramError, match=r"\{m\} stands nowhere in the command"):
+        supac.Program(words[:2], names=["k", "m"], inputs="arguments")(POINT)
+    model = shell(tmp_path, """test -n "$PATH" && echo "[$k, $m]" > output.json""")
+    assert supac.Program(model, names=["k", "m"], inputs="environment")(POINT) == POINT
+
+
+TABLES = [
+    ("time,X,S\n0,1,2\n1,3,4.5\n", "out.csv"),
+    ("time;X;S\n0;1;2\n1;3;4.5\n", "out.csv"),
+    ("# time  X    S\n  0.0  1.0  .2d1\n\n  1.0  3.  4.5D+00\n", "out.dat"),
+    ("time\tX\tS\n0\t1\t2\n1\t3\t4.5\n", "stdout"),
+]
+
+
+@pytest.mark.parametrize(("text", "name"), TABLES)
+def test_tables_have_columns(tmp_path: Path, text: str, name: str) -> None:
+    (tmp_path / ("stdout.txt" if name == "stdout" else name)).write_text(text)
+    assert OutputFile(name, ["X", "S"], rows=2).read(tmp_path) == [1.0, 3.0, 2.0, 4.5]
+    assert OutputFile(name, "S").read(tmp_path) == [2.0, 4.5]
+    sampled = OutputFile(name, ["X", "S"], times="time", at=[0.0, 0.5]).read(tmp_path)
+    assert sampled == [1.0, 2.0, 2.0, 3.25]
+
+
+LISTING = """\
+ GROWTH 2.1 (1987)          X and S in g/L
+ STEP    1  X= 1.00  S = 0.20D+01
+ TIME      BIOMASS  SUBSTRATE
+   0.0  1.000E+00  2.000
+   1.0  3.000E+00  4.500
+ YIELD:0.45g/g
+"""
+PATTERNS = [
+    ("{} {X} {S}", ["X", "S"], [1.0, 3.0, 2.0, 4.5]),
+    ("X = {X} S = {S}", ["S", "X"], [2.0, 1.0]),
+    ("S = {S}", "S", [2.0]),
+    ("TEP {i}", "i", None),  # not STEP
+    ("YIELD:{Y}g/g", "Y", [0.45]),
+    (["yield:{Y}g", "STEP {i}"], ["i", "Y"], [1.0, 0.45]),
+    ("YIELD:{Y}", "Y", None),  # 0.45g is no number
+]
+
+
+@pytest.mark.parametrize(("pattern", "key", "found"), PATTERNS)
+def test_texts_have_patterns(
+    tmp_path: Path, pattern: str, key: list[str], found: list[float] | None
+) -> None:
+    (tmp_path / "stdout.txt").write_text(LISTING)
+    output = OutputFile("stdout", key, pattern)
+    if found is None:
+        with pytest.raises(OutputError, match=r"stdout has no line with . as in pattern"):
+            output.read(tmp_path)
+    else:
+        assert output.read(tmp_path) == found
+
+
+TORN = [
+    ("X,S\n1,2\n3", "out.csv, line 3: 1 cells, but its first line has 2"),
+    ("X,S\n1,2\n3,4.", None),
+    ("X,S\n1,2\n", "out.csv has 1 numbers for X, but the data have 2 rows"),
+    ("X,S\n1,2\n3,****\n", "line 3: S is stars for a number that did not fit its field"),
+    ("X,S\n1,2\n3,4e\n", "out.csv, line 3: S is '4e'"),
+    ("X,T\n1,2\n", "out.csv has no 'S', but T, X"),
+    ("", "out.csv is empty"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), TORN)
+def test_torn_outputs_are_named_with_the_program_s_last_words(
+    tmp_path: Path, text: str, words: str | None
+) -> None:
+    (tmp_path / "torn.csv").write_text(text)
+    model = shell(tmp_path, f"cp {tmp_path}/torn.csv out.csv; echo 'step 9: stiff' >&2")
+    program = supac.Program(model, output=OutputFile("out.csv", ["X", "S"], rows=2))
+    if words is None:
+        assert program(POINT) == [1.0, 3.0, 2.0, 4.0]
+        return
+    with pytest.raises(ProgramError) as raised:
+        program(POINT)
+    assert words in str(raised.value)
+    assert str(raised.value).endswith("; the program's last words: step 9: stiff")
+
+
+def test_a_missing_output_is_named_with_what_was_printed(tmp_path: Path) -> None:
+    model = shell(tmp_path, "seq 100; echo 'no convergence'")
+    with pytest.raises(ProgramError) as raised:
+        supac.Program(model, output="out.csv")(POINT)
+    said = "\n".join(map(str, range(92, 101)))
+    assert str(raised.value) == (
+        f"the program wrote no out.csv; the program's last words: {said}\nno convergence"
+    )
+
+
+def test_times_that_the_output_lacks_are_named(tmp_path: Path) -> None:
+    (tmp_path / "out.csv").write_text("t,X\n0,1\n5,2\n")
+    output = OutputFile("out.csv", "X", times="t", at=[1.0, 9.0])
+    with pytest.raises(OutputError, match=r"out.csv: t goes from 0 to 5, the data from 1 to 9"):
+        output.read(tmp_path)
+    (tmp_path / "out.csv").write_text("t,X\n0,1\n9,2\n5,3\n10,3\n")
+    with pytest.raises(OutputError, match="the times t do not increase"):
+        output.read(tmp_path)
+
+
+def test_outputs_that_cannot_be_read_so_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"pattern has no \{S\}"):
+        OutputFile("out.txt", ["X", "S"], "X = {X}")
+    with pytest.raises(ValueError, match="times and at belong together"):
+        OutputFile("out.txt", times="t")
+    with pytest.raises(ValueError, match="key is a part of the OutputFile"):
+        supac.Program(["true"], key="X", output=OutputFile("out.txt"))
+
+
+SOURCE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+    double k, m, t;
+    FILE *deck = fopen("decay.in", "r");
+    if (!deck || fscanf(deck, "RATE %lf AMOUNT %lf", &k, &m) != 2) return 2;
+    if (k < 0) abort();
+    for (t = 0; t < 4; t++, m /= 1 + k) printf("T =%5.1f  MASS =%10.4f\n", t, m);
+    return 0;
+}
+"""
+
+
+def test_a_compiled_program_needs_no_glue(tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    (tmp_path / "decay.c").write_text(SOURCE)
+    subprocess.run([compiler, "-o", tmp_path / "decay", tmp_path / "decay.c"], check=True)
+    (tmp_path / "decay.in.tpl").write_text("RATE {k:8.4f}\nAMOUNT {m:8.3f}\n")
+    program = supac.Program(
+        [tmp_path / "decay"],
+        names=["k", "m"],
+        template=tmp_path / "decay.in.tpl",
+        output=OutputFile("stdout", "m", "T = {t} MASS = {m}", "t", at=[0.5, 3.0]),
+    )
+    assert program([1.0, 8.0]) == [6.0, 1.0]
+    with pytest.raises(ProgramError, match=r"^killed by SIGABRT, Aborted: no message"):
+        program([-0.5, 8.0])
