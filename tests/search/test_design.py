@@ -64,3 +64,17 @@ def test_batches_are_small_while_a_search_moves_and_as_asked_for_if_asked() -> N
     assert own[:3] == [20, 3, 3]
     assert own[-1] == 5
     assert sizes(supac.SuPAC(first=7, batch=8)) == [7, *[8] * 11]
+
+
+def test_means_of_small_batches_do_not_lower_the_estimated_risk() -> None:
+    posterior = supac.gaussian(np.zeros(16), np.eye(16))
+    step, evaluations = (
+        LastStep(2.0, posterior.theta, 1.0, 10.0, shift=8.0),
+        supac.Evaluations.none(16),
+    )
+    for seed in range(40):
+        state = State(seed, posterior, evaluations, last_step=step)
+        x = np.concatenate([plan_batch(PLAN, state, 3).x[:1], posterior.sample(4, seed)])
+        evaluations = evaluations.append(x, 0.5 * (x**2).sum(axis=1), posterior)
+    mean, error, _ = supac.Importance().fit(evaluations, posterior).mean_risk(posterior)
+    assert abs(mean - 8.0) < 3.0 * error  # 1.7 too low with them

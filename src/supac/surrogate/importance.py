@@ -8,12 +8,14 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp
 
-from supac.arrays import FloatArray
+from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
 from supac.families import Distribution, NormalWhitening
 from supac.problem import Evaluations, Problem
 from supac.surrogate.estimator import BatchPlan, Context, Surrogate
 from supac.surrogate.least_squares import project
+
+_AT_THE_CENTRE = 1e-6  # standard deviations: no draw comes as near
 
 
 @register
@@ -30,7 +32,7 @@ class Importance:
     ) -> ImportanceWeighted:
         """Return the runs that were drawn at random, with the log-density of their mixture."""
         runs = evaluations.usable((context or Context()).failure_risk)
-        runs = runs.select(runs.drawn)
+        runs = runs.select(runs.drawn & ~_central(runs))
         return ImportanceWeighted(runs, log_mixture(runs))
 
 
@@ -104,6 +106,21 @@ def pareto_shape(weights: FloatArray) -> float:
     rate = float(np.exp(fit - logsumexp(fit)) @ rates)
     shape = float(np.log1p(-rate * excess).mean())
     return (n * shape + 5.0) / (n + 10.0)  # a weak prior around 1/2 steadies small samples
+
+
+def _central(runs: Evaluations) -> BoolArray:
+    """Mark runs at the very centre of a Gaussian proposal: (n,).
+
+    Small batches begin with the mean, which tells a model most but is no draw: its risk is the
+    least, and its weight the largest.
+    """
+    central = np.zeros(len(runs), dtype=bool)
+    for k in np.unique(runs.iteration):
+        whitening, own = runs.proposals[k].whiten(), runs.iteration == k
+        if isinstance(whitening, NormalWhitening):
+            z = whitening.points(runs.x[own])
+            central[own] = np.einsum("ij,ij->i", z, z) < _AT_THE_CENTRE**2
+    return central
 
 
 def log_mixture(evaluations: Evaluations) -> FloatArray:
