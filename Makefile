@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers bench-outside bench-outside-best meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers bench-outside bench-outside-best bench-dimension bench-dimension-best meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
@@ -84,6 +84,12 @@ bench-outside: .venv-peers/ready
 
 bench-outside-best: .venv-peers/ready
 	.venv-peers/bin/python benchmarks/outside/best.py $(ARGS)
+
+bench-dimension: .venv-peers/ready
+	.venv-peers/bin/python benchmarks/dimension/run.py $(ARGS)
+
+bench-dimension-best: .venv-peers/ready
+	.venv-peers/bin/python benchmarks/dimension/best.py $(ARGS)
 
 .venv-peers/ready: export PIP_CONSTRAINT := $(CURDIR)/constraints.txt $(CURDIR)/benchmarks/peers-constraints.txt
 .venv-peers/ready: pyproject.toml constraints.txt benchmarks/peers-constraints.txt

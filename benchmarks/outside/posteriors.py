@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
-from outside.problem import Gaussian, OutsideProblem
+from outside.problem import Gaussian
 from supac.arrays import FloatArray
 
 Posteriors = dict[int, Gaussian]
@@ -15,7 +17,23 @@ class SkippedError(Exception):
     """A method that is not run on a problem."""
 
 
-def laplace(problem: OutsideProblem, mean: FloatArray, jacobian: FloatArray) -> Gaussian:
+class LeastSquares(Protocol):
+    """A problem whose risk is about mean(residuals²)/square."""
+
+    @property
+    def prior(self) -> Gaussian:
+        """The prior of the latent parameters."""
+
+    @property
+    def square(self) -> float:
+        """Of residuals at a risk of one."""
+
+    @property
+    def temperature(self) -> float:
+        """λ."""
+
+
+def laplace(problem: LeastSquares, mean: FloatArray, jacobian: FloatArray) -> Gaussian:
     """Return the Gauss–Newton approximation of the Gibbs posterior exp(−R/λ)·prior.
 
     R is taken as mean(r²)/square, with the residuals' `jacobian` (k, d) in latent parameters.

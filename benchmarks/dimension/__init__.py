@@ -1,0 +1,1 @@
+"""Sixty-four to five hundred parameters: problems, their optima, and other methods beside ours."""
