@@ -28,6 +28,8 @@ def reference() -> str:
             ("prior", "takes", ""), ((f"`{n}`", t, _first(schema.PRIORS, n)) for n, t in priors)
         ),
         "\nA prior may also have a `unit`, which is shown with every value.",
+        "\n### [constraints]\n\nOne line per constraint between parameters, under a name of your "
+        'own: `order = "k1 < k2"`. May be left out.',
     ]
     return "\n\n".join([top, "\n".join(parts), *map(_table, schema.tables())])
 

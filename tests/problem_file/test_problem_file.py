@@ -23,6 +23,7 @@ from supac.problem.composite import CappedSquare, Composite, MeanSquare, Residua
 from supac.problem.marginals import Marginal, Normal
 from supac.problem_file import make_problem, problem_of, source_of, starter_files, store_of, values
 from supac.problem_file.errors import Source, key_lines, line_of, parse
+from supac.problem_file.inputs import Inputs
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, shape_of
 from supac.problem_file.simulator import Simulate, Simulator
 from supac.problem_file.values import setting
@@ -58,7 +59,8 @@ WRONG = [
     ("a missing key", "budget = 60", "# none", "run",
      ["budget is missing", "runs of the simulator"]),
     ("a missing table", "[bound]", "[posterior]", "", ["the table [bound] is missing"]),
-    ("a number as a prior", "k1 = {", "k1 = 0.5 #", "parameters.k1", ["must be a prior, not 0.5"]),
+    ("a list as a prior", "k1 = {", "k1 = [0.5] #", "parameters.k1",
+     ["must be a prior, a number or a formula, not [0.5]"]),
     ("another prior's key", "log_sd = 0.8", "sd = 0.8", "parameters.k1.sd",
      ["lognormal takes median, log_sd", "log_sd is missing"]),
     ("bounds the wrong way", "lower = 0.5, upper = 5.0", "lower = 5.0, upper = 0.5",
@@ -473,7 +475,7 @@ def test_a_new_kind_of_simulator_needs_no_other_edit(folder: Path) -> None:
         scale: float = setting(values.NUMBER, "a factor", 1.0)
 
         def make(
-            self, source: Source, parameters: supac.Parameters, data: supac.Observations | None
+            self, source: Source, parameters: Inputs, data: supac.Observations | None
         ) -> Simulate:
             return Simulate(lambda x: self.scale * float(x[0]) ** self.power)
 

@@ -21,6 +21,7 @@ from supac.record.diagnostics import (
     note_on_the_budget,
     notes_on_failures,
     notes_on_modes,
+    notes_on_refusals,
     notes_on_the_estimate,
     notes_on_the_way,
 )
@@ -190,6 +191,7 @@ def make_ending(
     told = record.told_ids(validated.batches)
     failures = [run for run in record.failures if run.id in told or not told]
     notes += notes_on_failures(failures, left_out=left_out)
+    notes += notes_on_refusals([r for r in record.refused if r.id in told or not told], len(told))
     certificates, reason = _certificates(problem, validated, record, risk)
     return Ending(
         posterior=posterior,

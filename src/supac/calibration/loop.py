@@ -340,4 +340,6 @@ class Loop:
         failed says little of where the search has come to.
         """
         evaluations, most = self.state.evaluations, self.execution.max_failures
-        return evaluations.failed > most * len(evaluations) and not info.failure_chance <= most
+        refused = len(self.record.refused)
+        failed, made = evaluations.failed - refused, len(evaluations) - refused
+        return failed > most * made and not info.failure_chance <= most

@@ -20,7 +20,7 @@ from supac.problem_file.python import PythonFunction
 from supac.problem_file.simulator import Simulate
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
-from supac.record.run import Run, Status
+from supac.record.run import Run, Status, by_kind
 from supac.record.store.file import StoreError
 from supac.record.store.replaced import has_good_run, set_aside, settle
 from supac.running.execution import Execution
@@ -178,7 +178,8 @@ def _go(ready: ProblemFile, *, as_json: bool, quiet: bool) -> None:
         end = read_store(store)
         print_run(end, f"{ready.title} ({short(store)})", as_json=as_json, quiet=quiet)
     if result.stop_reason is StopReason.FAILURES:
-        reason = end.failures_by_kind[0][2] if end.failures else ""
+        worst = by_kind(end.failures or end.refused)
+        reason = worst[0][0].message if worst else ""
         raise failed(f"{result.stop_reason.sentence} Most often: {reason}")
     if result.stop_reason is StopReason.INTERRUPTED:
         raise typer.Exit(RESUMABLE)

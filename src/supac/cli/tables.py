@@ -104,6 +104,7 @@ def _counts(run: Record) -> str:
     validating = sum(each.purpose == "validation" for each in run.made) - left_over
     imported = run.known
     words = f"{len(run.made) - left_over} of {run.budget}"
+    words += f", {len(run.refused)} refused" if run.refused else ""
     words += f", {validating} of them to validate" if validating > 0 else ""
     words += f", and {left_over} that validated an earlier posterior" if left_over else ""
     return words + (f", and {imported} made elsewhere" if imported else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from supac.guarantee.gate import (
@@ -16,6 +17,7 @@ from supac.problem import Composite, Parameters, Problem
 from supac.problem.bounds import Bound
 from supac.problem_file.data import held_out, read_known, read_observations
 from supac.problem_file.errors import Source, suggestion
+from supac.problem_file.inputs import read_inputs
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, bound_kind, loss_kind, shape_of
 from supac.problem_file.simulator import Simulate, load_function, simulator_of
@@ -30,7 +32,7 @@ def build(source: Source) -> ProblemFile:
     observations, vectorized = None, True
     risk: Callable[..., Any]
     if simulator.complete:
-        for name in ("data", "loss", "posterior"):
+        for name in ("data", "loss", "constraints", "posterior"):
             if name in source.document and (name != "posterior" or given is None):
                 source.add((name,), f"{simulator.complete} brings its own: remove this table")
         source.raise_any()
@@ -40,7 +42,8 @@ def build(source: Source) -> ProblemFile:
         parameters = given
         if "data" in source.document:
             observations = read_observations(source)
-        simulate = simulator.make(source, parameters, observations)
+        inputs = read_inputs(source, parameters.names)
+        simulate = replace(simulator.make(source, inputs, observations), inputs=inputs)
         risk, vectorized = _risk(source, simulate), simulate.vectorized
     bound = _bound(source, risk, simulator.ceiling)
     run, table = source.table("run"), source.table("bound")
@@ -78,6 +81,10 @@ def _parameters(source: Source, *, optional: bool) -> Parameters | None:
         )
     marginals = {}
     for name, entry in table.items():
+        if not isinstance(entry, dict) or "prior" not in entry:
+            if optional:
+                source.add(("parameters", name), "must have a prior, since the model is complete")
+            continue
         make: Callable[..., Any] = PRIORS[entry["prior"]]
         numbers = {each: float(entry[each]) for each in shape_of(entry["prior"])}
         try:
@@ -85,7 +92,9 @@ def _parameters(source: Source, *, optional: bool) -> Parameters | None:
         except ValueError as error:
             source.add(("parameters", name), str(error))
     source.raise_any()
-    return Parameters(marginals, blocks=_blocks(source, tuple(table)))
+    if not marginals:
+        raise source.fail(("parameters",), "no parameter has a prior: nothing is sought")
+    return Parameters(marginals, blocks=_blocks(source, tuple(marginals)))
 
 
 def _blocks(source: Source, names: tuple[str, ...]) -> list[list[str]] | None:
@@ -197,6 +206,10 @@ def _execution(source: Source, *, vectorized: bool) -> Execution:
     table = source.table("execution")
     if "workers" in table and "dask" in table:
         raise source.fail(("execution", "dask"), "goes without workers: keep one")
+    given = table.get("on_failure", "penalise")
+    if source.table("constraints") and given != "penalise":
+        message = 'must be "penalise" with [constraints]: a refused draw counts as the ceiling'
+        raise source.fail(("execution", "on_failure"), message)
     workers = table.pop("dask", table.pop("workers", None))
     if table.get("mode") == "async" and workers is None:
         message = '"async" needs workers, such as workers = 4, or dask'

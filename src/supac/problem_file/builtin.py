@@ -11,6 +11,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.problem import Composite, Observations, Parameters
 from supac.problem_file.errors import Source, suggestion
+from supac.problem_file.inputs import Inputs
 from supac.problem_file.simulator import Simulate, Simulator
 from supac.problem_file.values import TEXT, one_of, setting
 from supac.simulators.reaction import OUTPUTS, PARAMETERS, Reaction
@@ -43,7 +44,7 @@ class BuiltIn(Simulator, kind="builtin"):
         """Upper limit of ADM1's loss; else 1."""
         return 3.0 if self.complete else 1.0
 
-    def make(self, source: Source, parameters: Parameters, data: Observations | None) -> Simulate:
+    def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
         """Return the reaction, for its parameters and data in any order."""
         if set(parameters.names) != set(PARAMETERS):
             raise source.fail(

@@ -158,7 +158,13 @@ class ProblemFile:
             **simulator_of(source).files(source),
         }
         there = {role: [path for path in each if path.is_file()] for role, each in paths.items()}
-        return {role: checksum(each) for role, each in there.items() if each}
+        sums = {role: checksum(each) for role, each in there.items() if each}
+        given = source.table("parameters").items()
+        fixed = {n: e for n, e in given if not (isinstance(e, dict) and "prior" in e)}
+        told = [fixed, source.table("constraints")]
+        if any(told):
+            sums["fixed"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        return sums
 
 
 def checksum(paths: list[Path]) -> str:

@@ -15,7 +15,11 @@ from supac.problem_file.problem import ProblemFile, checksum
 from supac.problem_file.schema import check
 from supac.record.record import Record
 
-_REFUSED = {"data": "the data have changed", "loss": "the file of the loss has changed"}
+_REFUSED = {
+    "data": "the data have changed",
+    "loss": "the file of the loss has changed",
+    "fixed": "fixed or tied parameters or constraints have changed",
+}
 _WARNED = {
     "simulator": "the simulator has changed since {store} was begun: its runs are those of the old "
     "one",

@@ -164,8 +164,23 @@ def parameter_table() -> Table:
     """Return the table of one parameter, with the options of all known priors."""
     prior = Setting("prior", one_of(*PRIORS), "the distribution before the data", required=True)
     unit = Setting("unit", values.ANY_TEXT, "shown with every value", "none")
-    meaning = "One table, or one line, per parameter: its prior in your units."
+    meaning = (
+        "One table, or one line, per parameter: its prior in your units. A number in its place is "
+        'a fixed value, a text a formula: `k2 = 0.4`, `k3 = "2 * k1"`; with a unit, '
+        '`k2 = { value = 0.4, unit = "1/h" }` and `k3 = { formula = "2 * k1", unit = "1/h" }`.'
+    )
     return Table("parameters.NAME", meaning, (prior, unit, *_options(PRIORS)))
+
+
+_WITHOUT_PRIOR = Table(
+    "parameters.NAME",
+    "A parameter that is not sought.",
+    (
+        Setting("value", values.NUMBER, "the fixed value"),
+        Setting("formula", TEXT, "the value as a formula of other parameters"),
+        Setting("unit", values.ANY_TEXT, "shown with every value", "none"),
+    ),
+)
 
 
 def loss_kind(table: Mapping[str, Any]) -> str:
@@ -230,8 +245,11 @@ def check(source: Source) -> None:
             _check_value(TITLE, value, (name,), source)
         elif name == "parameters":
             _check_parameters(value, source)
+        elif name == "constraints":
+            _check_constraints(value, source)
         elif name not in known:
-            source.add((name,), _unknown(name, ["title", "parameters", *known], None))
+            top = ["title", "parameters", "constraints", *known]
+            source.add((name,), _unknown(name, top, None))
         elif isinstance(value, dict):
             _check_table(known[name], value, (name,), source)
         else:
@@ -278,14 +296,31 @@ def _check_parameters(value: Any, source: Source) -> None:
         key = ("parameters", name)
         if isinstance(prior, dict):
             _check_prior(prior, key, source)
-        else:
+        elif not (values.NUMBER.accepts(prior) or TEXT.accepts(prior)):
             example = f'{name} = {{ prior = "normal", mean = 0.0, sd = 1.0 }}'
-            source.add(key, f"must be a prior, not {in_toml(prior)}; such as {example}")
+            message = f"must be a prior, a number or a formula, not {in_toml(prior)}"
+            source.add(key, f"{message}; such as {example}")
+
+
+def _check_constraints(value: Any, source: Source) -> None:
+    if not isinstance(value, dict):
+        words = 'must be a table with a line per constraint: order = "k1 < k2"'
+        source.add(("constraints",), words)
+        return
+    for name, rule in value.items():
+        message = TEXT.error(rule)
+        if message:
+            source.add(("constraints", name), f"{message} (such as k1 < k2)")
 
 
 def _check_prior(entry: Mapping[str, Any], key: Key, source: Source) -> None:
     """Check one parameter: each prior takes certain numbers and no others."""
     prior, table = entry.get("prior"), parameter_table()
+    if "prior" not in entry and {"value", "formula"} & set(entry):
+        _check_table(_WITHOUT_PRIOR, entry, key, source)
+        if {"value", "formula"} <= set(entry):
+            source.add((*key, "formula"), "goes without value: keep one of them")
+        return
     if not isinstance(prior, str) or prior not in PRIORS:
         _check_table(table, entry, key, source)
         return

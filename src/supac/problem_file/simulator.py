@@ -21,6 +21,7 @@ from supac.problem import Composite, Observations, Parameters
 from supac.problem.selectable import Selectable
 from supac.problem_file import values
 from supac.problem_file.errors import Key, Source, in_toml, no_file
+from supac.problem_file.inputs import Inputs
 from supac.problem_file.python import PythonFunction, PythonFunctionError
 from supac.problem_file.values import FLAG, TEXT, one_of, setting
 from supac.simulators.output_file import OutputFile
@@ -38,6 +39,12 @@ class Simulate:
     observations: Observations | None = None
     """Data that define the order of the outputs."""
     vectorized: bool = False
+    inputs: Inputs | None = None
+    """Makes all values of the function from a point; None if the point has them."""
+
+    def refuses(self, x: FloatArray) -> str:
+        """Return why a point (dim,) is not simulated; "" if it is."""
+        return "" if self.inputs is None else self.inputs.refuses(x)
 
     def set_up(self) -> None:
         """Set up the function, if it has a method `set_up`."""
@@ -47,8 +54,12 @@ class Simulate:
 
     def __call__(self, x: FloatArray) -> Any:
         """Return the outputs as a vector, or the answer itself without data."""
-        named = dict(zip(self.names, np.asarray(x).tolist(), strict=True)) if self.names else None
-        answer = self.function(x) if named is None else self.function(**named)
+        every = x if self.inputs is None else self.inputs.complete(x)
+        if self.names:
+            plain = every if isinstance(every, list) else np.asarray(every).tolist()
+            answer = self.function(**dict(zip(self.names, plain, strict=True)))
+        else:
+            answer = self.function(every)
         if self.observations is None or self.vectorized:
             return answer
         return self.observations.flat(answer)
@@ -71,7 +82,7 @@ class Simulator(Selectable):
         """Largest possible risk, if the file does not give it."""
         return 1.0
 
-    def make(self, source: Source, parameters: Parameters, data: Observations | None) -> Simulate:
+    def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
         """Return the simulator of these parameters; ProblemFileError if that is impossible."""
         raise NotImplementedError
 
@@ -131,7 +142,7 @@ class Python(Simulator, kind="python"):
     )
     vectorized: bool = setting(FLAG, "it takes an (n, dim) array of points", default=False)
 
-    def make(self, source: Source, parameters: Parameters, data: Observations | None) -> Simulate:
+    def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
         """Load the function and check its arguments."""
         function = load_function(self.python, source, ("simulator", "python"))
         names: tuple[str, ...] = ()
@@ -184,7 +195,7 @@ class Command(Simulator, kind="command"):
         one_of("none", "failed", "all"), "which of these folders are kept", "none"
     )
 
-    def make(self, source: Source, parameters: Parameters, data: Observations | None) -> Simulate:
+    def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
         """Check that the program can be started."""
         # It starts in another folder, so files beside the problem file need their full paths.
         words = [_absolute(word, source) for word in self.command]
@@ -278,7 +289,7 @@ class Server(Simulator, kind="umbridge"):
         values.TABLE, "configuration that is passed to the model"
     )
 
-    def make(self, source: Source, parameters: Parameters, data: Observations | None) -> Simulate:
+    def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
         """Return the model, which is connected when it is first called."""
         server = UMBridge(self.umbridge, self.model, dict(self.config or {}))
         return Simulate(server, observations=data)

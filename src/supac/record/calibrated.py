@@ -19,7 +19,7 @@ from supac.problem import Bound, Parameters
 from supac.problem.bounds import trade_off
 from supac.problem.composite import Observations
 from supac.record.ending import Estimate
-from supac.record.run import Run, outputs_as_rows
+from supac.record.run import Run, Status, outputs_as_rows
 from supac.search.algorithm import Info
 
 if TYPE_CHECKING:
@@ -91,7 +91,12 @@ class Calibrated(ABC):
     @property
     def failures(self) -> tuple[Run, ...]:
         """Failed runs of the search and its validation, with their messages."""
-        return tuple(run for run in self.own_record.counted_runs if not run.ok)
+        return tuple(run for run in self.own_record.counted_runs if run.failed)
+
+    @property
+    def refused(self) -> tuple[Run, ...]:
+        """Draws that were not simulated, since a constraint does not hold there."""
+        return tuple(run for run in self.own_record.counted_runs if run.status is Status.REFUSED)
 
     @property
     def failed(self) -> int:

@@ -541,6 +541,7 @@ class Record(Calibrated):
             "running": self.running,
             "stop_reason": None if self.stop_reason is None else self.stop_reason.value,
             **{name: getattr(self, name) for name in ("budget", "queries", "failed")},
+            "refused": len(self.refused),
             "failures": [
                 {"status": status.value, "count": count, "message": message}
                 for status, count, message in self.failures_by_kind

@@ -34,6 +34,8 @@ class Status(StrEnum):
     INVALID = "invalid"
     TIMED_OUT = "timed out"
     CRASHED = "crashed"
+    REFUSED = "refused"
+    """Not simulated, since a constraint does not hold; it counts as the largest risk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,11 @@ class Run:
     def ok(self) -> bool:
         """True if the run succeeded."""
         return self.status is Status.OK
+
+    @property
+    def failed(self) -> bool:
+        """True if the run was made without success."""
+        return self.status not in (Status.OK, Status.REFUSED)
 
 
 def by_kind(failures: Sequence[Run]) -> list[list[Run]]:

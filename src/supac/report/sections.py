@@ -42,9 +42,15 @@ def in_short(run: Account, verdict: Verdict) -> Markup:
         kl=number(run.kl),
         objective=number(run.objective),
         goal="mean risk plus a multiple of KL" if run.data is None else goal,
-        runs=f"{made}, {len(run.failures)} failed" if run.failures else made,
+        runs=made + _not_simulated(run),
         certificate=nothing if run.certificate is None else _claim(run.certificate),
     )
+
+
+def _not_simulated(run: Account) -> str:
+    """Count the runs that failed and the draws that were refused."""
+    failed = f", {len(run.failures)} failed" if run.failures else ""
+    return failed + (f", {len(run.record.refused)} refused" if run.record.refused else "")
 
 
 def _claim(certificate: Certificate) -> str:

@@ -319,7 +319,7 @@ class Runner:
 
     def _ends(self, run: Run) -> bool:
         """Return True if a failure raises: not if the loss has a value for invalid outputs."""
-        if not self._raising or run.ok or run.source:
+        if not self._raising or not run.failed or run.source:
             return False
         valued = run.status is Status.INVALID and run.outputs is None
         return not (valued and np.isfinite(self.functions[run.task].failure_loss))

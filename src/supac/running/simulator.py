@@ -95,11 +95,20 @@ class Simulator:
         if load is not None:
             load()
 
+    def _refusal(self, x: FloatArray) -> Answer | None:
+        """Return an answer for a point (dim,) that the simulator refuses, if it does."""
+        refuses = getattr(self.function, "refuses", None)
+        reason = "" if refuses is None else refuses(_locked(x))
+        return Answer(Status.REFUSED, None, 0.0, reason) if reason else None
+
     @_ending_copies()
     def answer(self, x: FloatArray) -> Answer:
         """Call the simulator at one point (dim,); whatever goes wrong is part of the answer."""
         start = time.perf_counter()
         try:
+            refused = self._refusal(x)
+            if refused is not None:
+                return refused
             raw = self.function(_locked(x[None] if self.vectorized else x))
             seconds = time.perf_counter() - start
             values = as_floats(raw)
@@ -128,6 +137,11 @@ class Simulator:
     @_ending_copies()
     def all_at_once(self, x: FloatArray, *, again: bool) -> list[Answer]:
         """Call the simulator once for all points (n, dim); one by one if it raises and `again`."""
+        refused = [self._refusal(point) for point in x]
+        if any(refused):
+            allowed = np.array([each is None for each in refused])
+            made = iter(self.all_at_once(x[allowed], again=again) if allowed.any() else [])
+            return [next(made) if each is None else each for each in refused]
         start = time.perf_counter()
         try:
             raw = self.function(_locked(x))

@@ -92,7 +92,7 @@ class Bar:
     def watch(self, runs: Sequence[Run]) -> None:
         """Count runs that have ended."""
         self.runs += len(runs)
-        self.failed += sum(not run.ok for run in runs)
+        self.failed += sum(run.failed for run in runs)
         self.show()
 
     def show(self) -> None:

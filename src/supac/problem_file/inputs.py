@@ -1,0 +1,124 @@
+"""What the simulator is given: parameters that are sought, fixed ones, and those tied to others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.problem_file.errors import Key, Source, suggestion
+from supac.problem_file.formula import Formula, FormulaError
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Values of the simulator by name: free, fixed, or given by a formula of others."""
+
+    names: tuple[str, ...]
+    """All of them, in the order of the file."""
+    free: tuple[str, ...]
+    """Those that are sought: the columns of a point."""
+    fixed: Mapping[str, float | str] = field(default_factory=dict)
+    tied: Mapping[str, Formula] = field(default_factory=dict)
+    """Each after those that it depends on."""
+    constraints: Mapping[str, Formula] = field(default_factory=dict)
+    """Conditions on all of them: a point at which one does not hold is not simulated."""
+    units: tuple[str, ...] = ()
+    """Unit of each name, "" if none was given."""
+
+    def refuses(self, x: FloatArray) -> str:
+        """Return the first constraint that does not hold at a point (dim,); "" if all do."""
+        if not self.constraints:
+            return ""
+        values = self._by_name(x)
+        broken = (f for f in self.constraints.values() if not f(values))
+        return next((f"{each.text} does not hold" for each in broken), "")
+
+    def complete(self, x: FloatArray) -> Any:
+        """Return the values of all names: (dim,) → (all,), (n, dim) → (n, all)."""
+        if self.names == self.free:
+            return x
+        values = self._by_name(x)
+        for name, formula in self.tied.items():
+            if not np.isfinite(values[name]).all():
+                raise ValueError(f"{name} = {formula.text} is {values[name]}")
+        columns = [values[name] for name in self.names]
+        if any(isinstance(each, str) for each in columns):
+            return columns  # of one point: an array has no texts
+        return np.stack([np.broadcast_to(each, x.shape[:-1]) for each in columns], axis=-1)
+
+    def _by_name(self, x: FloatArray) -> dict[str, Any]:
+        values: dict[str, Any] = dict(zip(self.free, np.moveaxis(x, -1, 0), strict=True))
+        values |= self.fixed
+        for name, formula in self.tied.items():
+            values[name] = formula(values)
+        return values
+
+    def with_settings(self, settings: Mapping[str, float | str]) -> Inputs:
+        """Return the inputs of one experiment, with further values or others for fixed ones."""
+        new = tuple(name for name in settings if name not in self.names)
+        return replace(
+            self,
+            names=self.names + new,
+            fixed={**self.fixed, **settings},
+            units=self.units + ("",) * len(new),
+        )
+
+
+def read_inputs(source: Source, free: tuple[str, ...]) -> Inputs:
+    """Return the inputs of the checked tables [parameters] and [constraints]."""
+    table = source.table("parameters")
+    fixed, formulas, units = {}, {}, {}
+    for name, entry in table.items():
+        plain = entry if isinstance(entry, dict) else {}
+        units[name] = plain.get("unit", "")
+        given = plain.get("value", plain.get("formula")) if plain else entry
+        if isinstance(given, str):
+            key = ("parameters", name, *(("formula",) if plain else ()))
+            formulas[name] = _formula(source, key, given, table)
+        elif given is not None:
+            fixed[name] = float(given)
+    rules = {
+        name: _formula(source, ("constraints", name), text, table, compares=True)
+        for name, text in source.table("constraints").items()
+    }
+    source.raise_any()
+    tied = _in_order(source, formulas, {*free, *fixed})
+    names, constraints = tuple(table), {n: f for n, f in rules.items() if f is not None}
+    return Inputs(names, free, fixed, tied, constraints, tuple(units.values()))
+
+
+def _formula(
+    source: Source, key: Key, text: str, table: Mapping[str, Any], *, compares: bool = False
+) -> Formula | None:
+    """Return a formula of parameters of the table; add an error if it is none."""
+    try:
+        formula = Formula(text)
+    except FormulaError as error:
+        source.add(key, str(error))
+        return None
+    for name in sorted(formula.names - set(table)):
+        hint = suggestion(name, table) or f"; they are {', '.join(table)}"
+        source.add(key, f"{name} is no parameter{hint}")
+    if formula.compares != compares:
+        wrong = "is a comparison: write it in [constraints]"
+        source.add(key, "must be a comparison such as k1 < k2" if compares else wrong)
+    return formula
+
+
+def _in_order(
+    source: Source, formulas: Mapping[str, Formula | None], known: set[str]
+) -> dict[str, Formula]:
+    """Return the formulas, each after those that it depends on; an error if there is a circle."""
+    left = {name: formula for name, formula in formulas.items() if formula is not None}
+    ordered: dict[str, Formula] = {}
+    while left:
+        ready = [name for name in left if left[name].names <= {*known, *ordered}]
+        if not ready:
+            words = f"depends on itself by way of {', '.join(left)}"
+            raise source.fail(("parameters", next(iter(left))), words)
+        ordered |= {name: left.pop(name) for name in ready}
+    return ordered

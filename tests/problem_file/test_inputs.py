@@ -1,0 +1,174 @@
+"""Fixed and tied parameters, and constraints between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supac
+from supac.problem_file import check_compatible, make_problem
+from supac.problem_file.formula import Formula, FormulaError
+from supac.record.run import Status
+
+TEXT = """
+[parameters]
+k1 = { prior = "normal", mean = 1.0, sd = 0.5, unit = "1/h" }
+k2 = 0.4
+k3 = "2 * k1 + k4"
+k4 = { formula = "min(k2, 3) ** 2", unit = "1/h" }
+gap = { prior = "uniform", lower = 0, upper = 1 }
+[simulator]
+python = "f:f"
+[bound]
+temperature = 0.1
+[run]
+budget = 40
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "f.py").write_text(
+        "def f(x):\n    return 0.01 * sum(v**2 for v in x)\n\n"
+        "def named(k1, k2, k3, k4, gap):\n    return [k1, k2, k3, k4, gap]\n"
+    )
+    return tmp_path
+
+
+def toml(text: str, folder: Path) -> supac.ProblemFile:
+    return make_problem(text, folder / "problem.toml")
+
+
+FORMULAS = [
+    ("2 * k1 + 1", 7.0),
+    ("-k1 ** 2", -9.0),
+    ("exp(log(k1)) / k2", 1.5),
+    ("max(k1, k2, 5) - abs(-1) + 0 * pi", 4.0),
+    ("k2 < k1 <= 3", True),
+    ("k1 + k2 < 5", False),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), FORMULAS)
+def test_formulas_are_arithmetic(text: str, value: float) -> None:
+    assert Formula(text)({"k1": 3.0, "k2": 2.0}) == pytest.approx(value)
+    many = Formula(text)({"k1": np.array([3.0, 3.0]), "k2": np.array([2.0, 2.0])})
+    np.testing.assert_allclose(np.asarray(many, float), float(value))
+
+
+REFUSED = [
+    ("__import__('os').system('true')", "is not understood"),
+    ("k1.real", "k1.real is not understood"),
+    ("[k for k in (1,)]", "is not understood"),
+    ("open(k1)", "there is no function open"),
+    ("(lambda: 1)()", "is not understood"),
+    ("'k' * 9", "'k' is not understood"),
+    ("k1 if k2 else 1", "is not understood"),
+    ("k1 ^ 2", r"write \*\* for a power"),
+    ("k1 == k2", "tied by a formula"),
+    ("1 + (k1 < k2)", "is not understood"),
+    ("exp(k1, k2)", "exp takes one number"),
+    ("exp(k1, base=2)", "is not understood"),
+    ("True", "is not understood"),
+    ("2 k1", "is no formula"),
+    ("(" * 300 + ")" * 300, "is no formula"),
+    ("1 + " * 500 + "1", "more than 1000 characters"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), REFUSED)
+def test_formulas_are_nothing_else(text: str, words: str) -> None:
+    with pytest.raises(FormulaError, match=words):
+        Formula(text)
+
+
+def test_large_powers_are_numbers_not_work() -> None:
+    assert Formula("9 ** 9 ** 9 ** 9")({}) == np.inf
+
+
+def test_simulators_get_all_values_and_the_search_only_free_ones(folder: Path) -> None:
+    problem = toml(TEXT, folder)
+    assert problem.parameters.names == ("k1", "gap")
+    every = [1.5, 0.4, 3.16, 0.16, 0.25]  # in the order of the file
+    assert problem.risk(np.array([1.5, 0.25])) == pytest.approx(0.01 * np.square(every).sum())
+    by_name = TEXT.replace('"f:f"', '"f:named"\narguments = "names"')
+    np.testing.assert_allclose(toml(by_name, folder).risk(np.array([1.5, 0.25])), every)
+    (folder / "f.py").write_text("def f(x):\n    return x.sum(axis=1)\n")
+    many = toml(TEXT.replace('"f:f"', '"f:f"\nvectorized = true'), folder)
+    np.testing.assert_allclose(many.risk(np.array([[1.5, 0.25], [0.5, 0.0]])), [5.47, 2.22])
+
+
+def test_programs_get_all_values(folder: Path) -> None:
+    (folder / "f.sh").write_text("tr -d ' ' < input.json > copy; sed 's/,/\\n/g' copy > lines.txt")
+    program = 'command = ["sh", "f.sh"]\noutput = "lines.txt"\npattern = ["k3\\":{k3}"]\nkey = "k3"'
+    problem = toml(TEXT.replace('python = "f:f"', program), folder)
+    assert problem.risk(np.array([1.5, 0.25])) == pytest.approx([3.16])
+
+
+WRONG = [
+    ("k2 = 0.4", 'k2 = "2 * k1 +"', "line 4, parameters.k2: is no formula"),
+    ("k2 = 0.4", 'k2 = "2 * kl"', "parameters.k2: kl is no parameter; they are k1, k2, k3"),
+    ("k2 = 0.4", 'k2 = "k3"', "parameters.k2: depends on itself by way of k2, k3, k4"),
+    ("k2 = 0.4", 'k2 = "k1 < 2"', r"is a comparison: write it in \[constraints\]"),
+    ("k2 = 0.4", "k2 = [0.4]", "must be a prior, a number or a formula"),
+    ("k2 = 0.4", 'k2 = { value = 1, formula = "k1" }', "goes without value: keep one"),
+    ("k2 = 0.4", "k2 = { value = 1, mean = 2 }", "mean: is not known in"),
+    ("[run]", '[constraints]\norder = "k1 + k2"\n[run]', "order: must be a comparison such as"),
+    ("[run]", '[constraints]\norder = "k1 < kk2"\n[run]', "kk2 is no parameter"),
+    ("[run]", "[constraints]\norder = 3\n[run]", "constraints.order: must be a text"),
+    ("[run]", '[constraints]\na = "k1 < 2"\n[execution]\non_failure = "drop"\n[run]', "ceiling"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), WRONG)
+def test_wrong_formulas_are_named_by_line(folder: Path, old: str, new: str, words: str) -> None:
+    with pytest.raises(supac.ProblemFileError, match=words):
+        toml(TEXT.replace(old, new), folder)
+
+
+def test_a_file_without_priors_has_nothing_to_seek(folder: Path) -> None:
+    start, _, end = TEXT.partition("k1 =")
+    with pytest.raises(supac.ProblemFileError, match="no parameter has a prior"):
+        toml(f"{start}k1 = 1.0\n[simulator]{end.partition('[simulator]')[2]}", folder)
+
+
+CONSTRAINED = TEXT.replace("[run]", '[constraints]\norder = "gap < k1"\n[run]')
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+def test_refused_draws_are_not_failures_and_make_no_run(folder: Path, vectorized: bool) -> None:
+    said = folder / "said.txt"
+    (folder / "f.py").write_text(
+        f"def note(x):\n    with open({str(said)!r}, 'a') as file:\n"
+        "        print(*x, file=file)\n    return 0.1\n\n"
+        "def f(x):\n    return note(x)\n\n"
+        "def many(x):\n    return [note(row) for row in x]\n"
+    )
+    text = CONSTRAINED
+    if vectorized:
+        text = text.replace('"f:f"', '"f:many"\nvectorized = true')
+    problem = toml(text, folder)
+    result = problem.minimize(store=folder / f"{vectorized}.supac")
+    run = supac.read_store(folder / f"{vectorized}.supac")
+    assert len(run.made) == 40
+    at = problem.parameters.from_latent(np.array([each.x for each in run.made]))
+    refused = at[:, 1] >= at[:, 0]
+    assert [each.status is Status.REFUSED for each in run.made] == refused.tolist()
+    assert 0 < len(result.refused) == refused.sum() < 40
+    assert not result.failures
+    assert len(said.read_text().splitlines()) == 40 - refused.sum()
+    words = f"{refused.sum()} of 40 draws were refused: gap < k1 does not hold ({refused.sum()})"
+    assert any(note.startswith(words) for note in result.notes)
+    assert run.to_dict()["refused"] == refused.sum()
+
+
+def test_other_fixed_values_are_another_problem(folder: Path) -> None:
+    path = folder / "problem.toml"
+    path.write_text(TEXT)
+    supac.read_problem(path).minimize(budget=20)
+    run = supac.read_store(folder / "problem.supac")
+    assert check_compatible(toml(TEXT, folder), run) == []
+    with pytest.raises(ValueError, match="fixed or tied parameters or constraints have changed"):
+        check_compatible(toml(TEXT.replace("0.4", "0.5"), folder), run)
