@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
 
 import supac
+from dimension.answer import Answer, Method
+from dimension.peers import PEERS
 from dimension.problem import WideProblem
 from outside.problem import Gaussian
 from supac.arrays import FloatArray
-
-
-@dataclass
-class Answer:
-    """What a method gives: posteriors after at most so many runs, and what they cost."""
-
-    posteriors: dict[int, Gaussian] = field(default_factory=dict)
-    runs: dict[int, int] = field(default_factory=dict)
-    """Runs made for each of them."""
-    rounds: list[float] = field(default_factory=list)
-    """Processor seconds of each round of a search, without its simulations."""
-
-
-Method = Callable[[WideProblem, int, Sequence[int]], Answer]
 
 
 def ours(problem: WideProblem, seed: int, checkpoints: Sequence[int]) -> Answer:
@@ -66,4 +53,4 @@ def ours(problem: WideProblem, seed: int, checkpoints: Sequence[int]) -> Answer:
     return answer
 
 
-METHODS: dict[str, Method] = {"ours": ours}
+METHODS: dict[str, Method] = {"ours": ours, **PEERS}

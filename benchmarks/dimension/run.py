@@ -26,6 +26,8 @@ import numpy as np
 
 import dimension.methods as m
 import dimension.problems as p
+from dimension.answer import Answer
+from dimension.report import Row, Table, draw
 from outside.posteriors import SkippedError
 from outside.runs import Key, commit, keep, missing_runs, parse_options, read, run_all
 
@@ -62,6 +64,17 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     path = options.folder / "dimension.jsonl"
     failures = 0 if options.report else make_runs(path, options)
+    outcomes = {each.key: each for each in read(path, Outcome)}
+    rows = [
+        Row(each.problem, each.method, each.objectives, each.round_seconds)
+        for each in outcomes.values()
+    ]
+    if not rows:
+        sys.exit(f"{path} has no runs to report")
+    table = Table(rows, CHECKPOINTS)
+    (options.folder / "dimension.md").write_text(table.text())
+    print(table.text())
+    draw(options.folder / "dimension.png", table)
     sys.exit(1 if failures else 0)
 
 
@@ -90,7 +103,7 @@ def run(name: str, method: str, seed: int) -> Outcome:
 
     A search that ends with an error of its own leaves the user with the prior, and is scored so.
     """
-    note, answer = "", m.Answer()
+    note, answer = "", Answer()
     objectives: dict[str, float] = {}
     gaps: dict[str, float] = {}
     try:
@@ -101,7 +114,7 @@ def run(name: str, method: str, seed: int) -> Outcome:
             raise
         except Exception as error:
             note = f"the prior, since {type(error).__name__}: {error}"[:200]
-            answer = m.Answer(dict.fromkeys(CHECKPOINTS, problem.prior))
+            answer = Answer(dict.fromkeys(CHECKPOINTS, problem.prior))
         scores = {id(each): problem.objective(each) for each in answer.posteriors.values()}
         for at, posterior in answer.posteriors.items():
             objectives[str(at)] = float(f"{scores[id(posterior)]:.7g}")

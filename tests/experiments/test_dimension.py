@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +15,13 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 pytest.importorskip("numba", reason="the simulators need the extra adm1")
+pytest.importorskip("matplotlib", reason="the picture needs the extra plot")
 
 
 @pytest.fixture
 def dimension(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import dimension.chain  # noqa: PLC0415
     import dimension.optimum  # noqa: PLC0415
     import dimension.problems  # noqa: PLC0415
 
@@ -67,3 +73,54 @@ def test_scores_agree_with_plain_draws(dimension: Any) -> None:
     risks = (problem.residuals(posterior.mean + z @ posterior.root.T) ** 2).mean(axis=1)
     error = 4.0 * risks.std() / np.sqrt(len(risks))
     assert problem.mean_risk(posterior) == pytest.approx(risks.mean(), abs=error)
+
+
+def test_the_benchmark_runs_skips_missing_peers_and_does_not_repeat_itself(tmp_path: Path) -> None:
+    """Gauss–Newton finds the optimum of a linear problem as soon as it has all differences."""
+    missing = find_spec("iterative_ensemble_smoother") is None
+    methods = "Gauss–Newton,ESMDA 50" if missing else "Gauss–Newton"
+    script = str(BENCHMARKS / "dimension" / "run.py")
+    options = ("--methods", methods, "--problems", "linear-64", "--folder", str(tmp_path))
+    said = _output(script, *options, "--seeds", "0")
+    assert "linear-64 Gauss–Newton seed 0: 100: " in said
+    assert not missing or "skipped: No module named 'iterative_ensemble_smoother'" in said
+    (outcome,) = map(json.loads, (tmp_path / "dimension.jsonl").read_text().splitlines())
+    assert outcome["runs"]["100"] == 66
+    assert outcome["gaps"] == pytest.approx({"100": 0.0, "200": 0.0, "400": 0.0}, abs=1e-3)
+    text = (tmp_path / "dimension.md").read_text()
+    assert "| Gauss–Newton (1) | – | 0.00 (0.00) | 0.00 (0.00) | 0.00 (0.00) |" in text
+    assert (tmp_path / "dimension.png").stat().st_size > 0
+    again = _output(script, "--methods", "Gauss–Newton", *options[2:], "--seeds", "0")
+    assert "0 runs to make" in again
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_the_chain_climbs_the_gradient_of_its_target(dimension: Any) -> None:
+    problem = dimension.problems.problem("poisson-64-b")
+    data = np.random.default_rng(2).uniform(0.1, 0.8, 169)
+    model = dimension.problems.physics.poisson_model()
+    target = dimension.chain.Target(model, data, problem.prior)
+    z, direction = np.random.default_rng(3).standard_normal((2, 64))
+    _, gradient = target(z)
+    ahead, behind = (target(z + sign * 1e-5 * direction)[0] for sign in (1.0, -1.0))
+    assert gradient @ direction == pytest.approx((ahead - behind) / 2e-5, rel=1e-6)
+
+
+def test_effective_sizes_are_those_of_an_autoregression(dimension: Any) -> None:
+    """n (1 − ρ)/(1 + ρ) draws of four chains with correlation ρ = 0.8."""
+    rng = np.random.default_rng(4)
+    x = np.empty((4, 20_000, 2))
+    x[:, 0] = rng.standard_normal((4, 2))
+    for i in range(1, x.shape[1]):
+        x[:, i] = 0.8 * x[:, i - 1] + 0.6 * rng.standard_normal((4, 2))
+    sizes = dimension.chain.effective_sizes(x)
+    assert sizes == pytest.approx(80_000 * 0.2 / 1.8, rel=0.15)
+    assert dimension.chain.scale_reduction(x).max() < 1.01
+    x[0] += 1.0
+    assert dimension.chain.effective_sizes(x).max() < 100
+    assert dimension.chain.scale_reduction(x).min() > 1.05
