@@ -94,8 +94,8 @@ bench-dimension-best: .venv-peers/ready
 .venv-peers/ready: export PIP_CONSTRAINT := $(CURDIR)/constraints.txt $(CURDIR)/benchmarks/peers-constraints.txt
 .venv-peers/ready: pyproject.toml constraints.txt benchmarks/peers-constraints.txt
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet pyvbmc DFO-LS iterative_ensemble_smoother cma petab libroadrunner \
-	  --editable '.[adm1,plot]'
+	.venv-peers/bin/pip install --quiet pyvbmc DFO-LS iterative_ensemble_smoother cma \
+	  --editable '.[adm1,petab,plot]'
 	@touch $@
 
 # The environment is rebuilt when what it is made from changes.

@@ -111,7 +111,7 @@ def test_every_module_has_a_layer() -> None:
 def test_imports_point_down(name: str) -> None:
     assert "" not in imported(name) or layer(name) == len(LAYERS) - 1
     # A simulator is like a user's own; what makes a problem of it uses the same values as they do.
-    problems = {"simulators.adm1.problem", "simulators.drug"}
+    problems = {"simulators.adm1.problem", "simulators.drug", "simulators.petab.problem"}
     values = {"families", "problem"} if name in problems else set()
     for other in imported(name) - {""}:
         if name.split(".", maxsplit=1)[0] in FREE_STANDING:
@@ -146,7 +146,10 @@ def test_slow_tests_and_groups_are_named_as_they_are() -> None:
 
 
 def test_the_core_imports_without_the_extras() -> None:
-    extras = ("matplotlib", "faiss", "numba", "pandas", "xarray", "arviz")
+    extras = (
+        *("matplotlib", "faiss", "numba", "pandas", "xarray", "arviz"),
+        *("petab", "libsbml", "roadrunner", "sympy", "yaml"),
+    )
     hidden = f"import sys; sys.modules.update({{m: None for m in {extras}}}); "
     use = "import supac, supac.cli; "
     run = "supac.minimize(lambda x: 0.0, supac.beta(1, 1), supac.Catoni(1), budget=40)"
@@ -157,8 +160,8 @@ def test_what_few_need_is_imported_when_it_is_asked_for() -> None:
     code = (
         "import supac, sys; "
         "heavy = {'scipy.stats', 'scipy.optimize', 'rich', 'typer', 'supac.problem_file', "
-        "'supac.simulators.adm1', 'supac.problem.frozen', 'numba', 'matplotlib', 'distributed', "
-        "'pandas', 'xarray', 'arviz'} & set(sys.modules); "
+        "'supac.simulators.adm1', 'supac.simulators.petab', 'supac.problem.frozen', 'numba', "
+        "'matplotlib', 'distributed', 'pandas', 'xarray', 'arviz'} & set(sys.modules); "
         "assert not heavy, heavy; "
         "supac.read_problem, supac.simulators.adm1.example, supac.simulators.drug"
     )

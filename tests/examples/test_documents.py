@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import petab_example
 import supac
 from servers import serving
 
@@ -29,6 +30,8 @@ def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """The blocks of one document are one session."""
     monkeypatch.chdir(tmp_path)
     session: dict[str, object] = {"__name__": "__main__"}
+    if path.name == "petab.md":
+        petab_example.write(tmp_path)
     for block in blocks(path):
         with ExitStack() as stack:
             url = stack.enter_context(serving())[0] if SERVER in block else SERVER

@@ -2,9 +2,10 @@
 
 from supac.problem.bounds import Bound
 from supac.problem.composite import Composite, Data, Observations
+from supac.problem.likelihood import Measurements
 from supac.problem.problem import Evaluations, Function, Loss, Parameters, Problem, names_of
 
 __all__ = [
-    "Bound", "Composite", "Data", "Evaluations", "Function", "Loss", "Observations", "Parameters",
-    "Problem", "names_of",
+    "Bound", "Composite", "Data", "Evaluations", "Function", "Loss", "Measurements", "Observations",
+    "Parameters", "Problem", "names_of",
 ]  # fmt: skip

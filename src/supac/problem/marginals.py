@@ -230,6 +230,112 @@ class LogUniform(Marginal, kind="loguniform"):
         return self._log.log_slope(u) + self._log.from_latent(u)
 
 
+@register(name="marginals.Laplace")
+@dataclass(frozen=True)
+class Laplace(Marginal):
+    """Laplace prior: |x − centre|/scale is exponential with mean 1."""
+
+    lower, upper = -np.inf, np.inf
+    centre: float
+    scale: float
+
+    def __post_init__(self) -> None:
+        finite(self.centre, "centre")
+        positive(self.scale, "scale")
+
+    def from_latent(self, u: FloatArray) -> FloatArray:
+        tail = np.log(2.0) + special.log_ndtr(-np.abs(u))
+        return np.asarray(self.centre - np.sign(u) * self.scale * tail)
+
+    def to_latent(self, x: FloatArray) -> FloatArray:
+        z = (x - self.centre) / self.scale
+        return np.asarray(-np.sign(z) * special.ndtri_exp(-np.abs(z) - np.log(2.0)))
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        return np.asarray(np.log(self.scale) + _log_phi(u) - special.log_ndtr(-np.abs(u)))
+
+
+@register(name="marginals.LogLaplace")
+@dataclass(frozen=True)
+class LogLaplace(Marginal):
+    """Prior for which log x has a Laplace distribution around log(median)."""
+
+    lower, upper = 0.0, np.inf
+    median: float
+    log_scale: float
+
+    def __post_init__(self) -> None:
+        positive(self.median, "median")
+        positive(self.log_scale, "log_scale")
+
+    @property
+    def _log(self) -> Laplace:
+        return Laplace(float(np.log(self.median)), self.log_scale)
+
+    def from_latent(self, u: FloatArray) -> FloatArray:
+        return np.exp(self._log.from_latent(u))
+
+    def to_latent(self, x: FloatArray) -> FloatArray:
+        return self._log.to_latent(np.log(x))
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        return self._log.log_slope(u) + self._log.from_latent(u)
+
+
+@register(name="marginals.Truncated")
+@dataclass(frozen=True)
+class Truncated(Marginal):
+    """Another prior, given that x lies in (lower, upper)."""
+
+    base: Marginal
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        _check_interval(self.lower, self.upper)
+        if not self._mass > 0.0:
+            raise ValueError(f"{self.base} has no mass between {self.lower!r} and {self.upper!r}")
+
+    @property
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        """Return the latent values of the base at both ends."""
+        least, most = self.base.bounds
+        low = -np.inf if self.lower <= least else self.base.to_latent(np.array(self.lower))
+        high = np.inf if self.upper >= most else self.base.to_latent(np.array(self.upper))
+        return np.asarray(low), np.asarray(high)
+
+    @property
+    def _mass(self) -> FloatArray:
+        return _normal_mass(*self._ends)
+
+    def _of_base(self, u: FloatArray) -> FloatArray:
+        low, high = self._ends
+        rising = special.ndtr(low) + special.ndtr(u) * self._mass
+        falling = special.ndtr(-high) + special.ndtr(-u) * self._mass
+        return np.clip(_share_to_latent(rising, falling), low, high)
+
+    def from_latent(self, u: FloatArray) -> FloatArray:
+        return _inside(self.base.from_latent(self._of_base(u)), self.lower, self.upper)
+
+    def to_latent(self, x: FloatArray) -> FloatArray:
+        low, high = self._ends
+        v = self.base.to_latent(x)
+        inside = (x > self.lower) & (x < self.upper)
+        return np.where(
+            inside, _share_to_latent(_normal_mass(low, v), _normal_mass(v, high)), np.nan
+        )
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        v = self._of_base(u)
+        return np.asarray(self.base.log_slope(v) + _log_phi(u) + np.log(self._mass) - _log_phi(v))
+
+
+def _normal_mass(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Compute Φ(high) − Φ(low), in the tail where it is accurate."""
+    left, right = special.ndtr(high) - special.ndtr(low), special.ndtr(-low) - special.ndtr(-high)
+    return np.where(np.asarray(low) > 0.0, right, left)
+
+
 def _check_interval(lower: float, upper: float) -> None:
     if not finite(lower, "lower") < finite(upper, "upper"):
         raise ValueError(f"lower must be below upper, not {lower!r} and {upper!r}")

@@ -1,0 +1,185 @@
+"""An SBML model in libRoadRunner: what its symbols are, and simulations of an experiment."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from supac.simulators.petab.description import Experiment
+from supac.simulators.petab.formulas import Look, formula
+from supac.simulators.petab.tables import PEtabError, unreadable
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.intp]
+
+STEADY = 1e6
+"""The time that stands for infinity, and before which a steady state is reached."""
+_SETTINGS = {
+    "relative_tolerance": 1e-8,
+    "absolute_tolerance": 1e-10,
+    "maximum_num_steps": 20_000,
+    "stiff": True,
+}
+_INSTANT = 1e-3  # a simulation needs two times
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+class SimulationError(RuntimeError):
+    """The integrator failed."""
+
+
+def library(name: str) -> Any:
+    """Import a library of the extra."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        words = f"PEtab problems need {name}: pip install 'supac[petab]'"
+        raise ImportError(words) from error
+
+
+class Symbols:
+    """The symbols of an SBML model, read without simulating it."""
+
+    def __init__(self, path: Path):
+        libsbml = library("libsbml")
+        try:
+            self.text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PEtabError(unreadable(path, error)) from error
+        document = libsbml.readSBMLFromString(self.text)
+        for i in range(document.getNumErrors()):
+            found = document.getError(i)
+            if found.getSeverity() >= libsbml.LIBSBML_SEV_ERROR:
+                reason = " ".join(found.getMessage().split())
+                raise PEtabError(f"{path.name}, line {found.getLine()}: {reason}")
+        model = document.getModel()
+        if model is None:
+            raise PEtabError(f"{path.name}: there is no SBML model in it")
+        species = list(model.getListOfSpecies())
+        self.amounts = {each.getId(): bool(each.getHasOnlySubstanceUnits()) for each in species}
+        """Species, and whether their symbols stand for amounts, not concentrations."""
+        others = [*model.getListOfParameters(), *model.getListOfCompartments()]
+        self.others = {each.getId() for each in others}
+        """Parameters and compartments."""
+        self.assigned = {
+            rule.getVariable() for rule in model.getListOfRules() if rule.isAssignment()
+        }
+        self.used = _names_in_formulas(libsbml, model)
+        """Names in the model's own formulas."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.amounts or name in self.others
+
+    @property
+    def names(self) -> list[str]:
+        """Return all symbols."""
+        return sorted({*self.amounts, *self.others})
+
+    def column(self, name: str) -> str:
+        """Return what libRoadRunner calls a symbol."""
+        return name if self.amounts.get(name, True) else f"[{name}]"
+
+
+def _names_in_formulas(libsbml: Any, model: Any) -> set[str]:
+    parts = [
+        *model.getListOfRules(),
+        *model.getListOfInitialAssignments(),
+        *(each.getKineticLaw() for each in model.getListOfReactions()),
+    ]
+    for event in model.getListOfEvents():
+        parts += [event.getTrigger(), event.getDelay(), *event.getListOfEventAssignments()]
+    found: set[str] = set()
+    for part in parts:
+        if part is not None and part.getMath() is not None:
+            found |= set(_WORD.findall(libsbml.formulaToL3String(part.getMath())))
+    return found
+
+
+class Runner:
+    """A model loaded by libRoadRunner."""
+
+    def __init__(self, symbols: Symbols, source: str):
+        # SUNDIALS prints whatever it meets, unless told to write it elsewhere.
+        for kind in ("WARNING", "ERROR"):
+            os.environ.setdefault(f"SUNLOGGER_{kind}_FILENAME", os.devnull)
+        roadrunner = library("roadrunner")
+        roadrunner.Logger.setLevel(roadrunner.Logger.LOG_FATAL)
+        self.symbols = symbols
+        try:
+            self._runner = roadrunner.RoadRunner(symbols.text)
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise PEtabError(f"{source}: libRoadRunner cannot load it: {reason}") from error
+        for name, value in _SETTINGS.items():
+            self._runner.getIntegrator().setValue(name, value)
+
+    def simulate(
+        self, experiment: Experiment, look: Look, known: Mapping[str, float],
+        times: Sequence[float], wanted: Sequence[str],
+    ) -> dict[str, FloatArray]:  # fmt: skip
+        """Return the wanted symbols at sorted times, each (times,).
+
+        `known` are values of the model's parameters, `look` finds the values behind changes.
+        """
+        periods = [
+            (each.start, {name: float(formula(text)(look)) for name, text in each.changes.items()})
+            for each in experiment.periods
+        ]
+        try:
+            return self._simulate(periods, known, times, wanted)
+        except RuntimeError as error:
+            reason = re.sub(r"; In .*$", "", " ".join(str(error).split()))
+            raise SimulationError(
+                f"the integrator failed in {experiment.name}: {reason}"
+            ) from error
+
+    def _simulate(
+        self, periods: list[tuple[float, dict[str, float]]], known: Mapping[str, float],
+        times: Sequence[float], wanted: Sequence[str],
+    ) -> dict[str, FloatArray]:  # fmt: skip
+        self._start({**known, **periods[0][1]})
+        if math.isinf(periods[0][0]):
+            self._runner.simulate(0.0, STEADY, 2)
+            del periods[0]
+            self._runner.model.setTime(periods[0][0] if periods else 0.0)
+            self._assign(periods[0][1] if periods else {}, initially=False)
+        columns = ["time", *map(self.symbols.column, wanted)]
+        starts = [start for start, _ in periods] or [0.0]
+        pieces: list[Any] = []
+        for i, start in enumerate(starts):
+            if i:
+                self._assign(periods[i][1], initially=False)
+            end = starts[i + 1] if i + 1 < len(starts) else math.inf
+            here = [t for t in times if start <= t < end]
+            last = [end] if math.isfinite(end) else []
+            at = sorted({start, *here, *last}) if here or last else [start]
+            at = at if len(at) > 1 else [start, start + _INSTANT]
+            found = np.array(self._runner.simulate(times=at, selections=columns))
+            pieces.append(found[np.isin(at, here)])
+        rows = np.concatenate(pieces)
+        return dict(zip(("time", *wanted), rows.T, strict=True))
+
+    def _start(self, values: Mapping[str, float]) -> None:
+        """Set the values at the beginning, and what follows from them."""
+        self._runner.resetToOrigin()
+        self._assign(values, initially=True)
+        # Initial values that are formulas of parameters are computed anew.
+        self._runner.reset()
+        others = {k: v for k, v in values.items() if k not in self.symbols.amounts}
+        self._assign(others, initially=True)
+
+    def _assign(self, values: Mapping[str, float], *, initially: bool) -> None:
+        for name, value in values.items():
+            if name in self.symbols.assigned:
+                continue
+            column = self.symbols.column(name)
+            is_start = initially and name in self.symbols.amounts
+            self._runner.setValue(f"init({column})" if is_start else column, value)

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import petab_example as example
+import supac
+from supac import marginals
+
+pytest.importorskip("roadrunner")
+pytest.importorskip("petab")
+
+from supac.simulators import petab
+
+REFERENCE = Path(__file__).parents[4] / "shared" / "reference" / "petab"
+PUBLISHED = {
+    "Boehm_JProteomeRes2014": 138.2220,
+    "Crauste_CellSystems2017": 190.965,
+    "Fiedler_BMCSystBiol2016": -58.5839,
+    "Bruno_JExpBot2016": -46.6882,
+    "Zheng_PNAS2012": -278.3335,
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return example.write(tmp_path)
+
+
+def replace(path: Path, old: str, new: str, count: int = 1) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, count))
+
+
+def test_the_likelihood_is_that_of_the_closed_form(path: Path) -> None:
+    problem = petab.load(path)
+    assert problem.parameters.names == ("k", "p", "scale", "sd")
+    for factors in ((1.0, 1.0, 1.0, 1.0), (1.3, 0.8, 1.1, 2.0)):
+        x = np.array(list(example.TRUTH.values())) * factors
+        exact = example.negative_log_likelihood(*x)
+        assert problem.negative_log_likelihood(x) == pytest.approx(exact, abs=1e-5)
+    assert problem.nominal == pytest.approx(list(example.TRUTH.values()))
+    assert problem.bound.temperature == 1.0 / 16
+
+
+def test_runs_do_not_depend_on_those_before(path: Path) -> None:
+    simulate = petab.load(path).risk.simulate
+    first = simulate(np.array([0.4, 2.0, 3.0, 0.1]))
+    simulate(np.array([4.0, 20.0, 1.0, 0.1]))
+    assert np.array_equal(simulate(np.array([0.4, 2.0, 3.0, 0.1])), first)
+
+
+def test_the_simulator_is_built_anew_in_each_process(path: Path) -> None:
+    simulate = petab.load(path).risk.simulate
+    x = np.array([0.4, 2.0, 3.0, 0.1])
+    here = simulate(x)
+    there = pickle.loads(pickle.dumps(simulate))
+    assert np.array_equal(there(x), here)
+
+
+def test_which_parameters_need_no_run(path: Path) -> None:
+    assert petab.load(path).observation_parameters == ("scale", "sd")
+
+
+def test_priors_are_uniform_on_their_scales_between_the_bounds(path: Path) -> None:
+    priors = petab.load(path).parameters.marginals
+    assert priors["k"] == marginals.LogUniform(0.01, 10.0)
+    assert priors["scale"] == marginals.LogUniform(0.1, 30.0)
+    replace(path.parent / "parameters.tsv", "k\tlog10", "k\tlin")
+    assert petab.load(path).parameters.marginals["k"] == marginals.Uniform(0.01, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "base"),
+    [
+        ("parameterScaleNormal", "-0.5;0.2", marginals.LogNormal(10**-0.5, 0.2 * np.log(10.0))),
+        ("logNormal", "-1;0.5", marginals.LogNormal(np.exp(-1.0), 0.5)),
+        ("normal", "1;2", marginals.Normal(1.0, 2.0)),
+        ("laplace", "1;2", marginals.Laplace(1.0, 2.0)),
+        ("parameterScaleLaplace", "0;1", marginals.LogLaplace(1.0, np.log(10.0))),
+    ],
+)
+def test_priors_of_the_file(path: Path, kind: str, numbers: str, base: marginals.Marginal) -> None:
+    table = path.parent / "parameters.tsv"
+    replace(table, "estimate\n", "estimate\tobjectivePriorType\tobjectivePriorParameters\n")
+    replace(table, "0.4\t1\n", f"0.4\t1\t{kind}\t{numbers}\n")
+    prior = petab.load(path).parameters.marginals["k"]
+    assert isinstance(prior, marginals.Truncated)
+    assert (prior.lower, prior.upper) == (0.01, 10.0)
+    x = np.array([0.05, 1.0, 9.0])
+    assert prior.base.log_prob(x) == pytest.approx(base.log_prob(x))
+
+
+def test_priors_given_in_python_choose_what_is_calibrated(path: Path) -> None:
+    problem = petab.load(path, priors={"p": marginals.LogNormal(2.0, 0.5)})
+    expected = example.negative_log_likelihood(**{**example.TRUTH, "p": 2.2})
+    assert problem.negative_log_likelihood(np.array([2.2])) == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(petab.PEtabError, match=r"kk is not in parameters.tsv.*did you mean k\?"):
+        petab.load(path, priors={"kk": marginals.Normal(0.0, 1.0)})
+
+
+def test_noise_that_depends_on_the_simulation(path: Path) -> None:
+    replace(path.parent / "observables.tsv", "noiseParameter1_shifted", "0.1+0.3*shifted")
+    table = path.parent / "measurements.tsv"
+    table.write_text(table.read_text().replace(f"\t\t{example.KNOWN_NOISE}\n", "\t\t\n"))
+    problem = petab.load(path)
+    data, x = problem.measurements, problem.nominal
+    outputs = problem.risk.simulate(x)
+    rows = np.flatnonzero(data.series == data.series[1])
+    levels = outputs[data.measured + data.levels[rows]]
+    assert levels == pytest.approx(0.1 + 0.3 * outputs[rows])
+
+
+def test_version_2_of_the_same_problem(path: Path, tmp_path: Path) -> None:
+    convert = pytest.importorskip("petab.v2.petab1to2").petab1to2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        convert(str(path), str(tmp_path / "two"))
+    # The converter forgets logarithms; those to the base ten are none of version 2.
+    observables = tmp_path / "two" / "observables.tsv"
+    replace(
+        observables, "noiseParameter1_logged\t\t", "noiseParameter1_logged*ln(10)\tlog-normal\t"
+    )
+    problem = petab.load(tmp_path / "two" / "problem.yaml")
+    x = np.array(list(example.TRUTH.values())) * 1.1
+    exact = example.negative_log_likelihood(*x)
+    assert problem.negative_log_likelihood(x) == pytest.approx(exact, abs=1e-5)
+
+
+def test_version_2_has_experiments_of_several_periods(path: Path, tmp_path: Path) -> None:
+    convert = pytest.importorskip("petab.v2.petab1to2").petab1to2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        convert(str(path), str(tmp_path / "two"))
+    experiments = tmp_path / "two" / "experiments.tsv"
+    with experiments.open("a") as file:
+        file.write("experiment____plain\tafter\t2.0\n")
+    problem = petab.load(tmp_path / "two" / "problem.yaml")
+    data = problem.measurements
+    outputs = problem.risk.simulate(np.array([0.4, 2.0, 1.0, 0.1]))
+    first = [i for i, name in enumerate(data.names) if name == "logged, experiment____plain"]
+    there = np.flatnonzero(np.isin(data.series, first))
+    grown = example.simulated("plain", 0.4, 2.0)
+    assert data.times[there].tolist() == list(example.TIMES)
+    expected = [*grown[:3], grown[2] * np.exp(-0.4 * 3.0)]
+    assert outputs[there] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "words"),
+    [
+        ("problem.yaml", "format_version: 1", "format_version: 7", "problem.yaml: format_version"),
+        ("problem.yaml", "[model.xml]", "[model.xml", "problem.yaml, line"),
+        ("problem.yaml", "parameter_file", "parameter_fil", "did you mean parameter_fil?"),
+        ("problem.yaml", "model.xml", "modle.xml", "did you mean model.xml?"),
+        ("model.xml", "</listOfRules>", "", "model.xml, line"),
+        ("parameters.tsv", "lowerBound", "lower", "line 1: there is no column lowerBound"),
+        ("parameters.tsv", "0.01\t10\t0.4", "0,01\t10\t0.4", "parameters.tsv, line 2, column low"),
+        ("parameters.tsv", "0.01\t10\t0.4", "20\t10\t0.4", "must be below upperBound 10"),
+        ("parameters.tsv", "0.01\t10\t0.4", "0\t10\t0.4", "raise it, or use lin"),
+        ("parameters.tsv", "p\tlog10", "k\tlog10", "line 3, column parameterId: k is in param"),
+        ("parameters.tsv", "scale\tlog", "scale\tln", "line 5, column parameterScale: ln is not"),
+        ("parameters.tsv", "lin\t0\t10\t1.5", "lin\t0\t10\t", "line 4, column nominalValue"),
+        ("conditions.tsv", "\ton\t", "\tonn\t", "conditions.tsv, line 1: onn is not in the model"),
+        ("conditions.tsv", "\tstart", "\tstrat", "conditions.tsv, line 2, column a0: strat is"),
+        ("conditions.tsv", "on\ta0", "on\tk", "conditions.tsv, line 1: k is in parameters.tsv"),
+        ("observables.tsv", "+offset", "+ofset", "ofset is neither in the model nor in the param"),
+        ("observables.tsv", "+offset", "+*offset", "observables.tsv, line 3, column observableFo"),
+        ("measurements.tsv", "shifted\t", "shiftet\t", "measurements.tsv, line 3, column observ"),
+        ("measurements.tsv", "\tplain\t", "\tplane\t", "plane is not a condition; did you mean"),
+        ("measurements.tsv", "scale\tsd", "scale\tsdd", "line 2, column noiseParameters: sdd is"),
+        ("measurements.tsv", "scale\tsd", "scale\tsd;2", "2 values, but noiseFormula of logged"),
+        ("measurements.tsv", "\t\t0.2", "\t\t-0.2", "line 3, column noiseParameters: the noise is"),
+    ],
+)
+def test_wrong_files_are_named_with_line_and_fix(
+    path: Path, file: str, old: str, new: str, words: str
+) -> None:
+    replace(path.parent / file, old, new)
+    with pytest.raises(petab.PEtabError) as caught:
+        petab.load(path)
+    assert words in str(caught.value)
+
+
+def test_a_failed_integration_is_a_failed_run(path: Path) -> None:
+    replace(
+        path.parent / "model.xml",
+        "<ci>k</ci><ci>A</ci>",
+        "<ci>k</ci><apply><exp/><ci>A</ci></apply>",
+    )
+    simulate = petab.load(path).risk.simulate
+    with pytest.raises(petab.SimulationError, match=r"^the integrator failed in (plain|after): CV"):
+        simulate(np.array([1e-9, 1e9, 1.0, 0.1]))
+
+
+def test_truncated_and_laplace_priors_have_their_densities() -> None:
+    u = np.linspace(-4.0, 4.0, 41)
+    cases: list[tuple[marginals.Marginal, object]] = [
+        (marginals.Truncated(marginals.Normal(1.0, 2.0), 0.0, 2.5),
+         stats.truncnorm(-0.5, 0.75, loc=1.0, scale=2.0)),
+        (marginals.Truncated(marginals.Normal(0.0, 1.0), 6.0, 9.0), stats.truncnorm(6.0, 9.0)),
+        (marginals.Laplace(1.0, 2.0), stats.laplace(1.0, 2.0)),
+        (marginals.LogLaplace(3.0, 0.5), stats.loglaplace(c=2.0, scale=3.0)),
+    ]  # fmt: skip
+    for prior, expected in cases:
+        x = prior.from_latent(u)
+        assert prior.to_latent(x) == pytest.approx(u, abs=1e-6)
+        assert expected.cdf(x) == pytest.approx(stats.norm.cdf(u), abs=1e-9)  # type: ignore[attr-defined]
+        assert prior.log_prob(x) == pytest.approx(expected.logpdf(x), abs=1e-6)  # type: ignore[attr-defined]
+
+
+def test_a_search_finds_the_parameters(path: Path) -> None:
+    problem = petab.load(path)
+    result = supac.minimize(problem.risk, problem.parameters, problem.bound, budget=100, seed=3)
+    draws = problem.parameters.sample(result.posterior, 2_000, 0)
+    truth = np.array(list(example.TRUTH.values()))
+    spread = np.log(draws).std(axis=0)
+    assert (np.abs(np.log(draws).mean(axis=0) - np.log(truth)) < 3.5 * spread).all()
+    assert (spread < 0.5).all()
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_likelihoods(name: str) -> None:
+    path = REFERENCE / name / f"{name}.yaml"
+    if not path.exists():
+        pytest.skip(f"the PEtab collection is not at {REFERENCE}")
+    problem = petab.load(path)
+    nll = problem.negative_log_likelihood(problem.nominal)
+    assert nll == pytest.approx(PUBLISHED[name], abs=1e-3)
