@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-peers bench-outside bench-outside-best bench-dimension bench-dimension-best meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-peers bench-outside bench-outside-best bench-dimension bench-dimension-best meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
@@ -64,6 +64,9 @@ bench-bounds: .venv/ready
 
 bench-families: .venv/ready
 	$(BIN)/python benchmarks/families.py $(ARGS)
+
+bench-fmus: .venv/ready
+	$(BIN)/python benchmarks/fmus.py $(ARGS)
 
 meta-learning: .venv/ready
 	$(BIN)/python experiments/meta_learning/run.py $(ARGS)

@@ -147,7 +147,7 @@ def test_slow_tests_and_groups_are_named_as_they_are() -> None:
 
 def test_the_core_imports_without_the_extras() -> None:
     extras = (
-        *("matplotlib", "faiss", "numba", "pandas", "xarray", "arviz"),
+        *("matplotlib", "faiss", "numba", "pandas", "xarray", "arviz", "fmpy"),
         *("petab", "libsbml", "roadrunner", "sympy", "yaml"),
     )
     hidden = f"import sys; sys.modules.update({{m: None for m in {extras}}}); "
@@ -161,7 +161,8 @@ def test_what_few_need_is_imported_when_it_is_asked_for() -> None:
         "import supac, sys; "
         "heavy = {'scipy.stats', 'scipy.optimize', 'rich', 'typer', 'supac.problem_file', "
         "'supac.simulators.adm1', 'supac.simulators.petab', 'supac.problem.frozen', 'numba', "
-        "'matplotlib', 'distributed', 'pandas', 'xarray', 'arviz'} & set(sys.modules); "
+        "'matplotlib', 'distributed', 'pandas', 'xarray', 'arviz', 'fmpy', "
+        "'supac.simulators.fmi'} & set(sys.modules); "
         "assert not heavy, heavy; "
         "supac.read_problem, supac.simulators.adm1.example, supac.simulators.drug"
     )

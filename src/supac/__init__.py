@@ -72,11 +72,12 @@ if TYPE_CHECKING:
     from supac.problem.frozen import Frozen
     from supac.problem_file import ProblemFile, ProblemFileError, read_problem
     from supac.report import write_report
+    from supac.simulators.fmi import FMU
 
 __version__ = "0.2.0"
 
 __all__ = [
-    "Algorithm", "Bands", "BatchPlan", "Bound", "CappedSquare", "Catoni", "Certificate",
+    "FMU", "Algorithm", "Bands", "BatchPlan", "Bound", "CappedSquare", "Catoni", "Certificate",
     "CertificateError", "ClosedForm", "Composite", "Ensemble", "EvaluationError", "Evaluations",
     "Execution", "ExecutionError", "FixedStep", "FreshDraws", "Frozen", "GaussianProcess",
     "GradientDescent", "GradientStep", "Importance", "Info", "Iteration", "KnownRuns",
@@ -96,6 +97,7 @@ __all__ += families.__all__
 
 # Imported when they are asked for: few need them, and they are slow to import.
 _LATER = {
+    "FMU": "supac.simulators.fmi",
     "Frozen": "supac.problem.frozen",
     "ProblemFile": "supac.problem_file",
     "ProblemFileError": "supac.problem_file",

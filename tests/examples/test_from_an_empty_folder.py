@@ -3,65 +3,23 @@
 from __future__ import annotations
 
 import csv
-import json
-import re
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import supac
-from drivers import COMMAND, Driver
 from supac.guarantee.certificate import rounded_up
 from supac.problem_file import starter_files
+from walks import Walk, follow
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-simulator.md"
 TRUTH = {"mu": 0.5, "K": 1.5, "Y": 0.4}  # what the page's data were made with
 
 
-@dataclass
-class Walk:
-    """What following the page has led to."""
-
-    folder: Path
-    said: dict[str, str] = field(default_factory=dict)
-
-    def json(self, name: str) -> dict[str, object]:
-        loaded: dict[str, object] = json.loads((self.folder / name).read_text())
-        return loaded
-
-
-def steps(page: str) -> list[tuple[str, str]]:
-    """Files (name, text) and commands ("", line), in the order of the page."""
-    pattern = r"(?:^\*\*`([^`]+)`\*\*\n\n)?^```(\w+)\n(.*?)^```"
-    found = []
-    for name, language, text in re.findall(pattern, page, flags=re.M | re.S):
-        if name:
-            found.append((name, text))
-        elif language == "sh":
-            found += [("", line) for line in text.splitlines()]
-    return found
-
-
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
-    walk = Walk(tmp_path_factory.mktemp("empty"))
-    for name, text in steps(PAGE.read_text()):
-        if name:
-            (walk.folder / name).write_text(text)
-            continue
-        line, _, file = text.partition(" > ")
-        program, *words = line.split()
-        assert program == "supac"
-        command = Driver(COMMAND, *words, cwd=walk.folder, environment={"COLUMNS": "100"})
-        code, said, complained = command.end(300.0)
-        assert code == 0, f"{text}\n{said}\n{complained}"
-        assert "Traceback" not in complained
-        if file:
-            (walk.folder / file).write_text(said)
-        walk.said[text] = "" if file else said
-    return walk
+    return follow(PAGE, tmp_path_factory.mktemp("empty"))
 
 
 def test_the_page_writes_and_runs_what_it_should(walk: Walk) -> None:

@@ -25,18 +25,31 @@ from supac.record.store.file import StoreError
 from supac.record.store.replaced import has_good_run, set_aside, settle
 from supac.running.execution import Execution
 from supac.running.terminal import duration
+from supac.simulators.fmi.description import FMUError
 
 
-@command("Examples: `supac init`, `supac init study --simulator python`.")
+@command(
+    "Examples: `supac init`, `supac init study --simulator python`, `supac init --fmu room.fmu`."
+)
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to write to.", metavar="FOLDER")] = Path(),
     simulator: Annotated[
         StarterKind, typer.Option("--simulator", "-s", help="Kind of your simulator.")
     ] = "builtin",
+    fmu: Annotated[
+        Path | None,
+        typer.Option(help="An FMU: its parameters, units and outputs come into the file."),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Write a commented problem file that runs as it is, to be changed line by line."""
-    files = problem_file.starter_files(simulator)
+    if fmu is None:
+        files = problem_file.starter_files(simulator)
+    else:
+        try:
+            files = problem_file.fmu_starter_files(fmu, folder)
+        except (ImportError, FMUError) as error:
+            raise failed(str(error)) from error
     there = [name for name in files if (folder / name).exists()]
     if there and not force:
         raise failed(
@@ -46,7 +59,12 @@ def init(
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
         console.print(f"wrote {folder / name}", soft_wrap=True)
-    console.print(f"Try it: supac run {folder / 'problem.toml'}", soft_wrap=True)
+    problem = folder / "problem.toml"
+    words = f"Try it: supac run {problem}"
+    if fmu is not None:
+        measured = "Put what was measured into data.csv, and choose priors. "
+        words = f"{measured if 'data.csv' in files else ''}Then: supac run {problem} --check"
+    console.print(words, soft_wrap=True)
 
 
 @command("Example: `supac run problem.toml --workers 4`.")
@@ -219,6 +237,11 @@ def _check_run(ready: ProblemFile) -> None:
         (run,) = run_fresh(median, risk, alone, "check", parameters=ready.parameters)
     if not run.ok:
         raise failed(f"the run failed: {run.message}{_hint(ready, run)}")
+    simulate = risk.simulate if isinstance(risk, Composite) else risk
+    x = ready.parameters.from_latent(median)[0]
+    trouble = simulate.check(x) if isinstance(simulate, Simulate) else ""
+    if trouble:
+        raise failed(trouble)
     if isinstance(risk, Composite) and run.outputs is not None:
         compared = risk.residuals(run.outputs[None]).shape[1]
         console.print(f"  outputs compared  {compared}")

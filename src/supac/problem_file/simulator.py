@@ -52,6 +52,13 @@ class Simulate:
         if load is not None:
             load()
 
+    def check(self, x: FloatArray) -> str:
+        """Return what a function with a method `check` finds wrong at a point (dim,); else ""."""
+        check = getattr(self.function, "check", None)
+        if check is None:
+            return ""
+        return str(check(x if self.inputs is None else self.inputs.complete(x)))
+
     def __call__(self, x: FloatArray) -> Any:
         """Return the outputs as a vector, or the answer itself without data."""
         every = x if self.inputs is None else self.inputs.complete(x)

@@ -106,6 +106,9 @@ FUNCTION = ValueType(
     repair=lambda v: re.sub(r"[/\\]", ".", re.sub(r"^\.[/\\]?|\.py(?=:)", "", v)),
 )
 TABLE = ValueType("a table", lambda v: isinstance(v, dict))
+TEXTS_BY_NAME = ValueType(
+    "a table of texts", lambda v: isinstance(v, dict) and all(map(_text, v.values()))
+)
 URL = ValueType(
     'an address such as "http://localhost:4242"',
     lambda v: _text(v) and v.startswith(("http://", "https://")),

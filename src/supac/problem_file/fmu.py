@@ -1,0 +1,125 @@
+"""Functional Mock-up Units as simulators of problem files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from supac.arrays import FloatArray
+from supac.problem import Observations
+from supac.problem_file import values
+from supac.problem_file.csv_file import CSVFile
+from supac.problem_file.errors import Key, Source, no_file
+from supac.problem_file.inputs import Inputs
+from supac.problem_file.simulator import Simulate, Simulator
+from supac.problem_file.values import FLAG, NUMBER, TABLE, TEXT, one_of, positive, setting
+from supac.simulators.fmi.description import FMUError
+from supac.simulators.fmi.fmu import FMU
+from supac.simulators.fmi.units import SECONDS
+
+
+@dataclass(frozen=True)
+class FunctionalMockupUnit(Simulator, kind="fmu"):
+    """A model that another tool has exported, of FMI 2 or 3."""
+
+    fmu: str = setting(TEXT, "a Functional Mock-up Unit of FMI 2 or 3 (extra `fmi`)")
+    input_file: str | None = setting(
+        TEXT, "a table with a column `time` and one for each input of the model"
+    )
+    variables: Mapping[str, str] | None = setting(
+        values.TEXTS_BY_NAME, "names in the model of parameters and columns that differ from it"
+    )
+    values: Mapping[str, Any] | None = setting(
+        TABLE, "start values of other variables, and of inputs that stay constant"
+    )
+    interface: str | None = setting(
+        one_of("co-simulation", "model-exchange"), "which interface is used", words="its first"
+    )
+    start: float | None = setting(NUMBER, "time at which a run begins", words="the model's")
+    step: float | None = setting(
+        positive(), "longest time between two communication points", words="the model's"
+    )
+    tolerance: float | None = setting(
+        positive(1.0), "relative tolerance of the solver", words="the model's"
+    )
+    time_unit: str | None = setting(
+        one_of(*SECONDS), "unit of the times in this file and its tables", words="the model's"
+    )
+    reset: bool = setting(
+        FLAG, "one instance a worker is reset between runs; false makes a new one", default=True
+    )
+
+    def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
+        """Return the model, with outputs at the times of the data."""
+        path = source.file(self.fmu)
+        if not path.is_file():
+            raise source.fail(("simulator", "fmu"), no_file(path))
+        if data is None:
+            words = "its outputs are compared with data: add [data], with a column of times"
+            raise source.fail(("simulator", "fmu"), words)
+        if data.times is None:
+            words = "the model is recorded at the times of the data: name the column with them"
+            raise source.fail(("data", "time"), words)
+        units = dict(zip(parameters.names, parameters.units, strict=True))
+        try:
+            model = FMU(
+                path,
+                data.columns,
+                data.times,
+                names=parameters.names,
+                variables=self.variables,
+                units={name: unit for name, unit in units.items() if unit},
+                values=self.values,
+                inputs=self._inputs(source),
+                interface=self.interface,
+                start=self.start,
+                step=self.step,
+                tolerance=self.tolerance,
+                time_unit=self.time_unit,
+                reset=self.reset,
+            )
+        except ImportError as error:
+            raise source.fail(("simulator", "fmu"), str(error)) from error
+        except FMUError as error:
+            raise source.fail(self._key(*error.about), f"{self._where(error)}{error}") from error
+        return Simulate(model, observations=data)
+
+    def _inputs(self, source: Source) -> dict[str, FloatArray] | None:
+        """Read the table of inputs."""
+        if self.input_file is None:
+            return None
+        file = CSVFile(source, ("simulator", "input_file"))
+        if "time" not in file.header:
+            raise file.fail(f"{file.path.name} has no column time")
+        columns = {name: file.column(name, file.key, gaps=False) for name in file.header}
+        lines, times = list(file.rows), columns["time"]
+        for line, time, before in zip(lines[1:], times[1:], times[:-1], strict=True):
+            if time < before:
+                words = f"{time:g} is before {before:g}: sort the rows by time"
+                raise file.fail(f"{file.path.name}, line {line}, column time: {words}")
+        return columns
+
+    def _key(self, about: str = "", name: str = "", *_: str) -> Key:
+        """Return the key of the file that an argument of `FMU` comes from."""
+        keys: dict[str, Key] = {
+            "path": ("simulator", "fmu"),
+            "names": ("parameters", name),
+            "units": ("parameters", name, "unit"),
+            "outputs": ("data", "observed"),
+            "inputs": ("simulator", "input_file"),
+            "times": ("simulator", "start"),
+        }
+        return keys.get(about, ("simulator", about, name) if name else ("simulator", about))
+
+    def _where(self, error: FMUError) -> str:
+        """Return the file and the column that an error of the inputs is about."""
+        if error.about[0] != "inputs" or len(error.about) < 2 or self.input_file is None:
+            return ""
+        return f"{Path(self.input_file).name}, column {error.about[1]}: "
+
+    def files(self, source: Source) -> dict[str, list[Path]]:
+        """Return the model and its inputs."""
+        names = [self.fmu, *([] if self.input_file is None else [self.input_file])]
+        return {"simulator": [source.file(name) for name in names]}

@@ -1,0 +1,149 @@
+"""An instance of an FMU that makes one run after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import fmpy
+import numpy as np
+from fmpy.fmi1 import FMICallException
+
+from supac.simulators.fmi.co_simulation import co_simulate
+from supac.simulators.fmi.description import FMUError, Variable
+from supac.simulators.fmi.experiment import Experiment
+from supac.simulators.fmi.model_exchange import Integrator
+from supac.simulators.fmi.signals import FloatArray
+
+_WARNING, _FATAL = 1, 4  # statuses of FMI calls and messages
+_TOLD = 800  # characters of the model's own messages that are kept
+_TYPES = {"co-simulation": "CoSimulation", "model-exchange": "ModelExchange"}
+_CONVERSIONS = {"Real": float, "Float64": float, "Float32": float, "Boolean": bool, "String": str}
+
+Values = Iterable[tuple[Variable, Any]]
+
+
+class Instance:
+    """One instance of an extracted FMU, reset between runs or made anew."""
+
+    def __init__(self, folder: Path, experiment: Experiment, *, reset: bool):
+        self._folder, self._experiment, self._resets = folder, experiment, reset
+        self._model = fmpy.read_model_description(folder, validate=False)
+        self._messages: deque[str] = deque(maxlen=5)
+        self._fmu: Any = None
+        self._integrator: Integrator | None = None
+
+    def run(self, values: Values) -> FloatArray:
+        """Set the values, simulate and return the recorded outputs: (samples, outputs)."""
+        self._messages.clear()
+        reached = self._experiment.start
+        rows: list[list[float]] = []
+        try:
+            self._open()
+            self._initialise(values)
+            if self._experiment.records_start:
+                rows.append(self._outputs())
+            for time, recorded in self._steps():
+                reached = time
+                if recorded:
+                    rows.append(self._outputs())
+            self._fmu.terminate()
+        except Exception as error:
+            self.close(fatal=getattr(error, "status", 0) == _FATAL)
+            said = " ".join("; ".join(self._messages).split())[-_TOLD:]
+            words = f"{error}" + (f" The model says: {said}" if said else "")
+            raise FMUError(f"after time {reached:g}: {words}") from error
+        return np.array(rows)
+
+    def _open(self) -> None:
+        """Reset the instance; or make one if there is none, or it cannot be reset."""
+        if self._fmu is not None and self._resets:
+            try:
+                self._fmu.reset()
+            except FMICallException as error:
+                self.close(fatal=error.status == _FATAL)
+            else:
+                return
+        self.close()
+        place = Path.cwd()
+        try:
+            self._fmu = fmpy.instantiate_fmu(
+                str(self._folder),
+                self._model,
+                _TYPES[self._experiment.interface],
+                logger=self._log,
+                debug_logging=True,
+            )
+        finally:
+            os.chdir(place)  # FMPy changes it, and an error leaves it changed
+
+    def _log(self, *arguments: Any) -> None:
+        """Keep a warning or an error; the arguments end with status, category and message."""
+        status, _, message = arguments[-3:]
+        if status >= _WARNING and message:
+            self._messages.append(message.decode(errors="replace").strip())
+
+    def _initialise(self, values: Values) -> None:
+        fmu, experiment = self._fmu, self._experiment
+        times = {
+            "tolerance": experiment.tolerance,
+            "startTime": experiment.start,
+            "stopTime": experiment.stop,
+        }
+        if self._model.fmiMajorVersion == 2:
+            fmu.setupExperiment(**times)
+            times = {}
+        set_values(fmu, values)
+        fmu.enterInitializationMode(**times)
+        self._apply(experiment.start, after=True)
+        fmu.exitInitializationMode()
+
+    def _apply(self, time: float, *, after: bool) -> None:
+        """Set the inputs as they are at this time, before or after a jump."""
+        inputs = self._experiment.inputs
+        if inputs is not None:
+            set_values(self._fmu, zip(inputs.variables, inputs.at(time, after=after), strict=True))
+
+    def _steps(self) -> Iterable[tuple[float, bool]]:
+        if self._experiment.interface == "co-simulation":
+            return co_simulate(self._fmu, self._experiment, self._apply)
+        if self._integrator is None:
+            self._integrator = Integrator(self._fmu, self._model, self._experiment, self._apply)
+        return self._integrator.steps()
+
+    def _outputs(self) -> list[float]:
+        found: dict[tuple[str, int], Any] = {}
+        for kind, references in _by_type(self._experiment.outputs).items():
+            values = getattr(self._fmu, f"get{kind}")(references)
+            found.update(zip([(kind, each) for each in references], values, strict=True))
+        outputs = self._experiment.outputs
+        return [float(found[each.type, each.reference]) for each in outputs]
+
+    def close(self, *, fatal: bool = False) -> None:
+        """Free the instance; after a fatal error it must not be called again, not even for that."""
+        fmu, self._fmu, self._integrator = self._fmu, None, None
+        if fmu is not None and not fatal:
+            with contextlib.suppress(Exception):
+                fmu.freeInstance()
+
+
+def set_values(fmu: Any, values: Values) -> None:
+    """Set variables, those of one type in one call."""
+    given = list(values)
+    by_reference = {(each.type, each.reference): value for each, value in given}
+    for kind, references in _by_type(each for each, _ in given).items():
+        convert = _CONVERSIONS.get(kind, int)
+        some = [convert(by_reference[kind, each]) for each in references]
+        getattr(fmu, f"set{kind}")(references, some)
+
+
+def _by_type(variables: Iterable[Variable]) -> dict[str, list[int]]:
+    """Return the references of variables by their type."""
+    found: dict[str, list[int]] = {}
+    for each in variables:
+        found.setdefault(each.type, []).append(each.reference)
+    return found
