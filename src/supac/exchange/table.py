@@ -100,7 +100,12 @@ def table_of_bands(record: Record, coverage: float) -> Table:
         "lower": bands.lower,
         "upper": bands.upper,
     }
-    return {"column": np.repeat(data.columns, data.rows).tolist()} | _with_gaps(told)
+    table: Table = {"column": np.repeat(data.columns, data.rows).tolist()} | _with_gaps(told)
+    if data.experiments is None:
+        return table
+    there = np.flatnonzero(data.present)
+    table = {"experiment": list(data.experiments) * len(data.columns)} | table
+    return {name: [column[i] for i in there] for name, column in table.items()}
 
 
 def _with_gaps(columns: dict[str, FloatArray]) -> Table:

@@ -292,11 +292,12 @@ def _bands(
     labels[data.needed] = blocks
     half = 0.5 * (upper - lower).reshape(shape)
     counts, widths = {}, {}
-    for name, row, mine in zip(data.columns, half, labels.reshape(shape), strict=True):
+    named = zip(data.columns, data.labels, half, labels.reshape(shape), strict=True)
+    for name, unit, row, mine in named:
         if np.isfinite(row).any():
             width = float(np.nanmedian(row))
             counts[name] = len(np.unique(mine[mine >= 0]))
-            label = f"{name} (relative)" if data.logarithmic else name
+            label = f"{name} (relative)" if data.logarithmic else unit
             widths[label] = float(np.expm1(width)) if data.logarithmic else width
     if not widths:
         raise CertificateError(

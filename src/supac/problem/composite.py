@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from supac.arrays import BoolArray, FloatArray, frozen, positive
+from supac.arrays import BoolArray, FloatArray, IntArray, frozen, positive
 from supac.codec import register
 from supac.problem.selectable import Selectable, option
 
@@ -21,7 +21,7 @@ class Data(Protocol):
         """Compute the arguments of the loss: (n, m) → (n, k)."""
 
 
-@register(later=("blocks", "sequential"))
+@register(later=("blocks", "sequential", "units", "time_label", "experiments"))
 @dataclass(frozen=True, eq=False)
 class Observations:
     """Measured columns, one after the other; NaN for missing measurements.
@@ -44,6 +44,12 @@ class Observations:
     sequential: bool | None = None
     """True if rows are in the order of time and may depend on earlier ones: then certificates are
     on the mean conditional risk, and rows (or blocks) need not be independent."""
+    units: tuple[str, ...] | None = None
+    """Unit of each column, "" for none."""
+    time_label: str | None = None
+    """What the times are, such as "days since 2024-03-01"."""
+    experiments: tuple[str, ...] | None = None
+    """Name of the experiment of each row. Noise is NaN in columns that it does not have."""
 
     def __post_init__(self) -> None:
         given: Any = self.columns
@@ -65,6 +71,10 @@ class Observations:
             if array is not None and array.shape != (len(values) // len(names),):
                 raise ValueError(f"{name} must hold one number a row, not shape {array.shape}")
             made[name] = array
+        for name, count in (("units", len(names)), ("experiments", len(values) // len(names))):
+            words = getattr(self, name)
+            if words is not None and len(words) != count:
+                raise ValueError(f"{name} must be {count} texts, not {len(words)}")
         for name, value in made.items():
             object.__setattr__(self, name, value)
 
@@ -72,6 +82,52 @@ class Observations:
     def rows(self) -> int:
         """Number of rows of the table."""
         return len(self.values) // len(self.columns)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the columns with their units."""
+        units = self.units or ("",) * len(self.columns)
+        named = zip(self.columns, units, strict=True)
+        return tuple(f"{name} ({unit})" if unit else name for name, unit in named)
+
+    @property
+    def present(self) -> BoolArray:
+        """True for outputs of the columns that an experiment has: (rows · columns,)."""
+        every = np.ones(len(self.values), dtype=bool)
+        return every if self.experiments is None else np.isfinite(self.noise)
+
+    @property
+    def parts(self) -> list[tuple[str, int, IntArray]]:
+        """Name of the experiment, or "", column and rows of each part of a column."""
+        every = np.arange(self.rows)
+        if self.experiments is None:
+            return [("", column, every) for column in range(len(self.columns))]
+        names, present = np.array(self.experiments), self.present.reshape(-1, self.rows)
+        return [
+            (name, column, rows)
+            for column in range(len(self.columns))
+            for name in dict.fromkeys(self.experiments)
+            if len(rows := every[(names == name) & present[column]])
+        ]
+
+    def of_rows(self, rows: IntArray) -> Observations:
+        """Return the data of some rows, with the columns that are there."""
+        shape = (len(self.columns), self.rows)
+        columns = np.flatnonzero(self.present.reshape(shape)[:, rows].any(axis=1))
+
+        def some(values: FloatArray) -> FloatArray:
+            return values.reshape(shape)[np.ix_(columns, rows)].ravel()
+
+        return replace(
+            self,
+            columns=tuple(self.columns[i] for i in columns),
+            values=some(self.values),
+            noise=some(self.noise),
+            times=None if self.times is None else self.times[rows],
+            blocks=None if self.blocks is None else self.blocks[rows],
+            units=None if self.units is None else tuple(self.units[i] for i in columns),
+            experiments=tuple(self.experiments[i] for i in rows) if self.experiments else None,
+        )
 
     @property
     def needed(self) -> BoolArray:
@@ -94,11 +150,12 @@ class Observations:
         return None if labels is None else np.tile(labels, len(self.columns))[self.needed]
 
     def series(self, residuals: FloatArray) -> list[FloatArray]:
-        """Divide residuals (measured,) into those of each column, in the order of the rows."""
+        """Divide residuals (measured,) by column and experiment, in the order of the rows."""
         places = np.full(len(self.values), np.nan)
         places[self.needed] = residuals
         every = places.reshape(len(self.columns), self.rows)
-        return [column[np.isfinite(column)] for column in every]
+        series = [every[column, rows] for _, column, rows in self.parts]
+        return [each[np.isfinite(each)] for each in series]
 
     def in_units(self, residual: float) -> dict[str, float]:
         """Convert a residual in noise standard deviations to the unit of each column.
@@ -108,7 +165,9 @@ class Observations:
         noise = np.where(self.needed, self.noise, np.nan).reshape(len(self.columns), self.rows)
         sizes = {
             name: residual * float(np.nanmedian(each))
-            for name, each in zip(self.columns, noise, strict=True)
+            for name, each in zip(
+                self.columns if self.logarithmic else self.labels, noise, strict=True
+            )
             if np.isfinite(each).any()
         }
         if not self.logarithmic:
@@ -157,14 +216,24 @@ class Observations:
                     f"{', '.join(missing)}, which the data have"
                 )
             parts = [np.atleast_1d(np.asarray(outputs[name], float)) for name in self.columns]
-            for name, part in zip(self.columns, parts, strict=True):
-                if part.shape != (self.rows,):
+            present = self.present.reshape(-1, self.rows)
+            for name, part, there in zip(self.columns, parts, present, strict=True):
+                if part.shape not in ((self.rows,), (there.sum(),)):
                     raise ValueError(
                         f"the simulator returned {part.size} numbers for {name}, but the data have "
-                        f"{self.rows} rows"
+                        f"{there.sum()} rows"
                     )
-            return np.concatenate(parts)
+            if all(len(part) == self.rows for part in parts):
+                return np.concatenate(parts)
+            short = [
+                p[t] if len(p) == self.rows else p for p, t in zip(parts, present, strict=True)
+            ]
+            outputs = np.concatenate(short)
         values = np.asarray(outputs, dtype=np.float64)
+        if values.shape == (self.present.sum(),) != self.values.shape:
+            every = np.full(len(self.values), np.nan)
+            every[self.present] = values
+            values = every
         if values.ndim == 2 and values.shape == (self.rows, len(self.columns)):
             values = values.T.ravel()
         if values.shape != self.values.shape:
@@ -174,7 +243,7 @@ class Observations:
     def _unfit(self, outputs: FloatArray) -> str:
         return (
             f"the simulator returned {_shape(outputs)}, but the data are {self.rows} rows of "
-            f"{', '.join(self.columns)}: return {len(self.values)} numbers, column after column"
+            f"{', '.join(self.columns)}: return {self.present.sum()} numbers, column after column"
         )
 
     def residuals(self, outputs: FloatArray) -> FloatArray:

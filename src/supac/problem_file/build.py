@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from supac.guarantee.gate import (
@@ -15,9 +14,11 @@ from supac.guarantee.gate import (
 )
 from supac.problem import Composite, Parameters, Problem
 from supac.problem.bounds import Bound
-from supac.problem_file.data import held_out, read_known, read_observations
+from supac.problem_file.data import data_tables, held_out, read_known, read_observations
 from supac.problem_file.errors import Source, suggestion
+from supac.problem_file.experiments import Experiments, make_simulate
 from supac.problem_file.inputs import read_inputs
+from supac.problem_file.noise import is_unknown
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, bound_kind, loss_kind, shape_of
 from supac.problem_file.simulator import Simulate, load_function, simulator_of
@@ -43,7 +44,7 @@ def build(source: Source) -> ProblemFile:
         if "data" in source.document:
             observations = read_observations(source)
         inputs = read_inputs(source, parameters.names)
-        simulate = replace(simulator.make(source, inputs, observations), inputs=inputs)
+        simulate = make_simulate(source, simulator, inputs, observations)
         risk, vectorized = _risk(source, simulate), simulate.vectorized
     bound = _bound(source, risk, simulator.ceiling)
     run, table = source.table("run"), source.table("bound")
@@ -115,7 +116,7 @@ def _blocks(source: Source, names: tuple[str, ...]) -> list[list[str]] | None:
     return blocks
 
 
-def _risk(source: Source, simulate: Simulate) -> Callable[..., Any]:
+def _risk(source: Source, simulate: Simulate | Experiments) -> Callable[..., Any]:
     """Return the risk: the loss of residuals, or the simulator itself."""
     table, observations = source.table("loss"), simulate.observations
     if "loss" not in source.document and observations is None:
@@ -156,8 +157,18 @@ def _bound(source: Source, risk: Callable[..., Any], ceiling: float) -> Bound:
     make: Callable[..., Bound] = BOUNDS[name]
     bound = make(**options)
     if "n" in table:
+        if _noise_is_estimated(source):
+            words = (
+                'with noise = "unknown" the loss is made from these data, and no guarantee holds: '
+                "give the noise, or a temperature in place of n"
+            )
+            raise source.fail(("bound", "n"), words)
         _check_gate(source, risk, bound, largest)
     return bound
+
+
+def _noise_is_estimated(source: Source) -> bool:
+    return any(is_unknown(table.get("noise")) for table in data_tables(source).values())
 
 
 def _check_gate(
@@ -195,7 +206,11 @@ def _options(
         message = f"leaves too little for the first batch of {first} runs"
         raise source.fail(("run", "validation"), message)
     seen = bool(run.get("prior_has_seen_data", False))
-    provenance = Provenance(not seen, earlier=run.get("earlier_certificates", 0))
+    provenance = Provenance(
+        not seen,
+        earlier=run.get("earlier_certificates", 0),
+        loss_is_independent=not _noise_is_estimated(source),
+    )
     options: dict[str, Any] = {"algorithm": algorithm, "provenance": provenance}
     options |= {name: run[name] for name in ("validation", "tolerance") if name in run}
     return options, first

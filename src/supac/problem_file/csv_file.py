@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
+from datetime import datetime
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +16,12 @@ from supac.problem_file.errors import Key, Source, no_file, suggestion
 class CSVFile:
     """A table of comma-separated values: its header, and its non-empty rows by line number."""
 
-    def __init__(self, source: Source, key: tuple[str, str]):
-        table, name = self.key = key
-        self.source, self.path = source, source.file(source.table(table)[name])
+    def __init__(self, source: Source, key: Key):
+        self.source, self.key = source, key
+        name: Any = source.document
+        for part in key:
+            name = name[part]
+        self.path = source.file(name)
         try:
             with self.path.open(newline="", encoding="utf-8-sig") as file:
                 reader = csv.reader(file)
@@ -28,7 +34,9 @@ class CSVFile:
         self.rows = {line: row for line, row in numbered if any(cell.strip() for cell in row)}
         if len(self.rows) < 2:
             raise self.fail(f"{self.path.name} needs a line of names and lines of numbers")
-        self.header = [name.strip() for name in self.rows.pop(min(self.rows))]
+        heads = [_head(name) for name in self.rows.pop(min(self.rows))]
+        self.header = [name for name, _ in heads]
+        self.units = {name: unit for name, unit in heads if unit}
         if len(self.header) == 1 and ";" in self.header[0]:
             raise self.fail(f"{self.path.name} is divided by semicolons: save it with commas")
         for line, row in self.rows.items():
@@ -47,6 +55,28 @@ class CSVFile:
             raise self.fail(f"{self.path.name} has no column {name}{hint}", key)
         place = self.header.index(name)
         return {line: row[place].strip() for line, row in self.rows.items()}
+
+    def times(self, name: str, key: Key, form: str | None) -> list[float] | list[datetime]:
+        """Return a column of numbers, or of dates: ISO 8601, or as `form` says."""
+        cells = self.cells(name, key)
+        if form is None and all(_is_number(cell) for cell in cells.values()):
+            return self.column(name, key, gaps=False).tolist()
+        dates = []
+        for line, cell in cells.items():
+            try:
+                dates.append(_date(cell, form))
+            except ValueError as error:
+                wanted = (
+                    "no time: a number, a date such as 2024-03-01 13:30"
+                    if form is None
+                    else (f"not of the form {form}")
+                )
+                hint = "" if form else ", or of a form that time_format gives"
+                where = f"{self.path.name}, line {line}, column {name}"
+                raise self.fail(f"{where}: {cell!r} is {wanted}{hint}") from error
+        if len({date.tzinfo is None for date in dates}) > 1:
+            raise self.fail(f"{self.path.name}, column {name}: some times have a zone, others not")
+        return dates
 
     def roles(self, name: str, key: Key) -> list[bool]:
         """Return True for rows of the test part."""
@@ -71,3 +101,21 @@ class CSVFile:
                 raise self.fail(f"{self.path.name}, line {line}, column {name}: {found}{empty}")
             numbers.append(number)
         return np.array(numbers)
+
+
+def _head(cell: str) -> tuple[str, str]:
+    """Return the name and the unit of a column: "X [g/L]" has both."""
+    match = re.fullmatch(r"(.*\S)\s*\[([^\[\]]+)\]", cell.strip())
+    return (match[1], match[2].strip()) if match else (cell.strip(), "")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell or "nan")
+    except ValueError:
+        return False
+    return True
+
+
+def _date(cell: str, form: str | None) -> datetime:
+    return datetime.fromisoformat(cell) if form is None else datetime.strptime(cell, form)

@@ -3,24 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from supac.arrays import FloatArray
+from supac.arrays import BoolArray, FloatArray
 from supac.exchange.known import KnownRuns, read_csv
 from supac.problem import Composite, Observations, Parameters
 from supac.problem_file.csv_file import CSVFile
-from supac.problem_file.errors import Key, Source, no_file, suggestion
+from supac.problem_file.errors import Key, Source, no_file
+from supac.problem_file.noise import noise_of_columns
 
 _MEANING = "what the simulator returns, column after column, as `supac export` writes it"
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_WORDS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
+
+
+def data_tables(source: Source) -> dict[Key, dict[str, Any]]:
+    """Return the table [data], or each of the tables [[data]], by its key."""
+    given = source.document.get("data", {})
+    if isinstance(given, list):
+        return {("data", i): dict(table) for i, table in enumerate(given)}
+    return {("data",): dict(given)} if given else {}
+
+
+def data_files(source: Source) -> list[Path]:
+    """Return the files of measurements, which may not exist."""
+    return [source.file(table.get("file", "")) for table in data_tables(source).values()]
+
+
+def experiment_names(source: Source) -> list[str]:
+    """Return the name of each table of data: its own, or that of its file."""
+    tables = data_tables(source).values()
+    return [table.get("name", Path(table["file"]).stem) for table in tables]
 
 
 def read_observations(source: Source) -> Observations:
     """Read the observed columns of the data; ProblemFileError if that is impossible."""
-    table, data = source.table("data"), CSVFile(source, ("data", "file"))
-    observed, key = table["observed"], ("data", "observed")
+    tables = data_tables(source)
+    read = [_read(source, key, table) for key, table in tables.items()]
+    if ("data",) in tables:
+        return read[0]
+    return _joined(source, dict(zip(tables, read, strict=True)), experiment_names(source))
+
+
+def _read(source: Source, place: Key, table: Mapping[str, Any]) -> Observations:
+    """Read the data of one file."""
+    data, key = CSVFile(source, (*place, "file")), (*place, "observed")
+    observed = table["observed"]
     names = [observed] if isinstance(observed, str) else list(observed)
     values = [data.column(name, key, gaps=True) for name in names]
     for name in names:
@@ -28,21 +60,19 @@ def read_observations(source: Source) -> Observations:
             raise source.fail(key, f"{name} stands there twice")
     if not np.isfinite(np.concatenate(values)).any():
         raise source.fail(key, f"{data.path.name} has no number in these columns")
-    noise = _noise(table["noise"], names, data)
     logarithmic = table.get("compare") == "log"
     if logarithmic and not all((v[np.isfinite(v)] > 0.0).all() for v in values):
         raise source.fail(
-            ("data", "compare"),
+            (*place, "compare"),
             f'"log" needs positive data, but {data.path.name} has others; leave such cells empty, '
             'or use "difference"',
         )
-    clock = table.get("time", "time")
-    times = None
-    if "time" in table or clock in data.header:
-        times = data.column(clock, ("data", "time"), gaps=False)
-    blocks = (
-        data.column(table["blocks"], ("data", "blocks"), gaps=False) if "blocks" in table else None
-    )
+    times, label = _times(data, place, table)
+    columns = dict(zip(names, values, strict=True))
+    noise = noise_of_columns(table["noise"], columns, times, data, (*place, "noise"), logarithmic)
+    blocks = None
+    if "blocks" in table:
+        blocks = data.column(table["blocks"], (*place, "blocks"), gaps=False)
     return Observations(
         tuple(names),
         np.concatenate(values),
@@ -51,51 +81,162 @@ def read_observations(source: Source) -> Observations:
         times=times,
         blocks=blocks,
         sequential=table.get("sequential") or None,
+        units=_units(data, place, table, names),
+        time_label=label,
     )
+
+
+def _units(
+    data: CSVFile, place: Key, table: Mapping[str, Any], names: list[str]
+) -> tuple[str, ...] | None:
+    """Return the unit of each observed column: from the table, or the header of the file."""
+    given = table.get("units", {})
+    if isinstance(given, str):
+        given = dict.fromkeys(names, given)
+    for name, unit in given.items():
+        key = (*place, "units", name)
+        if name not in names:
+            raise data.fail(f"{name} is not observed; observed are {', '.join(names)}", key)
+        if data.units.get(name, unit) != unit:
+            found = f"{data.path.name} has {name} in {data.units[name]}, not in {unit}"
+            raise data.fail(f"{found}: correct one of them", key)
+    units = tuple(given.get(name, data.units.get(name, "")) for name in names)
+    return units if any(units) else None
+
+
+def _times(
+    data: CSVFile, place: Key, table: Mapping[str, Any]
+) -> tuple[FloatArray | None, str | None]:
+    """Return the times of the rows, counted from `start` for dates, and what they are."""
+    clock, unit = table.get("time", "time"), table.get("time_unit")
+    if "time" not in table and clock not in data.header:
+        return None, None
+    found = data.times(clock, (*place, "time"), table.get("time_format"))
+    if not isinstance(found[0], datetime):
+        if "start" in table:
+            words = f"is for dates, but the column {clock} of {data.path.name} has numbers"
+            raise data.fail(words, (*place, "start"))
+        unit = unit or data.units.get(clock)
+        return np.array(found, dtype=np.float64), f"time ({unit})" if unit else None
+    start = found[0]
+    if "start" in table:
+        start = datetime.fromisoformat(str(table["start"]))
+    dates = [each for each in found if isinstance(each, datetime)]
+    if (start.tzinfo is None) != (dates[0].tzinfo is None):
+        raise data.fail("has no time zone, or has one, unlike the data", (*place, "start"))
+    seconds = np.array([(date - start).total_seconds() for date in dates])
+    began = start.isoformat(sep=" ", timespec="minutes").removesuffix(" 00:00")
+    return seconds / _SECONDS[unit or "d"], f"{_WORDS[unit or 'd']} since {began}"
+
+
+def _joined(source: Source, parts: dict[Key, Observations], names: list[str]) -> Observations:
+    """Return the data of several files, one below the other."""
+    _check_alike(source, parts, names)
+    first, every = next(iter(parts.values())), list(parts.values())
+    columns = list(dict.fromkeys(name for part in every for name in part.columns))
+    times = [part.times for part in every if part.times is not None]
+    blocks = [part.blocks for part in every if part.blocks is not None]
+    units = _joined_units(source, parts)
+    labels = {part.time_label for part in every}
+    since = {str(label).partition(" since ")[0] for label in labels}
+    common = f"{since.pop()} since the start" if len(since) == 1 and None not in labels else None
+    return Observations(
+        tuple(columns),
+        np.concatenate([_stacked(every, name, "values") for name in columns]),
+        np.concatenate([_stacked(every, name, "noise") for name in columns]),
+        logarithmic=first.logarithmic,
+        times=np.concatenate(times) if times else None,
+        blocks=_distinct(blocks) if blocks else None,
+        sequential=first.sequential,
+        units=tuple(units.get(name, "") for name in columns) if units else None,
+        time_label=labels.pop() if len(labels) == 1 else common,
+        experiments=tuple(
+            name for name, part in zip(names, every, strict=True) for _ in range(part.rows)
+        ),
+    )
+
+
+def _check_alike(source: Source, parts: dict[Key, Observations], names: list[str]) -> None:
+    """Raise ProblemFileError if the files cannot be put below each other."""
+    first = next(iter(parts.values()))
+    for i, (key, part) in enumerate(parts.items()):
+        if names.index(names[i]) < i:
+            words = f"there is a table {names[i]} already: add a name of its own"
+            raise source.fail((*key, "name"), words)
+        for field, word in (("logarithmic", "compare"), ("sequential", "sequential")):
+            if getattr(part, field) != getattr(first, field):
+                raise source.fail((*key, word), "must be the same in all tables [[data]]")
+        for field, word in (("times", "time"), ("blocks", "blocks")):
+            if (getattr(part, field) is None) != (getattr(first, field) is None):
+                raise source.fail((*key, word), "must be in all tables [[data]], or in none")
+
+
+def _joined_units(source: Source, parts: dict[Key, Observations]) -> dict[str, str]:
+    """Return the unit of each column; an error where files differ."""
+    units: dict[str, str] = {}
+    for key, part in parts.items():
+        for name, unit in zip(part.columns, part.units or (), strict=False):
+            if units.setdefault(name, unit) != unit:
+                words = f"{name} is in {unit or 'no unit'}, but in {units[name]} before"
+                raise source.fail((*key, "units"), words)
+    return units
+
+
+def _stacked(parts: list[Observations], name: str, field: str) -> FloatArray:
+    """Return a column of all parts, NaN where a part does not have it."""
+    return np.concatenate(
+        [
+            getattr(part, field).reshape(-1, part.rows)[part.columns.index(name)]
+            if name in part.columns
+            else np.full(part.rows, np.nan)
+            for part in parts
+        ]
+    )
+
+
+def _distinct(blocks: list[FloatArray]) -> FloatArray:
+    """Number the blocks of all files: equal numbers in two files are different blocks."""
+    made, count = [], 0
+    for each in blocks:
+        names, index = np.unique(each, return_inverse=True)
+        made.append(index + float(count))
+        count += len(names)
+    return np.concatenate(made)
 
 
 def held_out(source: Source, every: Observations) -> tuple[Observations, Observations | None]:
     """Return the data that the search sees, and those that it does not, if there are any."""
-    given = source.table("data").get("test")
-    if given is None:
+    tables = data_tables(source)
+    given = {key: table["test"] for key, table in tables.items() if "test" in table}
+    if not given:
         return every, None
-    names, key = [given] if isinstance(given, str) else list(given), ("data", "test")
-    test: Any = names
-    if len(names) == 1 and names[0] not in every.columns:
-        test = CSVFile(source, ("data", "file")).roles(names[0], key)
+    key = (*next(iter(given)), "test")
+    test: Any = given.get(("data",))
+    names = [test] if isinstance(test, str) else test
+    if (
+        ("data",) not in tables
+        or test is True
+        or (len(names) == 1 and names[0] not in every.columns)
+    ):
+        test = np.concatenate([_test_rows(source, place, given.get(place)) for place in tables])
     try:
         return every.split(test)
     except ValueError as error:
         raise source.fail(key, str(error)) from error
 
 
-def _noise(given: Any, names: list[str], data: CSVFile) -> list[FloatArray]:
-    """Return the noise of each observed column: (rows,); a table must have exactly these."""
-    key = ("data", "noise")
-    if not isinstance(given, Mapping):
-        return [_column_noise(given, key, data) for _ in names]
-    for other in (name for name in given if name not in names):
-        hint = suggestion(other, names) or f"; observed are {', '.join(names)}"
-        raise data.fail(f"{other} is not observed{hint}", (*key, other))
-    for name in names:
-        if name not in given:
-            raise data.fail(f"says nothing of {name}, which is observed", key)
-    return [_column_noise(given[name], (*key, name), data) for name in names]
-
-
-def _column_noise(given: str | float, key: Key, data: CSVFile) -> FloatArray:
-    if not isinstance(given, str):
-        return np.full(len(data.rows), float(given))
-    if given.strip().endswith("%"):
+def _test_rows(source: Source, place: Key, given: Any) -> BoolArray:
+    """Return True for the rows of a file that are held out."""
+    file = CSVFile(source, (*place, "file"))
+    if given is None or given is True:
+        return np.full(len(file.rows), given is True)
+    names = [given] if isinstance(given, str) else given
+    if len(names) > 1:
         words = (
-            "is an error in the unit of the data, or a column; for a share of the value write "
-            'compare = "log" and, for 5 %, noise = 0.05'
+            "of several tables is true, for the whole file, or a column that says so of each row"
         )
-        raise data.fail(words, key)
-    noise = data.column(given, key, gaps=False)
-    if not (noise > 0.0).all():
-        raise data.fail(f"the column {given} must be above 0 in every row", key)
-    return noise
+        raise source.fail((*place, "test"), words)
+    return np.array(file.roles(names[0], (*place, "test")))
 
 
 def read_known(

@@ -18,6 +18,7 @@ from supac.guarantee.certificate import Certificate, Subject
 from supac.guarantee.gate import basis_of
 from supac.problem import Observations, Parameters
 from supac.problem.bounds import Bound
+from supac.problem_file.data import data_files, data_tables
 from supac.problem_file.errors import Source
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.schema import BOUNDS
@@ -151,7 +152,7 @@ class ProblemFile:
         source = Source(self.text, self.path)
         loss = source.table("loss").get("python")
         paths = {
-            "data": [source.file(source.table("data").get("file", ""))],
+            "data": data_files(source),
             "simulator": [],
             "loss": [PythonFunction(self.path.parent, loss).file] if loss else [],
             "known": [source.file(source.table("run").get("known", ""))],
@@ -161,7 +162,8 @@ class ProblemFile:
         sums = {role: checksum(each) for role, each in there.items() if each}
         given = source.table("parameters").items()
         fixed = {n: e for n, e in given if not (isinstance(e, dict) and "prior" in e)}
-        told = [fixed, source.table("constraints")]
+        settings = [table.get("settings", {}) for table in data_tables(source).values()]
+        told: list[Any] = [fixed, source.table("constraints"), *filter(None, settings)]
         if any(told):
             sums["fixed"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
         return sums

@@ -9,7 +9,7 @@ from pathlib import Path
 from supac.codec import to_spec
 from supac.problem import Composite, Observations
 from supac.problem_file.build import build
-from supac.problem_file.data import read_observations
+from supac.problem_file.data import data_files, read_observations
 from supac.problem_file.errors import FileError, ProblemFileError, Source, parse
 from supac.problem_file.problem import ProblemFile, checksum
 from supac.problem_file.schema import check
@@ -93,8 +93,9 @@ def observations_of(run: Record) -> Observations | None:
         path, text, files = _remembered(run)
         for folder in (run.file.absolute().parent, path.parent):
             source = Source(text, folder / path.name)
-            file = source.file(source.document["data"]["file"])
-            if file.is_file() and checksum([file]) == files.get("data"):
+            data = data_files(source)
+            there = bool(data) and all(each.is_file() for each in data)
+            if there and checksum(data) == files.get("data"):
                 return read_observations(source)
     except (KeyError, TypeError, ValueError, OSError):
         return None

@@ -95,20 +95,35 @@ _PAIRS = Setting("correlated", values.CORRELATED, _CORRELATED, '"all"')
 POSTERIOR = Table("posterior", "Form of the posterior.", (_PAIRS,))
 DATA = Table(
     "data",
-    "Measurements. Without them the simulator returns residuals (given a loss) or the risk.",
+    "Measurements. Without them the simulator returns residuals (given a loss) or the risk. "
+    "Several files are several tables `[[data]]`.",
     (
         Setting("file", TEXT, "a table of comma-separated values with a header", required=True),
         Setting("observed", NAMES, "the columns that the simulator predicts", required=True),
         Setting("noise", values.NOISE,
-                "standard error of a measurement: a number, a column, or a table of these",
+                'standard error of a measurement: a number, a column, a share such as "5 %" or '
+                '"5 % + 0.02", "unknown", or a table of these',
                 required=True),
+        Setting("units", values.UNITS,
+                "of the observed columns; also read from a header such as `X [g/L]`", "none"),
+        Setting("name", TEXT, "of the experiment, in reports", "that of the file"),
+        Setting("settings", values.SETTINGS,
+                "`[[data]]`: what the simulator is given in this experiment beside the parameters",
+                "none"),
         Setting("compare", one_of("difference", "log"),
                 "simulated − observed, or the log of their ratio, with `noise = 0.1` for 10 %",
                 '"difference"'),
-        Setting("time", TEXT, "the column with the times, if there is one", '"time"'),
-        Setting("test", NAMES,
+        Setting("time", TEXT, "the column with the times, numbers or dates, if there is one",
+                '"time"'),
+        Setting("time_unit", one_of("s", "min", "h", "d"), "unit of the times",
+                '"d" for dates'),
+        Setting("time_format", TEXT,
+                'form of the dates, such as "%d.%m.%Y %H:%M", if not 2024-03-01 13:30', "ISO 8601"),
+        Setting("start", values.DATE, "the date at which the time is 0", "that of the first row"),
+        Setting("test", values.TEST,
                 "held out from the search, for a certificate of their own: observed columns, or "
-                "the one column that says `test` or `train` of each row"),
+                "the one column that says `test` or `train` of each row; `[[data]]`: true for all "
+                "of the file"),
         Setting("blocks", TEXT, "the column with a number for each independent block of rows"),
         Setting("sequential", FLAG,
                 "rows may depend on earlier ones; certificates are of the mean conditional risk",
@@ -252,6 +267,11 @@ def check(source: Source) -> None:
             source.add((name,), _unknown(name, top, None))
         elif isinstance(value, dict):
             _check_table(known[name], value, (name,), source)
+            if name == "data" and "settings" in value:
+                source.add((name, "settings"), "goes with [[data]]: write a fixed parameter")
+        elif name == "data" and isinstance(value, list) and all(isinstance(v, dict) for v in value):
+            for i, each in enumerate(value):
+                _check_table(known[name], each, (name, i), source)
         else:
             source.add((name,), f"must be a table: write [{name}] on a line of its own")
     meant = {closest(name, known) for name in source.document if name not in known}

@@ -234,12 +234,15 @@ class Command(Simulator, kind="command"):
 
     def _output(self, source: Source, data: Observations | None) -> OutputFile:
         """Return what is read of the output: for data, a value of each column at each row."""
-        key, rows, at = self.key, None, None
+        key, rows, at = self.key, None, None  # type: Any, Any, Any
         if data is not None:
             key = key or list(data.columns)
-            rows = data.rows if len(listed(key)) == len(data.columns) else None
+            keys = listed(key) if len(listed(key)) == len(data.columns) else []
+            there = dict(zip(keys, data.present.reshape(-1, data.rows), strict=False))
+            rows = {name: int(each.sum()) for name, each in there.items()} or None
             clock = None if self.times is None else data.times
-            at = None if clock is None else clock.tolist()
+            if clock is not None:
+                at = {name: clock[each].tolist() for name, each in there.items()} or clock.tolist()
         if self.times is not None and at is None:
             raise source.fail(("simulator", "times"), "needs data with a column of times")
         try:

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any
 
 from supac.problem_file.errors import in_toml, suggestion
@@ -49,6 +50,14 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
+
+
+def _is_date(value: Any) -> bool:
+    try:
+        datetime.fromisoformat(str(value))
+    except ValueError:
+        return False
+    return isinstance(value, str | date)
 
 
 def _number(value: Any) -> bool:
@@ -114,12 +123,22 @@ URL = ValueType(
     lambda v: _text(v) and v.startswith(("http://", "https://")),
 )
 NOISE = ValueType(
-    "a number above 0, the name of a column, or a table with one of these per observed column",
+    'a number above 0, a column, a share, "unknown", or a table with one per observed column',
     lambda v: (
         _number_or_column(v)
         or (isinstance(v, dict) and bool(v) and all(map(_number_or_column, v.values())))
     ),
 )
+UNITS = ValueType(
+    "a text, or a table with one per observed column",
+    lambda v: _text(v) or (isinstance(v, dict) and all(map(_text, v.values()))),
+)
+SETTINGS = ValueType(
+    "a table of numbers and texts",
+    lambda v: isinstance(v, dict) and all(_number(each) or _text(each) for each in v.values()),
+)
+TEST = ValueType("a text, a list of texts, or true", lambda v: _text(v) or _texts(v) or v is True)
+DATE = ValueType("a date such as 2024-03-01 or 2024-03-01T13:30:00", _is_date)
 CORRELATED = ValueType(
     '"all", "none", or lists of parameters such as [["k1", "k2"]]',
     lambda v: v in ("all", "none") or (isinstance(v, list) and all(map(_texts, v))),

@@ -99,26 +99,24 @@ def correlation_map(names: tuple[str, ...], r: FloatArray) -> Markup:
     return svg("correlations", words.format(dim), size, size, "".join(parts), 1.0)
 
 
-def fit(observations: Observations, run: Account, column: int) -> Markup:
-    """Draw one observed column: first batch, fresh runs of the posterior, and data."""
-    rows = observations.rows
-    part = slice(column * rows, (column + 1) * rows)
-    x, order = _times(observations)
-    data = observations.values[part][order]
-    noise = observations.noise[part][order]
+def fit(observations: Observations, run: Account, part: int) -> Markup:
+    """Draw a part of an observed column: first batch, fresh runs of the posterior, and data."""
+    experiment, column, rows = observations.parts[part]
+    x, places = _times(observations, column, rows)
+    data, noise = observations.values[places], observations.noise[places]
     low, high = data - noise, data + noise
     if observations.logarithmic:
         low, high = data * np.exp(-noise), data * np.exp(noise)
     # Outputs of other data cannot be drawn beside these.
     draws = {
-        kind: outputs[:, part][:, order]
+        kind: outputs[:, places]
         for kind, outputs in (("prior", run.first), ("posterior", run.fresh))
         if outputs is not None and outputs.shape[1] == len(observations.values)
     }
-    held_out = np.full(rows, np.nan)
+    held_out = np.full(len(rows), np.nan)
     if run.record.held_out_data is not None:
-        held_out = run.record.held_out_data.values[part][order]
-    panel = Panel(f"fit-{column}", span(x, room=0.03), _view(low, high, draws, held_out))
+        held_out = run.record.held_out_data.values[places]
+    panel = Panel(f"fit-{part}", span(x, room=0.03), _view(low, high, draws, held_out))
     for kind, lines in draws.items():
         for line in lines[:60]:
             panel.line(x, line, f"{kind} thin{' dashed' if kind == 'prior' else ''}")
@@ -126,29 +124,28 @@ def fit(observations: Observations, run: Account, column: int) -> Markup:
     panel.dots(x, data, "data")
     panel.dots(x, held_out, "held-out")
     name = observations.columns[column]
-    words = f"{name}: the data with their standard error, and simulations"
+    of = f" of {experiment}" if experiment else ""
+    words = f"{name}{of}: the data with their standard error, and simulations"
     for each in run.misfits:
-        if each.column == name:
+        if each.column == name and not experiment:
             words += (
                 f", which are typically {number(each.typical, 2)} noises off and on average "
                 f"{number(each.mean, 2)}; {each.far} of {each.measured} data are over 3 noises off"
             )
-    return panel.draw(words, _time_label(observations), name)
+    return panel.draw(words, _time_label(observations), observations.labels[column])
 
 
 def band(
-    observations: Observations, held_out: Observations | None, bands: Bands, column: int
+    observations: Observations, held_out: Observations | None, bands: Bands, part: int
 ) -> Markup:
-    """Draw the band of one observed column, and its data, as differences from the prediction."""
-    x, order = _times(observations)
-    part = slice(column * observations.rows, (column + 1) * observations.rows)
-    middle = bands.centre[part][order]
-    lower, upper = (each[part][order] - middle for each in (bands.lower, bands.upper))
-    measured = observations.values[part][order] - middle
-    new = np.full(len(x), np.nan) if held_out is None else held_out.values[part][order] - middle
-    panel = Panel(
-        f"band-{column}", span(x, room=0.03), span(lower, upper, measured, new), height=180
-    )
+    """Draw the band of a part of a column, and its data, as differences from the prediction."""
+    _, column, rows = observations.parts[part]
+    x, places = _times(observations, column, rows)
+    middle = bands.centre[places]
+    lower, upper = (each[places] - middle for each in (bands.lower, bands.upper))
+    measured = observations.values[places] - middle
+    new = np.full(len(x), np.nan) if held_out is None else held_out.values[places] - middle
+    panel = Panel(f"band-{part}", span(x, room=0.03), span(lower, upper, measured, new), height=180)
     panel.area(x, lower, upper, "posterior")
     panel.line(x, np.zeros_like(x), "posterior")
     panel.dots(x, measured, "data")
@@ -161,16 +158,16 @@ def band(
     return panel.draw(words, _time_label(observations))
 
 
-def _times(observations: Observations) -> tuple[FloatArray, IntArray]:
-    """Return times, or else numbers of rows, in order, and that order."""
-    rows = np.arange(1.0, observations.rows + 1.0)
-    x = rows if observations.times is None else observations.times
+def _times(observations: Observations, column: int, rows: IntArray) -> tuple[FloatArray, IntArray]:
+    """Return times, or else numbers of rows, in order, and the places of the values there."""
+    every = np.arange(1.0, observations.rows + 1.0)
+    x = (every if observations.times is None else observations.times)[rows]
     order = np.argsort(x, kind="stable")
-    return x[order], order
+    return x[order], column * observations.rows + rows[order]
 
 
 def _time_label(observations: Observations) -> str:
-    return "row" if observations.times is None else "time"
+    return "row" if observations.times is None else observations.time_label or "time"
 
 
 def _view(

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from supac.problem_file import Observations
 from supac.record.parameter_change import correlations, joint_kl
 from supac.report import elements as html
 from supac.report import figures
@@ -131,7 +132,7 @@ def how_well_it_fits(run: Account) -> Markup:
         return Markup()
     pictures = [
         html.fill(_PICTURE, name=name, picture=figures.fit(observations, run, i))
-        for i, name in enumerate(observations.columns)
+        for i, name in _parts(observations)
     ]
     kinds = {"prior": "first batch, drawn from the prior"}
     if run.fresh is not None:
@@ -153,6 +154,18 @@ def how_well_it_fits(run: Account) -> Markup:
     )
 
 
+def _parts(seen: Observations) -> list[tuple[int, str]]:
+    """Return number and name of the parts of the data to be drawn: columns, by experiment."""
+    named = [
+        f"{seen.columns[column]}, {experiment}" if experiment else seen.columns[column]
+        for experiment, column, _ in seen.parts
+    ]
+    return list(enumerate(named))[:_MOST_PICTURES]
+
+
+_MOST_PICTURES = 60
+
+
 def _bands(run: Account) -> Markup:
     """Say what the bands are and assume, or why there are none."""
     bands = run.bands
@@ -163,8 +176,8 @@ def _bands(run: Account) -> Markup:
     assert seen is not None
     pictures = [
         html.fill(_PICTURE, name=name, picture=figures.band(seen, test, bands, i))
-        for i, name in enumerate(seen.columns)
-        if name in bands.blocks
+        for i, name in _parts(seen)
+        if seen.columns[seen.parts[i][1]] in bands.blocks
     ]
     told = f"{bands.statement[:1].upper()}{bands.statement[1:]}"
     return html.joined(

@@ -67,7 +67,9 @@ def asked(run: Account) -> Markup:
     seen, record = run.observations, run.record
     rows = [("parameters", ", ".join(names) or "not known")]
     if seen is not None:
-        what = f"{seen.measured} numbers in {listed(list(seen.columns))}"
+        what = f"{seen.measured} numbers in {listed(list(seen.labels))}"
+        if seen.experiments is not None:
+            what += f" of {len(set(seen.experiments))} experiments"
         rows.append(("data", f"{what}, {seen.rows} rows"))
     rows.append(("objective", _bound_words(run)))
     if run.budget is not None:

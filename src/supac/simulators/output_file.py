@@ -41,9 +41,9 @@ class OutputFile:
     """
     times: str | None = None
     """Name of the output with the times, for outputs that are interpolated at `at`."""
-    at: Sequence[float] | None = None
-    """Times at which outputs are wanted."""
-    rows: int | None = None
+    at: Sequence[float] | Mapping[str, Sequence[float]] | None = None
+    """Times at which outputs are wanted, or those of each key."""
+    rows: int | Mapping[str, int] | None = None
     """Number of values of each output, if it is known."""
 
     def __post_init__(self) -> None:
@@ -161,15 +161,17 @@ class OutputFile:
             self._check_present(self.times, answer)
             return self._sampled(key, values, answer[self.times])
         count = len(values) if isinstance(values, list) else 1
-        if self.rows is not None and count != self.rows:
-            words = f"{count} numbers for {key}, but the data have {self.rows} rows"
+        rows = self.rows[key] if isinstance(self.rows, Mapping) else self.rows
+        if rows is not None and count != rows:
+            words = f"{count} numbers for {key}, but the data have {rows} rows"
             raise OutputError(f"{self.name} has {words}")
         return values
 
     def _sampled(self, key: str, values: Any, times: Any) -> list[float]:
         """Interpolate an output, linearly, at the times that are wanted."""
         clock, series = (np.asarray(each, dtype=np.float64).ravel() for each in (times, values))
-        wanted = np.asarray(self.at, dtype=np.float64)
+        at = self.at[key] if isinstance(self.at, Mapping) else self.at
+        wanted = np.asarray(at, dtype=np.float64)
         if len(clock) != len(series):
             counts = f"{len(clock)} times, but {len(series)} numbers for {key}"
             raise OutputError(f"{self.name} has {counts}")

@@ -1,0 +1,100 @@
+"""Experiments under different conditions: one run of the simulator for each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray, IntArray
+from supac.problem import Observations
+from supac.problem_file.data import data_tables, experiment_names
+from supac.problem_file.errors import Source
+from supac.problem_file.inputs import Inputs
+from supac.problem_file.simulator import Simulate, Simulator
+
+
+@dataclass(frozen=True, eq=False)
+class Experiments:
+    """The simulator under all settings, its outputs in the order of the data."""
+
+    conditions: tuple[Simulate, ...]
+    """The simulator under each setting."""
+    places: tuple[IntArray, ...]
+    """Indices of the outputs of each among all."""
+    observations: Observations
+
+    @property
+    def vectorized(self) -> bool:
+        """True if the simulator takes many points at once."""
+        return self.conditions[0].vectorized
+
+    def refuses(self, x: FloatArray) -> str:
+        """Return why a point (dim,) is not simulated; "" if it is."""
+        return self.conditions[0].refuses(x)
+
+    def set_up(self) -> None:
+        """Set up the simulator."""
+        for each in self.conditions:
+            each.set_up()
+
+    def __call__(self, x: FloatArray) -> Any:
+        """Return the outputs, NaN in columns that an experiment does not have."""
+        outputs = np.full((*x.shape[:-1], len(self.observations.values)), np.nan)
+        for simulate, place in zip(self.conditions, self.places, strict=True):
+            outputs[..., place] = simulate(x)
+        return outputs
+
+
+def make_simulate(
+    source: Source, simulator: Simulator, inputs: Inputs, data: Observations | None
+) -> Simulate | Experiments:
+    """Return the simulator of all experiments; those with the same settings share a run."""
+    groups = {} if data is None else _groups(source, inputs)
+    if data is None or len(groups) < 2:
+        settings = next(iter(groups.values()), ({}, []))[0]
+        every = inputs.with_settings(settings)
+        return _made(source, simulator, every, data)
+    names = np.array(data.experiments)
+    conditions, places = [], []
+    for settings, mine in groups.values():
+        rows = np.flatnonzero(np.isin(names, mine))
+        part = data.of_rows(rows)
+        columns = np.array([data.columns.index(name) for name in part.columns])
+        conditions.append(_made(source, simulator, inputs.with_settings(settings), part))
+        places.append((columns[:, None] * data.rows + rows).ravel())
+    return Experiments(tuple(conditions), tuple(places), data)
+
+
+def _made(
+    source: Source, simulator: Simulator, inputs: Inputs, data: Observations | None
+) -> Simulate:
+    made = replace(simulator.make(source, inputs, data), inputs=inputs)
+    if made.vectorized and any(isinstance(each, str) for each in inputs.fixed.values()):
+        raise source.fail(("simulator", "vectorized"), "goes without texts in settings")
+    return made
+
+
+def _groups(
+    source: Source, inputs: Inputs
+) -> dict[tuple[Any, ...], tuple[dict[str, float | str], list[str]]]:
+    """Return the different settings, and the names of the experiments under each."""
+    groups: dict[tuple[Any, ...], tuple[dict[str, float | str], list[str]]] = {}
+    names, tables = experiment_names(source), data_tables(source)
+    every = set().union(*(table.get("settings", {}) for table in tables.values()))
+    for key, table in tables.items():
+        for setting in table.get("settings", {}):
+            if setting in inputs.free or setting in inputs.tied:
+                words = "is calibrated" if setting in inputs.free else "has a formula"
+                raise source.fail((*key, "settings", setting), f"{words} in [parameters]")
+    for name, (key, table) in zip(names, tables.items(), strict=True):
+        given = table.get("settings", {})
+        missing = sorted(every - set(given) - set(inputs.fixed))
+        if missing:
+            words = f"{missing[0]} is missing, which another table [[data]] has"
+            raise source.fail((*key, "settings"), words)
+        plain = {n: v if isinstance(v, str) else float(v) for n, v in given.items()}
+        at = tuple(sorted(plain.items()))
+        groups.setdefault(at, (plain, []))[1].append(name)
+    return groups
