@@ -491,7 +491,7 @@ def test_a_new_kind_of_simulator_needs_no_other_edit(folder: Path) -> None:
     with pytest.raises(supac.ProblemFileError, match="power: there is python already"):
         toml(text.replace('"f:f"', '"f:f"\npower = 3.0'), folder)
     assert "| `scale` | a number | `power`: a factor | 1.0 |" in reference()
-    assert "`fmu` and `power`" in reference()
+    assert "`petab` and `power`" in reference()
 
 
 def test_a_bound_without_a_proof_is_for_searches_only() -> None:

@@ -53,6 +53,7 @@ def test_a_table_names_its_rows_and_columns() -> None:
         (number(12_345.6), "12,346"),
         (with_range((1e-7, 2e-7, 3e-7)), "2 (1 to 3)·10⁻⁷"),
         (with_range((0.5, 1.0, 2.0)), "1 (0.5 to 2)"),
+        (with_range((4e-10, 7e-8, 1.2e-3)), "7·10⁻⁸ (4·10⁻¹⁰ to 0.0012)"),
         (percent(0.05), "5.0 %"),
         (percent(0.95), "95 %"),
         (count_of(1, "run", "runs"), "1 run"),

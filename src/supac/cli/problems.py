@@ -69,7 +69,9 @@ def init(
 
 @command("Example: `supac run problem.toml --workers 4`.")
 def run(
-    problem: Annotated[Path, typer.Argument(help="The problem file.", metavar="PROBLEM")],
+    problem: Annotated[
+        Path, typer.Argument(help="The problem file, or a PEtab .yaml.", metavar="PROBLEM")
+    ],
     check: Annotated[
         bool, typer.Option("--check", help="Check the file, make one run, and keep nothing.")
     ] = False,
@@ -133,7 +135,7 @@ def resume(
     A store remembers its problem file, which must not have changed; given a problem file, its
     current text is used.
     """
-    file = target.absolute() if target.suffix == ".toml" else None
+    file = target.absolute() if problem_file.is_problem_file(target) else None
     store = problem_file.store_of(file or target)
     if file is not None and not store.exists():
         raise failed(f"there is no store {short(store)} to continue: supac run {target}")
@@ -243,7 +245,8 @@ def _check_run(ready: ProblemFile) -> None:
     if trouble:
         raise failed(trouble)
     if isinstance(risk, Composite) and run.outputs is not None:
-        compared = risk.residuals(run.outputs[None]).shape[1]
+        residuals = risk.residuals(run.outputs[None])
+        compared = getattr(risk.data, "measured", residuals.shape[1])
         console.print(f"  outputs compared  {compared}")
     console.print(f"  risk              {run.risk:.4g}")
     console.print(f"  it took           {duration(run.seconds)}\nno mistake found")

@@ -162,7 +162,8 @@ def certify(
         raise failed("--quiet would discard the certificate: give --out or --json too")
     run = read_store(store_of(store))
     fresh, shown = posterior or draws is not None, not (quiet or as_json)
-    by_file = problem or (store if store.suffix == ".toml" and not (fresh and as_begun) else None)
+    own = problem_file.is_problem_file(store) and not (fresh and as_begun)
+    by_file = problem or (store if own else None)
     if fresh:
         ready = problem_behind(run, by_file, as_begun=as_begun)
         where = replace(ready.with_workers(workers), progress=False if quiet else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from supac.codec.text import visible
 from supac.record.ending import StopReason
 from supac.record.parameter_change import ParameterChange
 from supac.record.record import Record
-from supac.report.words import power_of
+from supac.report.words import common_power
 from supac.running.terminal import duration
 
 _ROWS = 8  # last rows of the history that are shown
@@ -167,8 +168,10 @@ def _cells(
 
 def _range(quantiles: tuple[float, float, float], digits: int) -> str:
     """Format quantiles as `median (low to high)`, with a common power of ten if needed."""
-    power = power_of(quantiles)
-    low, median, high = (f"{value / 10.0**power:.{digits}g}" for value in quantiles)
+    power = common_power(quantiles)
+    low, median, high = (
+        re.sub(r"e(-?)\+?0?", r"e\1", f"{value / 10.0**power:.{digits}g}") for value in quantiles
+    )
     dash = " to " if digits > 2 or quantiles[0] < 0.0 else "–"
     return f"{median} ({low}{dash}{high})" + (f"e{power}" if power else "")
 

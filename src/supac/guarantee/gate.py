@@ -228,6 +228,8 @@ def basis_of(
     loss = getattr(risk, "loss", None) if isinstance(risk, Composite) else None
     data = risk.data if isinstance(risk, Composite) else None
     known = isinstance(loss, ResidualLoss)
+    if isinstance(loss, ResidualLoss) and loss.unbounded:
+        raise CertificateError(loss.unbounded)
     if isinstance(loss, ResidualLoss) and type(loss).each is ResidualLoss.each:
         raise CertificateError(
             f"{loss!r} does not say what it is a mean of: give it a method `each`, or choose a "

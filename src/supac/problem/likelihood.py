@@ -13,6 +13,9 @@ from supac.problem.composite import Observations, ResidualLoss, SquareLoss
 
 _FLOOR = 1e-12  # a simulated value below this share of the measured one has its logarithm
 _TAIL = 10.0  # residual, in units of the noise, above which the likelihood has a long tail
+_UNBOUNDED = (
+    "a likelihood has no largest value; a certificate needs a loss that has one, such as Welsch()"
+)
 _HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
@@ -155,6 +158,7 @@ class Measurements:
 class NormalLikelihood(SquareLoss):
     """Minus the mean log-likelihood of normal measurements of known noise: ½ mean r² + constant."""
 
+    unbounded = _UNBOUNDED
     constant: float
 
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
@@ -171,10 +175,15 @@ class NoisyLikelihood(ResidualLoss):
     noise; and a constant.
     """
 
+    unbounded = _UNBOUNDED
     constant: float
     levels: tuple[int, ...]
     """Index of each row's noise level, −1 where the difference is in units of the noise."""
     laplace: tuple[bool, ...]
+
+    def __repr__(self) -> str:
+        count = len(set(self.levels) - {-1})
+        return f"NoisyLikelihood({len(self.levels)} measurements, {count} simulated noise levels)"
 
     @cached_property
     def _arrays(self) -> tuple[IntArray, BoolArray]:

@@ -30,7 +30,7 @@ def build(source: Source) -> ProblemFile:
     """Return the problem, or raise the first errors that prevent the rest."""
     simulator = simulator_of(source)
     given = _parameters(source, optional=bool(simulator.complete))
-    observations, vectorized = None, True
+    observations, vectorized = None, simulator.takes_many
     risk: Callable[..., Any]
     if simulator.complete:
         for name in ("data", "loss", "constraints", "posterior"):

@@ -40,6 +40,11 @@ class BuiltIn(Simulator, kind="builtin"):
         return self.builtin if self.builtin == "adm1" else ""
 
     @property
+    def takes_many(self) -> bool:
+        """ADM1 simulates many digesters side by side."""
+        return True
+
+    @property
     def ceiling(self) -> float:
         """Upper limit of ADM1's loss; else 1."""
         return 3.0 if self.complete else 1.0

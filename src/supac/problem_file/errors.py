@@ -15,6 +15,9 @@ from typing import Any
 Key = tuple[str | int, ...]
 """Path of a key through tables and arrays: ("parameters", "k", "unit")."""
 
+GENERATED = "# Made by supac from "
+"""Beginning of a problem file that the user has not written: its lines mean nothing to them."""
+
 _HINTS = (
     ("Illegal character '\\n'", "a text must end with a quote on the line where it begins"),
     ("Unescaped '\\'", "write paths with / or between single quotes: 'C:\\data'"),
@@ -81,6 +84,9 @@ class Source:
 
     def add(self, key: Key, message: str) -> None:
         """Add an error of this key."""
+        if self.text.startswith(GENERATED):
+            self._errors.append(FileError(message))
+            return
         self._errors.append(FileError(message, key, line_of(key_lines(self.text), key)))
 
     def raise_any(self) -> None:

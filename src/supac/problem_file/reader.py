@@ -13,6 +13,7 @@ from supac.problem_file.data import data_files, read_observations
 from supac.problem_file.errors import FileError, ProblemFileError, Source, parse
 from supac.problem_file.problem import ProblemFile, checksum
 from supac.problem_file.schema import check
+from supac.problem_file.simulator import Simulator
 from supac.record.record import Record
 
 _REFUSED = {
@@ -40,8 +41,16 @@ def make_problem(text: str, path: Path) -> ProblemFile:
     return build(source)
 
 
+def is_problem_file(path: Path) -> bool:
+    """Return True for the name of a problem file, or of a file that is a whole problem itself."""
+    return path.suffix == ".toml" or Simulator.of_file(path) is not None
+
+
 def _text_of(path: Path) -> str:
-    """Read the text of a problem file."""
+    """Read the text of a problem file; of another tool's problem, the one that it amounts to."""
+    kind = Simulator.of_file(path)
+    if kind is not None:
+        return kind.problem_text(path)
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
@@ -55,7 +64,7 @@ def _text_of(path: Path) -> str:
 
 def store_of(path: Path) -> Path:
     """Return the store of a problem file; any other path is a store itself."""
-    if path.suffix != ".toml":
+    if not is_problem_file(path):
         return path
     source = Source(_text_of(path.absolute()), path)
     run = source.document.get("run")

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -85,6 +85,11 @@ class Simulator(Selectable):
         return ""
 
     @property
+    def takes_many(self) -> bool:
+        """True if a complete simulator takes many points at a time."""
+        return False
+
+    @property
     def ceiling(self) -> float:
         """Largest possible risk, if the file does not give it."""
         return 1.0
@@ -102,6 +107,19 @@ class Simulator(Selectable):
     def files(self, source: Source) -> dict[str, list[Path]]:
         """Return the files that it is made from, which may not exist, by purpose."""
         return {}
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """Ends of the names of files that are whole problems of this kind."""
+
+    @classmethod
+    def problem_text(cls, path: Path) -> str:
+        """Return the problem file for such a file, which begins with `GENERATED`."""
+        raise NotImplementedError
+
+    @classmethod
+    def of_file(cls, path: Path) -> type[Simulator] | None:
+        """Return the kind of which a file is a whole problem; None if there is none."""
+        return next((kind for kind in cls.kinds.values() if path.suffix in kind.suffixes), None)
 
     @classmethod
     def kind_in(cls, table: Mapping[str, Any]) -> str:

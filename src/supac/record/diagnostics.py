@@ -35,7 +35,9 @@ def notes_on_the_estimate(
             f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior"
         )
     risk, ceiling = state.evaluations.risk, getattr(problem.bound, "ceiling", None)
-    certifying = getattr(problem.bound, "n", None) is not None or problem.failure_risk is not None
+    likelihood = getattr(problem.loss, "unbounded", "")
+    promised = getattr(problem.bound, "n", None) is not None
+    certifying = promised or (problem.failure_risk is not None and not likelihood)
     if (
         ceiling is not None
         and certifying

@@ -13,7 +13,7 @@ from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.guarantee.bands import Bands
 from supac.guarantee.certificate import Certificate
-from supac.problem import names_of
+from supac.problem import Measurements, names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
 from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.diagnostics import note_on_the_budget, notes_on_failures
@@ -118,6 +118,9 @@ class Account(Estimate):
     def observations(self) -> Observations | None:
         """The data; those of a version 0.1 file, which kept only residuals, from the data file."""
         seen = self.record.settings.get("data")
+        if isinstance(seen, Measurements):
+            known = self._simulated(() if self.record.ending is None else self.record.ending.fresh)
+            return seen.table(known)[0]
         return seen if isinstance(seen, Observations) else observations_of(self.record)
 
     @cached_property
@@ -133,12 +136,18 @@ class Account(Estimate):
         return None if self.record.ending is None else self._outputs(self.record.ending.fresh)
 
     def _outputs(self, ids: Iterable[int]) -> FloatArray | None:
-        """Return the outputs of successful runs, (n, m), computed from residuals if needed."""
+        """Return the outputs of successful runs, (n, m), as the data are shown."""
         record, seen = self.record, self.observations
-        found = None if record.counts is not None else record.outputs(ids)
-        if found is not None and seen is not None and record.settings.get("data") == "residuals":
+        found, data = self._simulated(ids), record.settings.get("data")
+        if isinstance(data, Measurements):
+            return None if found is None else data.table(found)[1]
+        if found is not None and seen is not None and data == "residuals":
             return seen.outputs(found) if found.shape[1] == seen.measured else None
         return found
+
+    def _simulated(self, ids: Iterable[int]) -> FloatArray | None:
+        """Return the outputs of successful runs, (n, m), as the simulator gave them."""
+        return None if self.record.counts is not None else self.record.outputs(ids)
 
     @cached_property
     def misfits(self) -> tuple[Misfit, ...]:

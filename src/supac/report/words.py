@@ -10,6 +10,7 @@ from supac.codec.text import visible
 
 MINUS = "\N{MINUS SIGN}"
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_WIDEST = 1e-3  # of a range whose numbers share a power of ten: smallest over largest
 
 
 def escape(text: object) -> str:
@@ -40,9 +41,15 @@ def power_of(values: Sequence[float]) -> int:
     return 0 if largest == 0.0 or 1e-2 <= largest < 1e5 else math.floor(math.log10(largest))
 
 
+def common_power(quantiles: tuple[float, float, float]) -> int:
+    """Return the common power of ten of a range; 0 if it is none for its smaller numbers."""
+    sizes = [abs(value) for value in quantiles]
+    return power_of(quantiles) if min(sizes) >= _WIDEST * max(sizes) else 0
+
+
 def with_range(quantiles: tuple[float, float, float]) -> str:
     """Format quantiles as `median (low to high)`, with a common power of ten if needed."""
-    power = power_of(quantiles)
+    power = common_power(quantiles)
     low, middle, high = (number(value / 10.0**power) for value in quantiles)
     return f"{middle} ({low} to {high})" + (times_ten_to(power) if power else "")
 

@@ -1,7 +1,7 @@
 """Problems in PEtab, the format of systems biology, with SBML models run by libRoadRunner."""
 
 from supac.simulators.petab.model import SimulationError
-from supac.simulators.petab.problem import Problem, load
+from supac.simulators.petab.problem import Problem, load, read
 from supac.simulators.petab.tables import PEtabError
 
-__all__ = ["PEtabError", "Problem", "SimulationError", "load"]
+__all__ = ["PEtabError", "Problem", "SimulationError", "load", "read"]

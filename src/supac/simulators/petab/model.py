@@ -136,7 +136,9 @@ class Runner:
         try:
             return self._simulate(periods, known, times, wanted)
         except RuntimeError as error:
-            reason = re.sub(r"; In .*$", "", " ".join(str(error).split()))
+            # CVODE Error: CV_NAME: what happened (= why) and where in the code.
+            reason = " ".join(str(error).split()).removeprefix("CVODE Error: ")
+            reason = re.split(r" \(=|; In ", reason)[0]
             raise SimulationError(
                 f"the integrator failed in {experiment.name}: {reason}"
             ) from error

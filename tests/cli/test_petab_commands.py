@@ -1,0 +1,104 @@
+"""`supac run problem.yaml`: a PEtab problem from its own files to a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import petab_example as example
+import supac
+from supac.cli import app
+
+pytest.importorskip("roadrunner")
+pytest.importorskip("petab")
+
+
+def command(*words: str, code: int = 0) -> str:
+    outcome = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    said = " ".join(outcome.output.split())
+    assert outcome.exit_code == code, said
+    return said
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    example.write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_from_its_own_files_to_a_report(folder: Path) -> None:
+    said = command("run", "problem.yaml", "--check")
+    assert "outputs compared 16" in said
+    assert "no mistake found" in said
+    said = command("run", "problem.yaml", "--budget", "60")
+    assert "60 of 60" in said
+    assert "nothing: a likelihood has no largest value" in said
+    assert "leave the range" not in said
+    said = command("resume", "problem.yaml", "--budget", "80", "--workers", "2")
+    assert "80 of 80" in said
+    assert "100 of 100" in command("resume", "problem.supac", "--budget", "100")
+    assert "problem (problem.supac)" in command("show", "problem.yaml")
+    assert "wrote problem-report.html" in command("report", "problem.yaml")
+    page = (folder / "problem-report.html").read_text()
+    assert "How well it fits" in page
+    assert "logged, after: the data with their standard error" in page
+    assert "no largest value" in command("certify", "problem.yaml", code=1)
+
+
+@pytest.mark.slow
+def test_the_same_bits_from_python_and_with_any_number_of_workers(folder: Path) -> None:
+    command("run", "problem.yaml", "--budget", "40", "--store", "one.supac")
+    command("run", "problem.yaml", "--budget", "40", "--workers", "2", "--store", "two.supac")
+    one, two = (supac.read_store(name).result() for name in ("one.supac", "two.supac"))
+    assert one.objective == two.objective
+    again = supac.read_problem("problem.yaml").minimize(budget=40, store=folder / "three.supac")
+    assert again.objective == one.objective
+
+
+def test_a_problem_file_may_name_it_and_change_priors(folder: Path) -> None:
+    (folder / "problem.toml").write_text(
+        '[parameters]\nk = { prior = "lognormal", median = 0.5, log_sd = 0.5 }\n'
+        '[simulator]\npetab = "problem.yaml"\n[bound]\ntemperature = 0.0625\n[run]\nbudget = 30\n'
+    )
+    command("run", "problem.toml")
+    record = supac.read_store("problem.supac")
+    assert record.parameters is not None
+    assert record.parameters.names == ("k",)
+
+
+def test_changed_data_are_refused_and_a_changed_model_is_told(folder: Path) -> None:
+    command("run", "problem.yaml", "--budget", "30")
+    model = folder / "model.xml"
+    model.write_text(model.read_text().replace('id="on" value="1"', 'id="on" value="2"'))
+    said = command("resume", "problem.yaml", "--budget", "40")
+    assert "the simulator has changed since problem.supac was begun" in said
+    table = folder / "measurements.tsv"
+    table.write_text(table.read_text().replace("\t0.0\t", "\t0.5\t", 1))
+    said = command("resume", "problem.yaml", "--budget", "50", code=1)
+    assert "the data have changed" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "words"),
+    [
+        ("measurements.tsv", "scale\tsd", "scale\tsdd",
+         "problem.yaml: measurements.tsv, line 2, column noiseParameters: sdd is neither in the "
+         "model nor in the parameter table; did you mean sd?"),
+        ("problem.yaml", "model.xml", "modle.xml", "did you mean model.xml?"),
+    ],
+)  # fmt: skip
+def test_wrong_files_are_named(folder: Path, file: str, old: str, new: str, words: str) -> None:
+    path = folder / file
+    path.write_text(path.read_text().replace(old, new, 1))
+    said = command("run", "problem.yaml", code=1)
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_a_missing_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
+    assert "pip install 'supac[petab]'" in command("run", "problem.yaml", code=1)
