@@ -67,7 +67,7 @@ def test_theorem_1_the_correction_is_the_projection_of_what_an_emulator_misses()
     runs = runs_of(PLANE, 400)
     weights = np.full(400, 1.0 / 400)
     correction = _correction(runs.x, runs.risk, weights, np.ones(400, dtype=bool), PLANE)
-    surrogate = correction.surrogate()
+    surrogate = correction.surrogate
     fresh = PLANE.sample(200_000, 3)
     exact = project(fresh, smooth(fresh), np.ones(len(fresh)), PLANE)
     error = np.sqrt(smooth(fresh).var() / 400)  # of a mean of 400 runs, before any regression

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import supac
@@ -7,6 +9,9 @@ from supac.surrogate.estimator import BatchPlan, Estimator, batch_plan
 from weighed import PLANE
 
 CATONI = supac.Catoni(0.1)
+EMULATED = BatchPlan(
+    10, 5, latin=True, probes=0.35, few=3, inner=25, uses_known=True, regresses=False
+)
 
 
 @pytest.mark.parametrize(
@@ -20,19 +25,17 @@ CATONI = supac.Catoni(0.1)
         (
             supac.GaussianProcess(),
             0,
-            BatchPlan(20, 5, latin=True, probes=0.1, few=3, inner=25, uses_known=True),
+            replace(EMULATED, first=20, probes=0.1),
         ),
         (
             supac.OutputEmulator(),
             0,
-            BatchPlan(10, 5, latin=True, width=1.3, probes=0.35, few=3, inner=25, uses_known=True),
+            replace(EMULATED, width=1.3),
         ),
         (
             supac.OutputEmulator(),
             400,
-            BatchPlan(
-                10, 20, latin=True, width=1.15, probes=0.35, few=3, inner=25, uses_known=True
-            ),
+            replace(EMULATED, batch=20, width=1.15),
         ),
     ],
 )

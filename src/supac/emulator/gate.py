@@ -22,11 +22,12 @@ from scipy.special import expit, ndtr
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.families import Distribution
-from supac.surrogate.estimator import Context
+from supac.surrogate.estimator import MANY_PARAMETERS, Context
 
 _WIDTH, _CERTAINTY, _LEAK = 0.25, 0.9, 0.005  # s, g, ε
 _THRESHOLDS = np.arange(-2.0, 6.01, 0.25)
 _AXIS, _PAIR, _DATA = 0.05, 0.01, 0.001  # prior probability that a direction has a cliff
+_AS_OF = 10.0  # parameters: of many, no more cliffs are expected than of so many
 _MOST_PAIRS = 40
 _MOST_FAILURES = 120  # the latest count; their likelihood then stays within float64
 _CHAINS, _BURN, _SWEEPS = 8, 3, 7
@@ -35,16 +36,30 @@ _GRID = np.arange(-6.0, 10.01, 0.05)  # on which a direction's probability is ta
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Express points as u = (x − centre) @ scale, in prior standard deviations from the mean."""
+    """Express points as u = (x − centre) @ scale, in prior standard deviations from the mean.
+
+    Many parameters that correlate, such as those of a field, are expressed by the principal
+    components of their prior.
+    """
 
     centre: FloatArray
     scale: FloatArray
+    spectrum: FloatArray | None = None
+    """Prior variances of the principal components, the largest first; None if u are not these."""
 
     @classmethod
     def of(cls, current: Distribution, context: Context) -> Units:
         """Return the units at `current`."""
         prior = context.prior or current
-        root = np.linalg.cholesky(prior.family.moments(prior.theta)[1])
+        covariance = prior.family.moments(prior.theta)[1]
+        deviation = np.sqrt(np.diag(covariance))
+        correlation = covariance / np.outer(deviation, deviation)
+        if len(correlation) > MANY_PARAMETERS and np.any(np.tril(correlation, -1)):
+            values, vectors = np.linalg.eigh(correlation)
+            values = np.maximum(values[::-1], 1e-12 * values[-1])
+            scale = vectors[:, ::-1] / deviation[:, None] / np.sqrt(values)
+            return cls(current.mean, scale, values)
+        root = np.linalg.cholesky(covariance)
         return cls(current.mean, np.asarray(np.linalg.solve(root, np.eye(len(root)))).T)
 
     def __call__(self, x: FloatArray) -> FloatArray:
@@ -76,7 +91,7 @@ class Gate:
     ) -> tuple[float, FloatArray, FloatArray]:
         """Compute E[p], E[∇p] and E[∇²p] under N(mean, covariance), by which Φ averages to a Φ."""
         along = self.directions @ self.units.scale.T
-        variance = np.einsum("ki,ij,kj->k", along, covariance, along)
+        variance = np.einsum("ki,ki->k", along @ covariance, along)
         width = np.sqrt(_WIDTH**2 + variance)[:, None]
         excess = (along @ (mean - self.units.centre))[:, None] - _THRESHOLDS
         excess /= width
@@ -189,7 +204,8 @@ def _directions(
     """Return unit vectors (D, dim), and the prior probability of a cliff along each (D,)."""
     dim = u.shape[1]
     axes = np.vstack([np.eye(dim), -np.eye(dim)])
-    directions, chance = [axes], [np.full(2 * dim, _AXIS)]
+    expected = _AXIS if dim <= MANY_PARAMETERS else _AXIS * _AS_OF / dim
+    directions, chance = [axes], [np.full(2 * dim, expected)]
     rows, columns = np.nonzero(np.tril(coupled, -1))
     if len(rows) <= _MOST_PAIRS:
         for signs in ((1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)):

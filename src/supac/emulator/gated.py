@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -23,7 +24,7 @@ from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.emulator.gate import Gate, Units, fit_gate
 from supac.families import Distribution, NormalWhitening, Whitening
 from supac.problem import Evaluations, Problem
-from supac.surrogate.estimator import BatchPlan, Context, EmulatorState, Surrogate
+from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context, EmulatorState, Surrogate
 from supac.surrogate.importance import tempered_weights, two_scale_ridge
 from supac.surrogate.least_squares import project_known
 
@@ -88,7 +89,8 @@ def emulator_plan(
 
     They are smallest for posteriors with one centre: a mixture needs runs around all of them.
     """
-    few, batch = (_FEW, _BATCH) if _has_one_centre(problem.start) else (0, 2 * _BATCH)
+    one_centre = _has_one_centre(problem.start)
+    few, batch = (_FEW, _BATCH) if one_centre else (0, 2 * _BATCH)
     return BatchPlan(
         first,
         batch=max(batch, n // 20),
@@ -98,6 +100,7 @@ def emulator_plan(
         probes=probes,
         inner=25,
         uses_known=True,
+        regresses=not one_centre,
     )
 
 
@@ -114,6 +117,7 @@ class Correction:
         """Evaluate it: (n, dim) → (n,)."""
         return self.mean + self.whitening.features(x) @ self.beta
 
+    @cached_property
     def surrogate(self) -> Surrogate:
         """Return the same function by its η."""
         eta = self.whitening.coefficients(self.beta)
@@ -152,11 +156,13 @@ class GatedModel:
             known = project_known(self.risk, at, np.random.default_rng(self.seed))
             return replace(known, effective_size=self.size, loo_error=self.error)
         mean, beta, explained = self.emulator.moments(whitening)
-        chance, slope, curvature = self.gate.expectation(*at.family.moments(at.theta))
-        beta = beta + self.severity * whitening.projection(slope, curvature)
-        eta, mean = whitening.coefficients(beta), mean + self.severity * chance
+        if self.severity:
+            chance, slope, curvature = self.gate.expectation(whitening.mean, whitening.covariance)
+            beta = beta + self.severity * whitening.projection(slope, curvature)
+            mean += self.severity * chance
+        eta = whitening.coefficients(beta)
         if self.correction is not None:
-            correction = self.correction.surrogate()
+            correction = self.correction.surrogate
             eta = eta + correction.eta
             mean += correction.mean_under(at.theta)
         deviation = float(np.linalg.norm(beta))
@@ -242,12 +248,13 @@ def fit_gated(
         emulator = min(emulator, again, key=lambda each: each.misfit())
     all_outliers[rows], all_inflation[rows] = outliers, inflation
     residual = runs.risk[inliers] - emulator.leave_one_out()[0]
-    weights, size = tempered_weights(runs, current, 0.5)
     coupled, rng = current.family.coupled, context.rng
     gate, severity = _fit_gate(emulator, training.units, runs, outliers, coupled, rng)
-    correction = None
-    if last is not None:
-        correction = _correction(runs.x, residual, weights, inliers, current)
+    correction, size = None, np.nan
+    if current.dim <= MANY_PARAMETERS:  # among many, no run is near enough to say what is missed
+        weights, size = tempered_weights(runs, current, 0.5)
+        if last is not None:
+            correction = _correction(runs.x, residual, weights, inliers, current)
     state = EmulatorState(
         emulator.hyperparameters, all_outliers, all_inflation, threshold, restarted, fitted
     )

@@ -12,13 +12,16 @@ from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
 from supac.emulator.gate import Units
 from supac.emulator.gated import GatedModel, emulator_plan, fit_gated
-from supac.emulator.process import Hyperprior, Process
+from supac.emulator.process import Hyperprior, Process, ScoreFunction
+from supac.emulator.projection import CommonDraws, Projection, SubspaceDraws
 from supac.emulator.view import SeenLoss, View
-from supac.families import Distribution, Family, NormalWhitening
+from supac.families import Distribution, NormalWhitening
 from supac.families.gaussian import orthogonal
 from supac.problem import Evaluations, Loss, Problem
 from supac.problem.composite import SquareLoss
-from supac.surrogate.estimator import BatchPlan, Context
+from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context
+
+_MOST_COMPONENTS = 200  # of many parameters: each may move an output of its own
 
 
 @register
@@ -66,7 +69,6 @@ class OutputTrainingSet:
     products and so principal components are the same there.
     """
 
-    rule: OutputEmulator
     u: FloatArray
     coordinates: FloatArray
     """(n, r) with outputs = coordinates @ basis.T; NaN for failed runs."""
@@ -75,11 +77,12 @@ class OutputTrainingSet:
     loss: Loss
     units: Units
     prior: Hyperprior
-    draws: FloatArray
-    """Standard normal points at which the loss is averaged."""
+    components: int
+    """Largest number of principal components."""
+    draws: CommonDraws
+    """Points at which the loss is averaged."""
     errors: FloatArray
     """Standard normal errors of the emulator, one row for each draw."""
-    _projectors: dict[Family, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
     _found: dict[bytes, FloatArray] = field(default_factory=dict)
 
     @classmethod
@@ -114,17 +117,24 @@ class OutputTrainingSet:
             noise_floor=3e-3,
             oblique=8.0,
         )
-        count = max(rule.draws, 10 * current.family.size)
+        u = units(runs.x)
+        if units.spectrum is not None:
+            prior = prior.best_of(units.spectrum, u[runs.ok], _standardised(coordinates[runs.ok]))
+        many = current.dim > MANY_PARAMETERS
+        count = max(rule.draws // 2, 2 * current.dim)
+        if not many:
+            count = max(rule.draws, 10 * current.family.size)
+        components = max(rule.components, _MOST_COMPONENTS) if many else rule.components
         return cls(
-            rule,
-            units(runs.x),
+            u,
             coordinates,
             outputs,
             loss,
             units,
             prior,
-            draws=orthogonal(count, current.dim, context.rng),
-            errors=context.rng.standard_normal((max(count, len(runs)), rule.components)),
+            components,
+            CommonDraws(orthogonal(count, current.dim, context.rng)),
+            errors=context.rng.standard_normal((max(count, len(runs)), components)),
         )
 
     @cached_property
@@ -136,23 +146,15 @@ class OutputTrainingSet:
         own = self.coordinates[np.isfinite(self.coordinates[:, 0])]
         return np.asarray(solve_triangular(own, self.outputs, lower=True).T)
 
+    @cached_property
+    def subspace(self) -> SubspaceDraws:
+        """Draw the points at which a loss without a derivative is averaged."""
+        return SubspaceDraws.of(self.u.shape[1], np.random.default_rng(0))
+
     @property
     def default(self) -> FloatArray:
         """Return the hyperparameters to start from."""
         return self.prior.centre
-
-    def projector(self, whitening: NormalWhitening) -> tuple[FloatArray, FloatArray]:
-        """Return centred features at the draws, and the matrix of their least squares.
-
-        They are the same for all members of a family.
-        """
-        family = whitening.family
-        if family not in self._projectors:
-            features = family.features(self.draws)
-            centred = features - features.mean(axis=0)
-            least_squares = np.linalg.solve(centred.T @ centred, centred.T)
-            self._projectors[family] = (centred, least_squares)
-        return self._projectors[family]
 
     def _principal(self, inliers: BoolArray) -> FloatArray:
         """Compute the principal directions of the inliers, whatever their inflations.
@@ -163,7 +165,7 @@ class OutputTrainingSet:
             rows = self.coordinates[inliers]
             centred = rows - rows.mean(axis=0)
             _, vectors = np.linalg.eigh(centred.T @ centred)
-            count = max(min(self.rule.components, len(rows) - 2, vectors.shape[1]), 1)
+            count = max(min(self.components, len(rows) - 2, vectors.shape[1]), 1)
             self._found[inliers.tobytes()] = vectors[:, ::-1][:, :count]
         return self._found[inliers.tobytes()]
 
@@ -183,6 +185,11 @@ class OutputTrainingSet:
         shift = weight @ scores
         process = Process(hyperparameters, self.prior, self.u[inliers], y, inflation).fit(steps)
         return FittedOutputEmulator(self, process, mean, directions, shift, unit, rest)
+
+
+def _standardised(rows: FloatArray) -> FloatArray:
+    centred = rows - rows.mean(axis=0)
+    return np.asarray(centred / (np.sqrt((centred**2).mean()) + 1e-300))
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,21 +220,71 @@ class FittedOutputEmulator:
 
     def _risk(self, y: FloatArray, variance: FloatArray) -> FloatArray:
         """Average the loss of standardised scores y (n, k) over their variance (n,)."""
-        scores, spread = self.shift + self.unit * y, self.process.amplitude * self.unit**2
         loss = self.training.loss
         if isinstance(loss, SquareLoss):
-            square = self.mean @ self.mean + 2.0 * scores @ (self.mean @ self.directions)
-            square += np.einsum("ij,ij->i", scores, scores) + self.rest
-            square += y.shape[1] * spread * variance
-            return loss.of_mean_square(np.maximum(square, 0.0) / self.training.outputs.shape[1])
-        errors = self.training.errors
-        noise = errors[np.arange(len(y)) % len(errors), : y.shape[1]]
-        noise = np.sqrt(spread * variance)[:, None] * noise
-        # Both signs of each error: what is odd in them averages out.
-        either = np.concatenate([scores + noise, scores - noise])
-        mean_output = self.training.basis @ self.mean
-        risk = np.asarray(loss(mean_output + either @ self._directions_of_outputs.T))
+            return loss.of_mean_square(self._mean_square(y, variance))
+        risk = np.asarray(loss(self._either(y, variance, 0)[0]))
         return 0.5 * (risk[: len(y)] + risk[len(y) :])
+
+    @property
+    def _spread(self) -> float:
+        """Return the factor from the process's variance to that of a score."""
+        return self.process.amplitude * self.unit**2
+
+    @cached_property
+    def _mean_scores(self) -> FloatArray:
+        return np.asarray(self.mean @ self.directions)
+
+    def _mean_square(self, y: FloatArray, variance: FloatArray) -> FloatArray:
+        """Compute the expected mean square of all outputs: (n,)."""
+        scores = self.shift + self.unit * y
+        square = self.mean @ self.mean + 2.0 * scores @ self._mean_scores
+        square += np.einsum("ij,ij->i", scores, scores) + self.rest
+        square += y.shape[1] * self._spread * variance
+        return np.maximum(square, 0.0) / self.training.outputs.shape[1]
+
+    def _either(
+        self, y: FloatArray, variance: FloatArray, first: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return outputs with an error and with its opposite (2n, m), and the errors (n, k).
+
+        Both signs of each error: what is odd in them averages out. `first` is the row of errors to
+        begin with.
+        """
+        errors = self.training.errors
+        errors = errors[(first + np.arange(len(y))) % len(errors), : y.shape[1]]
+        scores, noise = self.shift + self.unit * y, np.sqrt(self._spread * variance)[:, None]
+        either = np.concatenate([scores + noise * errors, scores - noise * errors])
+        mean_output = self.training.basis @ self.mean
+        return mean_output + either @ self._directions_of_outputs.T, errors
+
+    def _risk_and_slopes(
+        self, rows: slice, y: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Compute the risk of some of the common draws, and its slopes in y and the variance."""
+        loss = self.training.loss
+        if isinstance(loss, SquareLoss):
+            return self._slopes_of_square(loss, y, variance)
+        assert isinstance(loss, SeenLoss)
+        outputs, errors = self._either(y, variance, rows.start)
+        slopes = loss.slopes(outputs)
+        assert slopes is not None
+        above, below = np.split(slopes @ self._directions_of_outputs, 2)
+        by_noise = 0.5 * np.einsum("ij,ij->i", above - below, errors)
+        by_variance = by_noise * 0.5 * np.sqrt(self._spread / np.maximum(variance, 1e-300))
+        risk = np.mean(np.split(np.asarray(loss(outputs)), 2), axis=0)
+        return risk, (0.5 * self.unit) * (above + below), by_variance
+
+    def _slopes_of_square(
+        self, loss: SquareLoss, y: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        square = self._mean_square(y, variance)
+        step = 1e-4 * square + 1e-300
+        slope = loss.of_mean_square(square + step) - loss.of_mean_square(square - step)
+        slope = slope / (2.0 * step) / self.training.outputs.shape[1]
+        scores = self.shift + self.unit * y + self._mean_scores
+        by_mean = (2.0 * self.unit * slope)[:, None] * scores
+        return loss.of_mean_square(square), by_mean, slope * y.shape[1] * self._spread
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Predict the mean risk: (n, dim) → (n,)."""
@@ -252,9 +309,39 @@ class FittedOutputEmulator:
 
     def moments(self, whitening: NormalWhitening) -> tuple[float, FloatArray, float]:
         """Compute the mean risk and E[risk · features] by regression on common draws."""
-        risk = self.predict(whitening.spread(self.training.draws))
-        features, least_squares = self.training.projector(whitening)
-        beta = least_squares @ risk
-        total = float(risk.var())
-        explained = float((features @ beta).var()) / total if total > 0.0 else 1.0
-        return float(risk.mean()), beta, explained
+        found = self._projection(whitening)
+        return found.mean, found.beta, found.explained
+
+    def _projection(self, whitening: NormalWhitening) -> Projection:
+        draws = self.training.draws
+        if len(whitening.mean) <= MANY_PARAMETERS:
+            return draws.project_values(whitening, self.predict(whitening.spread(draws.z)))
+        if self._has_slopes:
+            risk, gradients = self._gradients(whitening, self._risk_and_slopes)
+            return draws.project_gradients(whitening, risk, gradients)
+        rng = np.random.default_rng(0)
+        combined = rng.standard_normal((len(draws.z), self.process.y.shape[1]))
+        of_outputs = self._gradients(
+            whitening, lambda rows, y, variance: (variance, combined[rows], 0.0 * variance)
+        )[1]
+        subspace = self.training.subspace
+        basis = subspace.basis(of_outputs)
+        risk = self.predict(whitening.spread(subspace.points(basis)))
+        return subspace.project(whitening, basis, risk)
+
+    @cached_property
+    def _has_slopes(self) -> bool:
+        loss = self.training.loss
+        if isinstance(loss, SeenLoss):
+            return loss.slopes(self.training.outputs[:1]) is not None
+        return isinstance(loss, SquareLoss)
+
+    def _gradients(
+        self, whitening: NormalWhitening, function: ScoreFunction
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute a function of the scores at the common draws, (n,), and its gradient in z."""
+        z, units = self.training.draws.z, self.training.units
+        by_z = solve_triangular(whitening.root, units.scale, lower=True)  # u = u(mean) + z @ by_z
+        u = units(whitening.mean) + z @ by_z
+        values, gradients = self.process.value_and_gradient(u, function)
+        return values, gradients @ by_z.T

@@ -7,7 +7,7 @@ prior, the hyperparameters have informative priors: a few dozen runs are enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,8 +17,15 @@ from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 
 from supac.arrays import BoolArray, FloatArray, IntArray
+from supac.surrogate.estimator import MANY_PARAMETERS
+
+ScoreFunction = Callable[[slice, FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+"""Of some rows, their mean (m, k) and variance (m,): values (m,), and the slopes in both."""
 
 _ROWS = 128  # predicted at a time: what stays in a core's cache
+_UNEQUAL = 0.05  # logarithms of the lengths of many inputs: scale by which most of them differ
+_POWERS = (0.0, 0.5, 1.0, 1.5, 2.0)
+_LEAST_SHARE = 1e-9
 _CONSTANT = 4.0  # variance of the kernel's constant, in units of the amplitude
 
 
@@ -28,7 +35,8 @@ class Hyperprior:
 
     Their vector holds the logarithms of the length scales, the off-diagonal entries of the metric,
     and the logarithms of the squared-exponential, linear, quadratic and noise standard deviations.
-    All are normal but the off-diagonals, which are Cauchy: most are small, a few are not.
+    All are normal but the off-diagonals, which are Cauchy: most are small, a few are not. So are
+    the lengths of many inputs around the expected ones: most are equal, a few are not.
     """
 
     rows: IntArray
@@ -38,6 +46,8 @@ class Hyperprior:
     lower: FloatArray
     upper: FloatArray
     noise_floor: float
+    cauchy: slice
+    """The hyperparameters that are Cauchy."""
 
     @classmethod
     def build(
@@ -51,10 +61,12 @@ class Hyperprior:
         """Build the prior for a family with these `coupled` pairs of parameters.
 
         `deviations` are the expected standard deviations of the parts and of the noise, `oblique`
-        is the number of off-diagonals of the metric that are expected to matter.
+        is the number of off-diagonals of the metric that are expected to matter. The metric of
+        many parameters is diagonal.
         """
         dim = len(coupled)
-        rows, columns = np.nonzero(np.tril(coupled, -1))
+        many = dim > MANY_PARAMETERS
+        rows, columns = np.nonzero(np.tril(coupled, -1) & (not many))
         pairs = len(rows)
         log_length = 0.5 * np.log(dim) + 0.7
         centre = np.concatenate([np.full(dim, log_length), np.zeros(pairs), np.log(deviations)])
@@ -64,7 +76,30 @@ class Hyperprior:
         lower, upper = centre - 4.0 * spread, centre + 4.0 * spread
         lower[dim : dim + pairs], upper[dim : dim + pairs] = -6.0, 6.0
         lower[-1], upper[-1] = np.log(noise_limits)
-        return cls(rows, columns, centre, spread, lower, upper, noise_floor)
+        if many:
+            spread[:dim] = _UNEQUAL
+        cauchy = slice(0 if many else dim, dim + pairs)
+        return cls(rows, columns, centre, spread, lower, upper, noise_floor, cauchy)
+
+    def best_of(self, spectrum: FloatArray, u: FloatArray, y: FloatArray) -> Hyperprior:
+        """Return the prior with lengths by a power of the inputs' variances, by its evidence.
+
+        Components of a field with little variance move the outputs little, or less than others:
+        how much less depends on the simulator.
+        """
+        inflation, dim = np.ones(len(u)), self.dim
+
+        def with_power(power: float) -> Hyperprior:
+            share = spectrum**power
+            centre = self.centre.copy()
+            centre[:dim] = 0.7 - 0.5 * np.log(np.maximum(share / share.sum(), _LEAST_SHARE))
+            shift = np.zeros_like(centre)
+            shift[:dim] = centre[:dim] - self.centre[:dim]
+            lower, upper = self.lower + shift, self.upper + shift
+            return replace(self, centre=centre, lower=lower, upper=upper)
+
+        candidates = [with_power(power) for power in _POWERS]
+        return min(candidates, key=lambda each: misfit(each.centre, u, y, inflation, each)[0])
 
     @property
     def dim(self) -> int:
@@ -82,9 +117,9 @@ class Hyperprior:
         """Compute minus the log-density, up to a constant, and its gradient."""
         standard = (hyperparameters - self.centre) / self.spread
         value, slope = 0.5 * standard**2, standard.copy()
-        off = slice(self.dim, len(hyperparameters) - 4)
-        value[off] = np.log1p(standard[off] ** 2)
-        slope[off] = 2.0 * standard[off] / (1.0 + standard[off] ** 2)
+        few = self.cauchy
+        value[few] = np.log1p(standard[few] ** 2)
+        slope[few] = 2.0 * standard[few] / (1.0 + standard[few] ** 2)
         return float(value.sum()), slope / self.spread
 
 
@@ -288,6 +323,36 @@ class Process:
             before = _CONSTANT + smooth + (linear + quadratic * squares) * squares
             variances[rows] = before - np.einsum("ij,ij->j", explained, explained)
         return means, np.maximum(variances, 0.0)
+
+    def value_and_gradient(
+        self, u: FloatArray, function: ScoreFunction
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute a function of the prediction at new inputs (m,), and its gradient (m, dim)."""
+        values, gradients = np.empty(len(u)), np.empty((len(u), self.prior.dim))
+        smooth, linear, quadratic = self.variances
+        v = u @ self.metric.T
+        squares = np.einsum("ij,ij->i", v, v)
+        for start in range(0, len(u), _ROWS):
+            rows = slice(start, start + _ROWS)
+            gram = v[rows] @ self.v.T
+            rbf, cross = np.empty_like(gram), np.empty_like(gram)
+            _kernel(gram, squares[rows], self._squares, self.variances, rbf, cross)
+            mean = cross @ self.solved
+            explained = dtrmm(1.0, self._inverse_root, cross.T, lower=1)
+            solved = dtrmm(1.0, self._inverse_root, explained, lower=1, trans_a=1).T
+            own = squares[rows]
+            before = _CONSTANT + smooth + (linear + quadratic * own) * own
+            variance = before - np.einsum("ij,ij->j", explained, explained)
+            values[rows], by_mean, by_variance = function(rows, mean, np.maximum(variance, 0.0))
+            weight = by_mean @ self.solved.T - (2.0 * by_variance)[:, None] * solved  # ∂/∂cross
+            rbf *= weight
+            gram *= 2.0 * quadratic
+            gram += linear
+            gram *= weight
+            gram += rbf
+            along = 2.0 * by_variance * (linear + 2.0 * quadratic * own) - rbf.sum(axis=1)
+            gradients[rows] = gram @ self.v + along[:, None] * v[rows]
+        return values, gradients @ self.metric
 
     def _cross(self, u: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
         """Yield rows of u, their kernel with the training inputs, and their squares."""

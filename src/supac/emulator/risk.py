@@ -91,7 +91,12 @@ class RiskTrainingSet:
             noise_floor=1e-3,
             oblique=3.0,
         )
-        return cls(units(runs.x), runs.risk, units, prior)
+        u = units(runs.x)
+        if units.spectrum is not None:
+            seen = runs.risk[runs.ok]
+            y = (seen - seen.mean()) / (seen.std() + 1e-300)
+            prior = prior.best_of(units.spectrum, u[runs.ok], y[:, None])
+        return cls(u, runs.risk, units, prior)
 
     @property
     def default(self) -> FloatArray:

@@ -72,6 +72,15 @@ class View:
             t = self.scale * np.sinh(np.clip(t / self.scale, -_FARTHEST, _FARTHEST))
         return self.centre + t / self.weight
 
+    def stretch(self, t: FloatArray) -> FloatArray:
+        """Compute the derivative of `back`."""
+        if not np.isfinite(self.scale):
+            return np.broadcast_to(1.0 / self.weight, t.shape)
+        r = t / self.scale
+        return np.where(np.abs(r) < _FARTHEST, np.cosh(np.clip(r, -_FARTHEST, _FARTHEST)), 0.0) / (
+            self.weight
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class SeenLoss:
@@ -87,6 +96,18 @@ class SeenLoss:
         with np.errstate(all="ignore"):
             risk = np.asarray(self.loss(t if self.view is None else self.view.back(t)))
         return np.where(np.isfinite(risk), risk, self.worst)
+
+    def slopes(self, t: FloatArray) -> FloatArray | None:
+        """Compute the derivative in each t, (n, m) → (n, m); None if the loss has none."""
+        if not isinstance(self.loss, ResidualLoss):
+            return None
+        with np.errstate(all="ignore"):
+            slopes = self.loss.slopes(t if self.view is None else self.view.back(t))
+            if slopes is None:
+                return None
+            if self.view is not None:
+                slopes = slopes * self.view.stretch(t)
+        return np.where(np.isfinite(slopes), slopes, 0.0)
 
 
 def _weights(near: FloatArray, outputs: FloatArray, loss: Loss) -> FloatArray:

@@ -111,10 +111,11 @@ class NormalWhitening(Whitening):
         self.family, self.theta = family, theta
         self.mean, self.root = family._standard(theta)
 
-    @property
+    @cached_property
     def covariance(self) -> FloatArray:
         """Compute C⁻ᵀC⁻¹: (dim, dim)."""
-        return np.asarray(cho_solve((self.root, True), np.eye(len(self.root))))
+        covariance = np.asarray(cho_solve((self.root, True), np.eye(len(self.root))))
+        return frozen(0.5 * (covariance + covariance.T))  # of many parameters rounding shows
 
     def points(self, x: FloatArray) -> FloatArray:
         """Compute z = Cᵀ(x − μ)."""
@@ -136,7 +137,11 @@ class NormalWhitening(Whitening):
         slope = solve_triangular(self.root, gradient, lower=True)
         half = solve_triangular(self.root, hessian, lower=True)
         curvature = solve_triangular(self.root, half.T, lower=True)
-        return np.concatenate([slope, self.family.quadratic_moments(np.asarray(curvature))])
+        return self.moments(np.asarray(slope), np.asarray(curvature))
+
+    def moments(self, slope: FloatArray, curvature: FloatArray) -> FloatArray:
+        """Compute E[f · features] from E[∇f] and E[∇²f] in z."""
+        return np.concatenate([slope, self.family.quadratic_moments(curvature)])
 
 
 @register(arguments=("dim", "blocks"))

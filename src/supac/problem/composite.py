@@ -390,6 +390,9 @@ class _Residuals:
         return self.composite.residuals(outputs)
 
 
+_STEP = 1e-5  # of a central difference
+
+
 class ResidualLoss(Selectable, ABC):
     """Loss of residuals; `class Huber(ResidualLoss, kind="huber")` adds one to problem files."""
 
@@ -411,6 +414,17 @@ class ResidualLoss(Selectable, ABC):
         PAC-Bayes bounds are on such means: without `each` there is no certificate.
         """
         return None
+
+    def slopes(self, residuals: FloatArray) -> FloatArray | None:
+        """Compute the derivative of the loss in each residual, (n, m) → (n, m), from `each`."""
+        step = _STEP * (1.0 + np.abs(residuals))
+        above, below = self.each(residuals + step), self.each(residuals - step)
+        if above is None or below is None:
+            return None
+        slopes = (above - below) / (2.0 * step * residuals.shape[1])
+        if self.root:
+            slopes /= np.maximum(2.0 * self(residuals), 1e-300)[:, None]
+        return np.asarray(slopes)
 
     @abstractmethod
     def __call__(self, residuals: FloatArray) -> FloatArray:

@@ -16,6 +16,7 @@ from supac.record.run import Run, by_kind
 from supac.search.algorithm import NO_STEP, Info, State
 from supac.search.restart import has_learnt_nothing
 
+_DRAWS = 10_000  # of the posterior, that say how far it reaches
 _SMALL = 0.1  # nats: a step below this changes little
 _REMEDY = (
     "a mixture may follow them, with start=split_mixture(prior, 2) of minimize in Python; a "
@@ -188,5 +189,5 @@ def notes_on_modes(
 
 def _out_of_reach(runs: Evaluations, posterior: Distribution) -> BoolArray:
     """Mark runs twice as far below the median log-density as the furthest draw: (n,)."""
-    own = posterior.log_prob(posterior.family.draws(posterior.theta))
+    own = posterior.log_prob(posterior.sample(_DRAWS, 0))
     return posterior.log_prob(runs.x) < 2.0 * own.min() - np.median(own)

@@ -192,12 +192,14 @@ class Info:
 
 
 MOST_STATISTICS = 5_000
-"""Size of the largest family that is searched: a full covariance of 98 parameters.
+"""Size of the largest family whose every statistic has a coefficient in a regression.
 
-The cost of a round grows with the cube of it. Measured on one core, from the second round on: 10 s
-for 64 parameters (2,144 statistics; 25 s and 1.6 GiB where outputs are emulated), 100 s and 1.2 GiB
-for 98 (4,949). 200 parameters have 20,300.
+The cost of a round grows with the cube of it: 100 s and 1.2 GiB for the full covariance of 98
+parameters (4,949 statistics) on one core.
 """
+MOST_PARAMETERS = 1_000
+"""Largest number of parameters of a Gaussian whose risk is emulated: the cost of a round grows with
+the cube of it, whatever the number of statistics."""
 
 
 class TooManyStatisticsError(ValueError):
@@ -243,15 +245,24 @@ def widened(algorithm: Algorithm, workers: int, budget: int, n: int) -> Algorith
     return algorithm if own is None else own(workers, budget, n)
 
 
-def initial_state(problem: Problem, seed: int) -> State:
-    """Return the state without evaluations, with the posterior at its start."""
+def initial_state(problem: Problem, seed: int, *, regresses: bool = True) -> State:
+    """Return the state without evaluations, with the posterior at its start.
+
+    `regresses` is True if every round solves for a coefficient of each statistic.
+    """
     family = problem.start.family
-    if family.size > MOST_STATISTICS:
+    if regresses and family.size > MOST_STATISTICS:
         raise TooManyStatisticsError(
             f"{family} has {family.size:,} statistics, and every round solves for a coefficient of "
-            f"each: at most {MOST_STATISTICS:,} can be searched. Let fewer parameters correlate: "
-            "blocks= of gaussian and Parameters names the groups that do, blocks=[] none; or start "
-            "from low_rank_gaussian, or leave out parameters that the data do not determine"
+            f"each: at most {MOST_STATISTICS:,} can be searched. Use the default algorithm; or let "
+            "fewer parameters correlate: blocks= of gaussian and Parameters names the groups that "
+            "do, blocks=[] none"
+        )
+    if family.dim > MOST_PARAMETERS:
+        raise TooManyStatisticsError(
+            f"{family} has {family.dim:,} parameters, and at most {MOST_PARAMETERS:,} can be "
+            "searched: leave out parameters that the data do not determine, or describe a field by "
+            "fewer numbers, such as its values on a coarser grid"
         )
     return State(whole(seed, "seed", least=0), problem.start, Evaluations.none(problem.start.dim))
 

@@ -12,11 +12,12 @@ from supac.codec import register
 from supac.families import Distribution, Family
 from supac.problem import Evaluations, Problem
 from supac.search.ray import LocalPrior, ray_minimiser, view_prior
-from supac.surrogate.estimator import RiskModel, Surrogate
+from supac.surrogate.estimator import MANY_PARAMETERS, RiskModel, Surrogate
 
 INSIDE = 0.97
 """Share of the radius within which a step did not meet the limit of the trust region."""
 _SETTLED, _PATIENCE = 0.02, 3  # nats that a few updates must gain to be worth another
+_LONGER = 0.8  # share of the way to the minimiser of an update of many parameters
 _SHORTEST = 1e-4  # share of the way to the minimiser that is not worth trying
 _MOST_EXCLUDED = 0.3  # share of a batch that may be outliers without the step being to blame
 
@@ -87,7 +88,8 @@ class RadiusUpdate:
 class StepRule(Protocol):
     """Decide the length of the step from `current` towards `target`.
 
-    Optional: `validation(budget)` returns the queries to keep for checking the last posterior.
+    Optional: `validation(budget)` returns the queries to keep for checking the last posterior,
+    `scaled(dim)` the rule for as many parameters.
     """
 
     def update_radius(self, radius: float | None, trial: Trial | None) -> RadiusUpdate:
@@ -163,6 +165,21 @@ class TrustRegion:
                 "too_little and enough must be shares of the predicted decrease, the first the "
                 f"smaller, not {self.too_little!r} and {self.enough!r}"
             )
+
+    def scaled(self, dim: int) -> TrustRegion:
+        """Return the rule for `dim` parameters: KL adds up over many directions.
+
+        A projection of many parameters takes longer, so each goes a larger share of the way.
+        """
+        if dim <= MANY_PARAMETERS:
+            return self
+        return replace(
+            self,
+            alpha=max(self.alpha, _LONGER),
+            start=max(self.start, dim / 16.0),
+            least=max(self.least, dim / 32.0),
+            most=max(self.most, dim / 2.0),
+        )
 
     def validation(self, budget: int) -> int:
         """Return the number of queries to keep for checking the last posterior."""
@@ -304,6 +321,7 @@ def descend(
         return Descent(here, there, step.alpha)
     first, share, alpha = here, 1.0, 0.0
     gains: list[float] = []
+    little = _SETTLED * max(1.0, start.dim / MANY_PARAMETERS) * resolution
     for _ in range(inner):
         theta = here.posterior.theta
         target = theta + share * (here.target - theta)
@@ -318,7 +336,7 @@ def descend(
             continue
         gains.append(gain)
         here, alpha, share = there, step.alpha * share, min(2.0 * share, 1.0)
-        settled = len(gains) >= _PATIENCE and sum(gains[-_PATIENCE:]) < _SETTLED * resolution
+        settled = len(gains) >= _PATIENCE and sum(gains[-_PATIENCE:]) < little
         if settled or step.kl > INSIDE * radius:
             break
     return Descent(first, here, alpha)

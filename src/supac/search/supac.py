@@ -28,7 +28,14 @@ from supac.search.algorithm import (
 from supac.search.design import is_moving, plan_batch
 from supac.search.ray import view_prior
 from supac.search.restart import conclude, look_elsewhere
-from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, batch_plan
+from supac.surrogate.estimator import (
+    MANY_PARAMETERS,
+    BatchPlan,
+    Context,
+    Estimator,
+    RiskModel,
+    batch_plan,
+)
 from supac.surrogate.importance import Importance, Ridge, effective_size, pareto_shape
 from supac.surrogate.proxy import WithProxy
 from supac.surrogate.voronoi import Voronoi
@@ -145,7 +152,11 @@ class SuPAC:
 
     def init(self, problem: Problem, seed: int) -> State:
         """Return the state before the first batch."""
-        return self.plan(problem, initial_state(problem, seed))
+        _, plan, _ = self._estimator(problem, Evaluations.none(problem.start.dim))
+        prior, family = problem.prior, problem.start.family
+        known = isinstance(prior, Distribution) and prior.family == family
+        regresses = plan.regresses or problem.proxy is not None or not known
+        return self.plan(problem, initial_state(problem, seed, regresses=regresses))
 
     def plan(self, problem: Problem, state: State, n: int | None = None) -> State:
         """Plan the next batch anew around the present posterior, with n points if given."""
@@ -201,7 +212,8 @@ class SuPAC:
             return told, Info(notes=("fewer than three good runs so far: no step was made",))
         with one_thread():
             last, anchor, rng = state.last_step, state.posterior, state.rng(PROJECT)
-            update = self.step.update_radius(None if last is None else last.radius, trial)
+            step_rule = self._step_rule(problem)
+            update = step_rule.update_radius(None if last is None else last.radius, trial)
             if last is not None and update.rejected:
                 anchor = anchor.at(last.previous)
             estimator, plan, notes = self._estimator(problem, told.evaluations)
@@ -222,7 +234,7 @@ class SuPAC:
             bound = steps.SurrogateBound(problem, model, rng, int(state.rng(PRIOR).integers(2**32)))
             inner = self.inner or plan.inner
             descent = steps.descend(
-                bound, self.step, anchor, update.radius, inner, context.resolution
+                bound, step_rule, anchor, update.radius, inner, context.resolution
             )
             # Move there, and plan the batch that will test the step.
             moved = replace(
@@ -242,6 +254,10 @@ class SuPAC:
             return moved, report(
                 runs, model, descent, seen, trial, update, notes, taken_back=taken_back
             )
+
+    def _step_rule(self, problem: Problem) -> steps.StepRule:
+        scaled = getattr(self.step, "scaled", None)
+        return self.step if scaled is None else scaled(problem.start.dim)
 
     def _estimator(
         self, problem: Problem, evaluations: Evaluations
@@ -327,8 +343,10 @@ def report(
         _REJECTED: taken_back,
     }
     size, k_hat = surrogate.effective_size, np.nan
-    if hasattr(model, "predict") and len(runs) <= MANY and runs.drawn.any():
-        # A model that sees beyond the runs does not say how well they cover the posterior.
+    few = posterior.dim <= MANY_PARAMETERS and len(runs) <= MANY
+    if hasattr(model, "predict") and few and runs.drawn.any():
+        # A model that sees beyond the runs does not say how well they cover the posterior; of many
+        # parameters they never do.
         weights = Importance().fit(runs, posterior).weights(posterior)
         size, k_hat = effective_size(weights), pareto_shape(weights)
     chance = getattr(model, "failure_chance", None)

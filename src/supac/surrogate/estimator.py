@@ -11,6 +11,10 @@ from supac.arrays import BoolArray, FloatArray
 from supac.families import Distribution, Family
 from supac.problem import Evaluations, Loss, Problem
 
+MANY_PARAMETERS = 40
+"""Number above which there are fewer runs than directions: models have fewer freedoms, steps are
+longer, and nothing is computed for each statistic."""
+
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
@@ -72,6 +76,8 @@ class BatchPlan:
     """Number of closed-form updates on one model."""
     uses_known: bool = False
     """Accept runs that were not drawn from a known distribution."""
+    regresses: bool = True
+    """Solve for a coefficient of each statistic, which limits their number."""
 
     @classmethod
     def determining(cls, problem: Problem) -> BatchPlan:

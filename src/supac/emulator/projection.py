@@ -1,0 +1,125 @@
+"""The projection of an emulated risk on the statistics of a Gaussian, averaged over common draws.
+
+The coefficients of the statistics are E[∇R] and E[∇²R], in coordinates z in which the Gaussian is
+standard (Bonnet, Price). Values of the risk say them by regression on all the statistics, of which
+many parameters have too many. A gradient says as much as `dim` values, and the regression of the
+gradients on z is that of a slope and a curvature, whatever the number of statistics: it is exact
+for quadratic functions. Losses without a derivative are regressed on the statistics of the few
+directions that move the outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from supac.arrays import FloatArray
+from supac.families import Family, NormalWhitening
+from supac.families.gaussian import orthogonal
+
+_DIRECTIONS = 25  # along which a loss without a derivative is projected
+_DRAWS_OF_A_DIRECTION = 120
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Mean of a function, E[function · features], and the share of its variance they explain."""
+
+    mean: float
+    beta: FloatArray
+    explained: float
+
+    @classmethod
+    def of(cls, values: FloatArray, fitted: FloatArray, beta: FloatArray) -> Projection:
+        """Return the projection of values (n,) that `fitted` (n,) approximates."""
+        total = float(values.var())
+        explained = min(float(fitted.var()) / total, 1.0) if total > 0.0 else 1.0
+        return cls(float(values.mean()), beta, explained)
+
+
+@dataclass(frozen=True, eq=False)
+class CommonDraws:
+    """Standard normal points z (n, dim), the same for all members that are visited in a round."""
+
+    z: FloatArray
+    _least_squares: dict[Family, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
+
+    def project_values(self, whitening: NormalWhitening, values: FloatArray) -> Projection:
+        """Regress values (n,) on the statistics."""
+        family = whitening.family
+        if family not in self._least_squares:
+            features = family.features(self.z)
+            centred = features - features.mean(axis=0)
+            solve = np.linalg.solve(centred.T @ centred, centred.T)
+            self._least_squares[family] = (centred, solve)
+        features, least_squares = self._least_squares[family]
+        beta = least_squares @ values
+        return Projection.of(values, features @ beta, beta)
+
+    @cached_property
+    def _centred(self) -> FloatArray:
+        return np.asarray(self.z - self.z.mean(axis=0))
+
+    @cached_property
+    def _normal(self) -> tuple[FloatArray, bool]:
+        return cho_factor(self._centred.T @ self._centred, lower=True)
+
+    def project_gradients(
+        self, whitening: NormalWhitening, values: FloatArray, gradients: FloatArray
+    ) -> Projection:
+        """Regress gradients in z (n, dim) on z: the intercept is E[∇R], the slope E[∇²R]."""
+        hessian = cho_solve(self._normal, self._centred.T @ gradients, check_finite=False)
+        hessian = 0.5 * (hessian + hessian.T)
+        slope = gradients.mean(axis=0) - self.z.mean(axis=0) @ hessian
+        fitted = self.z @ slope + 0.5 * np.einsum("ij,ij->i", self.z @ hessian, self.z)
+        return Projection.of(values, fitted, whitening.moments(slope, hessian))
+
+
+@dataclass(frozen=True, eq=False)
+class SubspaceDraws:
+    """Standard normal points, for functions that vary along few of many directions."""
+
+    within: FloatArray
+    """Coordinates in the subspace: (n, r)."""
+    around: FloatArray
+    """Points of which the part outside the subspace is taken: (n, dim)."""
+
+    @classmethod
+    def of(cls, dim: int, rng: np.random.Generator) -> SubspaceDraws:
+        """Draw the points."""
+        n = _DRAWS_OF_A_DIRECTION * _DIRECTIONS
+        return cls(orthogonal(n, _DIRECTIONS, rng), rng.standard_normal((n, dim)))
+
+    def basis(self, gradients: FloatArray) -> FloatArray:
+        """Find the directions in which gradients (n, dim) are largest: (dim, r)."""
+        right = np.linalg.svd(gradients, full_matrices=False)[2]
+        return np.asarray(right[: self.within.shape[1]].T)
+
+    def points(self, basis: FloatArray) -> FloatArray:
+        """Return the points, for a subspace with this basis: (n, dim)."""
+        return self.around + (self.within - self.around @ basis) @ basis.T
+
+    @cached_property
+    def _features(self) -> FloatArray:
+        rows, columns = np.triu_indices(self.within.shape[1])
+        products = self.within[:, rows] * self.within[:, columns]
+        return np.hstack([self.within, products - products.mean(axis=0)])
+
+    @cached_property
+    def _least_squares(self) -> FloatArray:
+        return np.asarray(np.linalg.pinv(self._features), dtype=np.float64)
+
+    def project(
+        self, whitening: NormalWhitening, basis: FloatArray, values: FloatArray
+    ) -> Projection:
+        """Regress values (n,) on the subspace's own statistics: beyond it the function is flat."""
+        rank = basis.shape[1]
+        found = self._least_squares @ (values - values.mean())
+        half = np.zeros((rank, rank))
+        half[np.triu_indices(rank)] = found[rank:]
+        hessian = basis @ (half + half.T) @ basis.T
+        beta = whitening.moments(basis @ found[:rank], hessian)
+        return Projection.of(values, self._features @ found, beta)

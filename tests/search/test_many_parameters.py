@@ -1,0 +1,134 @@
+"""Searches with more parameters than runs."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.emulator.gate import Units
+from supac.surrogate.estimator import MANY_PARAMETERS, Context
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """Residuals A·x − y of smoothed parameters, whose best Gaussian is known."""
+
+    dim: int
+    length: float | None = None
+    """Correlation length of the prior; None for independent parameters."""
+    temperature: float = 0.01
+
+    @property
+    def matrix(self) -> FloatArray:
+        at, seen = np.linspace(0.0, 1.0, self.dim), np.linspace(0.0, 1.0, 40)
+        kernel = np.exp(-0.5 * ((seen[:, None] - at) / 0.08) ** 2)
+        return np.asarray(kernel / np.linalg.norm(kernel, axis=1, keepdims=True))
+
+    @property
+    def covariance(self) -> FloatArray:
+        at = np.linspace(0.0, 1.0, self.dim)
+        if self.length is None:
+            return np.eye(self.dim)
+        return np.exp(-np.abs(at[:, None] - at) / self.length)
+
+    @property
+    def prior(self) -> supac.Distribution:
+        return supac.gaussian(np.zeros(self.dim), self.covariance)
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        rng = np.random.default_rng(0)
+        truth = np.linalg.cholesky(self.covariance) @ rng.standard_normal(self.dim)
+        measured = self.matrix @ truth + 0.05 * rng.standard_normal(40)
+        return np.asarray(x @ self.matrix.T - measured)
+
+    def objective(self, q: supac.Distribution) -> float:
+        """π[mean r²] + λ·KL(π, prior), exactly."""
+        r, spread = self(q.mean[None])[0], self.matrix @ q.covariance @ self.matrix.T
+        return float(r @ r + np.trace(spread)) / 40 + self.temperature * q.kl(self.prior)
+
+    @property
+    def optimum(self) -> float:
+        factor = 2.0 / (40 * self.temperature)
+        precision = np.linalg.inv(self.covariance) + factor * self.matrix.T @ self.matrix
+        covariance = np.linalg.inv(precision)
+        mean = -factor * covariance @ self.matrix.T @ self(np.zeros((1, self.dim)))[0]
+        best = supac.gaussian(mean, 0.5 * (covariance + covariance.T))
+        return self.objective(best)
+
+    def gap(self, q: supac.Distribution) -> float:
+        """Share of the way from the prior to the optimum that is left."""
+        least = self.optimum
+        return (self.objective(q) - least) / (self.objective(self.prior) - least)
+
+    def search(
+        self, budget: int, seed: int, loss: Callable[[FloatArray], FloatArray] | None = None
+    ) -> supac.Result:
+        return supac.minimize(
+            supac.Composite(self, loss or supac.MeanSquare()),
+            self.prior,
+            supac.Catoni(self.temperature),
+            budget=budget,
+            validation=0,
+            seed=seed,
+            execution=supac.Execution(vectorized=True, progress=False),
+        )
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_optimum_of_a_linear_problem_is_found(seed: int) -> None:
+    """With 64 independent parameters, from no more than two runs a parameter."""
+    problem = Smoothing(64)
+    assert problem.gap(problem.search(120, seed).posterior) < 0.01
+
+
+def test_a_field_takes_fewer_runs_than_it_has_parameters() -> None:
+    problem = Smoothing(200, length=0.2)
+    assert problem.gap(problem.search(60, 0).posterior) < 0.01
+
+
+def test_a_loss_without_a_derivative_is_minimised_too() -> None:
+    problem = Smoothing(64, length=0.2)
+    found = problem.search(80, 0, lambda residuals: np.asarray((residuals**2).mean(axis=1)))
+    assert problem.gap(found.posterior) < 0.05
+
+
+def test_memory_is_that_of_some_square_matrices() -> None:
+    """200 parameters have 20,300 statistics, whose own matrix would take 3 GiB."""
+    problem = Smoothing(200)
+    tracemalloc.start()
+    try:
+        problem.search(40, 0)
+        assert tracemalloc.get_traced_memory()[1] < 150 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_units_of_a_field_are_the_components_of_its_prior() -> None:
+    """In these the prior is N(0, I), and the first ones vary most."""
+    problem = Smoothing(MANY_PARAMETERS + 10, length=0.2)
+    units = Units.of(problem.prior, Context(prior=problem.prior))
+    whitened = units.scale.T @ problem.covariance @ units.scale
+    np.testing.assert_allclose(whitened, np.eye(problem.dim), atol=1e-8)
+    assert units.spectrum is not None
+    assert (np.diff(units.spectrum) <= 0.0).all()
+    np.testing.assert_allclose(units.spectrum.sum(), problem.dim)
+
+
+@pytest.mark.parametrize("problem", [Smoothing(MANY_PARAMETERS, length=0.2), Smoothing(60)])
+def test_few_or_independent_parameters_have_their_own_units(problem: Smoothing) -> None:
+    assert Units.of(problem.prior, Context(prior=problem.prior)).spectrum is None
+
+
+def test_radii_grow_with_the_number_of_parameters() -> None:
+    rule = supac.TrustRegion()
+    assert rule.scaled(MANY_PARAMETERS) is rule
+    wide = rule.scaled(160)
+    assert (wide.start, wide.least, wide.most) == (10.0, 5.0, 80.0)
+    own = supac.TrustRegion(start=20.0, least=9.0, most=1e3).scaled(160)
+    assert (own.start, own.least, own.most) == (20.0, 9.0, 1e3)
