@@ -17,7 +17,7 @@ from supac.families import Distribution
 from supac.guarantee.ensemble import Ensemble
 from supac.problem import Evaluations, Observations, Parameters, names_of
 from supac.record.record import Record, read_store
-from supac.surrogate.importance import Importance
+from supac.surrogate.importance import Importance, at_the_centre
 
 Table = dict[str, list[Any]]
 """Columns of one length; None for unknown values."""
@@ -150,7 +150,7 @@ def _drawn_and_weight(record: Record) -> tuple[dict[_Key, bool], dict[_Key, floa
 def _weights(evaluations: Evaluations, posterior: Distribution) -> FloatArray:
     """Compute the importance weight of each run for the posterior; NaN if it has none."""
     weights = np.full(len(evaluations), np.nan)
-    counted = evaluations.drawn & evaluations.ok
+    counted = evaluations.drawn & evaluations.ok & ~at_the_centre(evaluations)
     if counted.any():
         fitted = Importance().fit(evaluations.select(counted), posterior)
         weights[counted] = fitted.weights(posterior)

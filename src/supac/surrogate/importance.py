@@ -32,7 +32,7 @@ class Importance:
     ) -> ImportanceWeighted:
         """Return the runs that were drawn at random, with the log-density of their mixture."""
         runs = evaluations.usable((context or Context()).failure_risk)
-        runs = runs.select(runs.drawn & ~_central(runs))
+        runs = runs.select(runs.drawn & ~at_the_centre(runs))
         return ImportanceWeighted(runs, log_mixture(runs))
 
 
@@ -108,7 +108,7 @@ def pareto_shape(weights: FloatArray) -> float:
     return (n * shape + 5.0) / (n + 10.0)  # a weak prior around 1/2 steadies small samples
 
 
-def _central(runs: Evaluations) -> BoolArray:
+def at_the_centre(runs: Evaluations) -> BoolArray:
     """Mark runs at the very centre of a Gaussian proposal: (n,).
 
     Small batches begin with the mean, which tells a model most but is no draw: its risk is the
