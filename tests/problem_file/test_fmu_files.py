@@ -12,6 +12,7 @@ import pytest
 import fmu_files
 import supac
 from supac.problem_file import ProblemFileError, fmu_starter_files
+from supac.problem_file.csv_file import name_and_unit
 from supac.simulators.fmi import FMUError
 
 SIGNALS = "time,lag.u\n0,0\n0.5,0\n0.5,1\n2,1\n"
@@ -51,7 +52,7 @@ def test_init_writes_what_the_model_declares(study: Path) -> None:
     assert medians.tolist() == pytest.approx([9.81, 0.5, 1.0])  # start values; between limits
     assert 'unit = "m/s2" }   # gravity' in text
     assert "lower = 0.0, upper = 1.0 }   # start 0.7" in text
-    assert 'observed = ["h", "lag.x", "count"]   # h in m' in text
+    assert 'observed = ["h", "lag.x", "count"]' in text
     assert (study / "inputs.csv").read_text() == "time,lag.u\n0,0\n2,0\n"
     assert isinstance(problem.risk, supac.Composite)
     assert len(problem.risk.simulate(np.array([9.81, 0.7, 1.0]))) == 12
@@ -61,9 +62,9 @@ def test_init_writes_empty_cells_and_keeps_tables_that_are_there(
     ball: Path, tmp_path: Path
 ) -> None:
     files = fmu_starter_files(ball, tmp_path)
-    assert files["data.csv"].splitlines()[:2] == ["time,h,lag.x,count", "0.2,,,"]
+    assert files["data.csv"].splitlines()[:2] == ["time,h [m],lag.x,count", "0.2,,,"]
     assert "n = 30" in files["problem.toml"]
-    (tmp_path / "data.csv").write_text("time,lag.x,other\n0.5,0.1,7\n1.0,,7\n2.0,0.3,7\n")
+    (tmp_path / "data.csv").write_text("time,lag.x [K],other\n0.5,0.1,7\n1.0,,7\n2.0,0.3,7\n")
     (tmp_path / "inputs.csv").write_text(SIGNALS)
     files = fmu_starter_files(ball, tmp_path)
     assert list(files) == ["problem.toml"]
@@ -123,6 +124,48 @@ def test_wrong_files_are_told(study: Path, old: str, new: str, key: str, words: 
     assert f"line {line + 1}," in message
     for each in words:
         assert each in message
+
+
+def test_units_of_columns_are_converted_and_checked(study: Path) -> None:
+    point = np.array([9.81, 0.7, 1.0])
+    metres = supac.read_problem(study / "problem.toml").risk.simulate(point)  # type: ignore[attr-defined]
+    change(study / "data.csv", "time,h,", "time,h [cm],")
+    change(study / "inputs.csv", "lag.u", "lag.u [V]")  # the model has no unit for it
+    centimetres = supac.read_problem(study / "problem.toml").risk.simulate(point)  # type: ignore[attr-defined]
+    assert np.allclose(centimetres[:4], 100.0 * metres[:4])
+    assert np.allclose(centimetres[4:], metres[4:])
+    change(study / "data.csv", "h [cm]", "h [ft]")
+    assert "data: h of ball.fmu is in m, and ft is no unit" in failure(study)
+    assert "give it in m (or in cm, which it converts)" in failure(study)
+
+
+def test_experiments_have_inputs_and_values_of_their_own(study: Path) -> None:
+    text = (study / "problem.toml").read_text()
+    head, _, rest = text.partition("[data]")
+    tail = rest[rest.index("[loss]") :].replace("n = 12", "n = 2")
+    (study / "up.csv").write_text("time,lag.u\n0,0\n2,2\n")
+    tables = ""
+    for name, signal, start in (("rest", "inputs.csv", 0.0), ("rise", "up.csv", 1.0)):
+        (study / f"{name}.csv").write_text("time,lag.x\n2.0,0.1\n")
+        tables += (
+            f'[[data]]\nfile = "{name}.csv"\nobserved = "lag.x"\nnoise = 0.1\n'
+            f'settings = {{ input_file = "{signal}", "lag.x" = {start} }}\n\n'
+        )
+    (study / "problem.toml").write_text(head + tables + tail)
+    problem = supac.read_problem(study / "problem.toml")
+    outputs = problem.risk.simulate(np.array([9.81, 0.7, 0.5]))  # type: ignore[attr-defined]
+    # x' = (u − x)/τ with u = 0 from x = 0, and with u = t from x = 1.
+    assert outputs == pytest.approx([0.0, 2.0 - 0.5 + 1.5 * np.exp(-4.0)], abs=2e-6)
+    before = problem.files["simulator"]
+    (study / "up.csv").write_text("time,lag.u\n0,0\n2,x\n")
+    assert "up.csv, line 3, column lag.u: 'x' is no number" in failure(study)
+    assert problem.files["simulator"] != before
+
+
+def test_elements_of_arrays_are_no_units() -> None:
+    assert name_and_unit("pipe.T[3]") == ("pipe.T[3]", "")
+    assert name_and_unit("pipe.T[3, 1] [K]") == ("pipe.T[3, 1]", "K")
+    assert name_and_unit("X [g/L]") == name_and_unit(" X[g/L]") == ("X", "g/L")
 
 
 def failure(study: Path) -> str:

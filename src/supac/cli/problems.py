@@ -16,6 +16,7 @@ from supac.cli.options import AsBegun, Force, Json, Quiet, Workers
 from supac.cli.tables import short
 from supac.problem import Composite
 from supac.problem_file import ProblemFile, StarterKind, read_problem
+from supac.problem_file.experiments import Experiments
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.simulator import Simulate
 from supac.record.ending import StopReason
@@ -241,7 +242,7 @@ def _check_run(ready: ProblemFile) -> None:
         raise failed(f"the run failed: {run.message}{_hint(ready, run)}")
     simulate = risk.simulate if isinstance(risk, Composite) else risk
     x = ready.parameters.from_latent(median)[0]
-    trouble = simulate.check(x) if isinstance(simulate, Simulate) else ""
+    trouble = simulate.check(x) if isinstance(simulate, Simulate | Experiments) else ""
     if trouble:
         raise failed(trouble)
     if isinstance(risk, Composite) and run.outputs is not None:

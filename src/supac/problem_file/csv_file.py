@@ -34,7 +34,7 @@ class CSVFile:
         self.rows = {line: row for line, row in numbered if any(cell.strip() for cell in row)}
         if len(self.rows) < 2:
             raise self.fail(f"{self.path.name} needs a line of names and lines of numbers")
-        heads = [_head(name) for name in self.rows.pop(min(self.rows))]
+        heads = [name_and_unit(name) for name in self.rows.pop(min(self.rows))]
         self.header = [name for name, _ in heads]
         self.units = {name: unit for name, unit in heads if unit}
         if len(self.header) == 1 and ";" in self.header[0]:
@@ -103,9 +103,9 @@ class CSVFile:
         return np.array(numbers)
 
 
-def _head(cell: str) -> tuple[str, str]:
-    """Return the name and the unit of a column: "X [g/L]" has both."""
-    match = re.fullmatch(r"(.*\S)\s*\[([^\[\]]+)\]", cell.strip())
+def name_and_unit(cell: str) -> tuple[str, str]:
+    """Return the name and the unit of a column: "X [g/L]" has both, "X[3]" is an element of X."""
+    match = re.fullmatch(r"(.*\S)(?:\s+|(?!\[[\d, ]+\]))\[([^\[\]]+)\]", cell.strip())
     return (match[1], match[2].strip()) if match else (cell.strip(), "")
 
 

@@ -34,6 +34,10 @@ class Experiments:
         """Return why a point (dim,) is not simulated; "" if it is."""
         return self.conditions[0].refuses(x)
 
+    def check(self, x: FloatArray) -> str:
+        """Return what one of the simulators finds wrong with itself at a point (dim,); else ""."""
+        return next(filter(None, (each.check(x) for each in self.conditions)), "")
+
     def set_up(self) -> None:
         """Set up the simulator."""
         for each in self.conditions:

@@ -11,6 +11,7 @@ from supac.arrays import FloatArray
 from supac.problem import Observations
 from supac.problem_file import values
 from supac.problem_file.csv_file import CSVFile
+from supac.problem_file.data import data_tables
 from supac.problem_file.errors import Key, Source, no_file
 from supac.problem_file.inputs import Inputs
 from supac.problem_file.simulator import Simulate, Simulator
@@ -18,6 +19,29 @@ from supac.problem_file.values import FLAG, NUMBER, TABLE, TEXT, one_of, positiv
 from supac.simulators.fmi.description import FMUError
 from supac.simulators.fmi.fmu import FMU
 from supac.simulators.fmi.units import SECONDS
+
+
+@dataclass(frozen=True, eq=False)
+class OfNumbers:
+    """A model as a function of all inputs, of which it takes those that are numbers."""
+
+    model: FMU
+    places: tuple[int, ...]
+
+    def set_up(self) -> None:
+        """Set up the model."""
+        self.model.set_up()
+
+    def check(self, x: Any) -> str:
+        """Return what is wrong with a repeated run."""
+        return self.model.check(self._numbers(x))
+
+    def __call__(self, x: Any) -> FloatArray:
+        """Return the outputs."""
+        return self.model(self._numbers(x))
+
+    def _numbers(self, x: Any) -> list[float]:
+        return [float(x[place]) for place in self.places]
 
 
 @dataclass(frozen=True)
@@ -52,7 +76,11 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
     )
 
     def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
-        """Return the model, with outputs at the times of the data."""
+        """Return the model, with outputs at the times of the data.
+
+        Of the settings of an experiment, `input_file` is its own table, and texts are values of
+        variables.
+        """
         path = source.file(self.fmu)
         if not path.is_file():
             raise source.fail(("simulator", "fmu"), no_file(path))
@@ -62,17 +90,22 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
         if data.times is None:
             words = "the model is recorded at the times of the data: name the column with them"
             raise source.fail(("data", "time"), words)
-        units = dict(zip(parameters.names, parameters.units, strict=True))
+        texts = {name: each for name, each in parameters.fixed.items() if isinstance(each, str)}
+        own = texts.pop("input_file", None)
+        numbers = [name for name in parameters.names if name not in texts and name != "input_file"]
+        inputs, input_units = self._inputs(source, own)
+        given = dict(zip(parameters.names, parameters.units, strict=True)) | input_units
+        given |= dict(zip(data.columns, data.units or (), strict=False))
         try:
             model = FMU(
                 path,
                 data.columns,
                 data.times,
-                names=parameters.names,
+                names=numbers,
                 variables=self.variables,
-                units={name: unit for name, unit in units.items() if unit},
-                values=self.values,
-                inputs=self._inputs(source),
+                units={name: unit for name, unit in given.items() if unit},
+                values={**(self.values or {}), **texts},
+                inputs=inputs,
                 interface=self.interface,
                 start=self.start,
                 step=self.step,
@@ -83,14 +116,25 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
         except ImportError as error:
             raise source.fail(("simulator", "fmu"), str(error)) from error
         except FMUError as error:
-            raise source.fail(self._key(*error.about), f"{self._where(error)}{error}") from error
-        return Simulate(model, observations=data)
+            key = self._key(source, *error.about)
+            raise source.fail(key, f"{self._where(error, own)}{error}") from error
+        places = tuple(parameters.names.index(name) for name in numbers)
+        return Simulate(OfNumbers(model, places), observations=data)
 
-    def _inputs(self, source: Source) -> dict[str, FloatArray] | None:
-        """Read the table of inputs."""
-        if self.input_file is None:
-            return None
-        file = CSVFile(source, ("simulator", "input_file"))
+    def _inputs(
+        self, source: Source, own: str | None
+    ) -> tuple[dict[str, FloatArray] | None, dict[str, str]]:
+        """Read the table of inputs, that of an experiment if it has its own, and its units."""
+        if own is None and self.input_file is None:
+            return None, {}
+        key: Key = ("simulator", "input_file")
+        if own is not None:
+            tables = source.document["data"]
+            several = isinstance(tables, list)
+            among = enumerate(tables) if several else [(0, tables)]
+            mine = (i for i, each in among if each.get("settings", {}).get("input_file") == own)
+            key = ("data", *((next(mine),) if several else ()), "settings", "input_file")
+        file = CSVFile(source, key)
         if "time" not in file.header:
             raise file.fail(f"{file.path.name} has no column time")
         columns = {name: file.column(name, file.key, gaps=False) for name in file.header}
@@ -99,9 +143,9 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
             if time < before:
                 words = f"{time:g} is before {before:g}: sort the rows by time"
                 raise file.fail(f"{file.path.name}, line {line}, column time: {words}")
-        return columns
+        return columns, {name: unit for name, unit in file.units.items() if name != "time"}
 
-    def _key(self, about: str = "", name: str = "", *_: str) -> Key:
+    def _key(self, source: Source, about: str = "", name: str = "", *_: str) -> Key:
         """Return the key of the file that an argument of `FMU` comes from."""
         keys: dict[str, Key] = {
             "path": ("simulator", "fmu"),
@@ -111,15 +155,19 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
             "inputs": ("simulator", "input_file"),
             "times": ("simulator", "start"),
         }
+        if about in ("names", "units") and name not in source.table("parameters"):
+            return ("data",)  # a column, or a setting of an experiment
         return keys.get(about, ("simulator", about, name) if name else ("simulator", about))
 
-    def _where(self, error: FMUError) -> str:
+    def _where(self, error: FMUError, own: str | None) -> str:
         """Return the file and the column that an error of the inputs is about."""
-        if error.about[0] != "inputs" or len(error.about) < 2 or self.input_file is None:
+        file = own or self.input_file
+        if error.about[:1] != ("inputs",) or len(error.about) < 2 or file is None:
             return ""
-        return f"{Path(self.input_file).name}, column {error.about[1]}: "
+        return f"{Path(file).name}, column {error.about[1]}: "
 
     def files(self, source: Source) -> dict[str, list[Path]]:
         """Return the model and its inputs."""
-        names = [self.fmu, *([] if self.input_file is None else [self.input_file])]
-        return {"simulator": [source.file(name) for name in names]}
+        settings = [each.get("settings", {}) for each in data_tables(source).values()]
+        given = [self.fmu, self.input_file, *(each.get("input_file") for each in settings)]
+        return {"simulator": [source.file(name) for name in given if isinstance(name, str)]}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from supac.problem_file.csv_file import name_and_unit
 from supac.problem_file.starter import template
 from supac.simulators.fmi.description import (
     Description,
@@ -35,13 +36,13 @@ def fmu_starter_files(fmu: Path, folder: Path) -> dict[str, str]:
     outputs = _outputs(model, header)
     if not header:
         rows = _times(model)
-        made["data.csv"] = _table(["time", *(each.name for each in outputs)], rows)
+        made["data.csv"] = _table(["time", *map(_head, outputs)], rows)
     count = _count(folder / "data.csv", outputs) or _ROWS * len(outputs)
     inputs = [each for each in model.of("input") if each.is_number]
     if inputs and not (folder / "inputs.csv").exists():
         ends = (model.start, _stop(model))
         values = [_start(each) for each in inputs]
-        made["inputs.csv"] = _table(["time", *(each.name for each in inputs)], ends, values)
+        made["inputs.csv"] = _table(["time", *map(_head, inputs)], ends, values)
     return {"problem.toml": _problem(model, folder, outputs, inputs, count), **made}
 
 
@@ -52,10 +53,9 @@ def _problem(
     inputs: Sequence[Variable],
     count: int,
 ) -> str:
-    units = [f"{each.name} in {each.unit}" for each in outputs if each.unit]
     noise = ", ".join(f"{_key(each.name)} = 0.1" for each in outputs)
     path = Path(os.path.relpath(model.path, folder.absolute())).as_posix()
-    columns = ", ".join(_with_unit(each) for each in inputs)
+    columns = ", ".join(_head(each) for each in inputs)
     table = f'input_file = "inputs.csv"      # time, {columns}\n'
     about = f"{model.path.name}: {model.name}, FMI {model.version}"
     text = {
@@ -67,7 +67,6 @@ def _problem(
         "TIME": model.time_unit,
         "OBSERVED": f"[{', '.join(_text(each.name) for each in outputs)}]",
         "NOISE": f"{{ {noise} }}",
-        "UNITS": f"   # {', '.join(units)}" if units else "",
         "N": str(count),
         "RUN": template("run.toml"),
     }
@@ -145,20 +144,22 @@ def _header(path: Path) -> list[str]:
     if not path.is_file():
         return []
     with path.open(newline="", encoding="utf-8-sig") as file:
-        return [name.strip() for name in next(csv.reader(file), [])]
+        return [name_and_unit(name)[0] for name in next(csv.reader(file), [])]
 
 
 def _count(path: Path, outputs: Sequence[Variable]) -> int:
     """Return the number of measurements in a table; 0 if there is no such file."""
     if not path.is_file():
         return 0
+    places = [_header(path).index(each.name) for each in outputs if each.name in _header(path)]
     with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file, skipinitialspace=True))
-    return sum(bool((row.get(each.name) or "").strip()) for row in rows for each in outputs)
+        rows = list(csv.reader(file))[1:]
+    return sum(bool("".join(row[place : place + 1]).strip()) for row in rows for place in places)
 
 
-def _with_unit(variable: Variable) -> str:
-    return f"{variable.name} ({variable.unit})" if variable.unit else variable.name
+def _head(variable: Variable) -> str:
+    """Return the head of a column, with the unit."""
+    return f"{variable.name} [{variable.unit}]" if variable.unit else variable.name
 
 
 def _text(words: str) -> str:
