@@ -8,6 +8,7 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.calibration.ending import FreshRisks
+from supac.record.diagnostics import note_on_the_budget
 
 PLANE = supac.gaussian(np.zeros(2), np.eye(2))
 SPACE = supac.gaussian(np.zeros(4), np.eye(4))
@@ -98,3 +99,46 @@ def test_the_standard_error_knows_of_cliffs_that_were_not_met() -> None:
     most = 0.9 * np.sqrt(0.05 / 19)
     assert fresh.error_with_cliffs(0.5, 1.0) == pytest.approx(most)
     assert fresh.error_with_cliffs(0.01, 1.0) == pytest.approx(0.9 * np.sqrt(0.01 / 19))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.25])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_converged_search_has_no_modes_and_does_not_fall(noise: float, seed: int) -> None:
+    """Also if its risks are noisy, and the best of them a matter of luck."""
+    rng = np.random.default_rng(seed)
+
+    def simulate(x: FloatArray) -> FloatArray:
+        return (x - 0.5) @ MATRIX + noise * rng.standard_normal(12)
+
+    risk = supac.Composite(simulate, supac.MeanSquare())
+    result = supac.minimize(risk, SPACE, supac.Catoni(0.002), budget=80, seed=seed, validation=20)
+    words = " ".join(result.notes)
+    assert "still falling" not in words
+    assert "mode" not in words
+
+
+MATRIX = np.random.default_rng(3).standard_normal((4, 12)) / 3.0
+
+
+def falling(*objective: float, error: float = 0.0, promised: float = 1.0) -> dict[str, FloatArray]:
+    """Return the history of a search whose last step promised so much."""
+    columns = {"mean_risk": 0.1, "kl": 1.0, "effective_size": 4.0, "loo_error": error}
+    columns |= {"predicted": objective[-1] - promised, "step_kl": 1.0}
+    history = {name: np.full(len(objective), value) for name, value in columns.items()}
+    return history | {"objective": np.array(objective)}
+
+
+@pytest.mark.parametrize(
+    ("history", "said"),
+    [
+        (falling(9.0, 5.0, 4.0, 3.0, error=0.9), True),
+        (falling(9.0, 5.0, 4.0, 3.0, error=2.1), False),
+        (falling(9.0, 5.0, 4.0, 3.0, promised=0.05), False),
+        (falling(9.0, 3.1, 3.05, 3.0), False),
+    ],
+    ids=["falling", "within its noise", "by less than a nat", "settled"],
+)
+def test_falling_is_more_than_noise_and_worth_a_nat(
+    history: dict[str, FloatArray], said: bool
+) -> None:
+    assert bool(note_on_the_budget(history, supac.Catoni(0.1))) is said

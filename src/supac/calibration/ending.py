@@ -18,6 +18,7 @@ from supac.problem.bounds import worth_of_a_nat
 from supac.record.diagnostics import (
     hardly_begun,
     note_on_learning,
+    note_on_noise,
     note_on_the_budget,
     notes_on_failures,
     notes_on_modes,
@@ -178,13 +179,14 @@ def make_ending(
     notes = notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + validated.notes
     objective = problem.bound(mean_risk, divergence.value)
     if stop is StopReason.BUDGET:
-        notes += note_on_the_budget(history)
+        notes += note_on_the_budget(history, problem.bound)
     if stop in (StopReason.BUDGET, StopReason.CONVERGED) and not hardly_begun(history):
         nat = worth_of_a_nat(problem.bound, mean_risk, divergence.value)
         error_of_model = record.rounds[-1].info.loo_error
         notes += note_on_learning(problem, state, objective, nat, error_of_model)
     if not hardly_begun(history):
         notes += notes_on_modes(problem, runs, posterior, mean_risk)
+        notes += note_on_noise(history)
     queries = history["queries"].astype(int).tolist()
     notes += notes_on_the_way(queries, [each.info for each in record.rounds])
     left_out = problem.failure_risk is None and bool(np.isnan(state.evaluations.risk).any())

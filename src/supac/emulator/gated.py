@@ -141,6 +141,8 @@ class GatedModel:
     size: float
     """Effective number of runs around the current posterior."""
     outliers: int
+    noise: float
+    """Standard deviation of the simulator's noise in those of its outputs; NaN if not known."""
     state: EmulatorState
     seed: int
 
@@ -266,6 +268,7 @@ def fit_gated(
         error=float(np.sqrt(np.mean(residual**2))),
         size=size,
         outliers=int(outliers.sum()),
+        noise=getattr(emulator, "noise", np.nan),
         state=state,
         seed=int(rng.integers(2**32)),
     )

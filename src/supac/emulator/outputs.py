@@ -19,7 +19,7 @@ from supac.families import Distribution, NormalWhitening
 from supac.families.gaussian import orthogonal
 from supac.problem import Evaluations, Loss, Problem
 from supac.problem.composite import SquareLoss
-from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context
+from supac.surrogate.estimator import MANY_PARAMETERS, NOISY, BatchPlan, Context
 
 _MOST_COMPONENTS = 200  # of many parameters: each may move an output of its own
 
@@ -215,16 +215,26 @@ class FittedOutputEmulator:
         return self.process.misfit
 
     @cached_property
+    def noise(self) -> float:
+        """Return the standard deviation of the noise, in those of the outputs over all runs."""
+        return float(np.sqrt(self.process.amplitude * self.process.noise))
+
+    @cached_property
     def _directions_of_outputs(self) -> FloatArray:
         return self.training.basis @ self.directions
 
     def _risk(self, y: FloatArray, variance: FloatArray) -> FloatArray:
         """Average the loss of standardised scores y (n, k) over their variance (n,)."""
+        variance = self._with_noise(variance)
         loss = self.training.loss
         if isinstance(loss, SquareLoss):
             return loss.of_mean_square(self._mean_square(y, variance))
         risk = np.asarray(loss(self._either(y, variance, 0)[0]))
         return 0.5 * (risk[: len(y)] + risk[len(y) :])
+
+    def _with_noise(self, variance: FloatArray) -> FloatArray:
+        """Add the noise of the simulator, if it has any: that of the next run will be another."""
+        return variance + self.process.noise if self.noise > NOISY else variance
 
     @property
     def _spread(self) -> float:
@@ -262,7 +272,7 @@ class FittedOutputEmulator:
         self, rows: slice, y: FloatArray, variance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Compute the risk of some of the common draws, and its slopes in y and the variance."""
-        loss = self.training.loss
+        loss, variance = self.training.loss, self._with_noise(variance)
         if isinstance(loss, SquareLoss):
             return self._slopes_of_square(loss, y, variance)
         assert isinstance(loss, SeenLoss)

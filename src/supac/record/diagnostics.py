@@ -10,14 +10,17 @@ from scipy.special import chdtri
 
 from supac.arrays import BoolArray, FloatArray
 from supac.families import Distribution
-from supac.problem import Evaluations, Problem
+from supac.problem import Bound, Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
 from supac.record.run import Run, by_kind
 from supac.search.algorithm import NO_STEP, Info, State
 from supac.search.restart import has_learnt_nothing
+from supac.surrogate.estimator import NOISY
 
 _DRAWS = 10_000  # of the posterior, that say how far it reaches
 _SMALL = 0.1  # nats: a step below this changes little
+_SURE = 2.0  # standard errors
+_NEIGHBOURS = 500  # latest runs that tell the noise of the risk
 _REMEDY = (
     "a mixture may follow them, with start=split_mixture(prior, 2) of minimize in Python; a "
     "problem file knows Gaussians alone"
@@ -79,21 +82,42 @@ def hardly_begun(history: Mapping[str, FloatArray]) -> bool:
     return bool(len(known) < 2 and not (history["step_kl"][known] < _SMALL).any())
 
 
-def note_on_the_budget(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
+def note_on_the_budget(history: Mapping[str, FloatArray], bound: Bound | None) -> tuple[str, ...]:
     """Warn if the objective was still falling when the budget ended.
 
-    It was if the last two steps made over a tenth of the total gain, and the last one over a
-    twentieth.
+    It was if the last two steps made over a tenth of the total gain, and more than the error of
+    the objective, the last one over a twentieth; and if the next one promises a nat or more.
     """
     if hardly_begun(history):
         return ("the budget ended after a single step, before the search had settled: raise it",)
     known = history["objective"][np.isfinite(history["objective"])]
-    if len(known) < 4 or known[-3] - known[-1] < 0.1 * (known[0] - known[-1]):
+    if len(known) < 4 or known[-2] - known[-1] < 0.05 * (known[0] - known[-1]):
         return ()
-    if known[-2] - known[-1] < 0.05 * (known[0] - known[-1]):
+    last = {name: float(each[-1]) for name, each in history.items()}
+    error = np.nan_to_num(last["loo_error"]) / np.sqrt(np.fmax(last["effective_size"], 1.0))
+    if known[-3] - known[-1] < max(0.1 * (known[0] - known[-1]), _SURE * error):
+        return ()
+    nat = 0.0 if bound is None else worth_of_a_nat(bound, last["mean_risk"], last["kl"])
+    if known[-1] - last["predicted"] < nat:
         return ()
     falling = " → ".join(f"{value:.3g}" for value in known[-3:])
     return (f"the objective was still falling when the budget ended ({falling}): raise it",)
+
+
+def note_on_noise(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
+    """Say that the simulator is noisy, if its last model found so.
+
+    It is if runs at nearly the same parameters differ by a tenth of what all outputs vary by. The
+    risk alone does not tell noise from what a model of it misses.
+    """
+    noise = history["noise"][-1:]
+    if not (noise > NOISY).any():
+        return ()
+    return (
+        "the simulator is noisy: runs at nearly the same parameters differ by about "
+        f"{noise[0]:.0%} of the spread of its outputs over all runs; the mean risk is that of "
+        "noisy runs, and no posterior lowers it below their noise",
+    )
 
 
 def note_on_learning(
@@ -156,7 +180,8 @@ def notes_on_modes(
     """Warn of good runs out of the posterior's reach, or of a mean risk far above the best.
 
     The optimal distribution for Catoni's bound has the density prior·exp(−R/λ), by which runs are
-    compared. A run is out of reach if the posterior would practically never draw its point.
+    compared. A run is out of reach if the posterior would practically never draw its point. Either
+    must be more than the luck of the best of many noisy runs.
     """
     good = runs.select(runs.ok)
     if len(good) < 2 or not np.isfinite(mean_risk):
@@ -165,11 +190,12 @@ def notes_on_modes(
     if not worth > 0.0:
         return ()
     beyond = _out_of_reach(good, posterior)
+    luck = _luck(good.select(~beyond), posterior)
     quality = problem.prior.log_prob(good.x) - good.risk / worth
     # By how much the worst of twenty draws falls short of their median where all is Gaussian.
     slack = 0.5 * float(np.diff(chdtri(posterior.dim, [0.5, 0.05]))[0])
     usual = np.median(quality[~beyond]) if not beyond.all() else np.inf
-    missed = beyond & (quality > usual - slack)
+    missed = beyond & (quality > usual - slack + luck / worth)
     if missed.any():
         count, best = int(missed.sum()), float(good.risk[missed].min())
         words = "a run is" if count == 1 else f"{count} runs are"
@@ -178,13 +204,31 @@ def notes_on_modes(
             f"{best:.3g}): the risk may have other modes, which are missed; {_REMEDY}",
         )
     # A quadratic risk in so many dimensions costs half as many nats on average.
-    best, allowed = float(good.risk.min()), 2.0 * posterior.dim * worth
+    best, allowed = float(good.risk.min()), 2.0 * posterior.dim * worth + luck
     if posterior.family.is_gaussian and mean_risk - best > allowed:
         return (
             f"the mean risk, {mean_risk:.3g}, is far above that of the best run, {best:.3g}: the "
             f"posterior spreads over good and bad regions, perhaps over several modes; {_REMEDY}",
         )
     return ()
+
+
+def _luck(runs: Evaluations, posterior: Distribution) -> float:
+    """Estimate by how much the best of the runs is better than it would be without its noise.
+
+    The noise is what a risk differs by from that of the nearest run. It is that of the simulator,
+    and what risks differ by between neighbours.
+    """
+    few = runs.latest(_NEIGHBOURS)
+    if len(few) < 2:
+        return 0.0
+    z = posterior.whiten().points(few.x)
+    squares = np.einsum("ij,ij->i", z, z)
+    distance = squares[:, None] + squares - 2.0 * z @ z.T
+    np.fill_diagonal(distance, np.inf)
+    gap = np.abs(few.risk - few.risk[np.argmin(distance, axis=1)])
+    noise = 1.4826 * float(np.median(gap)) / np.sqrt(2.0)
+    return noise * float(np.sqrt(2.0 * np.log(len(few))))
 
 
 def _out_of_reach(runs: Evaluations, posterior: Distribution) -> BoolArray:

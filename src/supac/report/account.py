@@ -16,7 +16,7 @@ from supac.guarantee.certificate import Certificate
 from supac.problem import Measurements, names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
 from supac.record.calibrated import Calibrated, check_certificate
-from supac.record.diagnostics import note_on_the_budget, notes_on_failures
+from supac.record.diagnostics import note_on_noise, note_on_the_budget, notes_on_failures
 from supac.record.ending import Estimate
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
@@ -185,15 +185,20 @@ class Account(Estimate):
 
     @property
     def other_notes(self) -> tuple[str, ...]:
-        """Notes other than those on failed runs and on the budget."""
+        """Notes other than those on failed runs, on the budget and on noise."""
         # The quoted message depends on the order in which runs ended.
         told = tuple(
             each.partition(" with: ")[0]
             for each in notes_on_failures(self.failures, left_out=False)
         )
-        falling = note_on_the_budget(self.history)
-        notes = self.record.notes
-        return tuple(note for note in notes if note not in falling and not note.startswith(told))
+        told_elsewhere = note_on_the_budget(self.history, self.record.bound) + note_on_noise(
+            self.history
+        )
+        return tuple(
+            note
+            for note in self.record.notes
+            if note not in told_elsewhere and not note.startswith(told)
+        )
 
 
 def account_of(

@@ -10,7 +10,7 @@ from enum import IntEnum
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.record.diagnostics import hardly_begun, note_on_the_budget
+from supac.record.diagnostics import hardly_begun, note_on_noise, note_on_the_budget
 from supac.record.ending import StopReason
 from supac.report.account import Account
 from supac.report.words import at_most, count_of, number, percent
@@ -203,7 +203,7 @@ def _enough_runs(run: Account) -> Answer:
         if run.record.stop_reason is not StopReason.BUDGET:
             return None
         return Level.LOOK, f"No: only one step was made. {_more_budget(run, 3)}"
-    if note_on_the_budget(run.history):
+    if note_on_the_budget(run.history, run.record.bound):
         return Level.LOOK, f"No: the objective was still falling at the end. {_more_budget(run, 2)}"
     return settled if np.isfinite(run.history["objective"]).sum() >= 4 else None
 
@@ -280,6 +280,11 @@ def _other_notes(run: Account) -> Answer:
     return (Level.LOOK, " — ".join(run.other_notes)) if run.other_notes else None
 
 
+def _noisy(run: Account) -> Answer:
+    noise = note_on_noise(run.history)
+    return (Level.TRUST, f"Yes: {noise[0].partition(': ')[2]}.") if noise else None
+
+
 def _advice(run: Account) -> Answer:
     advice = run.record.advice
     return (Level.TRUST, " — ".join(advice)) if advice else None
@@ -304,6 +309,7 @@ _QUESTIONS: dict[str, Callable[[Account], Answer]] = {
     "Is the posterior better than the start of the search?": _learnt,
     _ENOUGH: _enough_runs,
     "Does the simulator fit the data?": _fits,
+    "Is the simulator noisy?": _noisy,
     "Do the data agree with the prior?": _agrees_with_prior,
     "Does the guarantee say something?": _informative,
     "What else did the search note?": _other_notes,

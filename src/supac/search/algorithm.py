@@ -187,6 +187,8 @@ class Info:
     """Number of runs that failed or are outliers."""
     failure_chance: float = np.nan
     """Expected share of the new posterior's runs that fail or are outliers."""
+    noise: float = np.nan
+    """Standard deviation of the simulator's noise in those of its outputs."""
     notes: tuple[str, ...] = ()
     """Sentences on anything out of the ordinary."""
 

@@ -50,7 +50,7 @@ _EXTRAPOLATES = (
     "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; smaller "
     "steps or larger batches avoid it"
 )
-_MANY_PARAMETERS, _SLOW = 8, 60  # parameters, and runs of a search that still moves
+_HELPED_FROM, _SLOW = 8, 60  # parameters, and runs of a search that still moves
 _OUTPUTS = (
     "only the risk of each run is known; if it is computed from outputs or residuals, "
     "Composite(simulate, loss) in place of the risk learns from all of them, and usually needs "
@@ -147,7 +147,7 @@ class SuPAC:
         last, begun_again = state.last_step, state.abandoned is not None
         moving = begun_again or (last is not None and last.moving)
         slow = moving and len(state.evaluations) >= _SLOW
-        many = last is not None and problem.start.dim >= _MANY_PARAMETERS
+        many = last is not None and problem.start.dim >= _HELPED_FROM
         return (_OUTPUTS,) if many or slow else ()
 
     def init(self, problem: Problem, seed: int) -> State:
@@ -366,5 +366,6 @@ def report(
         ratio=np.nan if trial is None else trial.ratio,
         wrong=getattr(model, "outliers", np.nan),
         failure_chance=np.nan if chance is None else chance(posterior),
+        noise=getattr(model, "noise", np.nan),
         notes=(*notes, *(remark for remark, true in remarks.items() if true)),
     )

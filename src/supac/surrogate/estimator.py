@@ -124,6 +124,10 @@ class Context:
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
 
+NOISY = 0.1
+"""Noise of a simulator in standard deviations of its outputs; a smooth one's is below 0.01."""
+
+
 class RiskModel(Protocol):
     """Model the risk, so that it can be projected at any distribution.
 
@@ -133,6 +137,7 @@ class RiskModel(Protocol):
     - `probes(n, at, rng)`, points in the tails of `at` where success is least certain, (n, dim);
     - `failure_chance(at)`, the share of the runs of `at` that will fail or be outliers;
     - `outliers`, the number of runs that failed or are outliers;
+    - `noise`, the standard deviation of the simulator's noise in those of its outputs;
     - `state`, an `EmulatorState` that the next fit finds in its context.
     """
 
