@@ -68,6 +68,9 @@ bench-families: .venv/ready
 bench-fmus: .venv/ready
 	$(BIN)/python benchmarks/fmus.py $(ARGS)
 
+bench-petab: .venv/ready
+	$(BIN)/python benchmarks/petab_collection.py $(ARGS)
+
 meta-learning: .venv/ready
 	$(BIN)/python experiments/meta_learning/run.py $(ARGS)
 

@@ -13,15 +13,14 @@ from pathlib import Path
 import numpy as np
 
 import supac
-from outside.petab_model import PEtabModel
 from outside.problem import OutsideProblem, Role
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.simulators import petab
 
 FOLDER = Path(__file__).parents[3] / "shared" / "reference" / "petab"
 SD, LARGEST = 0.5, 100.0
 """In decades; the largest residual, which all those of a failed run have."""
-BOUNDS = ("lowerBound", "upperBound")
 
 
 def petab_problem(name: str, folder: str, role: Role, centre: int) -> OutsideProblem:
@@ -29,25 +28,25 @@ def petab_problem(name: str, folder: str, role: Role, centre: int) -> OutsidePro
     path = FOLDER / folder / f"{folder}.yaml"
     if not path.exists():
         raise FileNotFoundError(f"the PEtab collection is not at {FOLDER}")
-    model = PEtabModel(path)
-    sd, used = model.noise(model.simulate(model.nominal))
-    measured = model.transformed(model.table.measurement.to_numpy(dtype=float))
-    keep = np.isfinite(measured)
-    table = model.problem.parameter_df
-    free = [
+    every = petab.load(path)
+    used = every.noise_parameters
+    rows = [
         each
-        for each in model.problem.x_free_ids
-        if each not in used and table.parameterScale[each] == "log10"
+        for each in every.description.parameters
+        if each.estimated and each.id not in used and each.scale == "log10"
     ]
-    published = np.log10([model.nominal[each] for each in free])
-    lower, upper = (np.log10(table[key][free].to_numpy(float)) for key in BOUNDS)
+    free = [each.id for each in rows]
+    published = np.log10([each.nominal for each in rows])
+    lower, upper = np.log10([(each.lower, each.upper) for each in rows]).T
     shift = SD * np.random.default_rng(centre).standard_normal(len(free))
     middle = np.clip(published + shift, lower, upper)
+    # All others, those of the noise among them, have their published values.
+    model = petab.load(path, {each: every.parameters.marginals[each] for each in free})
+    data, run = model.measurements, model.risk.simulate
 
     def simulate(x: FloatArray, seed: int) -> FloatArray:
-        values = model.nominal | dict(zip(free, (10.0**x).tolist(), strict=True))
-        residuals = (model.transformed(model.simulate(values)) - measured) / sd
-        return np.clip(residuals[keep], -LARGEST, LARGEST)
+        residuals = (data.scaled(run(10.0**x)) - data.scaled(data.values)) / data.noise
+        return np.clip(residuals, -LARGEST, LARGEST)
 
     return OutsideProblem(
         name=name,
@@ -58,7 +57,7 @@ def petab_problem(name: str, folder: str, role: Role, centre: int) -> OutsidePro
         ),
         simulate=simulate,
         loss=supac.MeanSquare(),
-        temperature=2.0 / int(keep.sum()),
+        temperature=2.0 / data.measured,
         reference=(published - middle) / SD,
         failure_risk=LARGEST**2,
         fails=True,

@@ -69,9 +69,9 @@ class Measurements:
 
     @cached_property
     def _in_scale(self) -> FloatArray:
-        return self._scaled(self.values)
+        return self.scaled(self.values)
 
-    def _scaled(self, values: FloatArray) -> FloatArray:
+    def scaled(self, values: FloatArray) -> FloatArray:
         """Return values of the rows in their scales: (…, rows) → (…, rows)."""
         logarithmic = self.log_scale > 0.0
         with np.errstate(invalid="ignore"):
@@ -87,7 +87,7 @@ class Measurements:
         wanted = self.measured + self.simulated_levels
         if outputs.shape[-1] != wanted:
             raise ValueError(f"the simulator returned {outputs.shape[-1]} numbers, not {wanted}")
-        differences = self._scaled(outputs[..., : self.measured]) - self._in_scale
+        differences = self.scaled(outputs[..., : self.measured]) - self._in_scale
         differences = differences / np.where(self.levels < 0, self.noise, 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             if not self._noisy:

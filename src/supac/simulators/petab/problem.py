@@ -74,6 +74,14 @@ class Problem:
         return tuple(name for name in self.parameters.names if name in every)
 
     @property
+    def noise_parameters(self) -> tuple[str, ...]:
+        """Names of the parameters on which the noise depends."""
+        count = self.measurements.measured
+        noisy = [each for each in self.layout.series if each.rows[0] >= count]
+        used = {name for each in noisy for name in each.symbols}
+        return tuple(name for name in self.parameters.names if name in used)
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """Return the files of the problem, that of the problem first."""
         return self.description.files

@@ -17,7 +17,7 @@ pytest.importorskip("petab")
 
 from supac.simulators import petab
 
-REFERENCE = Path(__file__).parents[4] / "shared" / "reference" / "petab"
+REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "petab"
 PUBLISHED = {
     "Boehm_JProteomeRes2014": 138.2220,
     "Crauste_CellSystems2017": 190.965,
