@@ -146,7 +146,7 @@ def table(names: Iterable[str], outcomes: Iterable[Outcome]) -> str:
         "",
         "n·objective = mean of −log L over the posterior + KL, after so many runs, with the file's "
         f"own priors: median (worst) of the seeds, from {DRAWS} draws each, without those that "
-        "fail; and the median −log L of the draws of the median seed. Residuals beyond 10 times "
+        "fail; and the median −log L of the draws, median of the seeds. Residuals beyond 10 times "
         "the noise count with the long tail of supac's likelihood. That limit was chosen among "
         "10, 30 and 100 by searches on Boehm, Bruno and Fiedler with seeds 0 to 2, which are not "
         "among these.",
