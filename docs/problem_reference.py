@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from supac.problem_file import schema
-from supac.problem_file.schema import Table
+from supac.problem_file.schema import Setting, Table
 
 BEGIN, END = "<!-- reference: begin -->", "<!-- reference: end -->"
 
@@ -27,7 +27,9 @@ def reference() -> str:
         *_rows(
             ("prior", "takes", ""), ((f"`{n}`", t, _first(schema.PRIORS, n)) for n, t in priors)
         ),
-        "\nA prior may also have a `unit`, which is shown with every value.",
+        "\nA prior may also have a `unit`, which is shown with every value, and be that of a "
+        "[field](fields.md):\n",
+        *_settings(schema.FIELD),
         "\n### [constraints]\n\nOne line per constraint between parameters, under a name of your "
         'own: `order = "k1 < k2"`. May be left out.',
     ]
@@ -38,18 +40,7 @@ def _table(table: Table) -> str:
     optional = "" if table.required else " May be left out."
     parts = [
         f"### [{table.name}]\n\n{table.meaning}{optional}\n",
-        *_rows(
-            ("key", "value", "meaning", "if left out"),
-            (
-                (
-                    f"`{each.name}`",
-                    each.type.description,
-                    each.description,
-                    "**needed**" if each.required else each.default or "–",
-                )
-                for each in table.settings
-            ),
-        ),
+        *_settings(table.settings),
     ]
     if table.name == "loss":
         parts += [
@@ -57,6 +48,22 @@ def _table(table: Table) -> str:
             *_rows(("kind", ""), ((f"`{n}`", _first(schema.LOSSES, n)) for n in schema.LOSSES)),
         ]
     return "\n".join(parts)
+
+
+def _settings(settings: Iterable[Setting]) -> list[str]:
+    """Return the keys of a table as lines."""
+    return _rows(
+        ("key", "value", "meaning", "if left out"),
+        (
+            (
+                f"`{each.name}`",
+                each.type.description,
+                each.description,
+                "**needed**" if each.required else each.default or "–",
+            )
+            for each in settings
+        ),
+    )
 
 
 def _rows(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:

@@ -40,6 +40,7 @@ from supac.problem.composite import (
     SquareLoss,
     Welsch,
 )
+from supac.problem.fields import Field
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.record.result import Result, read_result
@@ -79,7 +80,7 @@ __version__ = "0.2.0"
 __all__ = [
     "FMU", "Algorithm", "Bands", "BatchPlan", "Bound", "CappedSquare", "Catoni", "Certificate",
     "CertificateError", "ClosedForm", "Composite", "Ensemble", "EvaluationError", "Evaluations",
-    "Execution", "ExecutionError", "FixedStep", "FreshDraws", "Frozen", "GaussianProcess",
+    "Execution", "ExecutionError", "Field", "FixedStep", "FreshDraws", "Frozen", "GaussianProcess",
     "GradientDescent", "GradientStep", "Importance", "Info", "Iteration", "KnownRuns",
     "MaurerLangfordSeeger", "McAllester", "MeanSquare", "MetaInfo", "MetaResult", "MetaSuPAC",
     "Nesterov", "NotAStoreError", "Observations", "OutputEmulator", "OutputFile", "Parameters",

@@ -117,7 +117,7 @@ def test_parameters_density_has_its_jacobian() -> None:
     parameters = supac.Parameters(three())
     x = parameters.sample(parameters.prior, 50, np.random.default_rng(0))
     separate = sum(
-        marginal.log_prob(x[:, i]) for i, marginal in enumerate(parameters.marginals.values())
+        marginal.log_prob(x[:, i]) for i, marginal in enumerate(parameters.transforms.values())
     )
     np.testing.assert_allclose(parameters.log_prob(parameters.prior, x), separate, rtol=1e-9)
     np.testing.assert_allclose(parameters.from_latent(parameters.to_latent(x)), x, rtol=1e-9)

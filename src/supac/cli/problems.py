@@ -255,16 +255,17 @@ def _check_run(ready: ProblemFile) -> None:
 
 def _hint(ready: ProblemFile, run: Run) -> str:
     """Suggest a change of the file if it calls the simulator in the wrong way."""
-    names, risk = ready.parameters.names, ready.risk
+    risk = ready.risk
     simulate = risk.simulate if isinstance(risk, Composite) else risk
     if not isinstance(simulate, Simulate):
         return ""
     if (
         isinstance(simulate.function, PythonFunction)
-        and not simulate.names
-        and len(names) > 1
+        and not simulate.by_name
+        and len(ready.parameters) > 1
         and run.message.startswith("TypeError")
-        and not simulate.function.missing_arguments(names)
+        and simulate.inputs is not None
+        and not simulate.function.missing_arguments(simulate.inputs.arguments)
     ):
         return '. It takes every parameter by its name: add arguments = "names" to [simulator]'
     if run.status is Status.INVALID and not isinstance(risk, Composite):

@@ -39,23 +39,34 @@ def as_pandas(table: Table) -> pandas.DataFrame:
 
 
 def as_xarray(table: Table, parameters: Parameters | None, dimension: str) -> xarray.Dataset:
-    """Return one variable per column, with units; all outputs are one variable."""
+    """Return one variable per column, with units; a field, and all outputs, are one variable."""
     outputs = [name for name in table if dimension == "run" and is_output(name)]
-    units = {}
+    units, fields = {}, {}
     if parameters is not None:  # columns of runs may be renamed
         names = columns_of(parameters.names) if dimension == "run" else parameters.names
         units = dict(zip(names, parameters.units, strict=True))
-    columns = [name for name in table if name not in outputs]
+        fields = {name: names[parameters.columns(name)] for name in parameters.fields}
+    inside = {name for each in fields.values() for name in each}
+    columns = [name for name in table if name not in outputs and name not in inside]
     # A variable must not have the name of a dimension.
-    free = apart(columns, lambda name: name in _DIMENSIONS)
+    free = apart([*columns, *fields], lambda name: name in _DIMENSIONS)
     variables: dict[str, Any] = {
         variable: (dimension, _array(table[name]), _unit(units.get(name, "")))
-        for name, variable in zip(columns, free, strict=True)
+        for name, variable in zip(columns, free, strict=False)
     }
+    coordinates: dict[str, Any] = {}
+    for (name, points), variable in zip(fields.items(), free[len(columns) :], strict=True):
+        assert parameters is not None
+        field = parameters.fields[name]
+        axes = [f"{variable}_dim_{i}" for i in range(len(field.shape))]
+        values = np.column_stack([_array(table[each]) for each in points])
+        shaped = values.reshape(-1, *field.shape)
+        variables[variable] = ((dimension, *axes), shaped, _unit(field.prior.unit))
+        coordinates |= dict(zip(axes, field.axes, strict=True))
     if outputs:
         together = np.column_stack([_array(table[name]) for name in outputs])
         variables[_OUTPUTS] = ((dimension, "output"), together)
-    dataset: xarray.Dataset = _load("xarray").Dataset(variables)
+    dataset: xarray.Dataset = _load("xarray").Dataset(variables, coordinates)
     return dataset
 
 

@@ -194,7 +194,7 @@ def _ellipse(
     contour = distribution.mean[[*pair]][:, None] + np.linalg.cholesky(part) @ circle
     if parameters is None:
         return list(contour)
-    marginals = [parameters.marginals[parameters.names[k]] for k in pair]
+    marginals = [parameters.transforms[parameters.names[k]] for k in pair]
     return [each.from_latent(u) for each, u in zip(marginals, contour, strict=True)]
 
 

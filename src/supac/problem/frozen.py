@@ -65,7 +65,7 @@ class Frozen:
     def _logpdf(self, x: FloatArray) -> FloatArray:
         if self.parameters is None:
             return self.distribution.log_prob(x)
-        columns = zip(self.parameters.marginals.values(), x.T, strict=True)
+        columns = zip(self.parameters.transforms.values(), x.T, strict=True)
         with np.errstate(invalid="ignore", divide="ignore"):
             u = np.column_stack([marginal.to_latent(column) for marginal, column in columns])
         inside = np.asarray(np.isfinite(u).all(axis=1))
@@ -109,7 +109,7 @@ class Frozen:
         shares, laws = self.distribution.family.marginal(self.distribution.theta, i)
         if self.parameters is None and len(laws) == 1:
             return laws[0]
-        marginals = {} if self.parameters is None else self.parameters.marginals
+        marginals = {} if self.parameters is None else self.parameters.transforms
         transform = marginals.get(self.names[i], Normal(0.0, 1.0))  # the identity
         mean, covariance = self._moments
         return FrozenMarginal(shares, laws, transform, float(mean[i]), float(covariance[i, i]))

@@ -94,7 +94,7 @@ def _pushed(
     deviations = np.sqrt(np.diag(covariance))
     lines = [
         _Line(marginal, float(m), float(s))
-        for marginal, m, s in zip(parameters.marginals.values(), mean, deviations, strict=True)
+        for marginal, m, s in zip(parameters.transforms.values(), mean, deviations, strict=True)
     ]
     bounded = [i for i, line in enumerate(lines) if line.rate is None]
     grid = _grid([lines[i] for i in bounded])
@@ -196,7 +196,7 @@ def _from_draws(latent: Distribution, parameters: Parameters) -> tuple[FloatArra
     centre, covariance = x.mean(axis=0), np.atleast_2d(np.cov(x.T))
     if isinstance(latent.family, StudentT):
         # exp(t) has no mean for a Student-t distributed t.
-        heavy = [isinstance(each, LogNormal) for each in parameters.marginals.values()]
+        heavy = [isinstance(each, LogNormal) for each in parameters.transforms.values()]
         centre[heavy] = np.inf
         covariance[heavy, :] = covariance[:, heavy] = np.nan
         covariance[heavy, heavy] = np.inf

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from supac.codec import register
 from supac.families import Density, Distribution, gaussian
 from supac.families.family import check_dim
 from supac.problem.bounds import Bound
+from supac.problem.fields import Field
 from supac.problem.marginals import Marginal
 
 _COLUMNS = ("x", "risk", "iteration", "drawn", "ok")
@@ -28,13 +31,15 @@ class Parameters:
     """Named parameters with their priors, and the pairs that may become correlated.
 
     Each parameter is a function of a latent standard normal u; the posterior is a Gaussian of u.
-    `blocks=None` allows all correlations, `blocks=[]` none, and lists of names those within a list.
+    A `Field` is a parameter at each point of a grid, with names such as `k[3,2]`.
+    `blocks=None` allows all correlations, `blocks=[]` none, and lists of names those within a list;
+    the points of a field, which its name stands for, stay together.
     `latent` replaces the standard normal prior of u, for instance by one learnt from other tasks.
     """
 
     def __init__(
         self,
-        marginals: Mapping[str, Marginal],
+        marginals: Mapping[str, Marginal | Field],
         blocks: Sequence[Sequence[str]] | None = None,
         latent: Distribution | None = None,
     ):
@@ -44,22 +49,41 @@ class Parameters:
                 f'{{"k": Normal(0.0, 1.0)}}, not {marginals!r}'
             )
         for name, marginal in marginals.items():
-            if not isinstance(marginal, Marginal):
+            if not isinstance(marginal, Marginal | Field):
                 raise TypeError(
                     f"the prior of {name!r} must be a marginal such as Normal(mean, sd) "
                     f"or Uniform(lower, upper), not {marginal!r}"
                 )
-        check_dim(len(marginals), "number of parameters")
         self.marginals = dict(marginals)
-        self.names = tuple(marginals)
+        self.fields = {name: each for name, each in marginals.items() if isinstance(each, Field)}
+        sizes = {name: math.prod(each.shape) for name, each in self.fields.items()}
+        check_dim(sum(sizes.get(name, 1) for name in marginals), "number of parameters")
+        ends = list(accumulate(sizes.get(name, 1) for name in marginals))
+        begins = [0, *ends[:-1]]
+        self._columns = dict(zip(marginals, map(slice, begins, ends), strict=True))
+        self.transforms = self._transforms()
+        self.names = tuple(self.transforms)
         self.blocks = blocks
         self.prior = self._prior(blocks) if latent is None else latent
         self.latent = latent
         if self.prior.dim != len(self.names):
             raise ValueError(f"latent has {self.prior.dim} coordinates, not {len(self.names)}")
 
+    def _transforms(self) -> dict[str, Marginal]:
+        """Return the prior of every single parameter, also of each point of a field."""
+        single: list[tuple[str, Marginal]] = []
+        for name, given in self.marginals.items():
+            if isinstance(given, Field):
+                single += [(each, given.prior) for each in given.names(name).ravel().tolist()]
+            else:
+                single.append((name, given))
+        transforms = dict(single)
+        if len(transforms) < len(single):
+            raise ValueError("a parameter has the name of a point of a field: rename it")
+        return transforms
+
     def __repr__(self) -> str:
-        return f"Parameters({', '.join(self.names)})"
+        return f"Parameters({', '.join(self.marginals)})"
 
     def __len__(self) -> int:
         return len(self.names)
@@ -70,41 +94,66 @@ class Parameters:
 
     def _prior(self, blocks: Sequence[Sequence[str]] | None) -> Distribution:
         dim = len(self.names)
-        if blocks is None:
-            return gaussian(np.zeros(dim), np.eye(dim))
-        if not blocks:
+        if not blocks and blocks is not None and not self.fields:
             return gaussian(np.zeros(dim), np.ones(dim))
+        covariance = np.eye(dim)
+        for name, field in self.fields.items():
+            covariance[self.columns(name), self.columns(name)] = field.correlation
+        if blocks is None:
+            return gaussian(np.zeros(dim), covariance)
         if isinstance(blocks, str) or any(isinstance(block, str) for block in blocks):
             raise ValueError(f'blocks must be lists of names, such as [["k", "K"]], not {blocks!r}')
         named = [name for block in blocks for name in block]
-        unknown = sorted(set(named) - set(self.names))
+        unknown = sorted(set(named) - set(self.marginals))
         if unknown or len(set(named)) < len(named):
             raise ValueError(
-                f"blocks must hold each of {', '.join(self.names)} at most once, not {blocks!r}"
+                f"blocks must hold each of {', '.join(self.marginals)} at most once, not {blocks!r}"
             )
-        indices = [[self.names.index(name) for name in block] for block in blocks]
-        return gaussian(np.zeros(dim), np.eye(dim), blocks=indices)
+        alone = [[name] for name in self.fields if name not in named]
+        indices = [
+            [i for name in block for i in np.arange(dim)[self.columns(name)].tolist()]
+            for block in [*blocks, *alone]
+        ]
+        return gaussian(np.zeros(dim), covariance, blocks=indices)
+
+    def columns(self, name: str) -> slice:
+        """Return the columns of a parameter in arrays of points: one, or those of a field."""
+        if name not in self._columns:
+            raise ValueError(f"name must be one of {', '.join(self._columns)}, not {name!r}")
+        return self._columns[name]
+
+    def by_name(self, x: Any) -> dict[str, FloatArray]:
+        """Split points into parameters: (…, dim) → (…) each, (…, *shape) for a field."""
+        points = np.asarray(x, dtype=np.float64)
+        if points.shape[-1:] != (len(self),):
+            raise ValueError(f"x must hold one point a row, (…, {len(self)}), not {points.shape}")
+        found = {name: points[..., self.columns(name)] for name in self.marginals}
+        shapes = {name: field.shape for name, field in self.fields.items()}
+        return {
+            name: each.reshape((*points.shape[:-1], *shapes.get(name, ())))
+            for name, each in found.items()
+        }
 
     @property
     def units(self) -> tuple[str, ...]:
         """Return the unit of each parameter, "" if none was given."""
-        return tuple(marginal.unit for marginal in self.marginals.values())
+        return tuple(marginal.unit for marginal in self.transforms.values())
 
     @property
     def bounds(self) -> FloatArray:
         """Return lower and upper bound of each parameter: (dim, 2)."""
-        return np.array([marginal.bounds for marginal in self.marginals.values()])
+        return np.array([marginal.bounds for marginal in self.transforms.values()])
 
     def from_latent(self, u: FloatArray) -> FloatArray:
         """Convert latent points to the user's units: (n, dim) → (n, dim)."""
-        columns = zip(self.marginals.values(), u.T, strict=True)
+        columns = zip(self.transforms.values(), u.T, strict=True)
         return np.column_stack([marginal.from_latent(column) for marginal, column in columns])
 
     def to_latent(self, x: Any) -> FloatArray:
         """Convert points to latent ones: (n, dim) → (n, dim); ValueError on or outside a bound."""
         inside = points(x, "x", len(self))
         columns = []
-        for (name, marginal), column in zip(self.marginals.items(), inside.T, strict=True):
+        for (name, marginal), column in zip(self.transforms.items(), inside.T, strict=True):
             with np.errstate(invalid="ignore", divide="ignore"):
                 latent = marginal.to_latent(column)
             if not np.isfinite(latent).all():
@@ -115,7 +164,7 @@ class Parameters:
 
     def log_jacobian(self, u: FloatArray) -> FloatArray:
         """Compute log |det dx/du|: (n, dim) → (n,)."""
-        columns = zip(self.marginals.values(), u.T, strict=True)
+        columns = zip(self.transforms.values(), u.T, strict=True)
         return np.sum([marginal.log_slope(column) for marginal, column in columns], axis=0)
 
     def sample(self, latent: Distribution, n: int, rng: np.random.Generator | int) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from supac.guarantee.gate import (
@@ -14,6 +14,8 @@ from supac.guarantee.gate import (
 )
 from supac.problem import Composite, Parameters, Problem
 from supac.problem.bounds import Bound
+from supac.problem.fields import Field
+from supac.problem.marginals import Marginal
 from supac.problem_file.data import data_tables, held_out, read_known, read_observations
 from supac.problem_file.errors import Source, suggestion
 from supac.problem_file.experiments import Experiments, make_simulate
@@ -43,7 +45,7 @@ def build(source: Source) -> ProblemFile:
         parameters = given
         if "data" in source.document:
             observations = read_observations(source)
-        inputs = read_inputs(source, parameters.names)
+        inputs = read_inputs(source, parameters)
         simulate = make_simulate(source, simulator, inputs, observations)
         risk, vectorized = _risk(source, simulate), simulate.vectorized
     bound = _bound(source, risk, simulator.ceiling)
@@ -80,7 +82,7 @@ def _parameters(source: Source, *, optional: bool) -> Parameters | None:
             "there are no parameters: write a table [parameters] with a line for each, such as "
             'k = { prior = "lognormal", median = 1.0, log_sd = 0.5 }',
         )
-    marginals = {}
+    marginals: dict[str, Marginal | Field] = {}
     for name, entry in table.items():
         if not isinstance(entry, dict) or "prior" not in entry:
             if optional:
@@ -89,13 +91,24 @@ def _parameters(source: Source, *, optional: bool) -> Parameters | None:
         make: Callable[..., Any] = PRIORS[entry["prior"]]
         numbers = {each: float(entry[each]) for each in shape_of(entry["prior"])}
         try:
-            marginals[name] = make(**numbers, unit=entry.get("unit", ""))
+            prior = make(**numbers, unit=entry.get("unit", ""))
+            marginals[name] = _field(prior, entry) if "field" in entry else prior
         except ValueError as error:
             source.add(("parameters", name), str(error))
     source.raise_any()
     if not marginals:
         raise source.fail(("parameters",), "no parameter has a prior: nothing is sought")
-    return Parameters(marginals, blocks=_blocks(source, tuple(marginals)))
+    blocks = _blocks(source, tuple(marginals))
+    try:
+        return Parameters(marginals, blocks=blocks)
+    except ValueError as error:
+        raise source.fail(("parameters",), str(error)) from error
+
+
+def _field(prior: Marginal, entry: Mapping[str, Any]) -> Field:
+    """Return the field of a checked entry."""
+    options = {name: entry[name] for name in ("covariance", "nugget") if name in entry}
+    return Field(prior, entry["field"], entry["length"], **options)
 
 
 def _blocks(source: Source, names: tuple[str, ...]) -> list[list[str]] | None:

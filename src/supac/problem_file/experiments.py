@@ -89,8 +89,8 @@ def _groups(
     every = set().union(*(table.get("settings", {}) for table in tables.values()))
     for key, table in tables.items():
         for setting in table.get("settings", {}):
-            if setting in inputs.free or setting in inputs.tied:
-                words = "is calibrated" if setting in inputs.free else "has a formula"
+            if setting in {*inputs.free, *inputs.fields, *inputs.tied}:
+                words = "has a formula" if setting in inputs.tied else "is calibrated"
                 raise source.fail((*key, "settings", setting), f"{words} in [parameters]")
     for name, (key, table) in zip(names, tables.items(), strict=True):
         given = table.get("settings", {})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.problem import Parameters
 from supac.problem_file.errors import Key, Source, suggestion
 from supac.problem_file.formula import Formula, FormulaError
 
@@ -18,7 +19,7 @@ class Inputs:
     """Values of the simulator by name: free, fixed, or given by a formula of others."""
 
     names: tuple[str, ...]
-    """All of them, in the order of the file."""
+    """All of them, in the order of the file; of a field each point."""
     free: tuple[str, ...]
     """Those that are sought: the columns of a point."""
     fixed: Mapping[str, float | str] = field(default_factory=dict)
@@ -28,6 +29,23 @@ class Inputs:
     """Conditions on all of them: a point at which one does not hold is not simulated."""
     units: tuple[str, ...] = ()
     """Unit of each name, "" if none was given."""
+    fields: Mapping[str, list[Any]] = field(default_factory=dict)
+    """Names of the points of each field, in its shape: nested lists."""
+
+    def gather(self, values: Iterable[Any]) -> dict[str, Any]:
+        """Return the values of all names as arguments: of a field, an array of its shape."""
+        single = dict(zip(self.names, values, strict=True))
+        found = {}
+        for name, nested in self.fields.items():
+            points = np.array(nested)
+            numbers = [single.pop(each) for each in points.ravel().tolist()]
+            found[name] = np.array(numbers).reshape(points.shape)
+        return single | found
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the arguments that `gather` returns."""
+        return tuple(self.gather(self.names))
 
     def refuses(self, x: FloatArray) -> str:
         """Return the first constraint that does not hold at a point (dim,); "" if all do."""
@@ -68,13 +86,15 @@ class Inputs:
         )
 
 
-def read_inputs(source: Source, free: tuple[str, ...]) -> Inputs:
+def read_inputs(source: Source, parameters: Parameters) -> Inputs:
     """Return the inputs of the checked tables [parameters] and [constraints]."""
-    table = source.table("parameters")
+    table, free = source.table("parameters"), parameters.names
+    fields = {name: each.names(name) for name, each in parameters.fields.items()}
     fixed, formulas, units = {}, {}, {}
     for name, entry in table.items():
         plain = entry if isinstance(entry, dict) else {}
-        units[name] = plain.get("unit", "")
+        for each in fields[name].ravel().tolist() if name in fields else [name]:
+            units[each] = plain.get("unit", "")
         given = plain.get("value", plain.get("formula")) if plain else entry
         if isinstance(given, str):
             key = ("parameters", name, *(("formula",) if plain else ()))
@@ -87,8 +107,9 @@ def read_inputs(source: Source, free: tuple[str, ...]) -> Inputs:
     }
     source.raise_any()
     tied = _in_order(source, formulas, {*free, *fixed})
-    names, constraints = tuple(table), {n: f for n, f in rules.items() if f is not None}
-    return Inputs(names, free, fixed, tied, constraints, tuple(units.values()))
+    constraints = {n: f for n, f in rules.items() if f is not None}
+    nested = {name: points.tolist() for name, points in fields.items()}
+    return Inputs(tuple(units), free, fixed, tied, constraints, tuple(units.values()), nested)
 
 
 def _formula(
@@ -100,6 +121,8 @@ def _formula(
     except FormulaError as error:
         source.add(key, str(error))
         return None
+    for name in sorted(each for each in formula.names if _is_field(table.get(each))):
+        source.add(key, f"{name} is a field: formulas are of single parameters")
     for name in sorted(formula.names - set(table)):
         hint = suggestion(name, table) or f"; they are {', '.join(table)}"
         source.add(key, f"{name} is no parameter{hint}")
@@ -107,6 +130,10 @@ def _formula(
         wrong = "is a comparison: write it in [constraints]"
         source.add(key, "must be a comparison such as k1 < k2" if compares else wrong)
     return formula
+
+
+def _is_field(entry: Any) -> bool:
+    return isinstance(entry, dict) and "field" in entry
 
 
 def _in_order(

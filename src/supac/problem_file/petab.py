@@ -35,7 +35,7 @@ class PEtab(Simulator, kind="petab"):
 
         key = ("simulator", "petab")
         try:
-            priors = None if parameters is None else parameters.marginals
+            priors = None if parameters is None else parameters.transforms
             problem = petab.load(source.file(self.petab), priors)
         except (petab.PEtabError, ImportError) as error:
             raise source.fail(key, str(error)) from error

@@ -6,11 +6,13 @@ The check of a file and the reference in the documentation are made from these t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import Field as DataclassField
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from supac.problem.bounds import Bound
 from supac.problem.composite import ResidualLoss
+from supac.problem.fields import COVARIANCES
 from supac.problem.marginals import Marginal
 from supac.problem_file import values
 from supac.problem_file.errors import Key, Source, closest, in_toml, suggestion
@@ -67,7 +69,7 @@ def shape_of(prior: str) -> tuple[str, ...]:
 
 def _options(kinds: Mapping[str, type]) -> list[Setting]:
     """Return a setting for each option of some classes: their dataclass fields."""
-    found: dict[str, tuple[Field[Any], list[str]]] = {}
+    found: dict[str, tuple[DataclassField[Any], list[str]]] = {}
     for kind, made in kinds.items():
         for each in fields(made) if is_dataclass(made) else ():
             if each.name not in _COMMON:
@@ -76,7 +78,7 @@ def _options(kinds: Mapping[str, type]) -> list[Setting]:
     return [_option(each, tuple(takers)) for each, takers in found.values()]
 
 
-def _option(option: Field[Any], kinds: tuple[str, ...]) -> Setting:
+def _option(option: DataclassField[Any], kinds: tuple[str, ...]) -> Setting:
     about = option.metadata
     if not about:
         word = getattr(option.type, "__name__", option.type)
@@ -175,6 +177,35 @@ EXECUTION = Table(
 )  # fmt: skip
 
 
+FIELD = (
+    Setting(
+        "field",
+        values.GRID,
+        "a field in place of one parameter: for each axis the number of its points, which are "
+        "the centres of equal cells of (0, 1), or their coordinates",
+        "one parameter",
+    ),
+    Setting(
+        "length",
+        values.LENGTHS,
+        "distance over which the values of a field are alike, for all axes or for each",
+        "needed with `field`",
+    ),
+    Setting(
+        "covariance",
+        one_of(*COVARIANCES),
+        "how a field is correlated, from rough to smooth",
+        '"matern32"',
+    ),
+    Setting(
+        "nugget",
+        values.FRACTION,
+        "fraction of a field's variance that is independent from point to point",
+        "1e-6",
+    ),
+)
+
+
 def parameter_table() -> Table:
     """Return the table of one parameter, with the options of all known priors."""
     prior = Setting("prior", one_of(*PRIORS), "the distribution before the data", required=True)
@@ -184,7 +215,7 @@ def parameter_table() -> Table:
         'a fixed value, a text a formula: `k2 = 0.4`, `k3 = "2 * k1"`; with a unit, '
         '`k2 = { value = 0.4, unit = "1/h" }` and `k3 = { formula = "2 * k1", unit = "1/h" }`.'
     )
-    return Table("parameters.NAME", meaning, (prior, unit, *_options(PRIORS)))
+    return Table("parameters.NAME", meaning, (prior, unit, *FIELD, *_options(PRIORS)))
 
 
 _WITHOUT_PRIOR = Table(
@@ -344,15 +375,19 @@ def _check_prior(entry: Mapping[str, Any], key: Key, source: Source) -> None:
     if not isinstance(prior, str) or prior not in PRIORS:
         _check_table(table, entry, key, source)
         return
-    takes = shape_of(prior)
-    allowed = ("prior", "unit", *takes)
+    takes = shape_of(prior) + (("length",) if "field" in entry else ())
+    names = tuple(each.name for each in FIELD)
+    allowed = ("prior", "unit", *takes, *(names if "field" in entry else ()))
     words = f"{prior} takes {', '.join(takes)}"
     for setting in table.settings:
         if setting.name in allowed and setting.name in entry:
             _check_value(setting, entry[setting.name], (*key, setting.name), source)
     others = [name for name in entry if name not in allowed]
     for name in others:
-        source.add((*key, name), f"{words}, not {name}{suggestion(name, allowed)}")
+        alone = "goes with field: remove it, or add field = [20, 10] for a grid of 20 by 10 points"
+        close = suggestion(name, allowed)
+        told = alone if name in names else f"{words}, not {name}{close}"
+        source.add((*key, name), told)
     meant = {closest(name, allowed) for name in others}
     missing = [name for name in takes if name not in {*entry, *meant}]
     if missing:

@@ -34,8 +34,8 @@ class Simulate:
     """A simulator of a problem file, called with an array and returning a vector."""
 
     function: Callable[..., Any]
-    names: tuple[str, ...] = ()
-    """Names of the arguments; empty if it takes an array."""
+    by_name: bool = False
+    """True if it takes each value by name; a field as an array of its shape."""
     observations: Observations | None = None
     """Data that define the order of the outputs."""
     vectorized: bool = False
@@ -62,9 +62,9 @@ class Simulate:
     def __call__(self, x: FloatArray) -> Any:
         """Return the outputs as a vector, or the answer itself without data."""
         every = x if self.inputs is None else self.inputs.complete(x)
-        if self.names:
+        if self.by_name and self.inputs is not None:
             plain = every if isinstance(every, list) else np.asarray(every).tolist()
-            answer = self.function(**dict(zip(self.names, plain, strict=True)))
+            answer = self.function(**self.inputs.gather(plain))
         else:
             answer = self.function(every)
         if self.observations is None or self.vectorized:
@@ -170,14 +170,13 @@ class Python(Simulator, kind="python"):
     def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
         """Load the function and check its arguments."""
         function = load_function(self.python, source, ("simulator", "python"))
-        names: tuple[str, ...] = ()
-        if self.arguments == "names":
-            names = parameters.names
+        by_name = self.arguments == "names"
+        if by_name:
             trouble = 'with vectorized = true it must be "array"' if self.vectorized else ""
-            trouble = trouble or function.missing_arguments(names)
+            trouble = trouble or function.missing_arguments(parameters.arguments)
             if trouble:
                 raise source.fail(("simulator", "arguments"), trouble)
-        return Simulate(function, names, data, self.vectorized)
+        return Simulate(function, by_name, data, self.vectorized)
 
     def files(self, source: Source) -> dict[str, list[Path]]:
         """Return the file of the function."""
@@ -235,6 +234,7 @@ class Command(Simulator, kind="command"):
             program = Program(
                 words,
                 names=parameters.names,
+                fields=parameters.fields,
                 inputs=self.inputs,
                 template=[source.file(each) for each in listed(self.template)],
                 copies=[source.file(each) for each in listed(self.copies)],

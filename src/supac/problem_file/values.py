@@ -74,8 +74,21 @@ def _texts(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(map(_text, value))
 
 
+def _above_zero(value: Any) -> bool:
+    return _number(value) and value > 0
+
+
 def _number_or_column(value: Any) -> bool:
-    return _text(value) or (_number(value) and value > 0)
+    return _text(value) or _above_zero(value)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _axis(value: Any) -> bool:
+    """Return True for the axis of a grid: a number of points, or their coordinates."""
+    return _count(value) or (isinstance(value, list) and bool(value) and all(map(_number, value)))
 
 
 def one_of(*choices: str) -> ValueType:
@@ -106,6 +119,14 @@ ANY_TEXT = ValueType("a text in quotes", lambda v: isinstance(v, str))
 FLAG = ValueType("true or false", lambda v: isinstance(v, bool))
 NUMBER = ValueType("a number", _number)
 FRACTION = ValueType("a number from 0 to 1", lambda v: _number(v) and 0 <= v <= 1)
+GRID = ValueType(
+    "a whole number for each axis, or a list of coordinates, such as [20, 10]",
+    lambda v: _count(v) or (isinstance(v, list) and bool(v) and all(map(_axis, v))),
+)
+LENGTHS = ValueType(
+    "a number above 0, or one for each axis",
+    lambda v: _above_zero(v) or (isinstance(v, list) and bool(v) and all(map(_above_zero, v))),
+)
 WORDS = ValueType('a list of texts, such as ["./model", "--fast"]', _texts)
 NAMES = ValueType("a text or a list of texts", lambda v: _text(v) or _texts(v))
 FUNCTION = ValueType(

@@ -75,7 +75,7 @@ def parameter_changes(
         compare, known = _drawn, [each.sample(_DRAWS, np.random.default_rng(0)).T for each in both]
     changes = []
     for i, name in enumerate(names_of(parameters, prior.dim)):
-        marginal = Normal(0.0, 1.0) if parameters is None else parameters.marginals[name]
+        marginal = Normal(0.0, 1.0) if parameters is None else parameters.transforms[name]
         told = compare(marginal, known[0][i], known[1][i])
         changes.append(ParameterChange(name, marginal.unit, ends[0][i], ends[1][i], *told))
     return changes

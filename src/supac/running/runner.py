@@ -360,6 +360,9 @@ def _simulator(risk: Risk, vectorized: bool, parameters: Parameters | None) -> S
     function = risk if composite is None else composite.simulate
     if parameters is not None and hasattr(function, "named"):
         function = function.named(parameters.names)
+        if parameters.fields and hasattr(function, "with_fields"):
+            points = {name: each.names(name) for name, each in parameters.fields.items()}
+            function = function.with_fields({name: each.tolist() for name, each in points.items()})
     if composite is None:
         return Simulator(function, "risk", 0, vectorized)
     return Simulator(function, "simulate", 1, vectorized, getattr(composite.data, "needed", None))

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from supac.simulators.output_file import OutputError, OutputFile
 from supac.simulators.process_guard import ProcessGuard
-from supac.simulators.template import Template, Value, unplaced
+from supac.simulators.template import Template, Value, flat, unplaced
 
 Inputs = Literal["json", "csv", "arguments", "environment"]
 
@@ -47,6 +47,11 @@ class Program:
     names
         Of the parameters, in their order; by default those of the `Parameters` that `minimize` is
         given. None of them, `names=[]`, writes a list.
+    fields
+        Names of the points of each field, nested lists in its shape; by default those of the
+        `Parameters`. The program gets a field by its own name: in JSON as nested lists, elsewhere
+        as numbers with blanks between them, the last index running fastest; in templates with a
+        line for each row. `input.csv` has a column for each point.
     inputs
         "json" or "csv", a file `input.csv` with a row of names and a row of values; "arguments",
         for which the value of k stands where the command has {k}; or "environment", variables of
@@ -72,6 +77,7 @@ class Program:
         command: Sequence[str | os.PathLike[str]],
         *,
         names: Sequence[str] | None = None,
+        fields: Mapping[str, list[Any]] | None = None,
         inputs: Inputs | None = None,
         template: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
         copies: Sequence[str | os.PathLike[str]] = (),
@@ -93,6 +99,7 @@ class Program:
         if os.sep in self.command[0]:  # it is started in another folder
             self.command[0] = str(Path(self.command[0]).absolute())
         self.names = None if names is None else list(names)
+        self.fields = dict(fields or {})
         given = [template] if isinstance(template, str | os.PathLike) else list(template)
         self.templates = [Template.read(each) for each in given]
         self.inputs = inputs or (None if self.templates else "json")
@@ -110,16 +117,29 @@ class Program:
         other.names = list(names)
         return other
 
+    def with_fields(self, fields: Mapping[str, list[Any]]) -> Program:
+        """Return the program with these fields, unless it has its own."""
+        other = copy.copy(self)
+        other.fields = self.fields or dict(fields)
+        return other
+
     def unused(self, names: Sequence[str]) -> str:
         """Return what is wrong if a parameter does not reach the program; "" if all do."""
+        every = [*names, *self.fields]
         if self.inputs == "arguments":
-            missing = [name for name in names if not any(f"{{{name}}}" in w for w in self.command)]
+            missing = [name for name in every if not any(f"{{{name}}}" in w for w in self.command)]
             where = "the command"
         elif self.inputs is None:
-            missing = unplaced(names, self.templates)
+            missing = unplaced(every, self.templates)
             where = " or ".join(template.name for template in self.templates)
         else:
             return ""
+        for name, points in self.fields.items():  # all of it at once, or point by point
+            if name not in missing:
+                missing = [each for each in missing if each not in flat(points)]
+            elif not set(flat(points)) & set(missing):
+                missing.remove(name)
+        missing = [name for name in missing if name in self.fields] + missing
         if not missing:
             return ""
         return f"{{{missing[0]}}} stands nowhere in {where}: write it where its value belongs"
@@ -137,10 +157,11 @@ class Program:
         scratch = Path(tempfile.gettempdir()) if self.scratch is None else self.scratch
         scratch.mkdir(parents=True, exist_ok=True)
         folder = scratch / f"run-{secrets.token_hex(6)}"
-        command, failed = self._command(folder, point), True
+        command, failed = self._command(folder, self._with_fields(point)), True
         environment = None
         if self.inputs == "environment":
-            environment = {**os.environ, **{name: _text(value) for name, value in point.items()}}
+            told = {name: _text(value) for name, value in self._grouped(point).items()}
+            environment = {**os.environ, **told}
         # The guard is there before the folder: it removes the folder if this process is killed.
         keep = self.keep != "none"
         guard = ProcessGuard(command, folder=folder, keep=keep, env=environment)
@@ -155,7 +176,16 @@ class Program:
                 if self.keep == "none" or (self.keep == "failed" and not failed):
                     shutil.rmtree(folder, ignore_errors=True)
 
-    def _command(self, folder: Path, point: Mapping[str, Value]) -> list[str]:
+    def _with_fields(self, point: Mapping[str, Value]) -> dict[str, Any]:
+        """Return all values, and fields as nested lists."""
+        return {**point, **{name: _nested(point, each) for name, each in self.fields.items()}}
+
+    def _grouped(self, point: Mapping[str, Value]) -> dict[str, Any]:
+        """Return fields as nested lists, and the values that are no points of them."""
+        points = {name for each in self.fields.values() for name in flat(each)}
+        return {k: v for k, v in self._with_fields(point).items() if k not in points}
+
+    def _command(self, folder: Path, point: Mapping[str, Any]) -> list[str]:
         """Return the command with paths, and values if it takes them, in place of {words}."""
         decks = [template.name for template in self.templates]
         source = f"input.{self.inputs}" if self.inputs in ("json", "csv") else (*decks, "")[0]
@@ -179,7 +209,7 @@ class Program:
                 raise ProgramError(f"{path} could not be copied: {error}") from error
         for template in self.templates:
             try:
-                text = template.fill(point)
+                text = template.fill(self._with_fields(point))
             except ValueError as error:
                 raise ProgramError(str(error)) from error
             with (folder / template.name).open("w", encoding="utf-8", newline="") as deck:
@@ -188,7 +218,7 @@ class Program:
             with (folder / "input.csv").open("w", newline="") as file:
                 csv.writer(file).writerows([list(point), [_text(v) for v in point.values()]])
         elif self.inputs == "json":
-            told = json.dumps(point if self.names else list(point.values()))
+            told = json.dumps(self._grouped(point) if self.names else list(point.values()))
             (folder / "input.json").write_text(told)
 
     def _run(self, guard: ProcessGuard, name: str, folder: Path) -> Any:
@@ -209,9 +239,16 @@ class Program:
             raise ProgramError(f"{error}{kept}{words}") from error
 
 
-def _text(value: Value) -> str:
-    """Return a value as text, a number with all its digits."""
+def _text(value: Value | list[Any]) -> str:
+    """Return a value as text, a number with all its digits; blanks between those of a field."""
+    if isinstance(value, list):
+        return " ".join(map(_text, value))
     return value if isinstance(value, str) else repr(value)
+
+
+def _nested(point: Mapping[str, Value], names: Any) -> Any:
+    """Replace the names in nested lists by their values."""
+    return [_nested(point, each) for each in names] if isinstance(names, list) else point[names]
 
 
 def _end(code: int) -> str:

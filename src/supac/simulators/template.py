@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 Value = float | str
 """Of a parameter, or of a setting that may be a text."""
@@ -20,6 +21,7 @@ _SUFFIXES = (".tpl", ".tmpl", ".template")
 class Template:
     """A text in which `{k}` stands for the value of k, `{k:10.4f}` for its value in a format.
 
+    Those of a field have blanks between them, and a line for each row.
     Braces around anything that is no parameter stay as they are.
     """
 
@@ -40,20 +42,24 @@ class Template:
         """Everything that stands alone in braces."""
         return {match[1].strip() for match in _PLACE.finditer(self.text)}
 
-    def fill(self, values: Mapping[str, Value]) -> str:
+    def fill(self, values: Mapping[str, Value | list[Any]]) -> str:
         """Return the text with the values; ValueError if one does not fit its place."""
 
         def filled(match: re.Match[str]) -> str:
             name, form = match[1].strip(), match[2]
             if name not in values:
                 return match[0]
-            return _formatted(name, values[name], form, self.name)
+            text = _formatted(name, values[name], form, self.name)
+            return text.replace("\n", "\r\n") if "\r\n" in self.text else text
 
         return _PLACE.sub(filled, self.text)
 
 
-def _formatted(name: str, value: Value, form: str | None, where: str) -> str:
+def _formatted(name: str, value: Value | list[Any], form: str | None, where: str) -> str:
     """Return a value as text, with all its digits if no format says otherwise."""
+    if isinstance(value, list):
+        rows = isinstance(value[0], list)
+        return ("\n" if rows else " ").join(_formatted(name, each, form, where) for each in value)
     if form is None:
         return value if isinstance(value, str) else repr(float(value))
     try:
@@ -65,6 +71,11 @@ def _formatted(name: str, value: Value, form: str | None, where: str) -> str:
     if width and len(text) > int(width[1]):
         raise ValueError(f"{where}: {name} = {text} does not fit into {width[1]} characters")
     return text
+
+
+def flat(nested: Any) -> list[Any]:
+    """Return what nested lists hold, in order."""
+    return [x for each in nested for x in flat(each)] if isinstance(nested, list) else [nested]
 
 
 def unplaced(names: Iterable[str], templates: Iterable[Template]) -> list[str]:
