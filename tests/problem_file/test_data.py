@@ -288,3 +288,29 @@ def test_a_search_over_experiments_is_stored_and_reported(several: Path) -> None
         assert f"<figcaption>{name}</figcaption>" in words
     assert "S, warm" not in words
     assert "of 3 experiments" in words
+
+
+def test_known_runs_of_a_file_serve_when_cells_are_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text("def f(k):\n    return [k, 2 * k, 3 * k]\n")
+    (tmp_path / "d.csv").write_text("time,X\n1,1.1\n2,\n3,2.9\n")
+    text = f'{HEAD}[data]\nfile = "d.csv"\nobserved = "X"\nnoise = 0.1\n'
+    path = tmp_path / "problem.toml"
+    path.write_text(text)
+    supac.read_problem(path).minimize()
+    (tmp_path / "d.csv").write_text("time,X\n1,1.1\n2,2.05\n3,2.9\n")
+    own = text.replace("budget = 40", 'budget = 20\nknown = "problem.supac"')
+    path.write_text(own)
+    with pytest.raises(supac.ProblemFileError, match="is the store of this search"):
+        supac.read_problem(path)
+    path.write_text(own.replace("budget = 20", 'budget = 20\nstore = "more.supac"'))
+    result = supac.read_problem(path).minimize()
+    assert result.known == 40
+    assert abs(result.sample(500, 0).mean() - 1.0) < 0.1
+    (tmp_path / "p.csv").write_text("real_name,K\na,1.0\nb,0.9\n")
+    (tmp_path / "o.csv").write_text("real_name,x1,x2,x3\nb,0.9,1.8,2.7\na,1,2,3\n")
+    pair = '{ parameters = "p.csv", outputs = "o.csv" }'
+    path.write_text(text.replace("budget = 40", f"budget = 20\nknown = {pair}"))
+    known = supac.read_problem(path).options["known"]
+    np.testing.assert_array_equal(known.x, [[1.0], [0.9]])
+    np.testing.assert_array_equal(known.outputs, [[1.0, 2.0, 3.0], [0.9, 1.8, 2.7]])
+    assert "known" in supac.read_problem(path).files

@@ -21,9 +21,10 @@ from supac.calibration.setup import (
 )
 from supac.codec import Spec, UnknownSpecError, describe, from_spec, to_spec
 from supac.exchange.known import KnownRuns
+from supac.exchange.other_runs import Known, known_runs
 from supac.families import Density, Distribution
 from supac.guarantee.gate import Provenance
-from supac.problem import Bound, Composite, Function, Parameters, Problem
+from supac.problem import Bound, Composite, Function, Observations, Parameters, Problem
 from supac.problem.composite import loss_and_data
 from supac.record.ending import StopReason
 from supac.record.record import Record
@@ -50,7 +51,7 @@ def minimize(
     algorithm: Algorithm | None = None,
     start: Distribution | None = None,
     proxy: Function | None = None,
-    known: KnownRuns | None = None,
+    known: Known = None,
     execution: Execution | Any = None,
     store: Path | None = None,
     validation: int | None = None,
@@ -75,7 +76,8 @@ def minimize(
     budget, validation
         Runs in all, and those that check the posterior at the end: by default a fifth, at most 60.
     known, provenance
-        Earlier runs to learn from, such as `read_csv(path, parameters)`; and what only you know:
+        Earlier runs to learn from: a table or a store by its path, a result, or a pair of points
+        and outputs (or risks) of another tool; and what only you know:
         `Provenance(prior_is_independent=False)` if the prior was made from these data.
     execution, store, seed
         An `Execution`, or just its workers, such as 8 processes; a file that keeps every run, from
@@ -114,7 +116,8 @@ class Search:
     algorithm: Algorithm | None = None
     start: Distribution | None = None
     proxy: Function | None = None
-    known: KnownRuns | None = None
+    known: Any = None
+    """As `minimize` takes them; `KnownRuns` once they are read."""
     execution: Execution = Execution()
     store: Path | None = None
     validation: int | None = None
@@ -126,6 +129,11 @@ class Search:
     """Text kept in the store beside the settings."""
     provenance: Provenance = Provenance()
     """What is known of prior, loss, temperature and certificates, beside what a store knows."""
+
+    def __post_init__(self) -> None:
+        parameters = self.prior if isinstance(self.prior, Parameters) else None
+        known = known_runs(self.known, parameters, loss_and_data(self.risk)["data"])
+        object.__setattr__(self, "known", known)
 
     def run(self) -> Result:
         """Check the arguments, search, validate, and return the result."""
@@ -213,14 +221,30 @@ class Search:
 
     @property
     def _origin(self) -> Record | None:
-        """Record that the known runs come from, if it is of the same data."""
+        """Record that the known runs come from, if it has some of the same data."""
         origin = None if self.known is None else self.known.origin
         if origin is None:
             return None
         both = origin.settings.get("data"), loss_and_data(self.risk)["data"]
         # As words: a missing measurement is NaN, which equals nothing, not even itself.
         theirs, ours = (json.dumps(to_spec(each)) for each in both)
-        return origin if theirs == ours else None
+        return origin if theirs == ours or self._shared(origin) else None
+
+    def _shared(self, origin: Record) -> list[tuple[int, int]]:
+        """Return the measurements that these data have in common with those of another search."""
+        theirs, ours = origin.settings.get("data"), loss_and_data(self.risk)["data"]
+        if isinstance(theirs, Observations) and isinstance(ours, Observations):
+            return theirs.shared(ours)
+        return []
+
+    def _same_noise(self, origin: Record) -> bool:
+        """Return True unless the noise of a measurement was changed after a result on it."""
+        theirs: Any = origin.settings.get("data")
+        ours = loss_and_data(self.risk)["data"]
+        return all(
+            theirs.noise[i] == ours.noise[j] and theirs.logarithmic == ours.logarithmic
+            for i, j in self._shared(origin)
+        )
 
     def _provenance(self, problem: Problem) -> Provenance:
         """Notice what was chosen after a result on the same data, from which runs are known."""
@@ -232,6 +256,8 @@ class Search:
             seen = origin.provenance.joined(Provenance(prior_is_independent=not learnt))
             return self.provenance.joined(seen)
         seen = origin.next_provenance(self.prior, self.bound, self.risk)
+        if not self._same_noise(origin):
+            seen = replace(seen, loss_is_independent=False)
         return self.provenance.joined(seen)
 
     def _restore(self, loop: Loop) -> None:
@@ -274,7 +300,7 @@ def resume(
     algorithm: Algorithm | None = None,
     start: Distribution | None = None,
     proxy: Function | None = None,
-    known: KnownRuns | None = None,
+    known: Known = None,
     execution: Execution | Any = None,
     validation: int | None = None,
     callback: Callback | None = None,

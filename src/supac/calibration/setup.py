@@ -95,8 +95,6 @@ def check_known(known: KnownRuns | None, algorithm: Algorithm, problem: Problem)
     """Raise if known runs have another dimension, or if the algorithm cannot use them."""
     if known is None:
         return
-    if not isinstance(known, KnownRuns):
-        raise TypeError(f"known must be runs such as read_csv(path, names) gives, not {known!r}")
     dim = problem.start.dim
     if known.x.shape[1] != dim:
         raise ValueError(f"known has points of {known.x.shape[1]} coordinates, not {dim}")

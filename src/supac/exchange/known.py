@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, frozen
 from supac.exchange.table import OUTPUT, columns_of, is_output
-from supac.problem import Evaluations, Parameters
+from supac.problem import Evaluations, Observations, Parameters
 from supac.record.record import Record
 from supac.record.run import Run, Status, outputs_as_rows
 
@@ -34,6 +34,33 @@ class KnownRuns:
     """Name of the table or search that each comes from."""
     origin: Record | None = None
     """Record of the search that they come from: what was chosen after it may depend on its data."""
+    names: tuple[str, ...] | None = None
+    """Names of the columns of `x`, if they are known."""
+    data: Observations | None = None
+    """Data in whose order the outputs are, if they are known."""
+
+    @classmethod
+    def of_arrays(
+        cls,
+        x: FloatArray,
+        outputs: FloatArray | None = None,
+        risk: FloatArray | None = None,
+        source: str = "known",
+    ) -> KnownRuns:
+        """Import points (n, dim) with outputs (n, m) or risks (n,); NaN for failed runs."""
+        values = risk if outputs is None else outputs
+        if values is None:
+            raise ValueError("give outputs or risk")
+        good = [bool(np.isfinite(row).any()) for row in values]
+        return cls(
+            frozen(np.array(x, dtype=np.float64)),
+            np.full(len(x), np.nan) if risk is None else risk,
+            outputs,
+            np.zeros(len(x)),
+            tuple(Status.OK if each else Status.INVALID for each in good),
+            tuple("" if each else "failed before" for each in good),
+            (source,) * len(x),
+        )
 
     @classmethod
     def of(cls, x: FloatArray, evaluations: Evaluations, source: str = "earlier runs") -> KnownRuns:
@@ -56,7 +83,7 @@ class KnownRuns:
         place = {i: k for k, i in enumerate(i for each in record.rounds for i in each.ids)}
         light = sorted(record.search_runs, key=lambda run: (place.get(run.id, len(place)), run.id))
         runs = list(record.iterate(light))
-        outputs = outputs_as_rows(runs)
+        outputs, data = outputs_as_rows(runs), record.settings.get("data")
         # With outputs, the new search may have another loss or other data, and so other risks.
         return cls(
             record.points(runs),
@@ -67,10 +94,47 @@ class KnownRuns:
             tuple(run.message for run in runs),
             (source,) * len(runs),
             record,
+            None if record.parameters is None else record.parameters.names,
+            data if isinstance(data, Observations) else None,
         )
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def in_order(self, names: Sequence[str]) -> KnownRuns:
+        """Return the runs with their parameters in this order; ValueError if they are others."""
+        if self.names is None or self.names == tuple(names):
+            return self
+        if set(self.names) != set(names):
+            ours, theirs = ", ".join(names), ", ".join(self.names)
+            raise ValueError(f"{self.sources[0]} has the parameters {theirs}, not {ours}")
+        places = [self.names.index(name) for name in names]
+        return replace(self, x=frozen(self.x[:, places]), names=tuple(names))
+
+    def for_data(self, data: Observations) -> KnownRuns:
+        """Return the runs with outputs as these data have them, found by column and time.
+
+        ValueError if a measurement is at a place that was not simulated.
+        """
+        if self.data is None or self.outputs is None or self.outputs.shape[1] == 0:
+            return self
+        theirs, ours = self.data.cells, data.cells
+        if theirs == ours or self.outputs.shape[1] != len(theirs):
+            return self
+        known = {cell: place for place, cell in reversed(list(enumerate(theirs)))}
+        places = np.array([known.get(cell, -1) for cell in ours])
+        lost = np.flatnonzero(data.needed & (places < 0))
+        if len(lost):
+            experiment, column, time = ours[lost[0]]
+            at = f"{'time' if data.times is not None else 'row'} {time:g}"
+            where = f"{column}{f' of {experiment}' if experiment else ''} at {at}"
+            raise ValueError(
+                f"{self.sources[0]} has no simulated {where}, and {len(lost) - 1} other data: runs "
+                "can be used again for what they have simulated; rows with empty cells are "
+                "simulated too, so that they can be filled in later"
+            )
+        outputs = np.where(places >= 0, self.outputs[:, places], np.nan)
+        return replace(self, outputs=outputs, data=data, risk=np.full(len(self), np.nan))
 
     def latent(self, parameters: Parameters | None) -> FloatArray:
         """Return the latent points: (n, dim)."""

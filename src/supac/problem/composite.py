@@ -110,6 +110,20 @@ class Observations:
             if len(rows := every[(names == name) & present[column]])
         ]
 
+    @property
+    def cells(self) -> list[tuple[str, str, float]]:
+        """Experiment, column and time, or number of the row, of each output: (rows · columns,)."""
+        times = np.arange(1.0, self.rows + 1.0) if self.times is None else self.times
+        experiments = self.experiments or ("",) * self.rows
+        rows = list(zip(experiments, times.tolist(), strict=True))
+        return [(each, column, time) for column in self.columns for each, time in rows]
+
+    def shared(self, other: Observations) -> list[tuple[int, int]]:
+        """Return the places, here and there, of measurements that both have."""
+        theirs = {c: i for i, c in enumerate(other.cells) if other.needed[i]}
+        mine = ((i, theirs.get(cell)) for i, cell in enumerate(self.cells) if self.needed[i])
+        return [(i, j) for i, j in mine if j is not None and self.values[i] == other.values[j]]
+
     def of_rows(self, rows: IntArray) -> Observations:
         """Return the data of some rows, with the columns that are there."""
         shape = (len(self.columns), self.rows)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray
-from supac.exchange.known import KnownRuns, read_csv
+from supac.exchange.known import KnownRuns
+from supac.exchange.other_runs import Known, known_runs
 from supac.problem import Composite, Observations, Parameters
 from supac.problem_file.csv_file import CSVFile
 from supac.problem_file.errors import Key, Source, no_file
 from supac.problem_file.noise import noise_of_columns
+from supac.record.store.file import StoreError
 
 _MEANING = "what the simulator returns, column after column, as `supac export` writes it"
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -246,18 +248,30 @@ def read_known(
     observations: Observations | None,
 ) -> KnownRuns:
     """Read the known runs; ProblemFileError if that is impossible or they do not fit."""
-    path = source.file(source.table("run")["known"])
+    paths = known_files(source)
+    told: Known = paths[0] if len(paths) == 1 else (paths[0], paths[1])
     try:
-        known = read_csv(path, parameters)
-        _check_known(path, known, risk, observations)
-    except (OSError, ValueError) as error:
-        words = str(error)
-        if isinstance(error, FileNotFoundError):
-            words = no_file(path)
-        elif isinstance(error, OSError):
-            words = f"{path.name} cannot be read: {error.strerror}"
+        for path in paths:
+            if not path.is_file():
+                raise ValueError(no_file(path))
+            if path == source.file(source.table("run").get("store", f"{source.path.stem}.supac")):
+                raise ValueError(f"{path.name} is the store of this search: its runs are known")
+        known = known_runs(told, parameters, getattr(risk, "data", None))
+        assert known is not None
+        _check_known(paths[-1], known, risk, observations)
+    except (OSError, ValueError, StoreError) as error:
+        unread = f"{paths[-1].name} cannot be read: {getattr(error, 'strerror', None) or error}"
+        words = unread if isinstance(error, OSError) else str(error)
         raise source.fail(("run", "known"), words) from error
     return known
+
+
+def known_files(source: Source) -> list[Path]:
+    """Return the table of known runs, or the two of an ensemble; empty if there are none."""
+    given = source.table("run").get("known", {})
+    if isinstance(given, str):
+        return [source.file(given)]
+    return [source.file(given[name]) for name in ("parameters", "outputs") if name in given]
 
 
 def _check_known(

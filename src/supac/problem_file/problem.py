@@ -18,7 +18,7 @@ from supac.guarantee.certificate import Certificate, Subject
 from supac.guarantee.gate import basis_of
 from supac.problem import Observations, Parameters
 from supac.problem.bounds import Bound
-from supac.problem_file.data import data_files, data_tables
+from supac.problem_file.data import data_files, data_tables, known_files
 from supac.problem_file.errors import Source
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.schema import BOUNDS
@@ -155,7 +155,7 @@ class ProblemFile:
             "data": data_files(source),
             "simulator": [],
             "loss": [PythonFunction(self.path.parent, loss).file] if loss else [],
-            "known": [source.file(source.table("run").get("known", ""))],
+            "known": known_files(source),
             **simulator_of(source).files(source),
         }
         there = {role: [path for path in each if path.is_file()] for role, each in paths.items()}

@@ -175,9 +175,10 @@ def check_compatible(ready: ProblemFile, run: Record) -> list[str]:
     now = ready.files
     for purpose, message in _REFUSED.items():
         if then.get(purpose) != now.get(purpose):
+            again = f", and known = {json.dumps(run.file.name)} to use its runs"
             raise ValueError(
                 f"{message} since {run.file.name} was begun: restore them, or begin anew with "
-                "another store"
+                f"another store{again if purpose != 'fixed' else ''}"
             )
     changed = [purpose for purpose in _WARNED if then.get(purpose) != now.get(purpose)]
     warnings = [_WARNED[purpose].format(store=run.file.name) for purpose in changed]

@@ -160,6 +160,17 @@ SETTINGS = ValueType(
 )
 TEST = ValueType("a text, a list of texts, or true", lambda v: _text(v) or _texts(v) or v is True)
 DATE = ValueType("a date such as 2024-03-01 or 2024-03-01T13:30:00", _is_date)
+KNOWN = ValueType(
+    "a text, or a table of two: parameters and outputs",
+    lambda v: (
+        _text(v)
+        or (
+            isinstance(v, dict)
+            and set(v) == {"parameters", "outputs"}
+            and all(map(_text, v.values()))
+        )
+    ),
+)
 CORRELATED = ValueType(
     '"all", "none", or lists of parameters such as [["k1", "k2"]]',
     lambda v: v in ("all", "none") or (isinstance(v, list) and all(map(_texts, v))),

@@ -1,0 +1,189 @@
+"""Runs of other tools become known runs in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.exchange.other_runs import known_runs
+from supac.record.run import Status
+
+PARAMETERS = supac.Parameters(
+    {"Amount": supac.marginals.Uniform(0.0, 5.0), "rate": supac.marginals.LogNormal(1.0, 0.5)}
+)
+TIMES = np.array([0.5, 1.0, 2.0, 4.0])
+
+
+def measured(values: Any, times: Any = TIMES, noise: float = 0.05) -> supac.Observations:
+    every = np.asarray(values, dtype=np.float64)
+    return supac.Observations(("y",), every, np.full(len(every), noise), times=np.array(times))
+
+
+MEASURED = measured([1.42, np.nan, 0.51, 0.11])
+BOUND = supac.Catoni(temperature=0.02)
+
+
+def simulate(x: FloatArray) -> FloatArray:
+    made: FloatArray = x[0] * np.exp(-x[1] * TIMES)
+    return made
+
+
+RISK = supac.Composite(simulate, supac.Welsch(), MEASURED)
+
+
+@pytest.fixture(scope="module")
+def ensemble() -> tuple[FloatArray, FloatArray]:
+    x = PARAMETERS.sample(PARAMETERS.prior, 15, 0)
+    return x, np.array([simulate(each) for each in x])
+
+
+def search(known: Any, **options: Any) -> supac.Result:
+    return supac.minimize(RISK, PARAMETERS, BOUND, budget=30, known=known, **options)
+
+
+def test_arrays_are_known_in_one_line(ensemble: tuple[FloatArray, FloatArray]) -> None:
+    x, outputs = ensemble
+    result = search((x, outputs))
+    assert result.known == 15
+    np.testing.assert_allclose(result.x[:15], x)
+    told = result.record.outputs([run.id for run in result.record.imported])
+    np.testing.assert_array_equal(told, outputs)
+
+
+def test_a_pair_may_have_risks_or_only_what_was_measured(
+    ensemble: tuple[FloatArray, FloatArray],
+) -> None:
+    x, outputs = ensemble
+    few: Any = known_runs((x, outputs[:, [0, 2, 3]]), PARAMETERS, MEASURED)
+    np.testing.assert_array_equal(few.outputs[:, [0, 2, 3]], outputs[:, [0, 2, 3]])
+    assert np.isnan(few.outputs[:, 1]).all()
+    assert search((x, outputs[:, [0, 2, 3]])).known == 15
+    risks = np.array([float(RISK(each)) for each in x])
+    plain = supac.minimize(lambda x: float(RISK(x)), PARAMETERS, BOUND, budget=20, known=(x, risks))
+    assert plain.known == 15
+
+
+def test_ensembles_of_pest_are_two_files(
+    tmp_path: Path, ensemble: tuple[FloatArray, FloatArray]
+) -> None:
+    """Members by name, in any order; names in small letters; failed members are missing."""
+    x, outputs = ensemble
+    parameters, observed = tmp_path / "case.0.par.csv", tmp_path / "case.0.obs.csv"
+    rows = [f"{i},{point[1]!r},7.5,{point[0]!r}" for i, point in enumerate(x.tolist())]
+    parameters.write_text("\n".join(["real_name,rate,other,amount", *rows, ""]))
+    rows = [f"{i},{','.join(map(repr, outputs[i].tolist()))}" for i in range(14, 1, -1)]
+    observed.write_text("\n".join(["real_name,o1,o2,o3,o4", *rows, ""]))
+    known: Any = known_runs((parameters, str(observed)), PARAMETERS, MEASURED)
+    np.testing.assert_array_equal(known.x, x)
+    np.testing.assert_array_equal(known.outputs[2:], outputs[2:])
+    assert known.statuses == (Status.INVALID,) * 2 + (Status.OK,) * 13
+    result = search((parameters, observed))
+    assert (result.known, len(result.failures)) == (15, 2)
+    assert {run.source for run in result.record.imported} == {"case.0.obs.csv"}
+
+
+def test_data_frames_are_joined_by_their_index(ensemble: tuple[FloatArray, FloatArray]) -> None:
+    pandas = pytest.importorskip("pandas", reason="data frames need pandas")
+    x, outputs = ensemble
+    names = [f"member {i}" for i in range(15)]
+    frame = pandas.DataFrame(x[:, ::-1], columns=["rate", "Amount"], index=names)
+    results = pandas.DataFrame(
+        outputs[::-1], columns=["y_0", "y_1", "y_2", "y_3"], index=names[::-1]
+    )
+
+    class Ensemble:  # as pyEMU holds one
+        _df = results[["y_3", "y_2", "y_1", "y_0"]]
+
+    for each in (results, Ensemble()):
+        known: Any = known_runs((frame, each), PARAMETERS, MEASURED)
+        np.testing.assert_array_equal(known.x, x)
+        np.testing.assert_array_equal(known.outputs, outputs)
+
+
+def test_results_stores_and_tables_are_known_by_themselves(tmp_path: Path) -> None:
+    store, table = tmp_path / "old.supac", tmp_path / "old.csv"
+    first = search(None, store=store)
+    supac.export(store, table)
+    for given in (first, store, str(store), table, supac.read_store(store)):
+        assert search(given).known == 30
+    turned = supac.Parameters(dict(reversed(PARAMETERS.marginals.items())))
+    risk = supac.Composite(lambda x: simulate(x[::-1]), supac.Welsch(), MEASURED)
+    again = supac.minimize(risk, turned, BOUND, budget=20, known=store)
+    np.testing.assert_allclose(again.x[:30], first.x[:, ::-1])
+    other = supac.Parameters({**PARAMETERS.marginals, "k": supac.marginals.Normal(0.0, 1.0)})
+    with pytest.raises(ValueError, match=r"old.supac has the parameters Amount, rate, not Amount"):
+        supac.minimize(RISK, other, BOUND, budget=20, known=store)
+
+
+WRONG: list[tuple[Any, type[Exception], str]] = [
+    (3, TypeError, "known must be runs: a table or a store"),
+    ((np.zeros((3, 2)), "abc"), FileNotFoundError, "abc"),
+    ((np.zeros((3, 2)), np.zeros((4, 4))), ValueError, "points has 3 rows, but outputs 4"),
+    (
+        (np.zeros((3, 2)), np.zeros((3, 7))),
+        ValueError,
+        "7 outputs, but the data have 4 cells and 3",
+    ),
+    ((np.zeros((3, 2)), np.zeros((3, 4, 2))), TypeError, "the outputs are array"),
+    ((np.ones((3, 4)), np.zeros((3, 4))), ValueError, "points of 4 coordinates, not 2"),
+]
+
+
+@pytest.mark.parametrize(("given", "kind", "words"), WRONG)
+def test_what_cannot_be_known_is_refused(given: Any, kind: type[Exception], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        search(given)
+
+
+def test_columns_that_are_missing_are_named(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("real_name,rate\na,1\n")
+    (tmp_path / "o.csv").write_text("real_name,o1,o2,o3,o4\nb,1,2,3,4\n")
+    with pytest.raises(ValueError, match=r"p.csv has no column Amount; its columns are rate"):
+        search((tmp_path / "p.csv", tmp_path / "o.csv"))
+    (tmp_path / "p.csv").write_text("real_name,rate,amount\na,1,2\n")
+    with pytest.raises(ValueError, match=r"o.csv has none of the members of p.csv, such as a"):
+        search((tmp_path / "p.csv", tmp_path / "o.csv"))
+
+
+def test_known_runs_serve_when_data_are_added(tmp_path: Path) -> None:
+    """Cells that were empty are filled, rows are moved and left out; outputs are found by time."""
+    store = tmp_path / "old.supac"
+    first = search(None, store=store)
+    order = [2, 1, 0]
+    values = np.array([0.51, 0.93, 1.42])
+    more = measured(values, TIMES[order])
+    risk = supac.Composite(lambda x: simulate(x)[order], supac.Welsch(), more)
+    second = supac.minimize(risk, PARAMETERS, BOUND, budget=20, known=store)
+    assert second.known == 30
+    assert not second.failures
+    told: Any = second.record.outputs([run.id for run in second.record.imported])
+    np.testing.assert_allclose(told, np.array([simulate(x)[order] for x in first.x]))
+    new = measured([*values, 0.3], [*TIMES[order], 2.5])
+    with pytest.raises(ValueError, match=r"old.supac has no simulated y at time 2.5, and 0 other"):
+        supac.minimize(
+            supac.Composite(simulate, supac.Welsch(), new),
+            PARAMETERS,
+            BOUND,
+            budget=20,
+            known=store,
+        )
+
+
+def test_choices_after_a_result_count_also_when_data_are_added() -> None:
+    first = search(None)
+    values = np.array([1.42, 0.93, 0.51, 0.11])
+    for noise, independent in ((0.05, True), (0.1, False)):
+        more = measured(values, noise=noise)
+        risk = supac.Composite(simulate, supac.Welsch(), more)
+        second = supac.minimize(risk, PARAMETERS, BOUND, budget=20, known=first)
+        assert second.record.provenance.loss_is_independent is independent
+    narrow = supac.Parameters({**PARAMETERS.marginals, "rate": supac.marginals.LogNormal(0.7, 0.1)})
+    more = measured(values)
+    risk = supac.Composite(simulate, supac.Welsch(), more)
+    third = supac.minimize(risk, narrow, BOUND, budget=20, known=first)
+    assert not third.record.provenance.prior_is_independent
