@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-peers bench-outside bench-outside-best bench-dimension bench-dimension-best meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-peers bench-outside bench-outside-best bench-ablation bench-studies bench-dimension bench-dimension-best meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
@@ -87,6 +87,13 @@ bench-peers: .venv-peers/ready
 
 bench-outside: .venv-peers/ready
 	.venv-peers/bin/python benchmarks/outside/run.py $(ARGS)
+
+# What parts and choices of the default search are worth there; these need no peers.
+bench-ablation: .venv/ready
+	$(BIN)/python benchmarks/outside/studies.py ablation $(ARGS)
+
+bench-studies: .venv/ready
+	$(BIN)/python benchmarks/outside/studies.py $(ARGS)
 
 bench-outside-best: .venv-peers/ready
 	.venv-peers/bin/python benchmarks/outside/best.py $(ARGS)

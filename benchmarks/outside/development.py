@@ -1,6 +1,6 @@
-"""Ten problems that may be looked at while the search is developed.
+"""Problems that may be looked at while the search is developed.
 
-Oscillators, cliffs, failing regions, valleys and outputs over decades; the data are synthetic.
+Oscillators, cliffs, failing regions, valleys, noise, outputs over decades; the data are synthetic.
 """
 
 from __future__ import annotations
@@ -284,6 +284,37 @@ def growth() -> OutsideProblem:
     )
 
 
+def counts() -> OutsideProblem:
+    """Counts of two decaying species over a background: a stochastic simulator."""
+    times = np.linspace(0.0, 10.0, 24)
+    parameters = supac.Parameters(
+        {
+            "fast": marginals.LogNormal(median=60.0, log_sd=0.5),
+            "slow": marginals.LogNormal(median=30.0, log_sd=0.5),
+            "rate": marginals.LogNormal(median=1.0, log_sd=0.5),
+            "ratio": marginals.LogNormal(median=5.0, log_sd=0.4),
+            "background": marginals.LogNormal(median=4.0, log_sd=0.5),
+        }
+    )
+
+    def simulate(x: FloatArray, seed: int) -> FloatArray:
+        expected = x[0] * np.exp(-x[2] * times) + x[1] * np.exp(-x[2] / x[3] * times) + x[4]
+        return np.asarray(np.sqrt(np.random.default_rng(seed).poisson(expected)))
+
+    return synthetic(
+        "counts",
+        "Poisson counts of a formula; synthetic data",
+        parameters,
+        np.array([0.8, -0.9, 1.0, -0.8, 0.9]),
+        simulate,
+        scale=0.5,
+        noise=0.0,
+        loss=supac.CappedSquare(4.0),
+        temperature=0.005,
+        noisy=True,
+    )
+
+
 def adm1_raw() -> OutsideProblem:
     """ADM1 on the LF data, each output in its own unit, and a loss that the user wrote."""
     if not ADM1_DATA.is_dir():
@@ -324,5 +355,6 @@ PROBLEMS: dict[str, Callable[[], OutsideProblem]] = {
     "ringing": ringing,
     "banana": banana,
     "growth": growth,
+    "counts": counts,
     "adm1_raw": adm1_raw,
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,31 +17,57 @@ from outside.problem import Gaussian, OutsideProblem
 Method = Callable[[OutsideProblem, int, Sequence[int]], Posteriors]
 
 
-def ours(problem: OutsideProblem, seed: int, checkpoints: Sequence[int]) -> Posteriors:
-    """Run `minimize` with its defaults; the prior is its answer until the first batch has ended.
+@dataclass(frozen=True)
+class Moment:
+    """The posterior of a search after so many runs, rounds and seconds."""
 
-    No run is kept back for validation, so that all methods learn from as many.
+    runs: int
+    rounds: int
+    seconds: float
+    posterior: Gaussian
+
+
+def trace(
+    problem: OutsideProblem, seed: int, budget: int, risk: Any = None, **options: Any
+) -> list[Moment]:
+    """Run `minimize` and return the posterior after each round, first of all the prior.
+
+    No run is kept back for validation, so that all methods learn from as many. `options` are those
+    of `minimize`, and `workers` and `mode` of its `Execution`.
     """
-    seen = [(0, problem.prior)]
+    seen, start = [Moment(0, 0, 0.0, problem.prior)], time.perf_counter()
 
     def look(event: supac.Iteration) -> None:
         posterior = event.next_posterior
         found = Gaussian(np.asarray(posterior.mean), np.asarray(posterior.covariance))
-        seen.append((event.queries, found))
+        seen.append(Moment(event.queries, len(seen), time.perf_counter() - start, found))
 
+    where = {name: options.pop(name) for name in ("workers", "mode") if name in options}
     supac.minimize(
-        problem.composite(seed),
+        problem.composite(seed) if risk is None else risk,
         problem.parameters,
         problem.bound,
-        budget=max(checkpoints),
+        budget=budget,
         validation=0,
         seed=seed,
         callback=look,
         execution=supac.Execution(
-            on_failure="penalise" if problem.fails else "raise", progress=False
+            on_failure="penalise" if problem.fails else "raise", progress=False, **where
         ),
+        **options,
     )
-    return {at: [each for runs, each in seen if runs <= at][-1] for at in checkpoints}
+    return seen
+
+
+def at(moments: Sequence[Moment], runs: int) -> Moment:
+    """Return the last moment with no more runs."""
+    return [each for each in moments if each.runs <= runs][-1]
+
+
+def ours(problem: OutsideProblem, seed: int, checkpoints: Sequence[int]) -> Posteriors:
+    """Run `minimize` with its defaults; the prior is its answer until the first batch has ended."""
+    moments = trace(problem, seed, max(checkpoints))
+    return {runs: at(moments, runs).posterior for runs in checkpoints}
 
 
 METHODS: dict[str, Method] = {"ours": ours, **PEERS}

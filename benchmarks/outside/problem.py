@@ -83,6 +83,8 @@ class OutsideProblem:
     """Whether the simulator is stochastic."""
     logarithmic: bool = False
     """Whether gaps are those of log-objectives: the prior's is orders of magnitude too large."""
+    measured: tuple[FloatArray, FloatArray] | None = None
+    """Data and their scale, (m,) each, if the outputs are (simulated − data)/scale."""
     simulate_many: Callable[[FloatArray], FloatArray] | None = None
     """Parameters (n, d) → outputs (n, m), where many runs at once are much faster."""
     easier: OutsideProblem | None = None

@@ -67,5 +67,6 @@ def synthetic(
         loss=loss,
         temperature=temperature,
         reference=latent,
+        measured=(data, scale * np.ones(len(data))),
         **{"square": square_of(loss)} | options,
     )

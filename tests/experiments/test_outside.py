@@ -77,3 +77,30 @@ def test_problems_are_what_their_sources_say(outside: Any) -> None:
     x = (np.arange(25) + 0.5) / 25
     head = physics.darcy.py_func(np.zeros(25), np.ones((1, 25)))[0]
     assert head == pytest.approx(0.5 * x * (1.0 - x), abs=0.125 / 25**2 * 1.001)
+
+
+def test_each_part_that_a_study_switches_off_was_on(outside: Any) -> None:
+    import outside.studies  # noqa: PLC0415
+
+    problem = outside.problems.problem("ringing")
+    found = {
+        name: variant.moments(problem, 0, 45)[-1].posterior.mean
+        for name, variant in outside.studies.STUDIES["ablation"].variants.items()
+    }
+    whole = found.pop("all")
+    for name, mean in found.items():
+        assert not np.array_equal(mean, whole), name
+
+
+def test_all_forms_of_outputs_have_the_same_risk(outside: Any) -> None:
+    import outside.studies  # noqa: PLC0415
+
+    problem = outside.problems.problem("growth")
+    x = problem.parameters.from_latent(np.zeros((1, 2)))[0]
+    whole = problem.composite(0)
+    expected = whole.loss(np.asarray(whole.simulate(x))[None])[0]
+    forms = outside.studies.STUDIES["expressions"].variants
+    for name in ("outputs", "logarithms", "asinh"):
+        risk = forms[name].risk(problem, 0)
+        found = risk.loss(np.asarray(risk.simulate(x))[None])[0]
+        assert found == pytest.approx(expected, rel=1e-9), name

@@ -141,7 +141,7 @@ def advice_on_workers(workers: int, batch: int, first: int) -> str:
     return (
         f"{idle} of {workers} workers {wait} in rounds of {batch} runs, "
         "which do not grow with the workers so that results do not depend on these; "
-        f"SuPAC({option}), or the same in a problem file, uses them all"
+        f'SuPAC({option}), or mode="async", uses them all, for more runs in less time'
     )
 
 
