@@ -98,11 +98,25 @@ def test_data_frames_are_joined_by_their_index(ensemble: tuple[FloatArray, Float
 
     class Ensemble:  # as pyEMU holds one
         _df = results[["y_3", "y_2", "y_1", "y_0"]]
+        istransformed = False
 
     for each in (results, Ensemble()):
         known: Any = known_runs((frame, each), PARAMETERS, MEASURED)
         np.testing.assert_array_equal(known.x, x)
         np.testing.assert_array_equal(known.outputs, outputs)
+    Ensemble.istransformed = True
+    with pytest.raises(ValueError, match="the outputs are logarithms: call their method back_tr"):
+        search((frame, Ensemble()))
+
+
+def test_a_run_that_is_there_twice_counts_once(ensemble: tuple[FloatArray, FloatArray]) -> None:
+    x, outputs = ensemble
+    rows = [0, 0, 1, 0, 2, 1]  # as the best point of each iteration
+    known: Any = known_runs((x[rows], outputs[rows]), PARAMETERS, MEASURED)
+    np.testing.assert_array_equal(known.x, x[:3])
+    np.testing.assert_array_equal(known.outputs, outputs[:3])
+    noisy: Any = known_runs((x[[0, 0]], outputs[:2]), PARAMETERS, MEASURED)
+    assert len(noisy) == 2
 
 
 def test_results_stores_and_tables_are_known_by_themselves(tmp_path: Path) -> None:

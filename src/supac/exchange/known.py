@@ -47,10 +47,18 @@ class KnownRuns:
         risk: FloatArray | None = None,
         source: str = "known",
     ) -> KnownRuns:
-        """Import points (n, dim) with outputs (n, m) or risks (n,); NaN for failed runs."""
+        """Import points (n, dim) with outputs (n, m) or risks (n,); NaN for failed runs.
+
+        A run that is there more than once, as in the history of an optimiser, counts once.
+        """
         values = risk if outputs is None else outputs
         if values is None:
             raise ValueError("give outputs or risk")
+        rows = np.column_stack([x, np.reshape(values, (len(x), -1))])
+        once = sorted({row.tobytes(): i for i, row in reversed(list(enumerate(rows)))}.values())
+        x, values = x[once], values[once]
+        risk = None if risk is None else risk[once]
+        outputs = None if outputs is None else values
         good = [bool(np.isfinite(row).any()) for row in values]
         return cls(
             frozen(np.array(x, dtype=np.float64)),

@@ -139,6 +139,8 @@ def _rows(given: Any, name: str) -> _Rows:
     """Return an array, a data frame (or what holds one), or a file as rows."""
     if isinstance(given, str | os.PathLike):
         return _read(Path(given))
+    if getattr(given, "istransformed", False):
+        raise ValueError(f"the {name} are logarithms: call their method back_transform() first")
     frame = getattr(given, "_df", given)  # ensembles of pyEMU
     if hasattr(frame, "columns") and hasattr(frame, "index"):
         columns = tuple(map(str, frame.columns))
