@@ -45,7 +45,7 @@ def test_from_its_own_files_to_a_report(folder: Path) -> None:
     assert "wrote problem-report.html" in command("report", "problem.yaml")
     page = (folder / "problem-report.html").read_text()
     assert "How well it fits" in page
-    assert "logged, after: the data with their standard error" in page
+    assert "logged (after): the data with their standard error" in page
     assert "no largest value" in command("certify", "problem.yaml", code=1)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import supac
+from supac.record.parameter_change import parameter_changes
+from supac.report import figures
 from supac.report.elements import Markup, code, facts, figure, fill, items, section, table
 from supac.report.words import count_of, escape, listed, number, percent, with_range
 
@@ -64,3 +67,13 @@ def test_a_table_names_its_rows_and_columns() -> None:
 )
 def test_numbers_and_lists_in_words(said: str, words: str) -> None:
     assert said == words
+
+
+def test_a_prior_of_many_decades_is_drawn_over_its_logarithm() -> None:
+    parameters = supac.Parameters(
+        {"k": supac.marginals.LogUniform(1e-5, 1e5), "p": supac.marginals.LogNormal(1.0, 0.5)}
+    )
+    rows = parameter_changes(parameters.prior, parameters.prior, parameters)
+    wide, narrow = (figures.marginal(row, i) for i, row in enumerate(rows))
+    assert "10⁻⁴" in wide
+    assert "10⁻" not in narrow

@@ -253,6 +253,9 @@ def _stored_certificate(run: Record, given: Sequence[object]) -> Certificate:
         raise failed("--n, --delta, --bound and --precision go with --posterior or --draws")
     if run.ending is None:
         raise failed("the run has not ended: give --posterior or --draws to certify it as it is")
+    unbounded = getattr(run.settings.get("loss"), "unbounded", "")
+    if unbounded:
+        raise failed(f"no certificate: {unbounded}")
     if run.ending.certificate is None:
         raise failed(
             f"no certificate: {run.ending.uncertified or 'an earlier version made none'}\n"

@@ -15,6 +15,8 @@ from supac.report.elements import Markup
 from supac.report.svg import Panel, Range, span, svg
 from supac.report.words import escape, number
 
+_DECADES = 1e3  # from the 5 % to the 95 % quantile of a prior that is drawn over its logarithm
+
 
 def convergence(run: Account) -> Markup:
     """Draw objective and mean risk after each batch, and of the returned posterior."""
@@ -49,8 +51,11 @@ def convergence(run: Account) -> Markup:
 def marginal(row: ParameterChange, index: int) -> Markup:
     """Draw the prior and posterior density of one parameter, scaled to the same height."""
     (x, before), (z, after) = row.before, row.after
+    decades = _spans_decades(row)
+    if decades:  # densities of the logarithm
+        (x, before), (z, after) = (np.log10(x), x * before), (np.log10(z), z * after)
     view = span(_middle(x, before), _middle(z, after), room=0.02)
-    panel = Panel(f"marginal-{index}", view, (0.0, 1.05), 250, 132, 10, 26, 6, 10)
+    panel = Panel(f"marginal-{index}", view, (0.0, 1.05), 250, 132, 10, 26, 6, 10, decades=decades)
     for kind, dash, grid, height in (("prior", " dashed", x, before), ("posterior", "", z, after)):
         scaled = height / (height.max() or 1.0)
         panel.area(grid, np.zeros_like(grid), scaled, kind)
@@ -58,6 +63,13 @@ def marginal(row: ParameterChange, index: int) -> Markup:
     (a, b, c), (d, e, f) = (map(number, each) for each in (row.prior, row.posterior))
     words = f"{row.name}: prior {b} ({a} to {c}), posterior {e} ({d} to {f}) {row.unit}"
     return panel.draw(words.strip(), "", most=4, y_ticks=False)
+
+
+def _spans_decades(row: ParameterChange) -> bool:
+    """Return True for a density in closed form of a positive parameter that decades are open to."""
+    low, _, high = row.prior
+    positive = bool((row.before[0] > 0.0).all() and (row.after[0] > 0.0).all())
+    return math.isfinite(row.kl) and positive and high > _DECADES * low
 
 
 def _middle(x: FloatArray, density: FloatArray) -> FloatArray:

@@ -58,6 +58,8 @@ class Panel:
     bottom: int = 44
     top: int = 12
     right: int = 12
+    decades: bool = False
+    """Whether x is a logarithm to the base ten."""
     parts: list[str] = field(default_factory=list)
 
     def _x(self, value: float) -> float:
@@ -135,7 +137,11 @@ class Panel:
             drawn += _text(2, self.top + 4, times_ten_to(power), "start") if power else ""
         values = ticks(*self.x, most)
         power = power_of(values)
-        for value, words in zip(values, labels(values, power), strict=True):
+        words_of = labels(values, power)
+        if self.decades:
+            values, power = [each for each in values if each == round(each)], 0
+            words_of = [times_ten_to(round(each))[1:] for each in values]
+        for value, words in zip(values, words_of, strict=True):
             half = 0.5 * _LETTER * len(words)
             x = min(max(self._x(value), half), self.width - half)
             drawn += f'<path class="axis" d="M{self._x(value):.1f} {floor}v4"/>'

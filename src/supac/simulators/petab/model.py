@@ -48,21 +48,18 @@ def library(name: str) -> Any:
 class Symbols:
     """The symbols of an SBML model, read without simulating it."""
 
-    def __init__(self, path: Path):
+    def __init__(self, text: str, file: str):
         libsbml = library("libsbml")
-        try:
-            self.text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise PEtabError(unreadable(path, error)) from error
-        document = libsbml.readSBMLFromString(self.text)
+        self.text = text
+        document = libsbml.readSBMLFromString(text)
         for i in range(document.getNumErrors()):
             found = document.getError(i)
             if found.getSeverity() >= libsbml.LIBSBML_SEV_ERROR:
                 reason = " ".join(found.getMessage().split())
-                raise PEtabError(f"{path.name}, line {found.getLine()}: {reason}")
+                raise PEtabError(f"{file}, line {found.getLine()}: {reason}")
         model = document.getModel()
         if model is None:
-            raise PEtabError(f"{path.name}: there is no SBML model in it")
+            raise PEtabError(f"{file}: there is no SBML model in it")
         species = list(model.getListOfSpecies())
         self.amounts = {each.getId(): bool(each.getHasOnlySubstanceUnits()) for each in species}
         """Species, and whether their symbols stand for amounts, not concentrations."""
@@ -74,6 +71,15 @@ class Symbols:
         }
         self.used = _names_in_formulas(libsbml, model)
         """Names in the model's own formulas."""
+
+    @classmethod
+    def read(cls, path: Path) -> Symbols:
+        """Read the model of a file."""
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PEtabError(unreadable(path, error)) from error
+        return cls(text, path.name)
 
     def __contains__(self, name: str) -> bool:
         return name in self.amounts or name in self.others

@@ -41,15 +41,14 @@ class Problem:
     measurements: Measurements
 
     def __repr__(self) -> str:
-        rows = self.measurements.measured
-        return (
-            f"Problem({self.description.path.name}, {len(self.parameters)} parameters, {rows} rows)"
-        )
+        sizes = f"{len(self.parameters)} parameters, {self.measurements.measured} measurements"
+        return f"Problem({self.description.path.name}, {sizes})"
 
     @cached_property
     def risk(self) -> Composite:
         """Return the risk as simulator, loss and data."""
-        simulate = Simulator(self.description, self.parameters.names)
+        sbml = self.layout.symbols.text
+        simulate = Simulator(self.description, sbml, self.parameters.names)
         return Composite(simulate, self.measurements.loss, self.measurements)
 
     @property
@@ -64,7 +63,10 @@ class Problem:
         return np.array([known[name] for name in self.parameters.names])
 
     def negative_log_likelihood(self, x: FloatArray) -> float:
-        """Compute minus the log-likelihood of all measurements at one point (dim,)."""
+        """Compute minus the log-likelihood of all measurements at one point (dim,).
+
+        It is n times the risk: a residual beyond 10 noises counts with a long tail.
+        """
         return float(self.risk(x)) * self.measurements.measured
 
     @property
@@ -80,11 +82,6 @@ class Problem:
         noisy = [each for each in self.layout.series if each.rows[0] >= count]
         used = {name for each in noisy for name in each.symbols}
         return tuple(name for name in self.parameters.names if name in used)
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """Return the files of the problem, that of the problem first."""
-        return self.description.files
 
 
 def load(path: str | os.PathLike[str], priors: Mapping[str, Marginal] | None = None) -> Problem:
@@ -108,7 +105,7 @@ def load(path: str | os.PathLike[str], priors: Mapping[str, Marginal] | None = N
     if not chosen:
         raise PEtabError(f"{description.path.name}: no parameter is estimated")
     description = _with_estimated(description, chosen)
-    layout = Layout(description, Symbols(description.model))
+    layout = Layout(description, Symbols.read(description.model))
     return Problem(description, layout, Parameters(chosen), _measurements(description, layout))
 
 
@@ -183,7 +180,7 @@ def _measurements(description: Description, layout: Layout) -> Measurements:
     def name(each: Measurement) -> str:
         several = len(repeated[each.observable]) > 1
         experiment = description.experiments[each.experiment].name
-        return f"{each.observable}, {experiment}" if several else each.observable
+        return f"{each.observable} ({experiment})" if several else each.observable
 
     names = list(dict.fromkeys(map(name, rows)))
     scales = [description.observables[each.observable] for each in rows]

@@ -225,11 +225,11 @@ class _Nested:
 class Simulator:
     """Simulate all measurements: x (dim,) → outputs, the measured values and unknown noise levels.
 
-    The model is loaded once in each process.
+    The model is loaded once in each process, from its text: other machines need not have the files.
     """
 
-    def __init__(self, description: Description, names: Sequence[str]):
-        self.description, self.names = description, tuple(names)
+    def __init__(self, description: Description, sbml: str, names: Sequence[str]):
+        self.description, self.sbml, self.names = description, sbml, tuple(names)
         self._runner: Runner | None = None
         self.__qualname__ = f"petab.Simulator({description.path.name})"
 
@@ -237,10 +237,10 @@ class Simulator:
         """Load the model, unless that was done."""
         if self._runner is not None:
             return
-        path = self.description.model
-        self.symbols = Symbols(path)
+        file = self.description.model.name
+        self.symbols = Symbols(self.sbml, file)
         self.layout = Layout(self.description, self.symbols)
-        self._runner = Runner(self.symbols, path.name)
+        self._runner = Runner(self.symbols, file)
         self._nominal = {each.id: each.nominal for each in self.description.parameters}
         self._plans = [self._plan(i) for i in range(len(self.description.experiments))]
 
@@ -268,5 +268,5 @@ class Simulator:
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {"description": self.description, "names": self.names, "_runner": None}
-        return {**kept, "__qualname__": self.__qualname__}
+        kept = ("description", "sbml", "names", "__qualname__")
+        return {**{name: getattr(self, name) for name in kept}, "_runner": None}
