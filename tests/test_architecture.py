@@ -111,7 +111,10 @@ def test_every_module_has_a_layer() -> None:
 def test_imports_point_down(name: str) -> None:
     assert "" not in imported(name) or layer(name) == len(LAYERS) - 1
     # A simulator is like a user's own; what makes a problem of it uses the same values as they do.
-    problems = {"simulators.adm1.problem", "simulators.drug", "simulators.petab.problem"}
+    problems = {
+        *("simulators.adm1.problem", "simulators.drug"),
+        *("simulators.pest.problem", "simulators.petab.problem"),
+    }
     values = {"families", "problem"} if name in problems else set()
     for other in imported(name) - {""}:
         if name.split(".", maxsplit=1)[0] in FREE_STANDING:
@@ -148,7 +151,7 @@ def test_slow_tests_and_groups_are_named_as_they_are() -> None:
 def test_the_core_imports_without_the_extras() -> None:
     extras = (
         *("matplotlib", "faiss", "numba", "pandas", "xarray", "arviz", "fmpy"),
-        *("petab", "libsbml", "roadrunner", "sympy", "yaml"),
+        *("pyemu", "petab", "libsbml", "roadrunner", "sympy", "yaml"),
     )
     hidden = f"import sys; sys.modules.update({{m: None for m in {extras}}}); "
     use = "import supac, supac.cli; "

@@ -92,7 +92,7 @@ WRONG = [
     ("two simulators", "arguments =", 'command = ["true"] #', "simulator.command",
      ["there is python already: keep one"]),
     ("an option of another simulator", "arguments =", 'keep = "all" #', "simulator.keep",
-     ["goes with command, not with python: remove it"]),
+     ["goes with command and pest, not with python: remove it"]),
     ("more data than there are", "n = 24", "n = 240", "bound.n",
      ["24 numbers were measured", "independent"]),
     ("a bound without data", "n = 24", "# n = 24", "bound", ["needs n, the number of independent"]),

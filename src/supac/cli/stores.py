@@ -40,6 +40,7 @@ from supac.exchange.table import (
 from supac.guarantee.certificate import Certificate, Subject
 from supac.guarantee.ensemble import fresh_draws
 from supac.problem_file import BOUNDS, store_of
+from supac.problem_file.pest import PEST_FILES, write_for_pest
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.record.store.file import NotAStoreError, is_being_written, resolve_path
@@ -47,6 +48,7 @@ from supac.report import account_of, assess, make_page
 from supac.running.terminal import duration
 
 _PAUSE = 1.0  # seconds between looks at a store that is being written
+_DRAWS = 1_000  # of the posterior, for files of PEST
 
 
 @command("Example: `supac show run.supac --follow`.")
@@ -337,7 +339,9 @@ def export(
     target: Annotated[
         Path,
         typer.Argument(
-            help="A .csv, a .parquet (extra `parquet`), or a .json of the result.", metavar="FILE"
+            help="A .csv, a .parquet (extra `parquet`), or a .json of the result; of a PEST case "
+            "also its own files: .par, .jcb, .cov.",
+            metavar="FILE",
         ),
     ],
     posterior: Annotated[
@@ -369,7 +373,11 @@ def export(
     if draws is not None and not ensemble:
         raise failed("--draws goes with --ensemble; --posterior 1000 writes new draws")
     path = store_of(store)
-    if target.suffix == ".json":
+    if target.suffix in PEST_FILES:
+        run = read_store(path)
+        points = run.ensemble.x if ensemble else run.sample(posterior or _DRAWS, seed)
+        words = write_for_pest(run, problem_file.source_of(run)[1], points, target)
+    elif target.suffix == ".json":
         told = _read_certificate(certificate)
         read_store(path).result().to_json(target, certificate=told, force=force)
         words = "the result"
@@ -391,8 +399,10 @@ def export(
 
 def _check_kind(target: Path, other_tables: int, *, with_certificate: bool) -> None:
     """Exit with a message if a file of this kind cannot hold what is asked for."""
-    if target.suffix not in (".csv", ".parquet", ".json"):
-        raise failed(f"the file must be a .csv, a .parquet or a .json, not {target.name}")
+    if target.suffix not in (".csv", ".parquet", ".json", *PEST_FILES):
+        others = f"of a PEST case also a {', '.join(PEST_FILES)}"
+        words = f"the file must be a .csv, a .parquet or a .json, {others}"
+        raise failed(f"{words}, not {target.name}")
     if other_tables > 1:
         raise failed("--ensemble, --posterior and --bands are different tables: give one of them")
     if target.suffix == ".json" and other_tables:

@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from supac.simulators import adm1, drug, petab, synthetic
+    from supac.simulators import adm1, drug, pest, petab, synthetic
 
-__all__ = ["adm1", "drug", "petab", "synthetic"]
+__all__ = ["adm1", "drug", "pest", "petab", "synthetic"]
 
 
 def __getattr__(name: str) -> Any:
