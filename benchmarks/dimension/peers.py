@@ -19,9 +19,9 @@ from outside.posteriors import SkippedError, laplace
 from outside.problem import Gaussian
 from supac.arrays import FloatArray
 
-SHRINKAGES = (0.05, 0.1, 0.2, 0.4)
+SHRINKAGES = (0.05, 0.2)
 """Shares of the prior in the covariance of an ensemble."""
-MODES = (10, 15, 20, 25, 30, 40, 60, 80, 120, 180)
+MODES = (10, 20, 30, 45, 90, 180)
 """Numbers of the prior's principal components that Gauss–Newton is tried in."""
 _DIFFERENCE = 1e-4
 _SHORTEST_STEP = 1e-2
@@ -76,13 +76,19 @@ def _regression(x: FloatArray, outputs: FloatArray) -> FloatArray:
 
 
 def gauss_newton(problem: WideProblem, seed: int, checkpoints: Sequence[int]) -> Answer:
-    """Run Gauss–Newton with finite differences, then Laplace's approximation."""
+    """Run Gauss–Newton with finite differences, then Laplace's approximation.
+
+    It may make two runs more, so that as many as there are parameters suffice for a step.
+    """
     if seed:
         raise SkippedError("Gauss–Newton has no seed")
+    if problem.dim > max(checkpoints):
+        raise SkippedError("it needs a run for each parameter")
     answer = Answer()
     for at in checkpoints:
-        if at > problem.dim:
-            answer.posteriors[at], answer.runs[at] = _gauss_newton(problem, problem.prior.root, at)
+        if at >= problem.dim:
+            found = _gauss_newton(problem, problem.prior.root, at + 2)
+            answer.posteriors[at], answer.runs[at] = found
     return answer
 
 
@@ -139,5 +145,5 @@ PEERS: dict[str, Method] = {
     "ESMDA 100": partial(esmda, members=100, kind="ESMDA"),
     "adaptive ESMDA 100": partial(esmda, members=100, kind="AdaptiveESMDA"),
     "Gauss–Newton": gauss_newton,
-    "Gauss–Newton, prior modes": gauss_newton_modes,
+    "Gauss–Newton in modes": gauss_newton_modes,
 }

@@ -66,7 +66,7 @@ JUDGEMENT: dict[str, Callable[..., WideProblem]] = {
     "tomography-200": partial(physics.tomography, rows=20, columns=10, seed=0),
     "tomography-500": partial(physics.tomography, rows=25, columns=20, seed=0),
     **_sizes(dynamics.heat, "heat", (100, 500)),
-    **_sizes(dynamics.epidemic, "epidemic", (100, 200)),
+    **_sizes(dynamics.epidemic, "epidemic", (64, 100)),
 }
 MAKERS = {**DEVELOPMENT, **JUDGEMENT}
 ROLES: dict[str, Role] = {
