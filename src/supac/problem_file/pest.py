@@ -103,7 +103,10 @@ def write_for_pest(run: Record, text: str, sets: FloatArray, target: Path) -> st
     table = parse(text, run.file).get("simulator", {}) if text else {}
     if "pest" not in table:
         raise ValueError(f"{run.file.name} is not of a PEST case: {target.suffix} needs one")
-    control = pest.read_control(run.file.absolute().parent / table["pest"])
+    # Beside the store, or where it was when the search began.
+    began = Path(json.loads(run.description)["problem_file"]).parent
+    places = [folder / table["pest"] for folder in (run.file.absolute().parent, began)]
+    control = pest.read_control(next(filter(Path.is_file, places), places[0]))
     if target.suffix == ".par":
         pest.write_parameters(control, np.median(sets, axis=0), target)
         return f"the medians of {len(sets)} parameter sets"

@@ -18,8 +18,6 @@ __all__ = ["Control", "Observation", "Parameter", "PestError", "PriorInformation
 
 _RANGE = 4.0  # standard deviations between the bounds of a parameter, if the file does not say
 _TERM = re.compile(r"([+-]?)\s*([\d.eE+-]+)\s*\*\s*(log\()?\s*([^\s()]+)\s*\)?")
-_SECTIONS = ("parameter data", "observation data", "prior information", "model command line",
-             "model input", "model output", "model input/output")  # fmt: skip
 
 
 @dataclass(frozen=True)

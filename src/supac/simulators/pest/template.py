@@ -9,8 +9,6 @@ from pathlib import Path
 
 from supac.simulators.pest.errors import fail
 
-_LEAST = 3  # characters between and with the marks of a place
-
 
 @dataclass(frozen=True)
 class TemplateFile:
