@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import supac
+from drivers import COMMAND, Driver
 from supac.problem_file import check_compatible, make_problem
 from supac.problem_file.formula import Formula, FormulaError
 from supac.record.run import Status
+from supac.report.account import account_of
 
 TEXT = """
 [parameters]
@@ -162,6 +164,29 @@ def test_refused_draws_are_not_failures_and_make_no_run(folder: Path, vectorized
     words = f"{refused.sum()} of 40 draws were refused: gap < k1 does not hold ({refused.sum()})"
     assert any(note.startswith(words) for note in result.notes)
     assert run.to_dict()["refused"] == refused.sum()
+
+
+def test_a_few_refused_draws_are_no_reason_for_doubt(folder: Path) -> None:
+    path = folder / "problem.toml"
+    for rule, doubted in (("k1 > 0.3", False), ("k1 > 1.2", True)):
+        path.write_text(CONSTRAINED.replace("gap < k1", rule))
+        supac.read_problem(path).minimize(store=folder / f"{doubted}.supac")
+        run = supac.read_store(folder / f"{doubted}.supac")
+        assert run.refused
+        assert any("refused: " in note for note in account_of(run).other_notes) is doubted
+
+
+def test_a_check_looks_for_a_point_that_is_allowed(folder: Path) -> None:
+    (folder / "problem.toml").write_text(CONSTRAINED.replace("gap < k1", "gap < k1 - 0.7"))
+    code, said, _ = Driver(COMMAND, "run", "problem.toml", "--check", cwd=folder).end(60.0)
+    assert code == 0
+    assert "A run at a draw of the prior, whose median breaks a constraint" in " ".join(
+        said.split()
+    )
+    (folder / "problem.toml").write_text(CONSTRAINED.replace("gap < k1", "gap < k2 - 1"))
+    code, _, complained = Driver(COMMAND, "run", "problem.toml", "--check", cwd=folder).end(60.0)
+    assert code == 1
+    assert "all of 201 draws of the prior break a constraint" in " ".join(complained.split())
 
 
 def test_other_fixed_values_are_another_problem(folder: Path) -> None:

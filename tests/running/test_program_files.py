@@ -55,6 +55,14 @@ def test_a_program_reads_its_own_deck_and_the_files_beside_it(tmp_path: Path) ->
         supac.Program(model, copies=[tmp_path / "none.dat"])(POINT)
 
 
+def test_a_deck_may_be_on_the_standard_input(tmp_path: Path) -> None:
+    (tmp_path / "deck.in.tpl").write_text("{k}, {m}\n")
+    (model,) = shell(tmp_path, 'read line; echo "[$line]" > output.json')
+    words = ["sh", "-c", "$0 < deck.in", model]
+    program = supac.Program(words, names=["k", "m"], template=tmp_path / "deck.in.tpl")
+    assert program(POINT) == POINT
+
+
 def test_values_may_be_arguments_or_variables(tmp_path: Path) -> None:
     model = shell(tmp_path, """echo "[$1, ${2#--m=}]" > output.json""")
     words = [*model, "{k}", "--m={m}"]

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from supac import problem_file
+from supac.arrays import FloatArray
 from supac.calibration.fresh import run_fresh
 from supac.cli.app import RESUMABLE, command, console, failed, guarded, print_run, user_code, warn
 from supac.cli.options import AsBegun, Force, Json, Quiet, Workers
@@ -225,9 +226,11 @@ def _settle(store: Path, old: Path) -> None:
 
 
 def _check_run(ready: ProblemFile) -> None:
-    """Make one run at the prior's median, without a store."""
+    """Make one run at the prior's median, or at a draw if that is refused, without a store."""
     risk, where = ready.risk, ready.execution
-    console.print(f"{ready.path.name} is read. A run at the prior's median …")
+    simulate = risk.simulate if isinstance(risk, Composite) else risk
+    point, words = _allowed_point(ready, simulate)
+    console.print(f"{ready.path.name} is read. A run at {words} …")
     alone = Execution(
         timeout=where.timeout,
         retries=0,
@@ -235,13 +238,11 @@ def _check_run(ready: ProblemFile) -> None:
         vectorized=where.vectorized,
         progress=False,
     )
-    median = np.zeros((1, len(ready.parameters)))
     with user_code():
-        (run,) = run_fresh(median, risk, alone, "check", parameters=ready.parameters)
+        (run,) = run_fresh(point, risk, alone, "check", parameters=ready.parameters)
     if not run.ok:
         raise failed(f"the run failed: {run.message}{_hint(ready, run)}")
-    simulate = risk.simulate if isinstance(risk, Composite) else risk
-    x = ready.parameters.from_latent(median)[0]
+    x = ready.parameters.from_latent(point)[0]
     trouble = simulate.check(x) if isinstance(simulate, Simulate | Experiments) else ""
     if trouble:
         raise failed(trouble)
@@ -251,6 +252,22 @@ def _check_run(ready: ProblemFile) -> None:
         console.print(f"  outputs compared  {compared}")
     console.print(f"  risk              {run.risk:.4g}")
     console.print(f"  it took           {duration(run.seconds)}\nno mistake found")
+
+
+def _allowed_point(ready: ProblemFile, simulate: object) -> tuple[FloatArray, str]:
+    """Return a latent point (1, dim) that no constraint refuses, and what it is."""
+    median = np.zeros((1, len(ready.parameters)))
+    if not isinstance(simulate, Simulate | Experiments):
+        return median, "the prior's median"
+    points = np.vstack([median, ready.parameters.prior.sample(_DRAWS_TO_CHECK, 0)])
+    for i, x in enumerate(ready.parameters.from_latent(points)):
+        if not simulate.refuses(x):
+            draw = "a draw of the prior, whose median breaks a constraint"
+            return points[i : i + 1], draw if i else "the prior's median"
+    raise failed(f"all of {len(points)} draws of the prior break a constraint: mend [constraints]")
+
+
+_DRAWS_TO_CHECK = 200
 
 
 def _hint(ready: ProblemFile, run: Run) -> str:

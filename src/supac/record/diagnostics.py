@@ -165,13 +165,14 @@ def notes_on_refusals(refused: Sequence[Run], runs: int) -> tuple[str, ...]:
     if not refused:
         return ()
     reasons = [f"{each[0].message} ({len(each)})" for each in by_kind(refused)]
-    told = f"{len(refused)} of {runs} draws were refused: {', '.join(reasons)}"
-    if len(refused) <= _MANY_REFUSED * runs:
+    verb = "was" if len(refused) == 1 else "were"
+    told = f"{len(refused)} of {runs} draws {verb} refused: {', '.join(reasons)}"
+    if len(refused) <= MANY_REFUSED * runs:
         return (told,)
     return (f"{told}. Formulas such as k2 = k1 + gap keep a constraint without refusing any",)
 
 
-_MANY_REFUSED = 0.3  # share of the draws from which there may be a better way
+MANY_REFUSED = 0.3  # share of the draws from which there may be a better way
 
 
 def notes_on_modes(

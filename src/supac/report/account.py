@@ -16,7 +16,13 @@ from supac.guarantee.certificate import Certificate
 from supac.problem import Measurements, names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
 from supac.record.calibrated import Calibrated, check_certificate
-from supac.record.diagnostics import note_on_noise, note_on_the_budget, notes_on_failures
+from supac.record.diagnostics import (
+    MANY_REFUSED,
+    note_on_noise,
+    note_on_the_budget,
+    notes_on_failures,
+    notes_on_refusals,
+)
 from supac.record.ending import Estimate
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
@@ -185,7 +191,7 @@ class Account(Estimate):
 
     @property
     def other_notes(self) -> tuple[str, ...]:
-        """Notes other than those on failed runs, on the budget and on noise."""
+        """Notes other than those on failed runs, a few refused draws, the budget and noise."""
         # The quoted message depends on the order in which runs ended.
         told = tuple(
             each.partition(" with: ")[0]
@@ -194,6 +200,8 @@ class Account(Estimate):
         told_elsewhere = note_on_the_budget(self.history, self.record.bound) + note_on_noise(
             self.history
         )
+        if len(self.record.refused) <= MANY_REFUSED * len(self.record.counted_runs):
+            told_elsewhere += notes_on_refusals(self.record.refused, len(self.record.counted_runs))
         return tuple(
             note
             for note in self.record.notes
