@@ -70,6 +70,14 @@ def test_a_problem_file_may_name_it_and_change_priors(folder: Path) -> None:
     assert record.parameters.names == ("k",)
 
 
+def test_init_writes_a_problem_file_with_the_priors(folder: Path) -> None:
+    assert "wrote study/problem.toml" in command("init", "study", "--petab", "problem.yaml")
+    made, own = supac.read_problem("study/problem.toml"), supac.read_problem("problem.yaml")
+    assert made.parameters.marginals == own.parameters.marginals
+    assert (made.bound, made.budget) == (own.bound, own.budget)
+    assert "no mistake found" in command("run", "study/problem.toml", "--check")
+
+
 def test_changed_data_are_refused_and_a_changed_model_is_told(folder: Path) -> None:
     command("run", "problem.yaml", "--budget", "30")
     model = folder / "model.xml"

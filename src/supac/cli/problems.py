@@ -42,10 +42,15 @@ def init(
         Path | None,
         typer.Option(help="An FMU: its parameters, units and outputs come into the file."),
     ] = None,
+    petab: Annotated[
+        Path | None, typer.Option(help="A PEtab problem: its priors come into the file.")
+    ] = None,
     force: Force = False,
 ) -> None:
     """Write a commented problem file that runs as it is, to be changed line by line."""
-    if fmu is None:
+    if petab is not None:
+        files = problem_file.petab_starter_files(petab, folder)
+    elif fmu is None:
         files = problem_file.starter_files(simulator)
     else:
         try:

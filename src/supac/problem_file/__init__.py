@@ -4,6 +4,7 @@ from supac.problem import Observations
 from supac.problem_file import builtin, fmu, pest, petab
 from supac.problem_file.errors import FileError, ProblemFileError
 from supac.problem_file.fmu_starter import fmu_starter_files
+from supac.problem_file.petab import petab_starter_files
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.reader import (
     check_compatible,
@@ -22,6 +23,6 @@ from supac.problem_file.starter import StarterKind, starter_files
 __all__ = [
     "BOUNDS", "FileError", "Observations", "ProblemFile", "ProblemFileError", "StarterKind",
     "builtin", "check_compatible", "fmu", "fmu_starter_files", "is_problem_file", "make_problem",
-    "observations_of", "pest", "petab",
+    "observations_of", "pest", "petab", "petab_starter_files",
     "problem_of", "read_problem", "source_of", "starter_files", "store_of", "title_of",
 ]  # fmt: skip

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from supac.problem import Composite, Parameters
 from supac.problem_file.errors import GENERATED, Source
+from supac.problem_file.schema import PRIORS, shape_of
 from supac.problem_file.simulator import Simulator
 from supac.problem_file.values import TEXT, setting
 
@@ -55,16 +57,41 @@ class PEtab(Simulator, kind="petab"):
     @classmethod
     def problem_text(cls, path: Path) -> str:
         """Return the problem file: the likelihood, with a budget for its parameters."""
-        from supac.simulators import petab  # noqa: PLC0415
+        first = f"{GENERATED}{path.name}: `supac init --petab` writes a file to change.\n"
+        return first + _tables(path, path.name)
 
-        description = petab.read(path)
-        count = sum(each.estimated for each in description.parameters)
-        name = json.dumps(path.name, ensure_ascii=False)
-        temperature = 1.0 / max(len(description.measurements), 1)
-        return (
-            f"{GENERATED}{path.name}: copy it to a file of its own, problem.toml, to change it.\n"
-            f"title = {json.dumps(path.stem, ensure_ascii=False)}\n\n"
-            f"[simulator]\npetab = {name}\n\n"
-            f"[bound]\ntemperature = {temperature!r}  # one over the number of measurements\n\n"
-            f"[run]\nbudget = {max(_FEWEST, _A_PARAMETER * count)}\n"
+
+def petab_starter_files(path: Path, folder: Path) -> dict[str, str]:
+    """Return a problem file for a PEtab problem, with the priors as lines to be changed."""
+    from supac.simulators import petab  # noqa: PLC0415
+
+    problem = petab.load(path)
+    lines = []
+    for name, prior in problem.parameters.marginals.items():
+        for kind in (each for each, made in PRIORS.items() if type(prior) is made):
+            numbers = ", ".join(f"{each} = {getattr(prior, each)!r}" for each in shape_of(kind))
+            lines.append(f'{name} = {{ prior = "{kind}", {numbers} }}')
+    place = os.path.relpath(path.absolute(), folder.absolute())
+    text = _tables(path, place) + "\n[execution]\nworkers = 1  # processes that make runs\n"
+    if len(lines) == len(problem.parameters):
+        text += (
+            "\n# The priors of the PEtab problem, in units, not logarithms: narrow them where more "
+            "is known.\n# A parameter that is not listed has its nominal value; without this "
+            "table all are as in\n# the PEtab problem.\n[parameters]\n" + "\n".join(lines) + "\n"
         )
+    return {"problem.toml": text}
+
+
+def _tables(path: Path, place: str) -> str:
+    """Return title, simulator, bound and run of a PEtab problem that lies at a place."""
+    from supac.simulators import petab  # noqa: PLC0415
+
+    description = petab.read(path)
+    count = sum(each.estimated for each in description.parameters)
+    temperature = 1.0 / max(len(description.measurements), 1)
+    return (
+        f"title = {json.dumps(path.stem, ensure_ascii=False)}\n\n"
+        f"[simulator]\npetab = {json.dumps(place, ensure_ascii=False)}\n\n"
+        f"[bound]\ntemperature = {temperature!r}  # one over the number of measurements\n\n"
+        f"[run]\nbudget = {max(_FEWEST, _A_PARAMETER * count)}\n"
+    )

@@ -18,6 +18,7 @@ from supac.simulators.petab.description import (
 from supac.simulators.petab.files import NOISES, Files, bounds, measurement, nominal, numbers
 from supac.simulators.petab.tables import PEtabError, Table, similar
 
+_FLAGS = ("0", "0.0", "1", "1.0")
 _SCALES = ("lin", "log", "log10")
 _PRIORS = {
     "uniform": "uniform", "normal": "normal", "laplace": "laplace",
@@ -75,7 +76,7 @@ class Version1(Files):
         needed = ("parameterId", "parameterScale", "lowerBound", "upperBound", "estimate")
         for name, row in Table.read(paths, needed).by_id("parameterId").items():
             scale = row.known("parameterScale", _SCALES, "a scale")
-            estimated = row.known("estimate", ("0", "1"), "0 or 1") == "1"
+            estimated = row.known("estimate", _FLAGS, "0 or 1") in _FLAGS[2:]
             kind = ""
             given: tuple[float, ...] = ()
             if estimated and row.text("objectivePriorType"):
