@@ -21,6 +21,7 @@ from supac.problem import Evaluations, Loss, Problem
 from supac.problem.composite import SquareLoss
 from supac.surrogate.estimator import MANY_PARAMETERS, NOISY, BatchPlan, Context
 
+_FEW = 20  # parameters
 _MOST_COMPONENTS = 200  # of many parameters: each may move an output of its own
 
 
@@ -121,8 +122,9 @@ class OutputTrainingSet:
         if units.spectrum is not None:
             prior = prior.best_of(units.spectrum, u[runs.ok], _standardised(coordinates[runs.ok]))
         many = current.dim > MANY_PARAMETERS
-        count = max(rule.draws // 2, 2 * current.dim)
-        if not many:
+        # A gradient says the more the more parameters there are.
+        count = rule.draws if current.dim <= _FEW else max(rule.draws // 2, 2 * current.dim)
+        if not many and not _has_slopes(loss, outputs):
             count = max(rule.draws, 10 * current.family.size)
         components = max(rule.components, _MOST_COMPONENTS) if many else rule.components
         return cls(
@@ -185,6 +187,13 @@ class OutputTrainingSet:
         shift = weight @ scores
         process = Process(hyperparameters, self.prior, self.u[inliers], y, inflation).fit(steps)
         return FittedOutputEmulator(self, process, mean, directions, shift, unit, rest)
+
+
+def _has_slopes(loss: Loss, outputs: FloatArray) -> bool:
+    """Return True if the loss of the outputs (n, m) has a derivative in each of them."""
+    if isinstance(loss, SeenLoss):
+        return loss.slopes(outputs[:1]) is not None
+    return isinstance(loss, SquareLoss)
 
 
 def _standardised(rows: FloatArray) -> FloatArray:
@@ -324,11 +333,11 @@ class FittedOutputEmulator:
 
     def _projection(self, whitening: NormalWhitening) -> Projection:
         draws = self.training.draws
-        if len(whitening.mean) <= MANY_PARAMETERS:
-            return draws.project_values(whitening, self.predict(whitening.spread(draws.z)))
-        if self._has_slopes:
+        if _has_slopes(self.training.loss, self.training.outputs):
             risk, gradients = self._gradients(whitening, self._risk_and_slopes)
             return draws.project_gradients(whitening, risk, gradients)
+        if len(whitening.mean) <= MANY_PARAMETERS:
+            return draws.project_values(whitening, self.predict(whitening.spread(draws.z)))
         rng = np.random.default_rng(0)
         combined = rng.standard_normal((len(draws.z), self.process.y.shape[1]))
         of_outputs = self._gradients(
@@ -338,13 +347,6 @@ class FittedOutputEmulator:
         basis = subspace.basis(of_outputs)
         risk = self.predict(whitening.spread(subspace.points(basis)))
         return subspace.project(whitening, basis, risk)
-
-    @cached_property
-    def _has_slopes(self) -> bool:
-        loss = self.training.loss
-        if isinstance(loss, SeenLoss):
-            return loss.slopes(self.training.outputs[:1]) is not None
-        return isinstance(loss, SquareLoss)
 
     def _gradients(
         self, whitening: NormalWhitening, function: ScoreFunction

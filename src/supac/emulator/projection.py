@@ -34,10 +34,13 @@ class Projection:
 
     @classmethod
     def of(cls, values: FloatArray, fitted: FloatArray, beta: FloatArray) -> Projection:
-        """Return the projection of values (n,) that `fitted` (n,) approximates."""
+        """Return the projection of values (n,) that `fitted` (n,), of mean zero, approximates.
+
+        The mean of `fitted` over the draws is an error that they share with the values.
+        """
         total = float(values.var())
         explained = min(float(fitted.var()) / total, 1.0) if total > 0.0 else 1.0
-        return cls(float(values.mean()), beta, explained)
+        return cls(float(values.mean() - fitted.mean()), beta, explained)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +57,7 @@ class CommonDraws:
             features = family.features(self.z)
             centred = features - features.mean(axis=0)
             solve = np.linalg.solve(centred.T @ centred, centred.T)
-            self._least_squares[family] = (centred, solve)
+            self._least_squares[family] = (features, solve)
         features, least_squares = self._least_squares[family]
         beta = least_squares @ values
         return Projection.of(values, features @ beta, beta)
@@ -75,6 +78,7 @@ class CommonDraws:
         hessian = 0.5 * (hessian + hessian.T)
         slope = gradients.mean(axis=0) - self.z.mean(axis=0) @ hessian
         fitted = self.z @ slope + 0.5 * np.einsum("ij,ij->i", self.z @ hessian, self.z)
+        fitted -= 0.5 * np.trace(hessian)
         return Projection.of(values, fitted, whitening.moments(slope, hessian))
 
 
@@ -105,12 +109,13 @@ class SubspaceDraws:
     @cached_property
     def _features(self) -> FloatArray:
         rows, columns = np.triu_indices(self.within.shape[1])
-        products = self.within[:, rows] * self.within[:, columns]
-        return np.hstack([self.within, products - products.mean(axis=0)])
+        products = self.within[:, rows] * self.within[:, columns] - (rows == columns)
+        return np.hstack([self.within, products])
 
     @cached_property
     def _least_squares(self) -> FloatArray:
-        return np.asarray(np.linalg.pinv(self._features), dtype=np.float64)
+        centred = self._features - self._features.mean(axis=0)
+        return np.asarray(np.linalg.pinv(centred), dtype=np.float64)
 
     def project(
         self, whitening: NormalWhitening, basis: FloatArray, values: FloatArray
