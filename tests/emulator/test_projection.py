@@ -50,7 +50,8 @@ def test_gradients_project_a_quadratic_function_as_its_values_do(at: supac.Distr
     by_gradients = draws.project_gradients(whitening, values, slope + z @ hessian)
     np.testing.assert_allclose(by_gradients.beta, by_values.beta, atol=1e-10)
     assert by_gradients.explained == pytest.approx(1.0)
-    assert by_gradients.mean == by_values.mean
+    assert by_gradients.mean == pytest.approx(0.5 * np.trace(hessian))
+    assert by_values.mean == pytest.approx(0.5 * np.trace(hessian))
 
 
 def test_gradients_project_any_smooth_function() -> None:

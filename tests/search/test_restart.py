@@ -45,7 +45,7 @@ def objective(result: supac.Result) -> float:
     return float(risk.mean()) + 0.01 * result.kl
 
 
-@pytest.mark.parametrize(("budget", "found"), [(60, False), (100, True)])
+@pytest.mark.parametrize(("budget", "found"), [(44, False), (100, True)])
 def test_many_valleys_are_searched_or_the_result_is_not_trusted(budget: int, found: bool) -> None:
     prior = float(LOSS(ringing(SPACE.sample(4_000, 1)) - DATA).mean())
     result = search(supac.SuPAC(), 1, budget=budget, validation=0)
