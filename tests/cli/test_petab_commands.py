@@ -14,6 +14,8 @@ from supac.cli import app
 pytest.importorskip("roadrunner")
 pytest.importorskip("petab")
 
+REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "petab"
+
 
 def command(*words: str, code: int = 0) -> str:
     outcome = CliRunner().invoke(app, list(words), catch_exceptions=False)
@@ -47,6 +49,26 @@ def test_from_its_own_files_to_a_report(folder: Path) -> None:
     assert "How well it fits" in page
     assert "logged (after): the data with their standard error" in page
     assert "no largest value" in command("certify", "problem.yaml", code=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["Boehm_JProteomeRes2014", "Crauste_CellSystems2017", "Fiedler_BMCSystBiol2016",
+     "Bruno_JExpBot2016"],
+)  # fmt: skip
+def test_published_problems_end_to_end(name: str, tmp_path: Path) -> None:
+    path = REFERENCE / name / f"{name}.yaml"
+    if not path.exists():
+        pytest.skip(f"the PEtab collection is not at {REFERENCE}")
+    store = str(tmp_path / "run.supac")
+    said = command("run", str(path), "--budget", "50", "--store", store)
+    assert "50 of 50" in said
+    assert f"{name} (" in said
+    command("report", store)
+    page = (tmp_path / "run-report.html").read_text()
+    assert "How well it fits" in page
+    assert "the data with their standard error" in page
 
 
 @pytest.mark.slow
