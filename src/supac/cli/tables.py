@@ -15,6 +15,7 @@ from rich.text import Text
 from supac.arrays import FloatArray
 from supac.codec.text import visible
 from supac.record.ending import StopReason
+from supac.record.many_parameters import FEW, field_changes, shown
 from supac.record.parameter_change import ParameterChange
 from supac.record.record import Record
 from supac.report.words import common_power
@@ -22,6 +23,7 @@ from supac.running.terminal import duration
 
 _ROWS = 8  # last rows of the history that are shown
 _KINDS = 5  # kinds of failures that are shown
+_PARAMETERS, _WIDTHS = 10, 8  # of many parameters, and directions, those that are shown
 _HISTORY = {
     "objective": "objective", "mean risk": "mean_risk", "KL": "kl", "step": "step_kl",
     "radius": "radius", "wrong": "wrong",
@@ -35,7 +37,9 @@ def summary(
     run.check_search()
     parts: list[RenderableType] = [Text(title, style="bold"), _facts(run), Text()]
     rows = run.parameter_changes
-    if rows:
+    if len(rows) > FEW:
+        parts += [many_parameters_table(run, rows, width), Text()]
+    elif rows:
         parts += [parameter_table(rows, truth, width), Text()]
     if len(run.history["queries"]):
         parts += [history_table(run.history, _ROWS), Text()]
@@ -148,6 +152,40 @@ def parameter_table(
         "learnt. The posterior minimises the objective; its ranges are not credible intervals."
     )
     return Group(table, Text(words, style="dim"))
+
+
+def many_parameters_table(
+    run: Record, rows: Sequence[ParameterChange], width: int = 80
+) -> RenderableType:
+    """Return what was learnt of many parameters: directions, fields, the most changed ones."""
+    parts: list[RenderableType] = []
+    found = run.directions
+    if found is not None:
+        widths = ", ".join(f"{each:.2f}" for each in found.widths[: min(found.informed, _WIDTHS)])
+        words = f"The data inform {found.informed} of {len(found)} directions"
+        widths = f", of which this much of the prior's spread is left: {widths}" if widths else ""
+        more = ", …" if found.informed > _WIDTHS else ""
+        parts += [Text(f"{words}{widths}{more}."), Text()]
+    fields = field_changes(rows, run.parameters)
+    if fields:
+        headings = ("field", "points", "unit", "prior", "posterior", "width")
+        table = plain_table(headings, left=3)
+        for each in fields:
+            before, after, widths_of = each.prior[1], each.posterior[1], each.widths
+            table.add_row(
+                Text(visible(each.name)),
+                "×".join(map(str, each.field.shape)),
+                Text(visible(each.unit)),
+                f"{np.median(before):.3g}",
+                f"{after.min():.3g} to {after.max():.3g}",
+                f"{np.median(widths_of):.2f} ({widths_of.min():.2f} to {widths_of.max():.2f})",
+            )
+        words = "Medians over the grid, and the median width."
+        parts += [table, Text(words, style="dim"), Text()]
+    chosen = shown(rows, run.parameters, _PARAMETERS)
+    left = len(rows) - len(chosen)
+    parts += [parameter_table([rows[i] for i in chosen], None, width)]
+    return Group(*parts, Text(f"{left} others changed less: `supac report` has them.", style="dim"))
 
 
 def _cells(

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 from supac.families import Distribution
 from supac.problem import Parameters, names_of
 from supac.record.calibrated import Calibrated
+from supac.record.many_parameters import FEW, shown
+from supac.record.parameter_change import parameter_changes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+MOST = 12
+"""Number of parameters that are drawn by default."""
 PRIOR, POSTERIOR, TRUTH = "#9aa5b1", "#0b6e99", "#c2410c"
 
 
@@ -81,7 +85,13 @@ class Track:
         return self.names.index(str(name))
 
     def indices(self, names: Sequence[str | int] | None, most: int | None = None) -> list[int]:
-        """Return the indices of the named parameters; by default of the first `most`, or of all."""
+        """Return the indices of the named parameters; by default of the first `most`, or of all.
+
+        Of more than 40 parameters, by default of those that changed most, in their order.
+        """
+        if names is None and len(self.names) > FEW:
+            rows = parameter_changes(self.prior, self.posteriors[-1], self.parameters)
+            return sorted(shown(rows, self.parameters, most or MOST))
         return [self.index(name) for name in (self.names[:most] if names is None else names)]
 
 

@@ -11,7 +11,16 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH, axes_for, grid_of, new_figure, track_of
+from supac.plots.canvas import (
+    MOST,
+    POSTERIOR,
+    PRIOR,
+    TRUTH,
+    axes_for,
+    grid_of,
+    new_figure,
+    track_of,
+)
 from supac.plots.search import draw_history
 from supac.problem import Parameters, names_of
 from supac.record.calibrated import Calibrated
@@ -21,7 +30,6 @@ from supac.record.result import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST = 12  # parameters that are drawn by default
 _MASS = (0.5, 0.9)  # inside the contours of two parameters
 
 
@@ -31,7 +39,10 @@ def marginals(
     parameters: Sequence[str | int] | None = None,
     truth: FloatArray | None = None,
 ) -> list[Axes]:
-    """Plot prior and posterior density of each parameter, in the user's units."""
+    """Plot prior and posterior density of each parameter, in the user's units.
+
+    Without names, of more than 40 parameters the twelve that changed most.
+    """
     track = track_of(run)
     rows = parameter_changes(track.prior, track.posteriors[-1], track.parameters)
     chosen = track.indices(parameters)
@@ -57,7 +68,7 @@ def corner(
     """
     track = track_of(run)
     rows = parameter_changes(track.prior, track.posteriors[-1], track.parameters)
-    chosen = track.indices(parameters, _MOST)
+    chosen = track.indices(parameters, MOST)
     size = len(chosen)
     figure = new_figure(1.0 + 1.7 * size, 0.8 + 1.7 * size)
     panels = figure.subplots(size, size, squeeze=False)
@@ -93,7 +104,7 @@ def trace(
 ) -> list[Axes]:
     """Plot median, 5 % and 95 % quantile of each parameter against the number of runs."""
     track = track_of(run)
-    chosen = track.indices(parameters, _MOST)
+    chosen = track.indices(parameters, MOST)
     ends = [quantiles(each, track.parameters) for each in track.posteriors]
     low, middle, high = np.array(ends).transpose(1, 0, 2)
     panels = grid_of(len(chosen), 3, 3.4, 2.2, sharex=True)

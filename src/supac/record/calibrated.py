@@ -19,6 +19,7 @@ from supac.problem import Bound, Parameters
 from supac.problem.bounds import trade_off
 from supac.problem.composite import Observations
 from supac.record.ending import Estimate
+from supac.record.many_parameters import Directions, directions_of
 from supac.record.run import Run, Status, outputs_as_rows
 from supac.search.algorithm import Info
 
@@ -133,6 +134,15 @@ class Calibrated(ABC):
         if posterior is None:
             raise ValueError(f"{self.own_record.path or 'this search'} has no posterior yet")
         return posterior
+
+    @property
+    def directions(self) -> Directions | None:
+        """Combinations of parameters, those that the data inform most first.
+
+        None if the covariance of prior or posterior is not known.
+        """
+        known = isinstance(self.prior, Distribution)
+        return directions_of(self.prior if known else None, self.own_record.posterior)
 
     certificate: Certificate | None
     """Certificate of the ensemble, or of the posterior where one was added."""

@@ -24,6 +24,7 @@ from supac.record.diagnostics import (
     notes_on_refusals,
 )
 from supac.record.ending import Estimate
+from supac.record.many_parameters import Directions, FieldChange, field_changes
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
 from supac.record.run import Run
@@ -119,6 +120,21 @@ class Account(Estimate):
     def learnt(self) -> list[ParameterChange]:
         """Change of every parameter."""
         return parameter_changes(self.prior, self.posterior, self.record.parameters)
+
+    @cached_property
+    def fields(self) -> list[FieldChange]:
+        """Change of every field."""
+        return field_changes(self.learnt, self.record.parameters)
+
+    @cached_property
+    def directions(self) -> Directions | None:
+        """Combinations of parameters, the best known first."""
+        return self.record.directions
+
+    def columns(self, name: str) -> slice:
+        """Return the places of a parameter or of a field among all parameters."""
+        assert self.record.parameters is not None
+        return self.record.parameters.columns(name)
 
     @cached_property
     def observations(self) -> Observations | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from supac.problem_file import Observations
+from supac.record.many_parameters import FEW
 from supac.record.parameter_change import correlations, joint_kl
 from supac.report import elements as html
-from supac.report import figures
+from supac.report import figures, many
 from supac.report.account import Account
 from supac.report.elements import Markup
-from supac.report.words import listed, number, with_range
+from supac.report.words import listed, number
 
 _SMALL = Markup(
     '<p class="small">Data minus the mean prediction of the fresh runs, in the unit of the column. '
@@ -27,19 +26,8 @@ def what_was_learnt(run: Account) -> Markup:
     if not rows:
         words = "There is no posterior yet." if run.posterior is None else "The prior is not known."
         return html.section("nothing learnt", words=words)
-    cells = [
-        (
-            row.name,
-            row.unit,
-            with_range(row.prior),
-            with_range(row.posterior),
-            _bar(row.width),
-            "–" if math.isnan(row.kl) else f"{row.kl:.2f}",
-            row.words,
-        )
-        for row in rows
-    ]
-    headings = ("parameter", "unit", "prior", "posterior", "width", "KL", "in a word")
+    if len(rows) > FEW:
+        return many.what_was_learnt(run)
     caption = "Median (5 % to 95 %) of each parameter, before the data and after"
     named = '$name <span class="small">$unit</span>'
     pictures = [
@@ -52,17 +40,12 @@ def what_was_learnt(run: Account) -> Markup:
     ]
     return html.section(
         "learnt",
-        table=html.table(caption, headings, cells, numbers=(2, 3, 5)),
+        table=html.table(caption, many.HEADINGS, map(many.cells, rows), numbers=(2, 3, 5)),
         legend=html.legend(prior="prior", posterior="posterior"),
         pictures=html.joined(pictures),
         informed=_informed(run),
         correlated=_correlated(run),
     )
-
-
-def _bar(width: float) -> Markup:
-    inner = f'<span style="width:{100 * min(max(width, 0.0), 1.0):.0f}%"></span>'
-    return Markup(f'<span class="bar" aria-hidden="true">{inner}</span>{width:.2f}')
 
 
 def _informed(run: Account) -> Markup:

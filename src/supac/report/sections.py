@@ -7,6 +7,7 @@ import re
 
 from supac.guarantee.certificate import Certificate
 from supac.problem import names_of
+from supac.record.many_parameters import FEW, not_in_fields
 from supac.record.run import Run, by_kind
 from supac.report import elements as html
 from supac.report import figures
@@ -63,8 +64,7 @@ def _claim(certificate: Certificate) -> str:
 
 def asked(run: Account) -> Markup:
     """Return the section that describes the problem."""
-    names = [f"{n} ({u})" if u else n for n, u in zip(run.names, run.units, strict=True)]
-    seen, record = run.observations, run.record
+    names, seen, record = _parameter_words(run), run.observations, run.record
     rows = [("parameters", ", ".join(names) or "not known")]
     if seen is not None:
         what = f"{seen.measured} numbers in {listed(list(seen.labels))}"
@@ -79,8 +79,22 @@ def asked(run: Account) -> Markup:
         rows.append(("cost", f"{duration(record.seconds)} of simulation, {each} a run"))
     if record.known:
         rows.append(("known before", f"{record.known:,} runs made elsewhere"))
-    many = count_of(len(names), "parameter", "parameters")
+    many = count_of(len(run.names), "parameter", "parameters")
     return html.section("asked", parameters=many, facts=html.facts(rows))
+
+
+def _parameter_words(run: Account) -> list[str]:
+    """Return the parameters with their units, fields as one; the first of very many."""
+    names = [f"{n} ({u})" if u else n for n, u in zip(run.names, run.units, strict=True)]
+    parameters = run.record.parameters
+    if parameters is not None:
+        alone = not_in_fields(len(names), parameters)
+        names = [names[i] for i in alone]
+        for name, field in parameters.fields.items():
+            unit = f" in {field.prior.unit}" if field.prior.unit else ""
+            names.append(f"{name} (a field of {' × '.join(map(str, field.shape))} points{unit})")
+    left = len(names) - FEW
+    return names if left <= 0 else [*names[:FEW], f"and {left} more"]
 
 
 def _bound_words(run: Account) -> str:

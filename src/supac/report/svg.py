@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from supac.arrays import FloatArray
+from supac.arrays import BoolArray, FloatArray
 from supac.report.elements import Markup
 from supac.report.words import escape, number, power_of, times_ten_to
 
@@ -61,6 +61,8 @@ class Panel:
     decades: bool = False
     """Whether x is a logarithm to the base ten."""
     parts: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    """Parts that are not clipped."""
 
     def _x(self, value: float) -> float:
         share = (value - self.x[0]) / ((self.x[1] - self.x[0]) or 1.0)
@@ -104,6 +106,39 @@ class Panel:
                     f'V{self._y(c):.1f}"/>'
                 )
 
+    def cells(self, x: FloatArray, y: FloatArray, opacity: FloatArray, other: BoolArray) -> None:
+        """Fill the cells between edges x and y; those that are `other` in the other colour."""
+        self.parts.append(  # lines of the axes must not show through pale cells
+            f'<rect class="ground" x="{self.left}" y="{self.top}" '
+            f'width="{self.width - self.left - self.right}" '
+            f'height="{self.height - self.top - self.bottom}"/>'
+        )
+        for i, j in np.ndindex(opacity.shape):
+            left, right = self._x(float(x[i])), self._x(float(x[i + 1]))
+            top, floor = self._y(float(y[j + 1])), self._y(float(y[j]))
+            kind = "against" if other[i, j] else "together"
+            self.parts.append(
+                f'<rect class="cell tile {kind}" x="{left:.1f}" y="{top:.1f}" '
+                f'width="{right - left:.1f}" height="{floor - top:.1f}" '
+                f'fill-opacity="{opacity[i, j]:.2f}"/>'
+            )
+
+    def scale(self, ends: Range, *, reverse: bool, note: str, palest: float) -> None:
+        """Draw the colours of `cells` from the smallest to the largest value, above the axes."""
+        steps, y, length = 24, 4, 110
+        labels_of = [number(each) for each in ends]
+        begin = self.left + _LETTER * len(labels_of[0]) + 8
+        for i in range(steps):
+            share = (i + 0.5) / steps
+            opacity = palest + (1.0 - palest) * (1.0 - share if reverse else share)
+            self.outside.append(
+                f'<rect class="cell tile together" x="{begin + i * length / steps:.1f}" y="{y}" '
+                f'width="{length / steps:.1f}" height="14" fill-opacity="{opacity:.2f}"/>'
+            )
+        self.outside.append(_text(begin - 6, y + 12, labels_of[0], "end"))
+        last = f"{labels_of[1]} ({note})" if note else labels_of[1]
+        self.outside.append(_text(begin + length + 6, y + 12, last, "start"))
+
     def draw(
         self, title: str, x_label: str, y_label: str = "", *, most: int = 5, y_ticks: bool = True
     ) -> Markup:
@@ -114,6 +149,7 @@ class Panel:
             f'width="{width + 8}" height="{height + 8}"/></clipPath>'
             f"{self._axes(most, y_ticks=y_ticks)}"
             f'<g clip-path="url(#{self.name}-clip)">{"".join(self.parts)}</g>'
+            f"{''.join(self.outside)}"
         )
         if x_label:
             inside += _text(self.left + 0.5 * width, self.height - 6, x_label, "middle")

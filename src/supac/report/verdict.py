@@ -72,6 +72,7 @@ _ROUGH = 0.2  # standard error of the mean risk, relative to the objective
 _OFF = 2.0  # typical misfit, in units of the noise, above which the model does not fit
 _HARDLY = 0.9  # share of the ceiling above which a limit says next to nothing
 _CONFLICT = 2.5  # prior standard deviations between prior and posterior means
+_NAMED = 12  # parameters that are named in an answer
 
 
 def assess(run: Account) -> Verdict:
@@ -245,7 +246,10 @@ def _agrees_with_prior(run: Account) -> Answer:
     far = [row for row in rows if abs(row.shift) > _CONFLICT]
     limit = f"by more than {_CONFLICT} prior standard deviations"
     if far:
+        left = max(len(far) - _NAMED, 0)
+        far = sorted(far, key=lambda row: -abs(row.shift))[:_NAMED] if left else far
         told = ", ".join(f"{row.name} by {number(abs(row.shift), 2)}" for row in far)
+        told += f" and {left} more" if left else ""
         words = f"No: the posterior moved {limit} ({told}). Is the prior right, is the model?"
         return Level.LOOK, words
     return Level.TRUST, f"Yes: no parameter moved {limit}."
