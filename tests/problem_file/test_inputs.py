@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import supac
 from drivers import COMMAND, Driver
+from supac.arrays import FloatArray
 from supac.problem_file import check_compatible, make_problem
 from supac.problem_file.formula import Formula, FormulaError
 from supac.record.run import Status
@@ -187,6 +189,42 @@ def test_a_check_looks_for_a_point_that_is_allowed(folder: Path) -> None:
     code, _, complained = Driver(COMMAND, "run", "problem.toml", "--check", cwd=folder).end(60.0)
     assert code == 1
     assert "all of 201 draws of the prior break a constraint" in " ".join(complained.split())
+
+
+def test_known_runs_are_refused_by_the_present_constraints(folder: Path) -> None:
+    free, bound_by = toml(TEXT, folder), toml(CONSTRAINED, folder)
+    first = bound_by.minimize(store=folder / "first.supac")
+    assert first.refused
+    without = replace(free, options={**free.options, "known": first}).minimize(
+        store=folder / "without.supac"
+    )
+    # A point that was refused has never been simulated: it is not known.
+    assert (without.known, len(without.refused)) == (40 - len(first.refused), 0)
+    again = replace(bound_by, options={**free.options, "known": without}).minimize(
+        store=folder / "again.supac"
+    )
+    x = without.x
+    imported = [run for run in again.record.imported if run.status is Status.REFUSED]
+    assert len(imported) == (x[:, 1] >= x[:, 0]).sum() > 0
+
+
+def test_a_simulator_of_one_s_own_may_refuse_points() -> None:
+    class Careful:
+        def refuses(self, x: FloatArray) -> str:
+            return "negative" if x[0] < 0.0 else ""
+
+        def __call__(self, x: FloatArray) -> float:
+            return float(np.tanh(x[0] ** 2))
+
+    prior, bound = supac.gaussian([0.5], np.eye(1)), supac.Catoni(0.1)
+    with pytest.raises(supac.EvaluationError, match=r"was refused at .*: negative; pass Execution"):
+        supac.minimize(Careful(), prior, bound, budget=30)
+    for choice, words in (("penalise", "refused: negative"), ("drop", "They were left out")):
+        where = supac.Execution(on_failure=choice)  # type: ignore[arg-type]
+        result = supac.minimize(Careful(), prior, bound, budget=30, execution=where)
+        assert result.refused
+        assert not result.failures
+        assert any(words in note for note in result.notes)
 
 
 def test_other_fixed_values_are_another_problem(folder: Path) -> None:

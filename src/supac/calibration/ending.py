@@ -193,7 +193,8 @@ def make_ending(
     told = record.told_ids(validated.batches)
     failures = [run for run in record.failures if run.id in told or not told]
     notes += notes_on_failures(failures, left_out=left_out)
-    notes += notes_on_refusals([r for r in record.refused if r.id in told or not told], len(told))
+    refused = [run for run in record.refused if run.id in told or not told]
+    notes += notes_on_refusals(refused, len(told), left_out=left_out)
     certificates, reason = _certificates(problem, validated, record, risk)
     return Ending(
         posterior=posterior,

@@ -160,13 +160,17 @@ def notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, 
     return (note,)
 
 
-def notes_on_refusals(refused: Sequence[Run], runs: int) -> tuple[str, ...]:
+def notes_on_refusals(
+    refused: Sequence[Run], runs: int, *, left_out: bool = False
+) -> tuple[str, ...]:
     """Report the number of draws that no run was made of, and why."""
     if not refused:
         return ()
     reasons = [f"{each[0].message} ({len(each)})" for each in by_kind(refused)]
     verb = "was" if len(refused) == 1 else "were"
     told = f"{len(refused)} of {runs} draws {verb} refused: {', '.join(reasons)}"
+    if left_out:
+        return (f"{told}. They were left out: the bound is about draws that are not refused",)
     if len(refused) <= MANY_REFUSED * runs:
         return (told,)
     return (f"{told}. Formulas such as k2 = k1 + gap keep a constraint without refusing any",)

@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ _COMPLAINTS = {
     Status.TIMED_OUT: "a run took {message} and was killed at {place}",
     Status.CRASHED: "a run crashed at {place}: {message}",
     Status.INVALID: "{message} at {place}",
+    Status.REFUSED: "a run was refused at {place}: {message}",
 }
 _PATIENCE = 0.2  # seconds between checks for a requested stop
 _MESSAGE = 2_000  # characters of a failure message that are kept
@@ -232,11 +233,27 @@ class Runner:
             if known.outputs is not None:
                 function.note_failed_width(known.outputs.shape[1])
             imported = known.to_runs(self._parameters, self._simulators[0].needed)
+            imported = self._refused_here(imported)
         runs = [self._evaluated(run) for run in self._indexes[0].adopt(imported)]
         if known is not None:
             known.check_risks(runs)
         self.record.add(runs)
         return self.settle(runs)
+
+    def _refused_here(self, runs: Sequence[Run]) -> list[Run]:
+        """Return imported runs as the present constraints have them.
+
+        A point that was refused elsewhere and is not refused here has never been simulated.
+        """
+        kept = []
+        for run in runs:
+            refusal = self._simulators[0].refusal(self._in_units(run.x[None])[0])
+            if refusal is not None:
+                empty = replace(run, risk=np.nan, outputs=None)
+                kept.append(replace(empty, status=Status.REFUSED, message=refusal.message))
+            elif run.status is not Status.REFUSED:
+                kept.append(run)
+        return kept
 
     def settle(self, runs: Sequence[Run], task: int = 0) -> list[Run]:
         """Mark runs as failed whose number of outputs differs from the first successful run's."""
@@ -319,7 +336,7 @@ class Runner:
 
     def _ends(self, run: Run) -> bool:
         """Return True if a failure raises: not if the loss has a value for invalid outputs."""
-        if not self._raising or not run.failed or run.source:
+        if not self._raising or run.ok or run.source:
             return False
         valued = run.status is Status.INVALID and run.outputs is None
         return not (valued and np.isfinite(self.functions[run.task].failure_loss))

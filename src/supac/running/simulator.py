@@ -95,7 +95,7 @@ class Simulator:
         if load is not None:
             load()
 
-    def _refusal(self, x: FloatArray) -> Answer | None:
+    def refusal(self, x: FloatArray) -> Answer | None:
         """Return an answer for a point (dim,) that the simulator refuses, if it does."""
         refuses = getattr(self.function, "refuses", None)
         reason = "" if refuses is None else refuses(_locked(x))
@@ -106,7 +106,7 @@ class Simulator:
         """Call the simulator at one point (dim,); whatever goes wrong is part of the answer."""
         start = time.perf_counter()
         try:
-            refused = self._refusal(x)
+            refused = self.refusal(x)
             if refused is not None:
                 return refused
             raw = self.function(_locked(x[None] if self.vectorized else x))
@@ -137,7 +137,7 @@ class Simulator:
     @_ending_copies()
     def all_at_once(self, x: FloatArray, *, again: bool) -> list[Answer]:
         """Call the simulator once for all points (n, dim); one by one if it raises and `again`."""
-        refused = [self._refusal(point) for point in x]
+        refused = [self.refusal(point) for point in x]
         if any(refused):
             allowed = np.array([each is None for each in refused])
             made = iter(self.all_at_once(x[allowed], again=again) if allowed.any() else [])
