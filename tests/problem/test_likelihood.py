@@ -102,3 +102,19 @@ def test_a_likelihood_is_not_certified() -> None:
     assert result.certificate is None
     with pytest.raises(ValueError, match="a likelihood has no largest value"):
         result.certify(composite, n=4, delta=0.05, draws=5)
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_slopes_are_differences(noisy: bool) -> None:
+    levels = np.array([0, 0, 1, -1]) if noisy else NONE
+    laplace = np.array([noisy, False, noisy, False])
+    loss = measurements(levels=levels, laplace=laplace).loss
+    residuals = np.random.default_rng(2).normal(0.0, 3.0, (50, 6 if noisy else 4))
+    residuals[:10, :4] *= 20.0  # beyond the limit, too
+    slopes = loss.slopes(residuals)
+    assert slopes is not None
+    for column in range(residuals.shape[1]):
+        step = np.zeros(residuals.shape[1])
+        step[column] = 1e-6
+        difference = (loss(residuals + step) - loss(residuals - step)) / 2e-6
+        assert slopes[:, column] == pytest.approx(difference, rel=1e-4, abs=1e-5)

@@ -165,6 +165,10 @@ class NormalLikelihood(SquareLoss):
         """(n,) → (n,)."""
         return 0.5 * mean_square + self.constant
 
+    def slopes(self, residuals: FloatArray) -> FloatArray:
+        """Compute the derivative in each residual: (n, m) → (n, m)."""
+        return residuals / residuals.shape[1]
+
 
 @register
 @dataclass(frozen=True)
@@ -189,18 +193,36 @@ class NoisyLikelihood(ResidualLoss):
     def _arrays(self) -> tuple[IntArray, BoolArray]:
         return np.array(self.levels, dtype=np.intp), np.array(self.laplace)
 
-    def __call__(self, residuals: FloatArray) -> FloatArray:
-        """(n, rows + levels) → (n,)."""
-        levels, laplace = self._arrays
+    def _log_ratio(self, residuals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return log(|r|/s) and log s of each row, both (n, rows)."""
+        levels, _ = self._arrays
         rows = len(levels)
         # Level −1 is the last column: noise of 1.
         logs = np.concatenate([residuals[:, rows:], np.zeros((len(residuals), 1))], axis=1)
         log_noise = logs[:, levels]
         with np.errstate(divide="ignore"):
-            log_ratio = np.log(np.abs(residuals[:, :rows])) - log_noise
+            return np.log(np.abs(residuals[:, :rows])) - log_noise, log_noise
+
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        """(n, rows + levels) → (n,)."""
+        log_ratio, log_noise = self._log_ratio(residuals)
         ratio = with_long_tail(log_ratio)
-        misfit = np.where(laplace, ratio, 0.5 * ratio**2)
+        misfit = np.where(self._arrays[1], ratio, 0.5 * ratio**2)
         return np.asarray((misfit + log_noise).mean(axis=1) + self.constant)
+
+    def slopes(self, residuals: FloatArray) -> FloatArray:
+        """Compute the derivative in each residual: (n, rows + levels) → (n, rows + levels)."""
+        levels, laplace = self._arrays
+        rows = len(levels)
+        log_ratio, _ = self._log_ratio(residuals)
+        # Of the misfit in log(r/s): r² or r up to the limit c, then c² or c²/ratio.
+        rise = np.exp(2.0 * np.minimum(log_ratio, np.log(_TAIL)))
+        ratio = with_long_tail(log_ratio)
+        rise = np.where(laplace, rise / np.maximum(ratio, 1e-300), rise)
+        differences = residuals[:, :rows]
+        in_rows = rise / np.where(differences == 0.0, np.inf, differences)
+        in_levels = [(1.0 - rise[:, levels == k]).sum(axis=1) for k in range(max(levels) + 1)]
+        return np.asarray(np.column_stack([in_rows, *in_levels]) / rows)
 
 
 def with_long_tail(log_ratio: FloatArray) -> FloatArray:
