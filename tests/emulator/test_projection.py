@@ -78,7 +78,7 @@ def test_a_function_of_few_directions_is_projected_within_them() -> None:
 
     gradients = rng.standard_normal((200, 3)) @ basis.T
     draws = SubspaceDraws.of(60, rng)
-    found_basis = draws.basis(gradients)
+    found_basis = draws.basis(gradients, np.empty((60, 0)))
     values = function(draws.points(found_basis))
     found = draws.project(whitening_of(at), found_basis, values)
     curvature = np.outer(basis[:, 1], basis[:, 2])

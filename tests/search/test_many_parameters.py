@@ -127,8 +127,8 @@ def test_few_or_independent_parameters_have_their_own_units(problem: Smoothing) 
 
 def test_radii_grow_with_the_number_of_parameters() -> None:
     rule = supac.TrustRegion()
-    assert rule.scaled(MANY_PARAMETERS) is rule
-    wide = rule.scaled(160)
+    assert rule.scaled(MANY_PARAMETERS, MANY_PARAMETERS) is rule
+    wide = rule.scaled(160, 160)
     assert (wide.start, wide.least, wide.most) == (10.0, 5.0, 80.0)
-    own = supac.TrustRegion(start=20.0, least=9.0, most=1e3).scaled(160)
+    own = supac.TrustRegion(start=20.0, least=9.0, most=1e3).scaled(160, 160)
     assert (own.start, own.least, own.most) == (20.0, 9.0, 1e3)

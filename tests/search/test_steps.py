@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -124,8 +126,6 @@ def test_a_trust_region_moves_within_its_radius() -> None:
         ({"too_little": 0.8}, "too_little and enough"),
     ],
 )
-def test_a_trust_region_refuses_what_makes_no_sense(
-    options: dict[str, float], message: str
-) -> None:
+def test_a_trust_region_refuses_what_makes_no_sense(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TrustRegion(**options)

@@ -8,6 +8,7 @@ from supac.arrays import FloatArray, whole
 from supac.exchange.known import KnownRuns
 from supac.families import Density, Distribution, Family
 from supac.problem import Bound, Function, Loss, Parameters, Problem
+from supac.problem.observation import ObservationLoss
 from supac.running.execution import Execution
 from supac.search.algorithm import Algorithm
 
@@ -44,6 +45,12 @@ def make_problem(
         if isinstance(prior, Parameters):
             proxy = _in_units(proxy, prior)
         _check_function(proxy, x, "proxy")
+    if isinstance(loss, ObservationLoss):
+        if loss.count >= start.dim:
+            raise ValueError(
+                f"observation = {loss.count} leaves none of the {start.dim} parameters to simulate"
+            )
+        loss = loss.within(prior if isinstance(prior, Parameters) else None)
     return Problem(density, bound, start, proxy, failure_risk, loss)
 
 

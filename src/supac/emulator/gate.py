@@ -22,6 +22,7 @@ from scipy.special import expit, ndtr
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.families import Distribution
+from supac.problem.observation import ObservationLoss
 from supac.surrogate.estimator import MANY_PARAMETERS, Context
 
 _WIDTH, _CERTAINTY, _LEAK = 0.25, 0.9, 0.005  # s, g, ε
@@ -52,15 +53,30 @@ class Units:
         """Return the units at `current`."""
         prior = context.prior or current
         covariance = prior.family.moments(prior.theta)[1]
+        if isinstance(context.loss, ObservationLoss):
+            return cls._apart(current, covariance, len(covariance) - context.loss.count)
+        return cls._within(current.mean, covariance)
+
+    @classmethod
+    def _apart(cls, current: Distribution, covariance: FloatArray, first: int) -> Units:
+        """Return units of which the `first` depend on as many parameters alone."""
+        own = cls._within(current.mean[:first], covariance[:first, :first])
+        root = np.linalg.cholesky(covariance)
+        scale = np.linalg.solve(root, np.eye(len(root))).T
+        scale[:first, :first] = own.scale
+        return cls(current.mean, scale, own.spectrum)
+
+    @classmethod
+    def _within(cls, centre: FloatArray, covariance: FloatArray) -> Units:
         deviation = np.sqrt(np.diag(covariance))
         correlation = covariance / np.outer(deviation, deviation)
         if len(correlation) > MANY_PARAMETERS and np.any(np.tril(correlation, -1)):
             values, vectors = np.linalg.eigh(correlation)
             values = np.maximum(values[::-1], 1e-12 * values[-1])
             scale = vectors[:, ::-1] / deviation[:, None] / np.sqrt(values)
-            return cls(current.mean, scale, values)
+            return cls(centre, scale, values)
         root = np.linalg.cholesky(covariance)
-        return cls(current.mean, np.asarray(np.linalg.solve(root, np.eye(len(root)))).T)
+        return cls(centre, np.asarray(np.linalg.solve(root, np.eye(len(root)))).T)
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Convert points: (n, dim) → (n, dim)."""

@@ -19,6 +19,7 @@ from supac.families import Distribution, NormalWhitening
 from supac.families.gaussian import orthogonal
 from supac.problem import Evaluations, Loss, Problem
 from supac.problem.composite import SquareLoss
+from supac.problem.observation import ObservationLoss
 from supac.surrogate.estimator import MANY_PARAMETERS, NOISY, BatchPlan, Context
 
 _FEW = 20  # parameters
@@ -45,7 +46,7 @@ class OutputEmulator:
 
     def plan(self, problem: Problem, n: int) -> BatchPlan:
         """Return small batches, the first of about one point a parameter."""
-        first = min(max(problem.start.dim, 10), 20)
+        first = min(max(problem.start.dim - _observed(problem.loss), 10), 20)
         return emulator_plan(problem, first, n, self.widening, self.probes)
 
     def fit(
@@ -70,12 +71,15 @@ class OutputTrainingSet:
     products and so principal components are the same there.
     """
 
+    x: FloatArray
+    """Points of all runs: (n, dim)."""
     u: FloatArray
+    """(n, p), of the p parameters that the outputs depend on."""
     coordinates: FloatArray
     """(n, r) with outputs = coordinates @ basis.T; NaN for failed runs."""
     outputs: FloatArray
     """(ok, m), of the runs that did not fail."""
-    loss: Loss
+    loss: SquareLoss | SeenLoss
     units: Units
     prior: Hyperprior
     components: int
@@ -96,14 +100,16 @@ class OutputTrainingSet:
         context: Context,
     ) -> OutputTrainingSet:
         """Standardise the runs."""
-        units = Units.of(current, context)
-        outputs = np.asarray(runs.outputs)[runs.ok]
+        units, known = Units.of(current, context), _observed(loss)
+        rows = np.asarray(runs.outputs)[runs.ok]
+        outputs, simulated = rows[:, : rows.shape[1] - known], current.dim - known
         risk = runs.risk[runs.ok]
-        view = View.of(outputs, risk, loss)
+        view = View.of(rows, risk, loss, known)
         if view is not None:
             outputs = view.see(outputs)
-        if view is not None or not isinstance(loss, SquareLoss):
-            loss = SeenLoss(loss, view, worst=float(risk.max()))
+        seen: SquareLoss | SeenLoss = SeenLoss(loss, view, worst=float(risk.max()))
+        if view is None and isinstance(loss, SquareLoss):
+            seen = loss
         coordinates = np.full((len(runs), min(outputs.shape)), np.nan)
         if outputs.shape[0] < outputs.shape[1]:
             gram = outputs @ outputs.T
@@ -112,26 +118,27 @@ class OutputTrainingSet:
         else:
             coordinates[runs.ok] = outputs
         prior = Hyperprior.build(
-            current.family.coupled,
+            current.family.coupled[:simulated, :simulated],
             deviations=(1.0, 1.0, 0.22, 0.05),
             noise_limits=(1e-3, 0.1),
             noise_floor=3e-3,
             oblique=8.0,
         )
-        u = units(runs.x)
+        u = units(runs.x)[:, :simulated]
         if units.spectrum is not None:
             prior = prior.best_of(units.spectrum, u[runs.ok], _standardised(coordinates[runs.ok]))
         many = current.dim > MANY_PARAMETERS
         # A gradient says the more the more parameters there are.
         count = rule.draws if current.dim <= _FEW else max(rule.draws // 2, 2 * current.dim)
-        if not many and not _has_slopes(loss, outputs):
+        if not many and not _has_slopes(seen, outputs):
             count = max(rule.draws, 10 * current.family.size)
         components = max(rule.components, _MOST_COMPONENTS) if many else rule.components
         return cls(
+            runs.x,
             u,
             coordinates,
             outputs,
-            loss,
+            seen,
             units,
             prior,
             components,
@@ -151,7 +158,8 @@ class OutputTrainingSet:
     @cached_property
     def subspace(self) -> SubspaceDraws:
         """Draw the points at which a loss without a derivative is averaged."""
-        return SubspaceDraws.of(self.u.shape[1], np.random.default_rng(0))
+        dim = self.x.shape[1]
+        return SubspaceDraws.of(dim, np.random.default_rng(0), dim - self.u.shape[1])
 
     @property
     def default(self) -> FloatArray:
@@ -186,14 +194,23 @@ class OutputTrainingSet:
         y = (scores - weight @ scores) / unit
         shift = weight @ scores
         process = Process(hyperparameters, self.prior, self.u[inliers], y, inflation).fit(steps)
-        return FittedOutputEmulator(self, process, mean, directions, shift, unit, rest)
+        own = self.x[inliers]
+        return FittedOutputEmulator(self, own, process, mean, directions, shift, unit, rest)
 
 
-def _has_slopes(loss: Loss, outputs: FloatArray) -> bool:
+def _observed(loss: Loss | None) -> int:
+    """Return the number of parameters that enter after the simulator."""
+    return loss.count if isinstance(loss, ObservationLoss) else 0
+
+
+def _has_slopes(loss: SquareLoss | SeenLoss, outputs: FloatArray) -> bool:
     """Return True if the loss of the outputs (n, m) has a derivative in each of them."""
-    if isinstance(loss, SeenLoss):
+    if isinstance(loss, SquareLoss):
+        return True
+    try:
         return loss.slopes(outputs[:1]) is not None
-    return isinstance(loss, SquareLoss)
+    except Exception:  # of `each`, which is for certificates: a search can do without
+        return False
 
 
 def _standardised(rows: FloatArray) -> FloatArray:
@@ -206,6 +223,8 @@ class FittedOutputEmulator:
     """Predict the risk from a process of the standardised principal components."""
 
     training: OutputTrainingSet
+    x: FloatArray
+    """Points of the inliers."""
     process: Process
     mean: FloatArray
     directions: FloatArray
@@ -232,13 +251,13 @@ class FittedOutputEmulator:
     def _directions_of_outputs(self) -> FloatArray:
         return self.training.basis @ self.directions
 
-    def _risk(self, y: FloatArray, variance: FloatArray) -> FloatArray:
-        """Average the loss of standardised scores y (n, k) over their variance (n,)."""
+    def _risk(self, x: FloatArray, y: FloatArray, variance: FloatArray) -> FloatArray:
+        """Average the loss of standardised scores y (n, k) at x over their variance (n,)."""
         variance = self._with_noise(variance)
         loss = self.training.loss
         if isinstance(loss, SquareLoss):
             return loss.of_mean_square(self._mean_square(y, variance))
-        risk = np.asarray(loss(self._either(y, variance, 0)[0]))
+        risk = loss(self._either(y, variance, 0)[0], np.concatenate([x, x]))
         return 0.5 * (risk[: len(y)] + risk[len(y) :])
 
     def _with_noise(self, variance: FloatArray) -> FloatArray:
@@ -284,14 +303,13 @@ class FittedOutputEmulator:
         loss, variance = self.training.loss, self._with_noise(variance)
         if isinstance(loss, SquareLoss):
             return self._slopes_of_square(loss, y, variance)
-        assert isinstance(loss, SeenLoss)
         outputs, errors = self._either(y, variance, rows.start)
         slopes = loss.slopes(outputs)
         assert slopes is not None
         above, below = np.split(slopes @ self._directions_of_outputs, 2)
         by_noise = 0.5 * np.einsum("ij,ij->i", above - below, errors)
         by_variance = by_noise * 0.5 * np.sqrt(self._spread / np.maximum(variance, 1e-300))
-        risk = np.mean(np.split(np.asarray(loss(outputs)), 2), axis=0)
+        risk = np.mean(np.split(loss(outputs, np.empty((len(outputs), 0))), 2), axis=0)
         return risk, (0.5 * self.unit) * (above + below), by_variance
 
     def _slopes_of_square(
@@ -307,7 +325,8 @@ class FittedOutputEmulator:
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Predict the mean risk: (n, dim) → (n,)."""
-        return self._risk(*self.process.predict_with_variance(self.training.units(x)))
+        u = self.training.units(x)[:, : self.training.u.shape[1]]
+        return self._risk(x, *self.process.predict_with_variance(u))
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return leave-one-out predicted risks and squared standardised residuals of inliers."""
@@ -315,7 +334,7 @@ class FittedOutputEmulator:
         error = ((process.y - process.leave_one_out) ** 2).mean(axis=1)
         noise, variance = process.noise, process.leave_one_out_variance
         own = np.maximum(variance - noise * (process.inflation - 1.0), noise)
-        risk = self._risk(process.leave_one_out, np.maximum(variance - noise, 0.0))
+        risk = self._risk(self.x, process.leave_one_out, np.maximum(variance - noise, 0.0))
         return risk, error / (process.amplitude * own)
 
     def predict_outliers(self, rows: BoolArray) -> tuple[FloatArray, FloatArray]:
@@ -324,7 +343,7 @@ class FittedOutputEmulator:
         scores = (self.training.coordinates[rows] - self.mean) @ self.directions
         error = (((scores - self.shift) / self.unit - mean) ** 2).mean(axis=1)
         surprise = error / (self.process.amplitude * (variance + self.process.noise))
-        return self._risk(mean, variance), surprise
+        return self._risk(self.training.x[rows], mean, variance), surprise
 
     def moments(self, whitening: NormalWhitening) -> tuple[float, FloatArray, float]:
         """Compute the mean risk and E[risk · features] by regression on common draws."""
@@ -344,7 +363,9 @@ class FittedOutputEmulator:
             whitening, lambda rows, y, variance: (variance, combined[rows], 0.0 * variance)
         )[1]
         subspace = self.training.subspace
-        basis = subspace.basis(of_outputs)
+        own = np.eye(len(whitening.mean))[:, self.training.u.shape[1] :]
+        observed = solve_triangular(whitening.root, own, lower=True)  # gradients of these, in z
+        basis = subspace.basis(of_outputs, observed)
         risk = self.predict(whitening.spread(subspace.points(basis)))
         return subspace.project(whitening, basis, risk)
 
@@ -353,7 +374,8 @@ class FittedOutputEmulator:
     ) -> tuple[FloatArray, FloatArray]:
         """Compute a function of the scores at the common draws, (n,), and its gradient in z."""
         z, units = self.training.draws.z, self.training.units
-        by_z = solve_triangular(whitening.root, units.scale, lower=True)  # u = u(mean) + z @ by_z
-        u = units(whitening.mean) + z @ by_z
+        scale = units.scale[:, : self.training.u.shape[1]]
+        by_z = solve_triangular(whitening.root, scale, lower=True)  # u = u(mean) + z @ by_z
+        u = (whitening.mean - units.centre) @ scale + z @ by_z
         values, gradients = self.process.value_and_gradient(u, function)
         return values, gradients @ by_z.T

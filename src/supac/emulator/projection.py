@@ -92,15 +92,22 @@ class SubspaceDraws:
     """Points of which the part outside the subspace is taken: (n, dim)."""
 
     @classmethod
-    def of(cls, dim: int, rng: np.random.Generator) -> SubspaceDraws:
-        """Draw the points."""
-        n = _DRAWS_OF_A_DIRECTION * _DIRECTIONS
-        return cls(orthogonal(n, _DIRECTIONS, rng), rng.standard_normal((n, dim)))
+    def of(cls, dim: int, rng: np.random.Generator, certain: int = 0) -> SubspaceDraws:
+        """Draw the points, for some directions besides `certain` ones."""
+        rank = min(_DIRECTIONS + certain, dim)
+        n = _DRAWS_OF_A_DIRECTION * rank
+        return cls(orthogonal(n, rank, rng), rng.standard_normal((n, dim)))
 
-    def basis(self, gradients: FloatArray) -> FloatArray:
-        """Find the directions in which gradients (n, dim) are largest: (dim, r)."""
-        right = np.linalg.svd(gradients, full_matrices=False)[2]
-        return np.asarray(right[: self.within.shape[1]].T)
+    def basis(self, gradients: FloatArray, certain: FloatArray) -> FloatArray:
+        """Find the directions in which gradients (n, dim) are largest: (dim, r).
+
+        The `certain` directions (dim, c) are among them.
+        """
+        first = np.linalg.qr(certain)[0]
+        rest = gradients - (gradients @ first) @ first.T
+        right = np.linalg.svd(rest, full_matrices=False)[2]
+        rank = self.within.shape[1] - first.shape[1]
+        return np.concatenate([first, right[:rank].T], axis=1)
 
     def points(self, basis: FloatArray) -> FloatArray:
         """Return the points, for a subspace with this basis: (n, dim)."""

@@ -18,6 +18,7 @@ import numpy as np
 from supac.arrays import FloatArray, IntArray
 from supac.problem import Loss
 from supac.problem.composite import ResidualLoss, SquareLoss
+from supac.problem.observation import ObservationLoss
 
 _BEST, _FEWEST = 1 / 3, 4  # share and least number of the runs that say what is usual
 _WIDTHS = 3.0  # of a loss that flattens, up to which residuals are emulated as they are
@@ -40,16 +41,22 @@ class View:
     scale: float
 
     @classmethod
-    def of(cls, outputs: FloatArray, risk: FloatArray, loss: Loss) -> View | None:
-        """Choose the view by the best of the runs; None if outputs are emulated as they are."""
+    def of(cls, rows: FloatArray, risk: FloatArray, loss: Loss, known: int = 0) -> View | None:
+        """Choose the view by the best of the runs; None if outputs are emulated as they are.
+
+        The last `known` numbers of a row are arguments of the loss that are not emulated.
+        """
         count = max(int(_BEST * len(risk)), min(_FEWEST, len(risk)))
         best = np.argsort(risk, kind="stable")[:count]
+        outputs = rows[:, : rows.shape[1] - known]
         near = np.clip(outputs[best], -_HUGE, _HUGE)
         centre, weight = np.zeros(outputs.shape[1]), np.ones(outputs.shape[1])
         width = loss.flat_from if isinstance(loss, ResidualLoss) else None
         if width is None and not isinstance(loss, SquareLoss):
             centre = np.median(near, axis=0)
-            weight = _weights(near, np.clip(outputs, -_HUGE, _HUGE), loss)
+            weight = _weights(
+                near, np.clip(outputs, -_HUGE, _HUGE), loss, rows[best, len(centre) :]
+            )
         if width is not None:
             scale = limit = _WIDTHS * width
         else:
@@ -91,10 +98,13 @@ class SeenLoss:
     worst: float
     """Risk of outputs that the loss cannot judge, such as negative ones if it takes logarithms."""
 
-    def __call__(self, t: FloatArray) -> FloatArray:
-        """(n, m) → (n,)."""
+    def __call__(self, t: FloatArray, x: FloatArray) -> FloatArray:
+        """Return the risks of outputs t (n, m) at points x (n, dim)."""
         with np.errstate(all="ignore"):
-            risk = np.asarray(self.loss(t if self.view is None else self.view.back(t)))
+            outputs = t if self.view is None else self.view.back(t)
+            if isinstance(self.loss, ObservationLoss):
+                outputs = self.loss.rows(outputs, x)
+            risk = np.asarray(self.loss(outputs))
         return np.where(np.isfinite(risk), risk, self.worst)
 
     def slopes(self, t: FloatArray) -> FloatArray | None:
@@ -110,8 +120,10 @@ class SeenLoss:
         return np.where(np.isfinite(slopes), slopes, 0.0)
 
 
-def _weights(near: FloatArray, outputs: FloatArray, loss: Loss) -> FloatArray:
+def _weights(near: FloatArray, outputs: FloatArray, loss: Loss, known: FloatArray) -> FloatArray:
     """Compute √(effect of a usual change of each output) per unit of the change: (m,).
+
+    `known` (n, k) follow the outputs `near` (n, m) where the loss takes more than these.
 
     A change is usual among the best runs, or among all if it is constant there. Multiplying an
     output by a factor divides its weight by it.
@@ -122,7 +134,8 @@ def _weights(near: FloatArray, outputs: FloatArray, loss: Loss) -> FloatArray:
     weight = np.ones(near.shape[1])
     if not len(used):
         return weight
-    effect = sum(_effect(row, used, spread, loss) for row in near[:_REFERENCES])
+    rows = np.concatenate([near, known], axis=1)
+    effect = sum(_effect(row, used, spread, loss) for row in rows[:_REFERENCES])
     felt = np.sqrt(np.where(np.isfinite(effect), effect, 0.0))
     usual = float(np.sqrt(np.mean(felt**2))) or 1.0
     weight[used] = np.maximum(felt / usual, _LEAST_FELT) / spread[used]

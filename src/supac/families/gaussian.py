@@ -99,6 +99,18 @@ class GaussianFamily(Family):
         spread = (excess - np.log1p(excess)).sum() + (off_diagonal**2).sum()
         return 0.5 * float(spread + shift @ shift)
 
+    def kl_of_first(self, count: int, theta: FloatArray, other: FloatArray) -> float:
+        """Compute KL between the marginals of the first `count` coordinates; +inf outside Θ."""
+        if self.standard(theta) is None or self.standard(other) is None:
+            return float("inf")
+        (mean, covariance), (centre, spread) = self.moments(theta), self.moments(other)
+        root = np.linalg.cholesky(spread[:count, :count])
+        own = np.linalg.cholesky(covariance[:count, :count])
+        ratio = solve_triangular(root, own, lower=True)
+        shift = solve_triangular(root, mean[:count] - centre[:count], lower=True)
+        log_volumes = float(np.log(np.diag(ratio)).sum())
+        return 0.5 * float((ratio**2).sum() + shift @ shift - count) - log_volumes
+
     def entropy(self, theta: FloatArray) -> float:
         _, root = self._standard(theta)
         return 0.5 * self.dim * (1.0 + LOG_2PI) - float(np.log(np.diag(root)).sum())

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from supac.arrays import BoolArray, FloatArray, IntArray, frozen, positive
+from supac.arrays import BoolArray, FloatArray, IntArray, frozen, positive, whole
 from supac.codec import register
+from supac.problem.observation import ObservationLoss, ObservedSimulator
 from supac.problem.selectable import Selectable, option
 
 
@@ -307,13 +308,18 @@ class Composite:
     held_out
         Measurements that the search does not see, for a certificate without a KL term; such as the
         second part of `Observations.split`.
+    observation
+        Number of parameters, the last ones, that enter after the simulator, such as scales,
+        offsets and noise levels: `simulate` takes the others alone, `loss(residuals, z)` takes
+        these, (n, k) and (n, observation). They cost no run.
 
     """
 
     simulate: Callable[[FloatArray], Any]
-    loss: Callable[[FloatArray], Any]
+    loss: Callable[..., Any]
     data: Data | None = None
     held_out: Data | None = None
+    observation: int = 0
 
     def __post_init__(self) -> None:
         for name in ("simulate", "loss"):
@@ -321,13 +327,23 @@ class Composite:
                 raise TypeError(f"{name} must be a function, not {getattr(self, name)!r}")
         if self.data is not None and not callable(getattr(self.data, "residuals", None)):
             raise TypeError(f"data must have a method residuals(outputs), not be {self.data!r}")
+        count = whole(self.observation, "observation", least=0)
+        if count and not isinstance(self.loss, ObservationLoss):
+            object.__setattr__(self, "simulate", ObservedSimulator(self.simulate, count))
+            object.__setattr__(self, "loss", ObservationLoss(self.loss, count))
 
     def residuals(self, outputs: FloatArray) -> FloatArray:
-        """Return what the loss takes: the outputs themselves where there are no data."""
+        """Return what the loss takes: the outputs themselves where there are no data.
+
+        Observation parameters follow them as they are.
+        """
         if self.data is None:
             return outputs
         # In rows: sums over a row have the same bits however many rows there are.
-        return np.ascontiguousarray(self.data.residuals(outputs))
+        if not self.observation:
+            return np.ascontiguousarray(self.data.residuals(outputs))
+        simulated, own = outputs[..., : -self.observation], outputs[..., -self.observation :]
+        return np.concatenate([self.data.residuals(simulated), own], axis=-1)
 
     def __call__(self, x: FloatArray) -> Any:
         """Return the risk of one point or of many, as `simulate` takes them."""
@@ -343,7 +359,7 @@ class Composite:
                 "a store of version 0.1 keeps residuals, not outputs, so that held-out data cannot "
                 "be compared with its runs: begin a new store"
             )
-        if self.data is None or isinstance(self.data, ResidualData):
+        if self.data is None or isinstance(self.data, ResidualData) or self.observation:
             return self
         return Composite(_Residuals(self), self.loss, ResidualData(self.data))
 

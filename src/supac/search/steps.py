@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from supac.arrays import FloatArray, positive
 from supac.codec import register
 from supac.families import Distribution, Family
+from supac.families.gaussian import GaussianFamily
 from supac.problem import Evaluations, Problem
 from supac.search.ray import LocalPrior, ray_minimiser, view_prior
 from supac.surrogate.estimator import MANY_PARAMETERS, RiskModel, Surrogate
@@ -89,7 +92,7 @@ class StepRule(Protocol):
     """Decide the length of the step from `current` towards `target`.
 
     Optional: `validation(budget)` returns the queries to keep for checking the last posterior,
-    `scaled(dim)` the rule for as many parameters.
+    `scaled(dim, simulated)` the rule for `dim` parameters of which as many are simulated.
     """
 
     def update_radius(self, radius: float | None, trial: Trial | None) -> RadiusUpdate:
@@ -134,7 +137,7 @@ class FixedStep:
         return _largest_step(current, target, anchor, self.alpha_max, kl_max)
 
 
-@register
+@register(later=("simulated",))
 @dataclass(frozen=True)
 class TrustRegion:
     """Adapt a radius in KL to the accuracy of the surrogate's predictions.
@@ -152,6 +155,8 @@ class TrustRegion:
     most: float = 8.0
     too_little: float = 0.3
     enough: float = 0.7
+    simulated: int | None = field(default=None, repr=False)
+    """Number of parameters, the first ones, whose KL the radius limits; None for all."""
 
     def __post_init__(self) -> None:
         _check_alpha(self.alpha, "alpha")
@@ -166,15 +171,18 @@ class TrustRegion:
                 f"smaller, not {self.too_little!r} and {self.enough!r}"
             )
 
-    def scaled(self, dim: int) -> TrustRegion:
-        """Return the rule for `dim` parameters: KL adds up over many directions.
+    def scaled(self, dim: int, simulated: int) -> TrustRegion:
+        """Return the rule for `dim` parameters, of which as many are `simulated`.
 
-        A projection of many parameters takes longer, so each goes a larger share of the way.
+        Nothing limits how far the others may move: what they do is known. KL adds up over many
+        directions. A projection of many parameters takes longer, so each goes a larger share of
+        the way.
         """
+        rule = self if simulated == dim else replace(self, simulated=simulated)
         if dim <= MANY_PARAMETERS:
-            return self
+            return rule
         return replace(
-            self,
+            rule,
             alpha=max(self.alpha, _LONGER),
             start=max(self.start, dim / 16.0),
             least=max(self.least, dim / 32.0),
@@ -202,7 +210,7 @@ class TrustRegion:
         self, current: Distribution, target: FloatArray, anchor: Distribution, radius: float
     ) -> Step:
         """Go at most the share `alpha` of the way, within the radius around the anchor."""
-        return _largest_step(current, target, anchor, self.alpha, radius)
+        return _largest_step(current, target, anchor, self.alpha, radius, self.simulated)
 
 
 def _check_alpha(alpha: float, name: str) -> None:
@@ -211,16 +219,26 @@ def _check_alpha(alpha: float, name: str) -> None:
 
 
 def _largest_step(
-    current: Distribution, target: FloatArray, anchor: Distribution, alpha_max: float, kl_max: float
+    current: Distribution,
+    target: FloatArray,
+    anchor: Distribution,
+    alpha_max: float,
+    kl_max: float,
+    first: int | None = None,
 ) -> Step:
+    """Make the largest step with KL(new, anchor) ≤ kl_max, of the `first` parameters if given."""
     theta, delta = current.theta, target - current.theta
+    family = current.family
+    divergence: Callable[[FloatArray, FloatArray], float] = family.kl
+    if first is not None and isinstance(family, GaussianFamily):
+        divergence = partial(family.kl_of_first, first)
 
     if not np.isfinite(delta).all():
-        return Step(current, 0.0, current.kl(anchor))
+        return Step(current, 0.0, divergence(theta, anchor.theta))
 
     def kl(alpha: float) -> float:
         with np.errstate(all="ignore"):  # far outside Θ numbers overflow, and that is an answer
-            value = current.family.kl(theta + alpha * delta, anchor.theta)
+            value = divergence(theta + alpha * delta, anchor.theta)
         return value if value >= 0.0 else np.inf
 
     limit = min(kl_max, np.finfo(float).max)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from supac.emulator import GaussianProcess, OutputEmulator
 from supac.families import Distribution
 from supac.problem import Evaluations, Problem
 from supac.problem.bounds import fixed_temperature, worth_of_a_nat
+from supac.problem.observation import ObservationLoss
 from supac.search import steps
 from supac.search.algorithm import (
     FIT,
@@ -256,8 +258,11 @@ class SuPAC:
             )
 
     def _step_rule(self, problem: Problem) -> steps.StepRule:
-        scaled = getattr(self.step, "scaled", None)
-        return self.step if scaled is None else scaled(problem.start.dim)
+        scaled: Callable[[int, int], steps.StepRule] | None = getattr(self.step, "scaled", None)
+        if scaled is None:
+            return self.step
+        dim, loss = problem.start.dim, problem.loss
+        return scaled(dim, dim - loss.count if isinstance(loss, ObservationLoss) else dim)
 
     def _estimator(
         self, problem: Problem, evaluations: Evaluations

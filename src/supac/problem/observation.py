@@ -1,0 +1,79 @@
+"""Parameters that enter after the simulator: scales, offsets, noise levels.
+
+No run is needed to know what they do. A run simulates with the other parameters alone, and its
+outputs are followed by the values of these; the emulator learns how the simulated outputs depend on
+the others, and the loss is averaged over these exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.problem.problem import Parameters
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedSimulator:
+    """Simulate with all parameters but the last `count`, and append their values to the outputs."""
+
+    simulate: Callable[[FloatArray], Any]
+    count: int
+
+    def __post_init__(self) -> None:
+        name = getattr(self.simulate, "__qualname__", type(self.simulate).__qualname__)
+        object.__setattr__(self, "__qualname__", name)
+        object.__setattr__(self, "__module__", getattr(self.simulate, "__module__", __name__))
+
+    def set_up(self) -> None:
+        """Load the simulator, if it has something to load."""
+        load = getattr(self.simulate, "set_up", None)
+        if load is not None:
+            load()
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Return the outputs of one point or of many."""
+        points = np.asarray(x)
+        outputs = self.simulate(points[..., : -self.count])
+        if isinstance(outputs, Mapping):
+            raise TypeError(
+                "a simulator with observation parameters must return an array of outputs, not "
+                "one for each name"
+            )
+        simulated = np.asarray(outputs, dtype=np.float64)
+        simulated = np.reshape(simulated, (*points.shape[:-1], -1))
+        return np.concatenate([simulated, points[..., -self.count :]], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class ObservationLoss:
+    """A loss of outputs and of the last `count` parameters, which follow the outputs."""
+
+    loss: Callable[[FloatArray, FloatArray], Any]
+    count: int
+    parameters: Parameters | None = None
+    """Of all the parameters, if points are latent."""
+
+    def __repr__(self) -> str:
+        return f"{self.loss!r} with {self.count} observation parameters"
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """(n, m + count) → (n,)."""
+        return np.asarray(self.loss(rows[:, : -self.count], rows[:, -self.count :]))
+
+    def within(self, parameters: Parameters | None) -> ObservationLoss:
+        """Return the loss for points that are latent."""
+        return replace(self, parameters=parameters)
+
+    def rows(self, outputs: FloatArray, x: FloatArray) -> FloatArray:
+        """Return outputs (n, m) followed by the observation parameters of points x (n, dim)."""
+        own = x[:, -self.count :]
+        if self.parameters is not None:
+            marginals = list(self.parameters.transforms.values())[-self.count :]
+            columns = zip(marginals, own.T, strict=True)
+            own = np.column_stack([marginal.from_latent(column) for marginal, column in columns])
+        return np.concatenate([outputs, own], axis=1)

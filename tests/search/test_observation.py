@@ -1,0 +1,170 @@
+"""Parameters that enter after the simulator cost no run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.families.gaussian import GaussianFamily
+from supac.problem.observation import ObservationLoss
+from supac.surrogate.estimator import Context
+
+MIX = np.random.default_rng(5).standard_normal((30, 6)) / np.sqrt(6.0)
+SCALES, NOISE = np.array([2.0, 0.5]), 0.1
+GROUP = np.repeat([0, 1], 15)
+TEMPERATURE = 1.0 / 30
+
+
+def simulate(x: FloatArray) -> FloatArray:
+    along = x @ MIX.T
+    return np.asarray(np.exp(0.5 * along) + 0.3 * np.tanh(along))
+
+
+TRUTH = 0.7 * np.random.default_rng(6).standard_normal(6)
+DATA = SCALES[GROUP] * simulate(TRUTH)
+DATA = DATA + NOISE * np.random.default_rng(7).standard_normal(30)
+
+
+def likelihood(outputs: FloatArray, z: FloatArray) -> FloatArray:
+    """Minus the mean log-likelihood; z holds two scales and the noise, as logarithms."""
+    noise = NOISE * np.exp(z[:, 2:])
+    residuals = (np.exp(z[:, :2])[:, GROUP] * outputs - DATA) / noise
+    return np.asarray((0.5 * residuals**2 + np.log(noise)).mean(axis=1))
+
+
+PRIOR = supac.gaussian(np.zeros(9), 0.5 * np.eye(9))
+KNOWN = np.append(np.log(SCALES), 0.0)
+DECLARED = supac.Composite(simulate, likelihood, observation=3)
+
+
+def objective(q: supac.Distribution, prior: supac.Distribution) -> float:
+    x = q.sample(4_000, 1)
+    z = x[:, 6:] if q.dim == 9 else np.broadcast_to(KNOWN, (len(x), 3))
+    return float(likelihood(simulate(x[:, :6]), z).mean()) + TEMPERATURE * q.kl(prior)
+
+
+def runs_to_settle(risk: supac.Composite, prior: supac.Distribution, seed: int) -> int:
+    """Number of runs after which the objective is within a quarter of a nat of the last one."""
+    seen: list[tuple[int, supac.Distribution]] = []
+    supac.minimize(
+        risk,
+        prior,
+        supac.Catoni(TEMPERATURE),
+        budget=80,
+        validation=0,
+        seed=seed,
+        execution=supac.Execution(vectorized=True, progress=False),
+        callback=lambda each: seen.append((each.queries, each.next_posterior)),
+    )
+    values = [objective(q, prior) for _, q in seen]
+    return next(
+        queries
+        for (queries, _), value in zip(seen, values, strict=True)
+        if value < values[-1] + 0.25 * TEMPERATURE
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_they_need_hardly_more_runs_than_if_they_were_known(seed: int) -> None:
+    """And far fewer than if what they do had to be learnt from runs."""
+
+    def known(outputs: FloatArray) -> FloatArray:
+        return likelihood(outputs, np.broadcast_to(KNOWN, (len(outputs), 3)))
+
+    fixed = supac.gaussian(np.zeros(6), 0.5 * np.eye(6))
+    without = runs_to_settle(supac.Composite(simulate, known), fixed, seed)
+    declared = runs_to_settle(DECLARED, PRIOR, seed)
+    assert declared <= without + 6  # two small batches
+
+    def simulated(x: FloatArray) -> FloatArray:
+        return np.hstack([np.exp(x[:, 6:8])[:, GROUP] * simulate(x[:, :6]), x[:, 8:]])
+
+    def of_outputs(rows: FloatArray) -> FloatArray:
+        zeros = np.zeros((len(rows), 2))
+        return likelihood(rows[:, :30], np.hstack([zeros, rows[:, 30:]]))
+
+    assert declared < runs_to_settle(supac.Composite(simulated, of_outputs), PRIOR, seed)
+
+
+def test_the_simulator_sees_the_others_alone() -> None:
+    x = PRIOR.sample(5, 0)
+    outputs = DECLARED.simulate(x)
+    np.testing.assert_array_equal(outputs[:, :30], simulate(x[:, :6]))
+    np.testing.assert_array_equal(outputs[:, 30:], x[:, 6:])
+    np.testing.assert_array_equal(DECLARED(x), likelihood(simulate(x[:, :6]), x[:, 6:]))
+    assert DECLARED(x[0]) == pytest.approx(DECLARED(x)[0])
+    assert replace(DECLARED, observation=3)(x[0]) == DECLARED(x[0])
+
+
+def test_data_are_compared_with_the_simulated_outputs() -> None:
+    data = supac.Observations(("y",), DATA, np.full(30, 0.5))
+    loss = lambda r, z: (r**2).mean(axis=1) + z[:, 0]  # noqa: E731
+    risk = supac.Composite(simulate, loss, data, observation=1)
+    x = PRIOR.sample(4, 0)[:, :7]
+    expected = (((simulate(x[:, :6]) - DATA) / 0.5) ** 2).mean(axis=1) + x[:, 6]
+    np.testing.assert_allclose(risk(x), expected)
+
+
+def test_latent_points_reach_the_loss_in_their_units() -> None:
+    k, s = supac.marginals.Normal(0.0, 1.0), supac.marginals.LogNormal(2.0, 0.5)
+    parameters = supac.Parameters({"k": k, "s": s})
+    loss = ObservationLoss(lambda outputs, z: z[:, 0], 1).within(parameters)
+    latent = parameters.prior.sample(6, 0)
+    rows = loss.rows(np.zeros((6, 2)), latent)
+    np.testing.assert_allclose(loss(rows), parameters.from_latent(latent)[:, 1])
+
+
+def test_the_emulated_risk_knows_them_exactly() -> None:
+    """At the runs, other values of these change the prediction as they change the loss."""
+    x = PRIOR.sample(60, 2)
+    rows = DECLARED.simulate(x)
+    runs = supac.problem.Evaluations.none(9).append(x, DECLARED.loss(rows), PRIOR, rows)
+    context = Context(prior=PRIOR, loss=DECLARED.loss)
+    model = supac.OutputEmulator().fit(runs, PRIOR, context)
+    moved = x.copy()
+    moved[:, 8] += 0.5
+    found = model.emulator.predict(moved) - model.emulator.predict(x)
+    exact = DECLARED(moved) - DECLARED(x)
+    np.testing.assert_allclose(found, exact, atol=0.05 * np.abs(exact).max())
+
+
+def test_a_search_with_them_resumes(tmp_path: Path) -> None:
+    def search(budget: int, store: Path | None) -> supac.Result:
+        return supac.minimize(
+            DECLARED,
+            PRIOR,
+            supac.Catoni(TEMPERATURE),
+            budget=budget,
+            seed=3,
+            store=store,
+            execution=supac.Execution(vectorized=True, progress=False),
+        )
+
+    search(25, tmp_path / "run.supac")
+    resumed = search(40, tmp_path / "run.supac")
+    assert resumed.queries == 40
+
+
+def test_one_parameter_at_least_is_simulated() -> None:
+    risk = supac.Composite(simulate, likelihood, observation=9)
+    with pytest.raises(ValueError, match="observation = 9 leaves none of the 9 parameters"):
+        supac.minimize(risk, PRIOR, supac.Catoni(0.1), budget=30)
+
+
+def test_kl_of_the_first_coordinates_is_that_of_the_marginals() -> None:
+    rng = np.random.default_rng(0)
+    members = []
+    for _ in range(2):
+        half = rng.standard_normal((5, 5))
+        members.append(supac.gaussian(rng.standard_normal(5), half @ half.T + np.eye(5)))
+    first, second = (supac.gaussian(q.mean[:3], q.covariance[:3, :3]) for q in members)
+    family = members[0].family
+    assert isinstance(family, GaussianFamily)
+    found = family.kl_of_first(3, members[0].theta, members[1].theta)
+    assert found == pytest.approx(first.kl(second))
+    assert family.kl_of_first(3, -members[0].theta, members[1].theta) == np.inf
