@@ -142,3 +142,26 @@ def test_falling_is_more_than_noise_and_worth_a_nat(
     history: dict[str, FloatArray], said: bool
 ) -> None:
     assert bool(note_on_the_budget(history, supac.Catoni(0.1))) is said
+
+
+def test_a_search_that_finds_no_step_goes_on() -> None:
+    """A mixture between two wells, of which its first model sees neither: five rounds, no step."""
+
+    def two_wells(x: FloatArray) -> FloatArray:
+        wells = [
+            np.exp(-(((x - centre) / 0.7) ** 2).sum(axis=1)) for centre in ([2.0, 0], [-2.0, 0])
+        ]
+        return 1.0 - wells[0] - wells[1]
+
+    prior = supac.gaussian(np.zeros(2), 2.25 * np.eye(2))
+    result = supac.minimize(
+        two_wells,
+        prior,
+        supac.Catoni(0.05),
+        budget=200,
+        start=supac.split_mixture(prior, 2, seed=101),
+        seed=101,
+        execution=supac.Execution(vectorized=True),
+    )
+    assert result.stop_reason is supac.StopReason.BUDGET
+    assert result.objective < 0.4

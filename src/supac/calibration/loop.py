@@ -322,8 +322,11 @@ class Loop:
     def _settled(self) -> bool:
         """Return True if nothing is to be gained: the last runs have changed nothing.
 
-        Algorithms that do not look for bad runs in the tails cannot tell.
+        Algorithms that do not look for bad runs in the tails cannot tell, nor can mixtures: where
+        no step promises a gain they may lie between modes, and another batch shows the way.
         """
+        if not self.state.posterior.family.is_gaussian:
+            return False
         runs, wrong = 0, self.record.rounds[-1].info.wrong
         for count, each in enumerate(reversed(self.record.rounds), start=1):
             info, runs = each.info, runs + len(each.ids)
