@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-peers bench-outside bench-outside-best bench-ablation bench-studies bench-dimension bench-dimension-best meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-peers bench-outside bench-outside-best bench-ablation bench-studies bench-dimension bench-dimension-best poisson-chain poisson-study meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
@@ -103,6 +103,13 @@ bench-dimension: .venv-peers/ready
 
 bench-dimension-best: .venv-peers/ready
 	.venv-peers/bin/python benchmarks/dimension/best.py $(ARGS)
+
+# A Markov chain on the Poisson benchmark, and the search beside it: docs/poisson.md.
+poisson-chain: .venv/ready
+	$(BIN)/python benchmarks/dimension/chain.py $(ARGS)
+
+poisson-study: .venv/ready
+	$(BIN)/python benchmarks/dimension/poisson_study.py $(ARGS)
 
 .venv-peers/ready: export PIP_CONSTRAINT := $(CURDIR)/constraints.txt $(CURDIR)/benchmarks/peers-constraints.txt
 .venv-peers/ready: pyproject.toml constraints.txt benchmarks/peers-constraints.txt

@@ -89,15 +89,22 @@ def find_optimum(problem: WideProblem) -> tuple[float, Gaussian, str]:
     found = []
     for mean, where in ((np.zeros(problem.dim), "the prior's mean"), (problem.truth, "the truth")):
         start = Gaussian(mean, FIRST_SPREAD * problem.covariance)
-        posterior = _improved(problem, start, steps=40, pairs=8, exact=False)
+        posterior = improved(problem, start, steps=40, pairs=8, exact=False)
         found.append((problem.objective(posterior), posterior, f"natural gradients from {where}"))
     _, posterior, how = min(found, key=lambda each: each[0])
-    posterior = _improved(problem, posterior, steps=8, pairs=many // 2, exact=False)
-    posterior = _improved(problem, posterior, steps=12, pairs=many, exact=True)
+    posterior = improved(problem, posterior, steps=8, pairs=many // 2, exact=False)
+    posterior = improved(problem, posterior, steps=12, pairs=many, exact=True)
     return problem.objective(posterior), posterior, how
 
 
-def _improved(
+def good_gaussian(problem: WideProblem) -> Gaussian:
+    """Return a posterior near the best: natural gradients from the prior's mean, few draws."""
+    start = Gaussian(problem.prior.mean, FIRST_SPREAD * problem.covariance)
+    posterior = improved(problem, start, steps=40, pairs=8, exact=False)
+    return improved(problem, posterior, steps=8, pairs=64, exact=False)
+
+
+def improved(
     problem: WideProblem, start: Gaussian, *, steps: int, pairs: int, exact: bool
 ) -> Gaussian:
     """Return the best posterior on a path of natural gradients whose steps become shorter."""

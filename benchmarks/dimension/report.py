@@ -153,7 +153,6 @@ def draw(path: Path, table: Table) -> None:
         axes.minorticks_off()
     handles, labels = places[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8)
-    figure.supylabel("% of the gap left", fontsize=9)
-    figure.supxlabel("runs", fontsize=9)
+    figure.supylabel("% of the gap left, against runs", fontsize=9)
     figure.savefig(path, dpi=110)
     plt.close(figure)
