@@ -270,6 +270,19 @@ def test_a_field_is_one_variable_of_xarray(result: supac.Result) -> None:
     np.testing.assert_array_equal(draws, expected)
 
 
+def test_errors_do_not_list_hundreds_of_parameters() -> None:
+    many = supac.Parameters({"k": Field(FIELD.prior, grid=(20, 10), length=0.4)})
+
+    def risk(x: FloatArray) -> float:
+        raise ArithmeticError("no")
+
+    with pytest.raises(supac.EvaluationError, match=r"k\[0,0\] = .*, and 160 more") as caught:
+        supac.minimize(
+            risk, many, supac.Catoni(0.1), budget=20, execution=supac.Execution(on_failure="raise")
+        )
+    assert len(str(caught.value)) < 2_000
+
+
 def test_a_store_of_a_field_is_read_resumed_and_exported(
     result: supac.Result, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from supac.families import Distribution
-from supac.problem import Parameters, names_of
+from supac.problem import Parameters, joined, names_of
 from supac.record.calibrated import Calibrated
 from supac.record.many_parameters import FEW, shown
 from supac.record.parameter_change import parameter_changes
@@ -81,7 +81,7 @@ class Track:
         if isinstance(name, int) and 0 <= name < len(self.names):
             return name
         if name not in self.names:
-            raise ValueError(f"{name!r} is not a parameter; they are {', '.join(self.names)}")
+            raise ValueError(f"{name!r} is not a parameter; they are {joined(self.names)}")
         return self.names.index(str(name))
 
     def indices(self, names: Sequence[str | int] | None, most: int | None = None) -> list[int]:

@@ -3,9 +3,9 @@
 from supac.problem.bounds import Bound
 from supac.problem.composite import Composite, Data, Observations
 from supac.problem.likelihood import Measurements
-from supac.problem.problem import Evaluations, Function, Loss, Parameters, Problem, names_of
+from supac.problem.problem import Evaluations, Function, Loss, Parameters, Problem, joined, names_of
 
 __all__ = [
     "Bound", "Composite", "Data", "Evaluations", "Function", "Loss", "Measurements", "Observations",
-    "Parameters", "Problem", "names_of",
+    "Parameters", "Problem", "joined", "names_of",
 ]  # fmt: skip

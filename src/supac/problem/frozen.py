@@ -13,7 +13,7 @@ from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.problem.marginals import Marginal, Normal
 from supac.problem.moments import moments
-from supac.problem.problem import Parameters, names_of
+from supac.problem.problem import Parameters, joined, names_of
 
 _HALVINGS = 200  # at most, of the interval around a quantile of a mixture
 
@@ -40,7 +40,7 @@ class Frozen:
         self.dim = distribution.dim
 
     def __repr__(self) -> str:
-        return f"Frozen({', '.join(self.names)})"
+        return f"Frozen({joined(self.names)})"
 
     def rvs(self, size: int | tuple[int, ...] = 1, random_state: RandomState = None) -> FloatArray:
         """Draw independent points: (*size, dim), or (dim,) for size 1, as in SciPy."""
@@ -121,7 +121,7 @@ class Frozen:
         if number and -self.dim <= int(parameter) < self.dim:
             return int(parameter) % self.dim
         raise ValueError(
-            f"parameter must be one of {', '.join(self.names)}, or its number, not {parameter!r}"
+            f"parameter must be one of {joined(self.names)}, or its number, not {parameter!r}"
         )
 
 

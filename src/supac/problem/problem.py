@@ -182,6 +182,12 @@ def names_of(parameters: Parameters | None, dim: int) -> tuple[str, ...]:
     return tuple(f"x{i}" for i in range(dim)) if parameters is None else parameters.names
 
 
+def joined(words: Sequence[str], most: int = 40) -> str:
+    """Return words with commas between them; of more than `most`, the first and a count."""
+    left = len(words) - most
+    return ", ".join(words if left <= 0 else [*words[:most], f"and {left} more"])
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Minimise bound(π[R], KL(π, prior)) over the family of `start`."""

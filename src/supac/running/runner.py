@@ -13,7 +13,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, frozen
 from supac.exchange.known import KnownRuns
-from supac.problem import Composite, Parameters
+from supac.problem import Composite, Parameters, joined
 from supac.record.record import Record
 from supac.record.run import LossError, Purpose, RiskFunction, Run, RunIndex, Status
 from supac.running.execution import Execution
@@ -368,7 +368,7 @@ class Runner:
             return f"x = {x}"
         values = self._parameters.from_latent(x[None])[0]
         parts = zip(self._parameters.names, values, self._parameters.units, strict=True)
-        return ", ".join(f"{name} = {value:.6g} {unit}".strip() for name, value, unit in parts)
+        return joined([f"{name} = {value:.6g} {unit}".strip() for name, value, unit in parts])
 
 
 def _simulator(risk: Risk, vectorized: bool, parameters: Parameters | None) -> Simulator:
