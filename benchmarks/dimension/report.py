@@ -98,8 +98,13 @@ class Table:
         return f"{median:.2f} ({max(each['largest'] for each in found):.2f})"
 
     def _wins(self, role: str) -> list[str]:
-        """Return on how many problems each method's median is the best, ties counted for all."""
-        names = self.names(role)
+        """Return on how many problems each method's median is the best, ties counted for all.
+
+        Problems that the default search has not been run on are left out.
+        """
+        names = [name for name in self.names(role) if len(self.gaps(name, "ours"))]
+        if not names:
+            return []
         medians = np.array(
             [[_median(self.gaps(name, method)) for method in self.methods] for name in names]
         ).reshape(len(names), len(self.methods), len(self.checkpoints))
