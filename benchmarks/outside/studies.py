@@ -167,7 +167,6 @@ _PARTS = {
     "all": Variant(),
     "no screening": Variant(without=v.without_screening),
     "no gate": Variant(without=v.without_gate),
-    "no correction": Variant(without=v.without_correction),
     "no probes": Variant(without=v.without_probes),
 }
 _FORMS = {

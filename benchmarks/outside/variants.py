@@ -133,11 +133,6 @@ def without_gate() -> AbstractContextManager[object]:
     return patch.object(gated, "_fit_gate", lambda *given: (fit(*given)[0], 0.0))
 
 
-def without_correction() -> AbstractContextManager[object]:
-    """What the emulator misses on average around the posterior is not added."""
-    return patch.object(gated, "_correction", lambda *given: None)
-
-
 def without_probes() -> AbstractContextManager[object]:
     """All points of a batch are draws."""
     return patch.object(gated.GatedModel, "probes", None)

@@ -5,9 +5,8 @@ import pytest
 
 import supac
 from catalogue import FAMILIES
-from emulated import PLANE, runs_of, smooth
+from emulated import runs_of
 from supac.arrays import FloatArray
-from supac.emulator.gated import _correction
 from supac.surrogate.least_squares import project
 
 RNG = np.random.default_rng
@@ -60,22 +59,3 @@ def test_the_default_algorithm_serves_every_family(name: str) -> None:
     assert result.validated >= 7  # half of the reserve, if that was worse than predicted
     mean = risk(result.posterior.sample(100_000, 0)).mean()
     assert mean + 0.2 * result.kl < risk(prior.sample(100_000, 0)).mean()
-
-
-def test_theorem_1_the_correction_is_the_projection_of_what_an_emulator_misses() -> None:
-    """For an emulator that knows nothing, that is the projection of the risk itself."""
-    runs = runs_of(PLANE, 400)
-    weights = np.full(400, 1.0 / 400)
-    correction = _correction(runs.x, runs.risk, weights, np.ones(400, dtype=bool), PLANE)
-    surrogate = correction.surrogate
-    fresh = PLANE.sample(200_000, 3)
-    exact = project(fresh, smooth(fresh), np.ones(len(fresh)), PLANE)
-    error = np.sqrt(smooth(fresh).var() / 400)  # of a mean of 400 runs, before any regression
-    assert surrogate.mean == pytest.approx(exact.mean, abs=4.0 * error)
-    np.testing.assert_allclose(_beta(surrogate, PLANE), _beta(exact, PLANE), atol=4.0 * error)
-    np.testing.assert_allclose(correction(fresh[:9]), by_eta(surrogate, fresh[:9]), rtol=1e-9)
-
-
-def by_eta(surrogate: supac.Surrogate, x: FloatArray) -> FloatArray:
-    """η·T(x) + C."""
-    return PLANE.exponential.statistics(x) @ surrogate.eta + surrogate.intercept

@@ -8,7 +8,7 @@ import supac
 from numerics import assert_mean
 from supac.codec import from_spec, to_spec
 from supac.problem import Evaluations
-from supac.surrogate.importance import log_mixture, pareto_shape, tempered_weights
+from supac.surrogate.importance import log_mixture, pareto_shape
 from supac.surrogate.least_squares import project
 from weighed import PLANE, evaluations
 
@@ -70,39 +70,19 @@ def test_a_posterior_narrower_than_its_proposal_is_safe_and_a_wider_one_is_not()
     x = NEAR.sample(20_000, rng)
     runs = Evaluations.none(2).append(x, np.zeros(20_000), NEAR)
     shapes = [
-        pareto_shape(tempered_weights(runs, supac.gaussian([0.0, 0.0], s * np.eye(2)), 1.0)[0])
-        for s in (0.5, 2.0, 5.0)
+        pareto_shape(supac.Importance().fit(runs, at).weights(at))
+        for at in (supac.gaussian([0.0, 0.0], s * np.eye(2)) for s in (0.5, 2.0, 5.0))
     ]
     assert shapes[0] < 0.1
     assert shapes[1] == pytest.approx(0.5, abs=5.0 * 1.5 / np.sqrt(424))
     assert shapes[2] == pytest.approx(0.8, abs=5.0 * 1.8 / np.sqrt(424))
 
 
-@pytest.mark.parametrize("temper", [0.25, 0.5, 1.0])
-def test_runs_chosen_on_purpose_weigh_nothing(temper: float) -> None:
+def test_runs_chosen_on_purpose_have_no_weight() -> None:
     runs = half_chosen(30)
-    weights, _ = tempered_weights(runs, AT, temper)
-    np.testing.assert_array_equal(weights[~runs.drawn], 0.0)
-    assert (weights[runs.drawn] > 0.0).all()
-    assert weights.sum() == pytest.approx(1.0, rel=1e-12)
-
-
-def test_the_others_weigh_a_power_of_their_importance() -> None:
-    runs = half_chosen(30)
-    drawn = runs.drawn
-    plain = supac.Importance().fit(runs, AT).weights(AT)
-    for temper in (0.5, 1.0):
-        weights, size = tempered_weights(runs, AT, temper)
-        np.testing.assert_allclose(weights[drawn], plain**temper / (plain**temper).sum())
-        assert size == pytest.approx(1.0 / float(plain @ plain))  # of those that are not tempered
-
-
-def test_runs_all_chosen_on_purpose_weigh_the_same() -> None:
-    runs = half_chosen(10)
-    chosen = runs.select(~runs.drawn)
-    weights, size = tempered_weights(chosen, AT, 0.5)
-    np.testing.assert_allclose(weights, 0.1)
-    assert np.isnan(size)
+    fitted = supac.Importance().fit(runs, AT)
+    np.testing.assert_array_equal(fitted.evaluations.x, runs.x[runs.drawn])
+    assert fitted.weights(AT).sum() == pytest.approx(1.0, rel=1e-12)
 
 
 def test_importance_weights_are_unbiased_for_any_mixture_of_proposals() -> None:

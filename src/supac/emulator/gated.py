@@ -1,4 +1,4 @@
-"""The risk as an emulator of the inliers, a gate for the outliers, and a correction.
+"""The risk as an emulator of the inliers and a gate for the outliers.
 
 One bad run in the training set of a smooth emulator spoils it far around. So runs that failed, or
 that lie far outside what all others explain, are labelled outliers and train the gate instead. The
@@ -6,26 +6,22 @@ risk is then modelled as
 
     emulator(x) + severity · p(x),
 
-p the gate's probability and severity the excess risk of an outlier, plus a correction on the
-family's statistics for what the emulator misses on average around the current posterior
-(Theorem 1).
+p the gate's probability and severity the excess risk of an outlier.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.emulator.gate import Gate, Units, fit_gate
-from supac.families import Distribution, NormalWhitening, Whitening
+from supac.families import Distribution, NormalWhitening
 from supac.problem import Evaluations, Problem
-from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context, EmulatorState, Surrogate
-from supac.surrogate.importance import tempered_weights, two_scale_ridge
+from supac.surrogate.estimator import BatchPlan, Context, EmulatorState, Surrogate
 from supac.surrogate.least_squares import project_known
 
 _FEW = 3  # runs of a batch while the posterior moves
@@ -105,28 +101,8 @@ def emulator_plan(
 
 
 @dataclass(frozen=True, eq=False)
-class Correction:
-    """Represent the function β·features + mean, with the features of one distribution."""
-
-    at: Distribution
-    whitening: Whitening
-    beta: FloatArray
-    mean: float
-
-    def __call__(self, x: FloatArray) -> FloatArray:
-        """Evaluate it: (n, dim) → (n,)."""
-        return self.mean + self.whitening.features(x) @ self.beta
-
-    @cached_property
-    def surrogate(self) -> Surrogate:
-        """Return the same function by its η."""
-        eta = self.whitening.coefficients(self.beta)
-        return Surrogate(eta, self.mean, self.at, deviation=float(np.linalg.norm(self.beta)))
-
-
-@dataclass(frozen=True, eq=False)
 class GatedModel:
-    """Model the risk by emulator + severity · gate + correction.
+    """Model the risk by emulator + severity · gate.
 
     The gate is the probability that a run fails or is an outlier, the severity the mean excess
     risk of such a run.
@@ -135,11 +111,8 @@ class GatedModel:
     emulator: FittedEmulator
     gate: Gate
     severity: float
-    correction: Correction | None
     error: float
     """Root mean square leave-one-out error of the inliers."""
-    size: float
-    """Effective number of runs around the current posterior."""
     outliers: int
     noise: float
     """Standard deviation of the simulator's noise in those of its outputs; NaN if not known."""
@@ -148,29 +121,22 @@ class GatedModel:
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Predict the risk of inliers: (n, dim) → (n,)."""
-        expected = self.emulator.predict(x)
-        return expected if self.correction is None else expected + self.correction(x)
+        return self.emulator.predict(x)
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """Project the risk: in closed form for Gaussian families, from common draws for others."""
         whitening = at.whiten()
         if not isinstance(whitening, NormalWhitening):
             known = project_known(self.risk, at, np.random.default_rng(self.seed))
-            return replace(known, effective_size=self.size, loo_error=self.error)
+            return replace(known, loo_error=self.error)
         mean, beta, explained = self.emulator.moments(whitening)
         if self.severity:
             chance, slope, curvature = self.gate.expectation(whitening.mean, whitening.covariance)
             beta = beta + self.severity * whitening.projection(slope, curvature)
             mean += self.severity * chance
         eta = whitening.coefficients(beta)
-        if self.correction is not None:
-            correction = self.correction.surrogate
-            eta = eta + correction.eta
-            mean += correction.mean_under(at.theta)
         deviation = float(np.linalg.norm(beta))
-        return Surrogate(
-            eta, mean, at, deviation, explained, effective_size=self.size, loo_error=self.error
-        )
+        return Surrogate(eta, mean, at, deviation, explained, loo_error=self.error)
 
     def risk(self, x: FloatArray) -> FloatArray:
         """Predict the mean risk of all runs, outliers included: (n, dim) → (n,)."""
@@ -252,11 +218,6 @@ def fit_gated(
     residual = runs.risk[inliers] - emulator.leave_one_out()[0]
     coupled, rng = current.family.coupled, context.rng
     gate, severity = _fit_gate(emulator, training.units, runs, outliers, coupled, rng)
-    correction, size = None, np.nan
-    if current.dim <= MANY_PARAMETERS:  # among many, no run is near enough to say what is missed
-        weights, size = tempered_weights(runs, current, 0.5)
-        if last is not None:
-            correction = _correction(runs.x, residual, weights, inliers, current)
     state = EmulatorState(
         emulator.hyperparameters, all_outliers, all_inflation, threshold, restarted, fitted
     )
@@ -264,9 +225,7 @@ def fit_gated(
         emulator=emulator,
         gate=gate,
         severity=severity,
-        correction=correction,
         error=float(np.sqrt(np.mean(residual**2))),
-        size=size,
         outliers=int(outliers.sum()),
         noise=getattr(emulator, "noise", np.nan),
         state=state,
@@ -368,19 +327,3 @@ def _fit_gate(
     excess = runs.risk[outliers] - emulator.predict(runs.x[outliers])
     worst = float(runs.risk.max() - np.median(runs.risk[-_RECENT:]))
     return gate, float((excess.sum() + worst) / (len(excess) + 1))
-
-
-def _correction(
-    x: FloatArray,
-    residual: FloatArray,
-    weights: FloatArray,
-    inliers: BoolArray,
-    current: Distribution,
-) -> Correction:
-    """Regress the emulator's residuals on the statistics, so that Theorem 1 holds at `current`."""
-    whitening = current.whiten()
-    own = weights[inliers] / weights[inliers].sum()
-    features = whitening.features(x[inliers])
-    linear = current.dim if isinstance(whitening, NormalWhitening) else current.family.size
-    beta = two_scale_ridge(features, residual, own, linear)
-    return Correction(current, whitening, beta, float(own @ residual - (own @ features) @ beta))

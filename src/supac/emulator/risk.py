@@ -58,7 +58,9 @@ class Warp:
         """Put the cap `deviations` robust standard deviations above the latest risks' median."""
         recent = risk[-_RECENT:]
         middle = float(np.median(recent))
-        deviation = max(1.4826 * float(np.median(np.abs(recent - middle))), 1e-12)
+        deviation = 1.4826 * float(np.median(np.abs(recent - middle)))
+        if not deviation > 0.0:  # more than half of the risks are equal
+            deviation = max(float(recent.std()), 1e-12)
         return cls(middle + deviations * deviation, deviations * deviation)
 
     def __call__(self, risk: FloatArray) -> FloatArray:

@@ -59,21 +59,6 @@ class ImportanceWeighted:
         return mean, error, effective_size(weights)
 
 
-def tempered_weights(
-    runs: Evaluations, at: Distribution, temper: float
-) -> tuple[FloatArray, float]:
-    """Compute importance weights to the power `temper`, and the effective size without it.
-
-    The weights sum to one; runs that were not drawn at random have weight zero.
-    """
-    log_weights = np.full(len(runs), -np.inf)
-    drawn = runs.select(runs.drawn)
-    if not len(drawn):
-        return np.full(len(runs), 1.0 / len(runs)), np.nan
-    log_weights[runs.drawn] = at.log_prob(drawn.x) - log_mixture(drawn)
-    return _normalised(temper * log_weights), effective_size(_normalised(log_weights))
-
-
 def effective_size(weights: FloatArray) -> float:
     """Compute 1/Σw², the number of equal weights that are worth these, which sum to one."""
     return 1.0 / float(weights @ weights)
