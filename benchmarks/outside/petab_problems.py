@@ -41,7 +41,8 @@ def petab_problem(name: str, folder: str, role: Role, centre: int) -> OutsidePro
     shift = SD * np.random.default_rng(centre).standard_normal(len(free))
     middle = np.clip(published + shift, lower, upper)
     # All others, those of the noise among them, have their published values.
-    model = petab.load(path, {each: every.parameters.transforms[each] for each in free})
+    priors = {each: every.parameters.transforms[each] for each in free}
+    model = petab.load(path, priors, observation=False)
     data, run = model.measurements, model.risk.simulate
 
     def simulate(x: FloatArray, seed: int) -> FloatArray:

@@ -150,6 +150,20 @@ def test_a_search_with_them_resumes(tmp_path: Path) -> None:
     assert resumed.queries == 40
 
 
+def test_a_store_with_them_and_data_is_read(tmp_path: Path) -> None:
+    data = supac.Observations(("y",), DATA, np.full(30, 0.5))
+    supac.minimize(
+        supac.Composite(simulate, lambda r, z: (r**2).mean(axis=1) + z[:, 0] ** 2, data, None, 3),
+        PRIOR,
+        supac.Catoni(TEMPERATURE),
+        budget=25,
+        store=tmp_path / "run.supac",
+        execution=supac.Execution(vectorized=True, progress=False),
+    )
+    record = supac.read_store(tmp_path / "run.supac")
+    assert len(record.evaluations) == 25
+
+
 def test_one_parameter_at_least_is_simulated() -> None:
     risk = supac.Composite(simulate, likelihood, observation=9)
     with pytest.raises(ValueError, match="observation = 9 leaves none of the 9 parameters"):

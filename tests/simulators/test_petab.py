@@ -11,6 +11,7 @@ from scipy import stats
 import petab_example as example
 import supac
 from supac import marginals
+from supac.codec import from_spec, to_spec
 
 pytest.importorskip("roadrunner")
 pytest.importorskip("petab")
@@ -70,6 +71,66 @@ def test_which_parameters_need_no_run(path: Path) -> None:
     assert petab.load(path).observation_parameters == ("scale", "sd")
 
 
+FORMULAS = {  # of the observable `logged` and its noise: the observation parameters, and the terms
+    "as it is": ("observableParameter1_logged*A", "noiseParameter1_logged", ("scale", "sd"), 16),
+    "offset": ("1+2*observableParameter1_logged*(A+k)/p+sd", "sd/scale", ("scale", "sd"), 16),
+    "noise of the value": ("scale*A", "sd+0.1*sd*logged", ("scale", "sd"), 16),
+    "noise of the model": ("scale*A", "sd*sqrt(A)*k", ("scale", "sd"), 24),
+    "another function of sd": ("scale*A", "exp(sd)", ("scale",), 17),
+    "another function of both": ("log10(1+scale*A*exp(sd))", "sd", (), None),
+}
+
+
+@pytest.mark.parametrize("case", FORMULAS)
+def test_observation_parameters_are_combined_with_what_is_simulated(path: Path, case: str) -> None:
+    """The risk is the same as if all were simulated."""
+    value, noise, own, terms = FORMULAS[case]
+    table = path.parent / "observables.tsv"
+    replace(table, "observableParameter1_logged*A\tnoiseParameter1_logged", f"{value}\t{noise}")
+    measured = path.parent / "measurements.tsv"
+    words = measured.read_text()
+    words = words if "observableParameter" in value else words.replace("\tscale\tsd", "\t\tsd")
+    measured.write_text(words if "Parameter1" in noise else words.replace("\tsd\n", "\t\n"))
+    problem = petab.load(path)
+    assert problem.observation_parameters == own
+    plain = petab.load(path, observation=False)
+    assert plain.observation_parameters == ()
+    if terms is not None:
+        simulate = problem.risk.simulate.simulate  # type: ignore[attr-defined]
+        assert len(simulate(problem.nominal[: -len(own)])) == terms
+    x = plain.parameters.sample(plain.parameters.prior, 5, 1)
+    order = [plain.parameters.names.index(name) for name in problem.parameters.names]
+    for each in x:
+        assert problem.risk(each[order]) == pytest.approx(plain.risk(each), rel=1e-8)
+
+
+def test_observation_parameters_are_last(path: Path) -> None:
+    table = path.parent / "parameters.tsv"
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
+    problem = petab.load(path)
+    assert problem.parameters.names == ("p", "k", "sd", "scale")
+    assert petab.load(path, observation=False).parameters.names == ("sd", "scale", "p", "k")
+    exact = example.negative_log_likelihood(**example.TRUTH)
+    assert problem.negative_log_likelihood(problem.nominal) == pytest.approx(exact, abs=1e-5)
+
+
+def test_something_is_simulated(path: Path) -> None:
+    problem = petab.load(path, priors={"scale": marginals.LogNormal(2.0, 0.5)})
+    assert problem.observation_parameters == ()
+
+
+def test_combined_measurements_are_shown_as_what_was_measured(path: Path) -> None:
+    problem, plain = petab.load(path), petab.load(path, observation=False)
+    data = from_spec(to_spec(problem.risk.data))
+    x = problem.parameters.sample(problem.parameters.prior, 3, 0)
+    seen, drawn = data.table(np.array([problem.risk.simulate(each) for each in x]))
+    expected, simulated = plain.measurements.table(np.array([plain.risk.simulate(e) for e in x]))
+    np.testing.assert_allclose(drawn, simulated, rtol=1e-6)
+    np.testing.assert_allclose(seen.noise, expected.noise, rtol=1e-6)
+    np.testing.assert_array_equal(seen.values, expected.values)
+
+
 def test_priors_are_uniform_on_their_scales_between_the_bounds(path: Path) -> None:
     priors = petab.load(path).parameters.marginals
     assert priors["k"] == marginals.LogUniform(0.01, 10.0)
@@ -111,7 +172,7 @@ def test_noise_that_depends_on_the_simulation(path: Path) -> None:
     replace(path.parent / "observables.tsv", "noiseParameter1_shifted", "0.1+0.3*shifted")
     table = path.parent / "measurements.tsv"
     table.write_text(table.read_text().replace(f"\t\t{example.KNOWN_NOISE}\n", "\t\t\n"))
-    problem = petab.load(path)
+    problem = petab.load(path, observation=False)
     data, x = problem.measurements, problem.nominal
     outputs = problem.risk.simulate(x)
     rows = np.flatnonzero(data.series == data.series[1])
@@ -143,7 +204,7 @@ def test_version_2_has_experiments_of_several_periods(path: Path, tmp_path: Path
     experiments = tmp_path / "two" / "experiments.tsv"
     with experiments.open("a") as file:
         file.write("experiment____plain\tafter\t2.0\n")
-    problem = petab.load(tmp_path / "two" / "problem.yaml")
+    problem = petab.load(tmp_path / "two" / "problem.yaml", observation=False)
     data = problem.measurements
     outputs = problem.risk.simulate(np.array([0.4, 2.0, 1.0, 0.1]))
     first = [i for i, name in enumerate(data.names) if name == "logged (experiment____plain)"]

@@ -19,6 +19,7 @@ from supac.problem.bounds import (
     fixed_temperature,
 )
 from supac.problem.composite import Composite, ResidualLoss
+from supac.problem.observation import ObservationLoss
 
 _FAR = 1e6  # noise standard deviations
 _ROUNDING = 1e-12
@@ -228,7 +229,7 @@ def basis_of(
     loss = getattr(risk, "loss", None) if isinstance(risk, Composite) else None
     data = risk.data if isinstance(risk, Composite) else None
     known = isinstance(loss, ResidualLoss)
-    if isinstance(loss, ResidualLoss) and loss.unbounded:
+    if isinstance(loss, ResidualLoss | ObservationLoss) and loss.unbounded:
         raise CertificateError(loss.unbounded)
     if isinstance(loss, ResidualLoss) and type(loss).each is ResidualLoss.each:
         raise CertificateError(

@@ -340,10 +340,9 @@ class Composite:
         if self.data is None:
             return outputs
         # In rows: sums over a row have the same bits however many rows there are.
-        if not self.observation:
+        if not isinstance(self.loss, ObservationLoss):
             return np.ascontiguousarray(self.data.residuals(outputs))
-        simulated, own = outputs[..., : -self.observation], outputs[..., -self.observation :]
-        return np.concatenate([self.data.residuals(simulated), own], axis=-1)
+        return self.loss.residuals(self.data.residuals, outputs)
 
     def __call__(self, x: FloatArray) -> Any:
         """Return the risk of one point or of many, as `simulate` takes them."""

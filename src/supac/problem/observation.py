@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.codec import register
 from supac.problem.problem import Parameters
 
 
@@ -49,6 +50,7 @@ class ObservedSimulator:
         return np.concatenate([simulated, points[..., -self.count :]], axis=-1)
 
 
+@register(arguments=("loss", "count"))
 @dataclass(frozen=True, eq=False)
 class ObservationLoss:
     """A loss of outputs and of the last `count` parameters, which follow the outputs."""
@@ -61,9 +63,21 @@ class ObservationLoss:
     def __repr__(self) -> str:
         return f"{self.loss!r} with {self.count} observation parameters"
 
+    @property
+    def unbounded(self) -> str:
+        """Why there is no certificate, if the loss is a likelihood."""
+        return str(getattr(self.loss, "unbounded", ""))
+
     def __call__(self, rows: FloatArray) -> FloatArray:
         """(n, m + count) → (n,)."""
         return np.asarray(self.loss(rows[:, : -self.count], rows[:, -self.count :]))
+
+    def residuals(
+        self, residuals: Callable[[FloatArray], FloatArray], outputs: FloatArray
+    ) -> FloatArray:
+        """Return residuals of the simulated outputs, followed by the observation parameters."""
+        simulated, own = outputs[..., : -self.count], outputs[..., -self.count :]
+        return np.concatenate([residuals(simulated), own], axis=-1)
 
     def within(self, parameters: Parameters | None) -> ObservationLoss:
         """Return the loss for points that are latent."""

@@ -41,7 +41,11 @@ class PEtab(Simulator, kind="petab"):
             problem = petab.load(source.file(self.petab), priors)
         except (petab.PEtabError, ImportError) as error:
             raise source.fail(key, str(error)) from error
-        return problem.risk, parameters or problem.parameters
+        if parameters is None:
+            return problem.risk, problem.parameters
+        order = problem.parameters.names
+        marginals = {name: parameters.marginals[name] for name in order}
+        return problem.risk, Parameters(marginals, parameters.blocks)
 
     def files(self, source: Source) -> dict[str, list[Path]]:
         """Return the model, and the files that say what was measured and how."""

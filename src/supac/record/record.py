@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -20,6 +20,7 @@ from supac.guarantee.gate import Provenance
 from supac.problem import Composite, Evaluations, Parameters
 from supac.problem.bounds import Bound, fixed_temperature
 from supac.problem.composite import RESIDUALS, ResidualData, ResidualLoss, loss_and_data
+from supac.problem.observation import ObservationLoss
 from supac.record.calibrated import Calibrated
 from supac.record.encoding import certificate_to_spec, unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
@@ -410,15 +411,23 @@ class Record(Calibrated):
         return self._told(batches, self._columns, 0)
 
     def _columns(self, runs: Sequence[Run]) -> tuple[FloatArray, FloatArray | None]:
-        """Return risks and residuals; None for the latter if the settings lack the data."""
+        """Return risks and residuals; None for the latter if the settings lack data or loss."""
         loss = np.nan if self.ending is None else self.ending.failure_loss
         risk = np.array([run.risk if run.ok else loss for run in runs])
-        data = self.settings.get("data")
+        loss, data = self.settings.get("loss"), self.settings.get("data")
         compute = getattr(data, "residuals", None)
         width = self.told_width()
         if width is None or not (compute or data in (None, RESIDUALS)):
             return risk, None
-        return risk, residuals_of(runs, width, compute or (lambda outputs: outputs))
+        if compute and isinstance(loss, ObservationLoss):
+            compute = partial(loss.residuals, compute)
+        try:
+            return risk, residuals_of(runs, width, compute or (lambda outputs: outputs))
+        except ValueError:
+            # A file has no more than the name of a function of observation parameters.
+            if isinstance(loss, str):
+                return risk, None
+            raise
 
     def told_width(self, task: int = 0) -> int | None:
         """Return the number of outputs of the first successful run of the rounds, if any."""

@@ -13,7 +13,7 @@ from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.guarantee.bands import Bands
 from supac.guarantee.certificate import Certificate
-from supac.problem import Measurements, names_of
+from supac.problem import CombinedMeasurements, Measurements, names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
 from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.diagnostics import (
@@ -140,7 +140,7 @@ class Account(Estimate):
     def observations(self) -> Observations | None:
         """The data; those of a version 0.1 file, which kept only residuals, from the data file."""
         seen = self.record.settings.get("data")
-        if isinstance(seen, Measurements):
+        if isinstance(seen, Measurements | CombinedMeasurements):
             known = self._simulated(() if self.record.ending is None else self.record.ending.fresh)
             return seen.table(known)[0]
         return seen if isinstance(seen, Observations) else observations_of(self.record)
@@ -161,7 +161,7 @@ class Account(Estimate):
         """Return the outputs of successful runs, (n, m), as the data are shown."""
         record, seen = self.record, self.observations
         found, data = self._simulated(ids), record.settings.get("data")
-        if isinstance(data, Measurements):
+        if isinstance(data, Measurements | CombinedMeasurements):
             return None if found is None else data.table(found)[1]
         if found is not None and seen is not None and data == "residuals":
             return seen.outputs(found) if found.shape[1] == seen.measured else None

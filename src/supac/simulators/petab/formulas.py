@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -22,6 +22,14 @@ class Formula:
 
     symbols: tuple[str, ...]
     function: Callable[..., Any]
+    expression: Any
+    """It as an expression of SymPy, or a number."""
+
+    @classmethod
+    def of(cls, expression: Any) -> Formula:
+        """Return an expression of SymPy as a formula."""
+        symbols, function = _function(expression)
+        return cls(symbols, function, expression)
 
     def __call__(self, look: Look) -> Any:
         """Return its value where `look(symbol)` is that of a symbol."""
@@ -29,19 +37,60 @@ class Formula:
 
 
 @cache
+def _function(expression: Any) -> tuple[tuple[str, ...], Callable[..., Any]]:
+    symbols = sorted(expression.free_symbols, key=str)
+    function = import_module("sympy").lambdify(symbols, expression, "numpy")
+    return tuple(map(str, symbols)), function
+
+
+@cache
 def formula(text: str) -> Formula:
     """Parse a formula; FormulaError if that is impossible."""
     try:
         number = float(text)
-        return Formula((), lambda: number)
+        return Formula((), lambda: number, number)
     except ValueError:
         pass
-    sympy, parser = import_module("sympy"), import_module("petab.v1.math")
+    parser = import_module("petab.v1.math")
     try:
-        expression = parser.sympify_petab(text)
-        symbols = sorted(expression.free_symbols, key=str)
-        function = sympy.lambdify(symbols, expression, "numpy")
+        return Formula.of(parser.sympify_petab(text))
     except Exception as error:  # of the parser, of several kinds
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FormulaError(f"{text!r} cannot be read: {reason}") from error
-    return Formula(tuple(map(str, symbols)), function)
+
+
+def substitute(expression: Any, values: Mapping[str, Any]) -> Any:
+    """Replace symbols of an expression by other expressions or numbers."""
+    found = import_module("sympy").sympify(expression)
+    own = [each for each in found.free_symbols if str(each) in values]
+    return found.subs({each: values[str(each)] for each in own})
+
+
+@dataclass(frozen=True)
+class Split:
+    """An expression as a sum of products: Σ other · Π parameter^power."""
+
+    parts: Mapping[tuple[tuple[str, float], ...], Any]
+    """Expressions without the parameters, by the powers of these."""
+    odd: frozenset[str]
+    """Parameters that are in the expression in another way."""
+
+
+def split(expression: Any, parameters: Collection[str]) -> Split:
+    """Divide an expression into powers of parameters and what they are multiplied by."""
+    sympy = import_module("sympy")
+    own = [each for each in expression.free_symbols if str(each) in parameters]
+    if not own:
+        return Split({(): expression}, frozenset())
+    parts: dict[tuple[tuple[str, float], ...], Any] = {}
+    odd: set[str] = set()
+    for summand in sympy.Add.make_args(sympy.expand(expression)):
+        other, product = summand.as_independent(*own, as_Add=False)
+        powers = product.as_powers_dict() if product.free_symbols else {}
+        for base, power in powers.items():
+            if base not in own or not power.is_number:
+                odd |= {str(each) for each in own if each in (base**power).free_symbols}
+        if not odd:
+            key = tuple(sorted((str(base), float(power)) for base, power in powers.items()))
+            parts[key] = parts.get(key, 0) + other
+    return Split(parts, frozenset(odd))

@@ -70,7 +70,7 @@ class Symbols:
             rule.getVariable() for rule in model.getListOfRules() if rule.isAssignment()
         }
         self.used = _names_in_formulas(libsbml, model)
-        """Names in the model's own formulas."""
+        """Names that simulations depend on: compartments, and all in the model's own formulas."""
 
     @classmethod
     def read(cls, path: Path) -> Symbols:
@@ -102,7 +102,8 @@ def _names_in_formulas(libsbml: Any, model: Any) -> set[str]:
     ]
     for event in model.getListOfEvents():
         parts += [event.getTrigger(), event.getDelay(), *event.getListOfEventAssignments()]
-    found: set[str] = set()
+    found = {each.getId() for each in model.getListOfCompartments()}
+    found |= {each.getConversionFactor() for each in (model, *model.getListOfSpecies())}
     for part in parts:
         if part is not None and part.getMath() is not None:
             found |= set(_WORD.findall(libsbml.formulaToL3String(part.getMath())))

@@ -18,9 +18,11 @@ from supac.problem.likelihood import Measurements
 from supac.problem.marginals import Marginal
 from supac.simulators.petab.description import Description, Measurement, Parameter
 from supac.simulators.petab.files import read_yaml
+from supac.simulators.petab.layout import Layout
 from supac.simulators.petab.model import FloatArray, Symbols
-from supac.simulators.petab.simulator import Layout, Simulator
+from supac.simulators.petab.simulator import Simulator
 from supac.simulators.petab.tables import PEtabError, similar
+from supac.simulators.petab.terms import Terms, observation_parameters
 from supac.simulators.petab.version_1 import Version1
 from supac.simulators.petab.version_2 import Version2
 
@@ -39,6 +41,8 @@ class Problem:
     layout: Layout
     parameters: Parameters
     measurements: Measurements
+    observation_parameters: tuple[str, ...] = ()
+    """Parameters, the last ones, that enter after the simulation: they cost no run."""
 
     def __repr__(self) -> str:
         sizes = f"{len(self.parameters)} parameters, {self.measurements.measured} measurements"
@@ -48,8 +52,13 @@ class Problem:
     def risk(self) -> Composite:
         """Return the risk as simulator, loss and data."""
         sbml = self.layout.symbols.text
-        simulate = Simulator(self.description, sbml, self.parameters.names)
-        return Composite(simulate, self.measurements.loss, self.measurements)
+        own = self.observation_parameters
+        simulated = self.parameters.names[: len(self.parameters) - len(own)]
+        simulate = Simulator(self.description, sbml, simulated, own)
+        if not own:
+            return Composite(simulate, self.measurements.loss, self.measurements)
+        data = Terms(self.layout, own).combined(self.measurements)
+        return Composite(simulate, data.loss, data, observation=len(own))
 
     @property
     def bound(self) -> Catoni:
@@ -70,12 +79,6 @@ class Problem:
         return float(self.risk(x)) * self.measurements.measured
 
     @property
-    def observation_parameters(self) -> tuple[str, ...]:
-        """Names of the parameters that only formulas of observables and noise contain."""
-        every = self.layout.observation_parameters
-        return tuple(name for name in self.parameters.names if name in every)
-
-    @property
     def noise_parameters(self) -> tuple[str, ...]:
         """Names of the parameters on which the noise depends."""
         count = self.measurements.measured
@@ -84,7 +87,12 @@ class Problem:
         return tuple(name for name in self.parameters.names if name in used)
 
 
-def load(path: str | os.PathLike[str], priors: Mapping[str, Marginal] | None = None) -> Problem:
+def load(
+    path: str | os.PathLike[str],
+    priors: Mapping[str, Marginal] | None = None,
+    *,
+    observation: bool = True,
+) -> Problem:
     """Load a PEtab problem of version 1 or 2, whose model is SBML.
 
     Parameters
@@ -94,6 +102,9 @@ def load(path: str | os.PathLike[str], priors: Mapping[str, Marginal] | None = N
     priors
         The parameters to calibrate and their priors, in place of those of the file; all others
         have their nominal values.
+    observation
+        Put parameters that only formulas of observables and noise contain last, and declare them
+        as observation parameters, which cost no run; False emulates what they do.
 
     """
     description = read(Path(path).absolute())
@@ -106,7 +117,12 @@ def load(path: str | os.PathLike[str], priors: Mapping[str, Marginal] | None = N
         raise PEtabError(f"{description.path.name}: no parameter is estimated")
     description = _with_estimated(description, chosen)
     layout = Layout(description, Symbols.read(description.model))
-    return Problem(description, layout, Parameters(chosen), _measurements(description, layout))
+    last = observation_parameters(layout) if observation else ()
+    if len(last) == len(chosen):  # something must be simulated
+        last = ()
+    order = [*(name for name in chosen if name not in last), *last]
+    parameters = Parameters({name: chosen[name] for name in order})
+    return Problem(description, layout, parameters, _measurements(description, layout), last)
 
 
 def read(path: Path) -> Description:
