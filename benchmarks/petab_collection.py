@@ -64,11 +64,15 @@ class Outcome:
         return self.problem, self.method, self.seed
 
 
+METHODS = {"declared": True, "undeclared": False}
+"""Whether observation parameters are declared, so that they cost no run."""
+
+
 @cache
-def problem_of(name: str) -> petab.Problem:
+def problem_of(name: str, method: str = "declared") -> petab.Problem:
     """Load a problem of the collection."""
     folder = PUBLISHED[name][0]
-    return petab.load(FOLDER / folder / f"{folder}.yaml")
+    return petab.load(FOLDER / folder / f"{folder}.yaml", observation=METHODS[method])
 
 
 def likelihoods(problem: petab.Problem, points: Iterable[np.ndarray]) -> np.ndarray:
@@ -84,7 +88,7 @@ def likelihoods(problem: petab.Problem, points: Iterable[np.ndarray]) -> np.ndar
 
 def search(name: str, method: str, seed: int) -> Outcome:
     """Run `minimize` with the problem's own prior, risk and bound, and score its posteriors."""
-    problem = problem_of(name)
+    problem = problem_of(name, method)
     seen: list[tuple[int, Distribution]] = [(0, problem.parameters.prior)]
     start = time.perf_counter()
     supac.minimize(
@@ -183,7 +187,7 @@ def main() -> None:
     """Make the searches that are missing, then the tables."""
     if not FOLDER.exists():
         sys.exit(f"the PEtab collection is not at {FOLDER}")
-    options = parse_options(__doc__, PUBLISHED, ["outputs"], seeds=0, folder=RESULTS)
+    options = parse_options(__doc__, PUBLISHED, METHODS, seeds=0, folder=RESULTS)
     options.seeds = options.seeds or SEEDS
     path = options.folder / "petab.jsonl"
     if not options.report:
