@@ -126,6 +126,7 @@ def test_combined_measurements_are_shown_as_what_was_measured(path: Path) -> Non
     x = problem.parameters.sample(problem.parameters.prior, 3, 0)
     seen, drawn = data.table(np.array([problem.risk.simulate(each) for each in x]))
     expected, simulated = plain.measurements.table(np.array([plain.risk.simulate(e) for e in x]))
+    assert simulated is not None
     np.testing.assert_allclose(drawn, simulated, rtol=1e-6)
     np.testing.assert_allclose(seen.noise, expected.noise, rtol=1e-6)
     np.testing.assert_array_equal(seen.values, expected.values)

@@ -412,8 +412,8 @@ class Record(Calibrated):
 
     def _columns(self, runs: Sequence[Run]) -> tuple[FloatArray, FloatArray | None]:
         """Return risks and residuals; None for the latter if the settings lack data or loss."""
-        loss = np.nan if self.ending is None else self.ending.failure_loss
-        risk = np.array([run.risk if run.ok else loss for run in runs])
+        failure_loss = np.nan if self.ending is None else self.ending.failure_loss
+        risk = np.array([run.risk if run.ok else failure_loss for run in runs])
         loss, data = self.settings.get("loss"), self.settings.get("data")
         compute = getattr(data, "residuals", None)
         width = self.told_width()
