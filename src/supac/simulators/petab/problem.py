@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from supac.problem import Composite, Parameters, marginals
+from supac.problem import CombinedMeasurements, Composite, Parameters, marginals
 from supac.problem.bounds import Catoni
 from supac.problem.likelihood import Measurements
 from supac.problem.marginals import Marginal
@@ -26,6 +26,7 @@ from supac.simulators.petab.terms import Terms, observation_parameters
 from supac.simulators.petab.version_1 import Version1
 from supac.simulators.petab.version_2 import Version2
 
+_FLOOR = 1e-12  # least term in a logarithm, as a share of the smallest measurement
 _LOG_SCALES = {"lin": 0.0, "log": 1.0, "log10": 1.0 / math.log(10.0)}
 
 
@@ -57,7 +58,7 @@ class Problem:
         simulate = Simulator(self.description, sbml, simulated, own)
         if not own:
             return Composite(simulate, self.measurements.loss, self.measurements)
-        data = Terms(self.layout, own).combined(self.measurements)
+        data = _combined(Terms(self.layout, own), self.measurements)
         return Composite(simulate, data.loss, data, observation=len(own))
 
     @property
@@ -210,3 +211,27 @@ def _measurements(description: Description, layout: Layout) -> Measurements:
         log_scale=np.array([_LOG_SCALES[each.scale] for each in scales]),
         laplace=np.array([each.distribution == "laplace" for each in scales]),
     )
+
+
+def _combined(terms: Terms, measurements: Measurements) -> CombinedMeasurements:
+    """Return measurements that are combined from terms."""
+    places, own, factors, products = map(np.array, zip(*terms.parts, strict=True))
+    floors = _floors(terms, measurements)
+    return CombinedMeasurements(measurements, places, own, factors, products, terms.powers, floors)
+
+
+def _floors(terms: Terms, measurements: Measurements) -> FloatArray:
+    """Return least values of terms whose logarithm is emulated, 0 for others.
+
+    These are factors of noise levels and of values that are compared as logarithms.
+    """
+    in_scale = measurements.log_scale > 0.0
+    alone = np.bincount([place for place, *_ in terms.parts]) == 1
+    logarithmic = np.ones(terms.size, dtype=bool)
+    for place, term, _, _ in terms.parts:
+        is_level = place >= measurements.measured
+        if term >= 0 and not (alone[place] and (is_level or in_scale[place])):
+            logarithmic[term] = False
+    sizes = np.abs(measurements.values)
+    least = float(sizes[sizes > 0.0].min(initial=1.0))
+    return np.where(logarithmic, _FLOOR * least, 0.0)
