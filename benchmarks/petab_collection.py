@@ -1,8 +1,9 @@
 """PEtab problems from their own files: are the likelihoods right, and what does a search reach?
 
 Likelihood at the published parameters, time of a run, share of draws of the prior that fail; then
-searches, with observation parameters declared and not, with the file's own priors, which are ten decades wide, scored with common draws. Searches
-are kept one by one in petab.jsonl: one that is there is not made again.
+searches with the file's own priors, which are ten decades wide, scored with common draws: with
+parameters of observables and noise declared as observation parameters, and with what they do
+emulated. Searches are kept one by one in petab.jsonl: one that is there is not made again.
 
     make bench-petab                                            # twenty minutes
     make bench-petab ARGS="--problems boehm,bruno --seeds 10,11"
