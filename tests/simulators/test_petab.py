@@ -115,6 +115,14 @@ def test_observation_parameters_are_last(path: Path) -> None:
     assert problem.negative_log_likelihood(problem.nominal) == pytest.approx(exact, abs=1e-5)
 
 
+def test_searches_of_many_simulated_parameters_declare_none(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supac.simulators.petab.problem._MANY", 1)
+    assert petab.load(path).observation_parameters == ()
+    assert petab.load(path, observation=True).observation_parameters == ("scale", "sd")
+
+
 def test_something_is_simulated(path: Path) -> None:
     problem = petab.load(path, priors={"scale": marginals.LogNormal(2.0, 0.5)})
     assert problem.observation_parameters == ()

@@ -26,6 +26,7 @@ from supac.simulators.petab.terms import Terms, observation_parameters
 from supac.simulators.petab.version_1 import Version1
 from supac.simulators.petab.version_2 import Version2
 
+_MANY = 40  # simulated parameters
 _FLOOR = 1e-12  # least term in a logarithm, as a share of the smallest measurement
 _LOG_SCALES = {"lin": 0.0, "log": 1.0, "log10": 1.0 / math.log(10.0)}
 
@@ -92,7 +93,7 @@ def load(
     path: str | os.PathLike[str],
     priors: Mapping[str, Marginal] | None = None,
     *,
-    observation: bool = True,
+    observation: bool | None = None,
 ) -> Problem:
     """Load a PEtab problem of version 1 or 2, whose model is SBML.
 
@@ -105,7 +106,9 @@ def load(
         have their nominal values.
     observation
         Put parameters that only formulas of observables and noise contain last, and declare them
-        as observation parameters, which cost no run; False emulates what they do.
+        as observation parameters, which cost no run; False emulates what they do. By default they
+        are declared if at most 40 others are simulated: searches of more follow derivatives of the
+        loss, which it has of simulated values and noise levels alone.
 
     """
     description = read(Path(path).absolute())
@@ -118,8 +121,10 @@ def load(
         raise PEtabError(f"{description.path.name}: no parameter is estimated")
     description = _with_estimated(description, chosen)
     layout = Layout(description, Symbols.read(description.model))
-    last = observation_parameters(layout) if observation else ()
-    if len(last) == len(chosen):  # something must be simulated
+    last = observation_parameters(layout)
+    simulated = len(chosen) - len(last)
+    declared = simulated <= _MANY if observation is None else observation
+    if not (simulated and declared):
         last = ()
     order = [*(name for name in chosen if name not in last), *last]
     parameters = Parameters({name: chosen[name] for name in order})
