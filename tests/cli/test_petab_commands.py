@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -90,6 +91,18 @@ def test_a_problem_file_may_name_it_and_change_priors(folder: Path) -> None:
     record = supac.read_store("problem.supac")
     assert record.parameters is not None
     assert record.parameters.names == ("k",)
+
+
+def test_observation_parameters_of_a_problem_file_are_put_last(folder: Path) -> None:
+    wide = '{ prior = "lognormal", median = 1.0, log_sd = 0.5 }'
+    (folder / "problem.toml").write_text(
+        f"[parameters]\nscale = {wide}\nk = {wide}\n"
+        '[simulator]\npetab = "problem.yaml"\n[bound]\ntemperature = 0.0625\n[run]\nbudget = 30\n'
+    )
+    problem = supac.read_problem("problem.toml")
+    assert problem.parameters.names == ("k", "scale")
+    one, two = (problem.risk(np.array([0.4, scale])) for scale in (3.0, 1.0))
+    assert one < two  # 3 is the scale of the example, and 0.4 its k
 
 
 def test_init_writes_a_problem_file_with_the_priors(folder: Path) -> None:
