@@ -82,7 +82,7 @@ def test_problems_are_what_their_sources_say(outside: Any) -> None:
 def test_each_part_that_a_study_switches_off_was_on(outside: Any) -> None:
     import outside.studies  # noqa: PLC0415
 
-    problem = outside.problems.problem("ringing")
+    problem = outside.problems.problem("repress")
     found = {
         name: variant.moments(problem, 0, 45)[-1].posterior.mean
         for name, variant in outside.studies.STUDIES["ablation"].variants.items()

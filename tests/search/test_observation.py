@@ -182,3 +182,74 @@ def test_kl_of_the_first_coordinates_is_that_of_the_marginals() -> None:
     found = family.kl_of_first(3, members[0].theta, members[1].theta)
     assert found == pytest.approx(first.kl(second))
     assert family.kl_of_first(3, -members[0].theta, members[1].theta) == np.inf
+
+
+def test_other_shapes_are_refused() -> None:
+    """A transposed answer, or a table, must not be flattened into the wrong order."""
+    transposed = supac.Composite(lambda x: simulate(x).T, likelihood, observation=3)
+    with pytest.raises(ValueError, match=r"1-D array of numbers a point, not shape \(30, 5\)"):
+        transposed.simulate(PRIOR.sample(5, 0))
+    table = supac.Composite(lambda x: simulate(x).reshape(15, 2), likelihood, observation=3)
+    with pytest.raises(ValueError, match=r"not shape \(15, 2\)"):
+        table.simulate(PRIOR.mean)
+
+
+class Named:
+    """A simulator that wants names, and refuses what it does not like."""
+
+    names: tuple[str, ...] = ()
+
+    def named(self, names: tuple[str, ...]) -> Named:
+        other = Named()
+        other.names = names
+        return other
+
+    def refuses(self, x: FloatArray) -> str:
+        return "too large" if len(x) == 2 and x[0] > 1.0 else ""
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        return x
+
+
+def test_the_simulator_keeps_its_names_and_its_constraints() -> None:
+    simulator = supac.Composite(Named(), likelihood, observation=1).simulate
+    assert simulator.named(("a", "b", "s")).simulate.names == ("a", "b")  # type: ignore[attr-defined]
+    assert simulator.refuses(np.array([2.0, 0.0, 0.0])) == "too large"  # type: ignore[attr-defined]
+    assert not hasattr(DECLARED.simulate, "refuses")
+
+
+def test_known_runs_follow_the_data_to_their_places() -> None:
+    times = np.arange(30.0)
+    data = supac.Observations(("y",), DATA, np.ones(30), times=times)
+    turned = supac.Observations(("y",), DATA[::-1], np.ones(30), times=times[::-1])
+    x = PRIOR.sample(4, 0)
+    rows = DECLARED.simulate(x)
+    evaluations = supac.problem.Evaluations.none(9).append(x, DECLARED.loss(rows), PRIOR, rows)
+    runs = replace(supac.KnownRuns.of(x, evaluations), data=data).for_data(turned)
+    assert runs.outputs is not None
+    np.testing.assert_array_equal(runs.outputs, np.hstack([rows[:, 29::-1], rows[:, 30:]]))
+
+
+def test_data_that_are_missing_need_no_output_and_certificates_are_not_confused() -> None:
+    measured = DATA.copy()
+    measured[3] = np.nan
+    data = supac.Observations(("y",), measured, np.full(30, NOISE))
+
+    def partly(x: FloatArray) -> FloatArray:
+        return np.where(np.arange(30) == 3, np.nan, simulate(x))
+
+    def bounded(residuals: FloatArray, z: FloatArray) -> FloatArray:
+        return np.asarray(-np.expm1(-0.5 * (np.exp(z) * residuals / 20.0) ** 2).mean(axis=1))
+
+    prior = supac.gaussian(np.zeros(7), 0.5 * np.eye(7))
+    bound = supac.MaurerLangfordSeeger(n=29, delta=0.05)
+    risk = supac.Composite(partly, bounded, data, observation=1)
+    result = supac.minimize(risk, prior, bound, budget=40)
+    assert result.failed == 0
+    assert "NumPy" not in result.uncertified
+
+
+def test_tasks_with_them_are_refused() -> None:
+    task = supac.Task(DECLARED, supac.Catoni(0.1))
+    with pytest.raises(ValueError, match="meta-learning does not know observation parameters"):
+        supac.meta_learn([task, task], PRIOR, passes=1)

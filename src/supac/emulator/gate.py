@@ -22,7 +22,7 @@ from scipy.special import expit, ndtr
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.families import Distribution
-from supac.problem.observation import ObservationLoss
+from supac.problem.observation import observation_count
 from supac.surrogate.estimator import MANY_PARAMETERS, Context
 
 _WIDTH, _CERTAINTY, _LEAK = 0.25, 0.9, 0.005  # s, g, ε
@@ -53,8 +53,9 @@ class Units:
         """Return the units at `current`."""
         prior = context.prior or current
         covariance = prior.family.moments(prior.theta)[1]
-        if isinstance(context.loss, ObservationLoss):
-            return cls._apart(current, covariance, len(covariance) - context.loss.count)
+        observed = observation_count(context.loss)
+        if observed:
+            return cls._apart(current, covariance, len(covariance) - observed)
         return cls._within(current.mean, covariance)
 
     @classmethod
@@ -223,7 +224,7 @@ def _directions(
     expected = _AXIS if dim <= MANY_PARAMETERS else _AXIS * _AS_OF / dim
     directions, chance = [axes], [np.full(2 * dim, expected)]
     rows, columns = np.nonzero(np.tril(coupled, -1))
-    if len(rows) <= _MOST_PAIRS:
+    if len(rows) <= _MOST_PAIRS and dim <= MANY_PARAMETERS:
         for signs in ((1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)):
             pairs = np.zeros((len(rows), dim))
             pairs[np.arange(len(rows)), rows] = signs[0] * np.sqrt(0.5)

@@ -19,7 +19,7 @@ from supac.families import Distribution, NormalWhitening
 from supac.families.gaussian import orthogonal
 from supac.problem import Evaluations, Loss, Problem
 from supac.problem.composite import SquareLoss
-from supac.problem.observation import ObservationLoss
+from supac.problem.observation import observation_count
 from supac.surrogate.estimator import MANY_PARAMETERS, NOISY, BatchPlan, Context
 
 _FEW = 20  # parameters
@@ -46,7 +46,7 @@ class OutputEmulator:
 
     def plan(self, problem: Problem, n: int) -> BatchPlan:
         """Return small batches, the first of about one point a parameter."""
-        first = min(max(problem.start.dim - _observed(problem.loss), 10), 20)
+        first = min(max(problem.start.dim - observation_count(problem.loss), 10), 20)
         return emulator_plan(problem, first, n, self.widening, self.probes)
 
     def fit(
@@ -100,7 +100,7 @@ class OutputTrainingSet:
         context: Context,
     ) -> OutputTrainingSet:
         """Standardise the runs."""
-        units, known = Units.of(current, context), _observed(loss)
+        units, known = Units.of(current, context), observation_count(loss)
         rows = np.asarray(runs.outputs)[runs.ok]
         outputs, simulated = rows[:, : rows.shape[1] - known], current.dim - known
         risk = runs.risk[runs.ok]
@@ -196,11 +196,6 @@ class OutputTrainingSet:
         process = Process(hyperparameters, self.prior, self.u[inliers], y, inflation).fit(steps)
         own = self.x[inliers]
         return FittedOutputEmulator(self, own, process, mean, directions, shift, unit, rest)
-
-
-def _observed(loss: Loss | None) -> int:
-    """Return the number of parameters that enter after the simulator."""
-    return loss.count if isinstance(loss, ObservationLoss) else 0
 
 
 def _has_slopes(loss: SquareLoss | SeenLoss, outputs: FloatArray) -> bool:

@@ -127,7 +127,7 @@ class KnownRuns:
         if self.data is None or self.outputs is None or self.outputs.shape[1] == 0:
             return self
         theirs, ours = self.data.cells, data.cells
-        if theirs == ours or self.outputs.shape[1] != len(theirs):
+        if theirs == ours or self.outputs.shape[1] < len(theirs):
             return self
         known = {cell: place for place, cell in reversed(list(enumerate(theirs)))}
         places = np.array([known.get(cell, -1) for cell in ours])
@@ -142,6 +142,8 @@ class KnownRuns:
                 "simulated too, so that they can be filled in later"
             )
         outputs = np.where(places >= 0, self.outputs[:, places], np.nan)
+        # Observation parameters follow what was simulated.
+        outputs = np.concatenate([outputs, self.outputs[:, len(theirs) :]], axis=1)
         return replace(self, outputs=outputs, data=data, risk=np.full(len(self), np.nan))
 
     def latent(self, parameters: Parameters | None) -> FloatArray:

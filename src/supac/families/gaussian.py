@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from supac.arrays import BoolArray, FloatArray, IntArray, covariance_matrix, fin
 from supac.codec import register
 from supac.families.family import Distribution, Family, Whitening, check_dim
 
+_MANY = (
+    40  # parameters of which the factors of the latest members are kept: a round needs each often
+)
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -104,8 +107,11 @@ class GaussianFamily(Family):
         if self.standard(theta) is None or self.standard(other) is None:
             return float("inf")
         (mean, covariance), (centre, spread) = self.moments(theta), self.moments(other)
-        root = np.linalg.cholesky(spread[:count, :count])
-        own = np.linalg.cholesky(covariance[:count, :count])
+        try:
+            root = np.linalg.cholesky(spread[:count, :count])
+            own = np.linalg.cholesky(covariance[:count, :count])
+        except np.linalg.LinAlgError:  # at the edge of Θ, by rounding
+            return float("inf")
         ratio = solve_triangular(root, own, lower=True)
         shift = solve_triangular(root, mean[:count] - centre[:count], lower=True)
         log_volumes = float(np.log(np.diag(ratio)).sum())
@@ -216,6 +222,11 @@ class Gaussian(GaussianFamily):
         return np.concatenate([precision @ mean, self._quadratic(-precision)])
 
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        if self.dim > _MANY:
+            return _recent_standard(self, theta.tobytes())
+        return self._factorise(theta)
+
+    def _factorise(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         _, precision = self.quadratic_form(-theta)
         # LAPACK directly: SciPy's checks would take longer than the factorisation.
         root, failed = dpotrf(precision, lower=1)
@@ -346,6 +357,16 @@ class DiagonalGaussian(Gaussian):
         quadratic = np.sqrt(0.5) * beta[self.dim :] * inverse_deviation**2
         linear = beta[: self.dim] * inverse_deviation - 2.0 * quadratic * at.mean
         return np.concatenate([linear, quadratic])
+
+
+@lru_cache(maxsize=8)
+def _recent_standard(family: Gaussian, theta: bytes) -> tuple[FloatArray, FloatArray] | None:
+    """Return the mean and the Cholesky factor of a member, as `Gaussian.standard`."""
+    member = family._factorise(np.frombuffer(theta))
+    if member is not None:
+        for each in member:
+            each.flags.writeable = False
+    return member
 
 
 def gaussian(

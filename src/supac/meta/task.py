@@ -147,5 +147,10 @@ class Environment:
 
 def check_tasks(tasks: Sequence[Any]) -> None:
     """Raise TypeError unless there are tasks, and nothing else."""
+    if any(getattr(getattr(each, "risk", None), "observation", 0) for each in tasks):
+        raise ValueError(
+            "meta-learning does not know observation parameters: let simulate take all parameters, "
+            "and return all that the loss needs"
+        )
     if not tasks or not all(isinstance(each, Task) for each in tasks):
         raise TypeError(f"tasks must be one Task or more, not {tasks!r:.80}")

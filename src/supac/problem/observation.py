@@ -36,6 +36,17 @@ class ObservedSimulator:
         if load is not None:
             load()
 
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the simulator that takes names or a point, for the others alone."""
+        if name not in ("named", "with_fields", "refuses"):
+            raise AttributeError(name)
+        own = getattr(self.simulate, name)
+        if name == "refuses":
+            return lambda x: own(x[: -self.count])
+        if name == "named":
+            return lambda names: replace(self, simulate=own(names[: -self.count]))
+        return lambda fields: replace(self, simulate=own(fields))
+
     def __call__(self, x: FloatArray) -> FloatArray:
         """Return the outputs of one point or of many."""
         points = np.asarray(x)
@@ -46,8 +57,19 @@ class ObservedSimulator:
                 "one for each name"
             )
         simulated = np.asarray(outputs, dtype=np.float64)
-        simulated = np.reshape(simulated, (*points.shape[:-1], -1))
+        if simulated.ndim == points.ndim - 1:  # one output a point
+            simulated = simulated[..., None]
+        if simulated.ndim != points.ndim or simulated.shape[:-1] != points.shape[:-1]:
+            raise ValueError(
+                f"simulate must return a 1-D array of numbers a point, not shape {simulated.shape}"
+                f" for points of shape {points.shape}"
+            )
         return np.concatenate([simulated, points[..., -self.count :]], axis=-1)
+
+
+def observation_count(loss: object) -> int:
+    """Return the number of parameters that enter after the simulator."""
+    return loss.count if isinstance(loss, ObservationLoss) else 0
 
 
 @register(arguments=("loss", "count"))

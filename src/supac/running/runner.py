@@ -382,4 +382,7 @@ def _simulator(risk: Risk, vectorized: bool, parameters: Parameters | None) -> S
             function = function.with_fields({name: each.tolist() for name, each in points.items()})
     if composite is None:
         return Simulator(function, "risk", 0, vectorized)
-    return Simulator(function, "simulate", 1, vectorized, getattr(composite.data, "needed", None))
+    needed = getattr(composite.data, "needed", None)
+    if needed is not None and composite.observation:
+        needed = np.append(needed, np.ones(composite.observation, dtype=bool))
+    return Simulator(function, "simulate", 1, vectorized, needed)

@@ -256,11 +256,12 @@ def initial_state(problem: Problem, seed: int, *, regresses: bool = True) -> Sta
     if regresses and family.size > MOST_STATISTICS:
         raise TooManyStatisticsError(
             f"{family} has {family.size:,} statistics, and every round solves for a coefficient of "
-            f"each: at most {MOST_STATISTICS:,} can be searched. Use the default algorithm; or let "
-            "fewer parameters correlate: blocks= of gaussian and Parameters names the groups that "
-            "do, blocks=[] none"
+            f"each: at most {MOST_STATISTICS:,} can be searched. The default algorithm needs none, "
+            "with a prior of the same Gaussian family as start and without a proxy; or let fewer "
+            "parameters correlate: blocks= of gaussian and Parameters names the groups that do, "
+            "blocks=[] none"
         )
-    if family.dim > MOST_PARAMETERS:
+    if not regresses and family.dim > MOST_PARAMETERS:
         raise TooManyStatisticsError(
             f"{family} has {family.dim:,} parameters, and at most {MOST_PARAMETERS:,} can be "
             "searched: leave out parameters that the data do not determine, or describe a field by "

@@ -38,7 +38,7 @@ def plan_batch(plan: BatchPlan, state: State, n: int, model: RiskModel | None = 
 def _around_the_mean(state: State, whitening: NormalWhitening, n: int, shift: float) -> Batch:
     """Return the mean, and draws about as far from it as the mean has just moved.
 
-    The mean counts as drawn: the trial of a step and the correction of the model need it.
+    The mean counts as drawn: the trial of a step needs it.
     `Importance`, which estimates mean risks, leaves it out.
     """
     posterior = state.posterior

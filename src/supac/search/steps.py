@@ -250,8 +250,9 @@ def _largest_step(
             alpha *= 0.5
         from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
 
-        # To the last digit where KL is exact, roughly where it is estimated.
-        precision = 1e-15 if isinstance(current.family, Family) else 1e-3
+        # To the last digit where KL is exact, roughly where it is estimated or takes long.
+        exact = isinstance(current.family, Family) and current.dim <= MANY_PARAMETERS
+        precision = 1e-15 if exact else 1e-3
         root = brentq(
             lambda a: _share(kl(a), limit) - 0.5,
             alpha,

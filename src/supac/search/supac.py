@@ -13,7 +13,7 @@ from supac.emulator import GaussianProcess, OutputEmulator
 from supac.families import Distribution
 from supac.problem import Evaluations, Problem
 from supac.problem.bounds import fixed_temperature, worth_of_a_nat
-from supac.problem.observation import ObservationLoss
+from supac.problem.observation import observation_count
 from supac.search import steps
 from supac.search.algorithm import (
     FIT,
@@ -261,8 +261,8 @@ class SuPAC:
         scaled: Callable[[int, int], steps.StepRule] | None = getattr(self.step, "scaled", None)
         if scaled is None:
             return self.step
-        dim, loss = problem.start.dim, problem.loss
-        return scaled(dim, dim - loss.count if isinstance(loss, ObservationLoss) else dim)
+        dim = problem.start.dim
+        return scaled(dim, dim - observation_count(problem.loss))
 
     def _estimator(
         self, problem: Problem, evaluations: Evaluations
