@@ -253,3 +253,10 @@ def test_tasks_with_them_are_refused() -> None:
     task = supac.Task(DECLARED, supac.Catoni(0.1))
     with pytest.raises(ValueError, match="meta-learning does not know observation parameters"):
         supac.meta_learn([task, task], PRIOR, passes=1)
+
+
+def test_a_loss_that_does_not_take_them_is_told_so() -> None:
+    risk = supac.Composite(simulate, supac.Welsch(1.0), observation=3)
+    words = r"residuals \(n, k\) and the 3 observation parameters \(n, 3\)"
+    with pytest.raises(RuntimeError, match=words):
+        supac.minimize(risk, PRIOR, supac.Catoni(0.1), budget=30)

@@ -22,7 +22,7 @@ _FOLDER = re.compile(r" \(in [^)]*\)")
 _NUMBER = re.compile(  # not part of a name such as k1
     r"\s*(?<!\w)[-+]?(0x[0-9a-f]+|(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|(nan|inf)\b)\s*", re.IGNORECASE
 )
-_WRONG_LOSS = "loss must take residuals (n, k) and return n risks; for outputs {} it {}"
+_WRONG_LOSS = "loss must take {} and return n risks; for {} it {}"
 _WORDS = 60  # characters of a message that identify its kind
 
 
@@ -207,14 +207,24 @@ class RiskFunction:
         try:
             risk = as_floats(self.composite.loss(residuals))
         except Exception as error:
-            raise LossError(_WRONG_LOSS.format(rows.shape, f"raised {error!r}")) from error
+            raise self._wrong_loss(rows, f"raised {error!r}") from error
         if risk is None or risk.shape != (2,):
             found = "no numbers" if risk is None else f"shape {risk.shape}"
-            raise LossError(_WRONG_LOSS.format(rows.shape, f"returned {found}"))
+            raise self._wrong_loss(rows, f"returned {found}")
         if not np.isfinite(risk[0]):
             message = f"loss returned {risk[0]}"
             return replace(run, status=Status.INVALID, risk=np.nan, message=message)
         return replace(run, status=Status.OK, risk=float(risk[0]), message="")
+
+    def _wrong_loss(self, rows: FloatArray, what: str) -> LossError:
+        count = 0 if self.composite is None else self.composite.observation
+        if not count:
+            return LossError(_WRONG_LOSS.format("residuals (n, k)", f"outputs {rows.shape}", what))
+        takes = f"residuals (n, k) and the {count} observation parameters (n, {count})"
+        given = (
+            f"outputs {(len(rows), rows.shape[1] - count)} and their values {(len(rows), count)}"
+        )
+        return LossError(_WRONG_LOSS.format(takes, given, what))
 
     def reject_other_widths(self, runs: Sequence[Run]) -> list[Run]:
         """Mark runs as failed whose number of outputs differs from the first successful run's."""
