@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-peers bench-outside bench-outside-best bench-ablation bench-studies bench-dimension bench-dimension-best poisson-chain poisson-study meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-projection bench-peers bench-outside bench-outside-best bench-ablation bench-studies bench-dimension bench-dimension-best poisson-chain poisson-study meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
@@ -73,6 +73,9 @@ bench-petab: .venv/ready
 
 bench-observation: .venv/ready
 	$(BIN)/python benchmarks/observation.py
+
+bench-projection: .venv/ready
+	$(BIN)/python benchmarks/projection.py
 
 meta-learning: .venv/ready
 	$(BIN)/python experiments/meta_learning/run.py $(ARGS)

@@ -78,7 +78,7 @@ class Loop:
     seconds: float = 0.0
     """Total simulator time."""
     advice: tuple[str, ...] = ()
-    """What would have saved runs or time."""
+    """Choices that would have saved runs or time."""
     _idle: bool = False
     """Idle workers were noticed."""
     _ended: list[Run] = field(default_factory=list)

@@ -128,7 +128,7 @@ class Search:
     description: str | None = None
     """Text kept in the store beside the settings."""
     provenance: Provenance = Provenance()
-    """What is known of prior, loss, temperature and certificates, beside what a store knows."""
+    """Facts on prior, loss, temperature and certificates, beside those of a store."""
 
     def __post_init__(self) -> None:
         parameters = self.prior if isinstance(self.prior, Parameters) else None

@@ -28,7 +28,7 @@ from supac.surrogate.estimator import MANY_PARAMETERS, Context
 _WIDTH, _CERTAINTY, _LEAK = 0.25, 0.9, 0.005  # s, g, ε
 _THRESHOLDS = np.arange(-2.0, 6.01, 0.25)
 _AXIS, _PAIR, _DATA = 0.05, 0.01, 0.001  # prior probability that a direction has a cliff
-_AS_OF = 10.0  # parameters: of many, no more cliffs are expected than of so many
+_CLIFFS_AS_OF = 10.0  # parameters: of many, no more cliffs are expected than of so many
 _MOST_PAIRS = 40
 _MOST_FAILURES = 120  # the latest count; their likelihood then stays within float64
 _CHAINS, _BURN, _SWEEPS = 8, 3, 7
@@ -221,7 +221,7 @@ def _directions(
     """Return unit vectors (D, dim), and the prior probability of a cliff along each (D,)."""
     dim = u.shape[1]
     axes = np.vstack([np.eye(dim), -np.eye(dim)])
-    expected = _AXIS if dim <= MANY_PARAMETERS else _AXIS * _AS_OF / dim
+    expected = _AXIS if dim <= MANY_PARAMETERS else _AXIS * _CLIFFS_AS_OF / dim
     directions, chance = [axes], [np.full(2 * dim, expected)]
     rows, columns = np.nonzero(np.tril(coupled, -1))
     if len(rows) <= _MOST_PAIRS and dim <= MANY_PARAMETERS:

@@ -252,7 +252,7 @@ class FittedOutputEmulator:
         loss = self.training.loss
         if isinstance(loss, SquareLoss):
             return loss.of_mean_square(self._mean_square(y, variance))
-        risk = loss(self._either(y, variance, 0)[0], np.concatenate([x, x]))
+        risk = loss(self._with_errors(y, variance, 0)[0], np.concatenate([x, x]))
         return 0.5 * (risk[: len(y)] + risk[len(y) :])
 
     def _with_noise(self, variance: FloatArray) -> FloatArray:
@@ -276,7 +276,7 @@ class FittedOutputEmulator:
         square += y.shape[1] * self._spread * variance
         return np.maximum(square, 0.0) / self.training.outputs.shape[1]
 
-    def _either(
+    def _with_errors(
         self, y: FloatArray, variance: FloatArray, first: int
     ) -> tuple[FloatArray, FloatArray]:
         """Return outputs with an error and with its opposite (2n, m), and the errors (n, k).
@@ -298,7 +298,7 @@ class FittedOutputEmulator:
         loss, variance = self.training.loss, self._with_noise(variance)
         if isinstance(loss, SquareLoss):
             return self._slopes_of_square(loss, y, variance)
-        outputs, errors = self._either(y, variance, rows.start)
+        outputs, errors = self._with_errors(y, variance, rows.start)
         slopes = loss.slopes(outputs)
         assert slopes is not None
         above, below = np.split(slopes @ self._directions_of_outputs, 2)

@@ -117,9 +117,9 @@ class Hyperprior:
         """Compute minus the log-density, up to a constant, and its gradient."""
         standard = (hyperparameters - self.centre) / self.spread
         value, slope = 0.5 * standard**2, standard.copy()
-        few = self.cauchy
-        value[few] = np.log1p(standard[few] ** 2)
-        slope[few] = 2.0 * standard[few] / (1.0 + standard[few] ** 2)
+        heavy = self.cauchy
+        value[heavy] = np.log1p(standard[heavy] ** 2)
+        slope[heavy] = 2.0 * standard[heavy] / (1.0 + standard[heavy] ** 2)
         return float(value.sum()), slope / self.spread
 
 

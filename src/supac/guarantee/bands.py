@@ -48,7 +48,7 @@ class Bands:
     """Half the width in the unit of each such column, the median over its rows; of logarithms, the
     relative error."""
     unit: str = "measurements"
-    """What the blocks are, in a word."""
+    """Name of the blocks."""
 
     @property
     def statement(self) -> str:
@@ -63,7 +63,7 @@ class Bands:
 
     @property
     def assumption(self) -> str:
-        """What the coverage assumes, in one sentence."""
+        """Assumption of the coverage, in one sentence."""
         if self.method == "split conformal":
             return f"new {self.unit} are exchangeable with those that were held out"
         return (

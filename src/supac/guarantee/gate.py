@@ -31,7 +31,7 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True)
 class Provenance:
-    """How prior, loss and temperature depend on the data, and which certificates were given."""
+    """Dependence of prior, loss and temperature on the data, and the certificates given."""
 
     prior_is_independent: bool = True
     """False if the prior was learnt on these data: then no bound holds."""
@@ -177,7 +177,7 @@ class Basis:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What is assumed about the data, in sentences."""
+        """Assumptions about the data, in sentences."""
         each = f"[0, {self.ceiling:g}]"
         if self.declared:
             first = (

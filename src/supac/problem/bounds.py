@@ -60,7 +60,7 @@ class Bound(Selectable, ABC):
         return make(n=n, delta=delta, ceiling=ceiling)
 
     sequential: ClassVar[bool] = False
-    """Whether it holds for dependent data in the order of time, for the mean conditional risk."""
+    """True if it holds for dependent data in the order of time, for the mean conditional risk."""
 
     @classmethod
     def data_in(cls, weights: FloatArray, *, sequential: bool = False) -> int:

@@ -48,7 +48,7 @@ class Observations:
     units: tuple[str, ...] | None = None
     """Unit of each column, "" for none."""
     time_label: str | None = None
-    """What the times are, such as "days since 2024-03-01"."""
+    """Meaning of the times, such as "days since 2024-03-01"."""
     experiments: tuple[str, ...] | None = None
     """Name of the experiment of each row. Noise is NaN in columns that it does not have."""
 
@@ -430,7 +430,7 @@ class ResidualLoss(Selectable, ABC):
     unbounded: ClassVar[str] = ""
     """Why there is no certificate, if the loss can have no ceiling."""
     root: ClassVar[bool] = False
-    """Whether the loss is the root of a mean over the data."""
+    """True if the loss is the root of a mean over the data."""
 
     @property
     def flat_from(self) -> float | None:

@@ -198,7 +198,7 @@ class Problem:
     proxy: Function | None = None
     """A cheap approximation of the risk, (n, dim) → (n,)."""
     failure_risk: float | None = None
-    """What a failed run counts as; None leaves it out."""
+    """Risk of a failed run; None leaves it out."""
     loss: Loss | None = None
     """From the simulator's outputs to risks, where `tell` is told the outputs."""
     scale: Distribution | None = None

@@ -72,7 +72,7 @@ class Ending(Estimate):
     notes: tuple[str, ...] = ()
     """Warnings to read before the result is used."""
     advice: tuple[str, ...] = ()
-    """What would have saved runs or time; the result is no worse for it."""
+    """Choices that would have saved runs or time; the result is no worse for it."""
     validation: tuple[ValidationBatch, ...] = ()
     """Batches of fresh runs in order; of two posteriors if the first was rejected."""
     failure_loss: float = np.nan

@@ -497,7 +497,7 @@ class Record(Calibrated):
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """What would have saved runs or time."""
+        """Choices that would have saved runs or time."""
         return () if self.ending is None else self.ending.advice
 
     @property

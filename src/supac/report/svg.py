@@ -59,7 +59,7 @@ class Panel:
     top: int = 12
     right: int = 12
     decades: bool = False
-    """Whether x is a logarithm to the base ten."""
+    """True if x is a logarithm to the base ten."""
     parts: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     """Parts that are not clipped."""

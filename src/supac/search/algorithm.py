@@ -69,7 +69,7 @@ class LastStep:
     gain: float
     """Predicted decrease of the bound."""
     nats: float = 0.0
-    """The same, in nats."""
+    """Predicted decrease in nats."""
     shift: float = 0.0
     """Distance that the mean moved, in standard deviations of the new posterior."""
     settled: bool = False

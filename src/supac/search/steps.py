@@ -20,7 +20,7 @@ from supac.surrogate.estimator import MANY_PARAMETERS, RiskModel, Surrogate
 INSIDE = 0.97
 """Share of the radius within which a step did not meet the limit of the trust region."""
 _SETTLED, _PATIENCE = 0.02, 3  # nats that a few updates must gain to be worth another
-_LONGER = 0.8  # share of the way to the minimiser of an update of many parameters
+_ALPHA_OF_MANY = 0.8  # share of the way to the minimiser of an update of many parameters
 _SHORTEST = 1e-4  # share of the way to the minimiser that is not worth trying
 _MOST_EXCLUDED = 0.3  # share of a batch that may be outliers without the step being to blame
 
@@ -183,7 +183,7 @@ class TrustRegion:
             return rule
         return replace(
             rule,
-            alpha=max(self.alpha, _LONGER),
+            alpha=max(self.alpha, _ALPHA_OF_MANY),
             start=max(self.start, dim / 16.0),
             least=max(self.least, dim / 32.0),
             most=max(self.most, dim / 2.0),

@@ -234,8 +234,6 @@ def two_scale_ridge(
     root = np.sqrt(weights * size)
     design = (features - weights @ features) * root[:, None]
     target = (values - weights @ values) * root
-    if len(design) < design.shape[1]:
-        return _dual_ridge((design[:, :linear], design[:, linear:]), target, size, updates)
     gram, moment = design.T @ design, design.T @ target
     total = float(target @ target)
     group = (np.arange(len(gram)) >= linear).astype(np.intp)
@@ -253,31 +251,6 @@ def two_scale_ridge(
         known = np.maximum(np.bincount(group, determined, minlength=2), 1e-3)
         scale = np.maximum(power / known, 1e-14 * variance)
         residual = total - 2.0 * float(beta @ moment) + float(beta @ gram @ beta)
-        freedom = max(size - float(determined.sum()), 0.1 * size)
-        noise = max(residual / freedom, 1e-14 * variance)
-    return beta
-
-
-def _dual_ridge(
-    groups: tuple[FloatArray, FloatArray], target: FloatArray, size: float, updates: int
-) -> FloatArray:
-    """Compute the same from the inner products of the runs: no matrix of all features."""
-    n = len(target)
-    grams = [group @ group.T for group in groups]
-    counts = np.array([max(group.shape[1], 1) for group in groups])
-    variance = float(np.var(target)) + 1e-30
-    noise, scale = 0.3 * variance, variance * np.array([1.0, 0.5]) / counts + 1e-30
-    beta = np.zeros(sum(group.shape[1] for group in groups))
-    for _ in range(updates):
-        kernel = scale[0] * grams[0] + scale[1] * grams[1]
-        kernel[np.diag_indices(n)] += noise
-        inverse = np.linalg.inv(kernel)
-        dual = inverse @ target
-        beta = np.concatenate([scale[0] * (groups[0].T @ dual), scale[1] * (groups[1].T @ dual)])
-        power = scale**2 * np.array([float(dual @ gram @ dual) for gram in grams])
-        determined = scale * np.array([float(np.vdot(gram, inverse)) for gram in grams])
-        residual = noise**2 * float(dual @ dual)
-        scale = np.maximum(power / np.maximum(determined, 1e-3), 1e-14 * variance)
         freedom = max(size - float(determined.sum()), 0.1 * size)
         noise = max(residual / freedom, 1e-14 * variance)
     return beta

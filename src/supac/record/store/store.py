@@ -109,7 +109,7 @@ class Store:
         # First of all: the rounds of another search may be of another family.
         self._check_settings(config_of(db))
         self.contents = contents_of(db, self._family_of)
-        """What the file held when it was opened."""
+        """Contents of the file when it was opened."""
         self._count = Counter(each.task for each in self.contents.rounds)
         db.write_owner()
         db.commit()

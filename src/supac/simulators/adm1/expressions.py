@@ -52,7 +52,7 @@ class Node:
 
 
 class _Operation(NamedTuple):
-    """How an operation is written, its derivative, and how it is folded."""
+    """Notation of an operation, its derivative, and its value for constants."""
 
     code: str
     slope: Callable[..., Node]

@@ -85,7 +85,7 @@ class Description:
     name: str
     version: str
     text: str
-    """What the model's author says of it; may be empty."""
+    """Description by the model's author; may be empty."""
     interfaces: tuple[str, ...]
     """Of "co-simulation" and "model-exchange"."""
     platforms: tuple[str, ...]
