@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -76,7 +77,7 @@ def _statements(node: ast.AST, *, inside: bool = False) -> Iterator[tuple[ast.AS
 def imported(name: str) -> set[str]:
     """The modules of ours that a module imports, named from below `supac`; "" for all of it."""
     path, found = modules()[name], set()
-    for node, inside in _statements(ast.parse(path.read_text())):
+    for node, inside in _statements(parsed(path)):
         names: set[str] = set()
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
@@ -135,6 +136,40 @@ def test_modules_of_one_layer_do_not_import_in_circles() -> None:
         assert name not in reachable(name, frozenset()), f"{name} imports itself in the end"
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
+    driver = PACKAGE / "simulators" / "adm1" / "driver.py"  # one loop by design
+    for path in set(modules().values()) - {driver}:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef):
+                yield f"{path}: {node.name}", node
+
+
+def test_the_root_has_three_modules() -> None:
+    found = {path.name for path in PACKAGE.glob("*.py")}
+    assert found == {"__init__.py", "__main__.py", "arrays.py"}
+
+
+def test_functions_are_short_and_have_few_parameters() -> None:
+    for name, node in functions():
+        lines = (node.end_lineno or 0) - node.lineno + 1
+        assert lines <= 60, f"{name} has {lines} lines"
+        given = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+        names = {each.arg for each in given} - {"self", "cls"}
+        assert len(names) <= 14, f"{name} has {len(names)} parameters"
+
+
+def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
+    riddle = re.compile(r'"""(What|Whether|How|Where|So many|The same|Those|Why)\b')
+    for path in modules().values():  # also those of fields and constants
+        found = [line for line in path.read_text().splitlines() if riddle.match(line.strip())]
+        assert not found, f"{path}: {found}"
+
+
 def test_tests_lie_where_their_package_lies() -> None:
     packages = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
     kinds = {"laws", "theorems", "faults", "examples", "experiments"}
@@ -155,7 +190,7 @@ def test_the_core_imports_without_the_extras() -> None:
     )
     hidden = f"import sys; sys.modules.update({{m: None for m in {extras}}}); "
     use = "import supac, supac.cli; "
-    run = "supac.minimize(lambda x: 0.0, supac.beta(1, 1), supac.Catoni(1), budget=40)"
+    run = "supac.minimize(lambda x: 0.0, supac.beta(1, 1), supac.Catoni(1), budget=24)"
     subprocess.run([sys.executable, "-c", hidden + use + run], check=True)
 
 

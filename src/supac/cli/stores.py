@@ -38,7 +38,7 @@ from supac.exchange.table import (
     write_table,
 )
 from supac.guarantee.certificate import Certificate, Subject
-from supac.guarantee.ensemble import fresh_draws
+from supac.guarantee.ensemble import Ensemble, fresh_draws
 from supac.problem_file import BOUNDS, store_of
 from supac.problem_file.pest import PEST_FILES, write_for_pest
 from supac.record.ending import StopReason
@@ -375,8 +375,8 @@ def export(
     path = store_of(store)
     if target.suffix in PEST_FILES:
         run = read_store(path)
-        points = run.ensemble.x if ensemble else run.sample(posterior or _DRAWS, seed)
-        words = write_for_pest(run, problem_file.source_of(run)[1], points, target)
+        sets = _ensemble(run, draws).x if ensemble else run.sample(posterior or _DRAWS, seed)
+        words = write_for_pest(run, problem_file.source_of(run)[1], sets, target)
     elif target.suffix == ".json":
         told = _read_certificate(certificate)
         read_store(path).result().to_json(target, certificate=told, force=force)
@@ -386,8 +386,7 @@ def export(
     else:
         run = read_store(path)
         if ensemble:
-            sets = run.ensemble if draws is None else run.drawn_ensemble(draws, _seed(run))
-            table, kind = table_of_ensemble(run, sets), "parameter sets"
+            table, kind = table_of_ensemble(run, _ensemble(run, draws)), "parameter sets"
         elif bands is not None:
             table, kind = table_of_bands(run, bands), "bands"
         else:
@@ -395,6 +394,11 @@ def export(
         write_table(table_file(target, force=force), table)
         words = f"{len(next(iter(table.values())))} {kind}"
     console.print(f"wrote {words} to {target}", soft_wrap=True)
+
+
+def _ensemble(run: Record, draws: int | None) -> Ensemble:
+    """Return the parameter sets of the search, or those of `supac certify --draws`."""
+    return run.ensemble if draws is None else run.drawn_ensemble(draws, _seed(run))
 
 
 def _check_kind(target: Path, other_tables: int, *, with_certificate: bool) -> None:

@@ -25,7 +25,7 @@ _WANTED = (
 
 
 Known = KnownRuns | Calibrated | str | os.PathLike[str] | tuple[Any, Any] | None
-"""What `minimize` takes as known runs."""
+"""Forms of known runs that `minimize` accepts."""
 
 
 def known_runs(given: Known, parameters: Parameters | None, data: object) -> KnownRuns | None:

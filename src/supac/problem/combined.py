@@ -123,7 +123,7 @@ class CombinedLikelihood:
 
     @property
     def unbounded(self) -> str:
-        """Why there is no certificate."""
+        """Reason why there is no certificate."""
         return self.likelihood.unbounded
 
     def __call__(self, seen: FloatArray, z: FloatArray) -> FloatArray:

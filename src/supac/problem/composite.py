@@ -428,7 +428,7 @@ class ResidualLoss(Selectable, ABC):
     ceiling: ClassVar[float | None] = None
     """Largest possible risk, if every datum has its largest loss; None if there is none."""
     unbounded: ClassVar[str] = ""
-    """Why there is no certificate, if the loss can have no ceiling."""
+    """Reason why there is no certificate, if the loss can have no ceiling."""
     root: ClassVar[bool] = False
     """True if the loss is the root of a mean over the data."""
 

@@ -87,7 +87,7 @@ class ObservationLoss:
 
     @property
     def unbounded(self) -> str:
-        """Why there is no certificate, if the loss is a likelihood."""
+        """Reason why there is no certificate, if the loss is a likelihood."""
         return str(getattr(self.loss, "unbounded", ""))
 
     def __call__(self, rows: FloatArray) -> FloatArray:

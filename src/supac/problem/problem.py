@@ -236,8 +236,8 @@ class Evaluations:
     ok: BoolArray
     proposals: tuple[Distribution, ...]
     outputs: FloatArray | None = None
-    """What the loss of a `Composite` takes, (n, k): residuals, or the simulator's outputs if there
-    are no data; NaN for failed runs."""
+    """Arguments of the loss of a `Composite`, (n, k): residuals, or the simulator's outputs if
+    there are no data; NaN for failed runs."""
 
     @classmethod
     def none(cls, dim: int) -> Evaluations:

@@ -1,4 +1,4 @@
-"""What the simulator is given: parameters that are sought, fixed ones, and those tied to others."""
+"""Inputs of the simulator: parameters that are sought, fixed ones, and those tied to others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Inputs:
     names: tuple[str, ...]
     """All of them, in the order of the file; of a field each point."""
     free: tuple[str, ...]
-    """Those that are sought: the columns of a point."""
+    """Names of those that are sought: the columns of a point."""
     fixed: Mapping[str, float | str] = field(default_factory=dict)
     tied: Mapping[str, Formula] = field(default_factory=dict)
     """Each after those that it depends on."""

@@ -1,4 +1,4 @@
-"""What records and results share: the problem, numbers of runs, draws and tables."""
+"""The part that records and results share: the problem, numbers of runs, draws and tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was learnt about many parameters: directions, fields, and the parameters that changed most.
+"""Summary of many parameters: directions, fields, and the parameters that changed most.
 
 A direction is a combination v·u of the latent parameters. Those with extreme ratios of posterior to
 prior variance solve Σ_posterior v = w² Σ_prior v; they are independent under both.

@@ -1,4 +1,4 @@
-"""What a call shows on the terminal while it makes runs, and its Ctrl-C."""
+"""The terminal during a call: its progress bar, its messages, and its Ctrl-C."""
 
 from __future__ import annotations
 

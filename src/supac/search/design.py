@@ -1,4 +1,4 @@
-"""Where the next runs are placed: around the posterior, wider, or into its tails."""
+"""Placement of the next runs: around the posterior, wider, or into its tails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program has written: JSON, a table, or text with a pattern."""
+"""Numbers in a file that a program has written: JSON, a table, or text with a pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an FMU declares: its variables, units and interfaces, and whether it runs here."""
+"""The description of an FMU: its variables, units and interfaces, and whether it runs here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one run of an FMU consists of: from when to when, in which steps, recording what."""
+"""One run of an FMU: from when to when, in which steps, recording which outputs."""
 
 from __future__ import annotations
 

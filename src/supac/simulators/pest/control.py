@@ -78,7 +78,7 @@ class Control:
     path: Path
     parameters: tuple[Parameter, ...]
     observations: tuple[Observation, ...]
-    """Those with a weight above 0."""
+    """Observations with a weight above 0."""
     prior_information: tuple[PriorInformation, ...]
     commands: tuple[str, ...]
     templates: tuple[TemplateFile, ...]

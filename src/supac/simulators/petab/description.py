@@ -1,4 +1,4 @@
-"""What a PEtab problem says, as plain values: parameters, experiments, observables, measurements.
+"""A PEtab problem as plain values: parameters, experiments, observables, measurements.
 
 Files of version 1 and 2 are brought into the same form.
 """
@@ -99,4 +99,4 @@ class Description:
     experiments: tuple[Experiment, ...]
     measurements: tuple[Measurement, ...]
     changes: tuple[Change, ...]
-    """Those of all conditions."""
+    """Changes of all conditions."""

@@ -1,4 +1,4 @@
-"""What formulas of observables and noise need of a simulation, besides observation parameters."""
+"""Terms that formulas of observables and noise need of a simulation."""
 
 from __future__ import annotations
 
