@@ -1,4 +1,4 @@
-"""How long does `import supac` take, and how much of that is NumPy and SciPy?
+"""How long do `import supac` and the command line take, and how large is the core environment?
 
 make bench-startup               # half a minute
 """
@@ -11,22 +11,28 @@ import resource
 import subprocess
 import sys
 import time
+from importlib.metadata import distribution
 from pathlib import Path
 
 import numpy as np
 import scipy
+from packaging.requirements import Requirement
 
+import supac
 from supac.arrays import FloatArray
 
 REPEATS = 15
 RESULTS = Path(__file__).parent / "results" / "startup.md"
+_COMMAND = "from supac.cli import app;"
 CASES = {
     "python": "pass",
     "import numpy": "import numpy",
     "import scipy.linalg, scipy.special": "import scipy.linalg, scipy.special",
     "import supac": "import supac",
-    "import supac.cli": "import supac.cli",
-    "supac --version": "import sys; sys.argv[1:] = ['--version']; from supac.cli import app; app()",
+    "from supac import minimize": "from supac import minimize",
+    "supac --help": f"{_COMMAND} app(['--help'])",
+    "supac --version": f"{_COMMAND} app(['--version'])",
+    "supac show --help": f"{_COMMAND} app(['show', '-h'])",
 }
 
 
@@ -57,6 +63,9 @@ def main() -> None:
         "| | best | median | processor, median |",
         "|---|---|---|---|",
         *(_row(name, np.array(times)) for name, times in taken.items()),
+        "",
+        "NumPy and SciPy are imported with the first public name, not with the package.\n",
+        *_sizes(),
     ]
     text = "\n".join(lines) + "\n"
     print(text)
@@ -66,6 +75,45 @@ def main() -> None:
 def _row(name: str, times: FloatArray) -> str:
     clock, processor = times.T
     return f"| `{name}` | {clock.min():.2f} | {np.median(clock):.2f} | {np.median(processor):.2f} |"
+
+
+def _sizes() -> list[str]:
+    """Tell the size of the core and of all that it depends on, as files of this environment."""
+    sizes = {name: _size(name) for name in sorted(_needed("supac"))}
+    total = np.sum(list(sizes.values()), axis=0)
+    large = {name: size for name, size in sizes.items() if sum(size) > 5.0}
+    rest = total - np.sum(list(large.values()), axis=0)
+    rows = {**large, f"{len(sizes) - len(large)} others": rest, "all": total}
+    return [
+        "Megabytes of the core environment, without pip:\n",
+        "| | files | bytecode that pip adds |",
+        "|---|---|---|",
+        *(f"| {name} | {size[0]:.0f} | {size[1]:.0f} |" for name, size in rows.items()),
+    ]
+
+
+def _needed(name: str) -> set[str]:
+    """Return the distributions that one needs without its extras, itself included."""
+    found, wanted = {name}, [name]
+    while wanted:
+        for line in distribution(wanted.pop()).requires or ():
+            other = Requirement(line)
+            needed = other.marker is None or other.marker.evaluate({"extra": ""})
+            if needed and other.name not in found:
+                found.add(other.name)
+                wanted.append(other.name)
+    return found
+
+
+def _size(name: str) -> tuple[float, float]:
+    """Return the megabytes of a distribution's files and of their bytecode."""
+    if name == "supac":  # installed as a link to its sources
+        paths = [each for each in Path(str(supac.__file__)).parent.rglob("*") if each.is_file()]
+    else:
+        paths = [Path(str(each.locate())) for each in distribution(name).files or ()]
+    there = [(each.suffix == ".pyc", each.stat().st_size) for each in paths if each.exists()]
+    source, compiled = (sum(size for is_code, size in there if is_code is b) for b in (False, True))
+    return source / 2**20, compiled / 2**20
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ LAYERS = [
     {"meta"},
     {"plots", "problem_file"},
     {"report"},
+    {"public"},
     {"cli", "__main__"},
 ]
 FREE_STANDING = {"simulators"}
@@ -149,9 +150,9 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
                 yield f"{path}: {node.name}", node
 
 
-def test_the_root_has_three_modules() -> None:
+def test_the_root_has_few_modules() -> None:
     found = {path.name for path in PACKAGE.glob("*.py")}
-    assert found == {"__init__.py", "__main__.py", "arrays.py"}
+    assert found == {"__init__.py", "__main__.py", "arrays.py", "public.py"}
 
 
 def test_functions_are_short_and_have_few_parameters() -> None:
@@ -196,7 +197,7 @@ def test_the_core_imports_without_the_extras() -> None:
 
 def test_what_few_need_is_imported_when_it_is_asked_for() -> None:
     code = (
-        "import supac, sys; "
+        "import supac, sys; supac.minimize; "
         "heavy = {'scipy.stats', 'scipy.optimize', 'rich', 'typer', 'supac.problem_file', "
         "'supac.simulators.adm1', 'supac.simulators.petab', 'supac.problem.frozen', 'numba', "
         "'matplotlib', 'distributed', 'pandas', 'xarray', 'arviz', 'fmpy', "
@@ -205,6 +206,15 @@ def test_what_few_need_is_imported_when_it_is_asked_for() -> None:
         "supac.read_problem, supac.simulators.adm1.example, supac.simulators.drug"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("code", ["import supac", "import supac.cli", "HELP"])
+def test_the_package_and_its_help_need_neither_numpy_nor_scipy(code: str) -> None:
+    asked = "import sys; sys.argv[1:] = ['--help']\ntry:\n    from supac.cli import app; app()\n"
+    code = asked + "except SystemExit: pass" if code == "HELP" else code
+    heavy = ("numpy", "scipy", "cloudpickle", "supac.public", "supac.cli.stores")
+    check = f"\nimport sys\nfound = {set(heavy)} & set(sys.modules)\nassert not found, found"
+    subprocess.run([sys.executable, "-c", code + check], check=True, capture_output=True)
 
 
 def test_a_missing_extra_is_named() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,6 +23,7 @@ from typer.testing import CliRunner, Result
 import supac
 from drivers import COMMAND, Driver
 from supac.cli import app
+from supac.cli.app import COMMANDS
 from supac.problem_file import StarterKind, starter_files
 from supac.record.store.file import lock, unlock
 
@@ -555,8 +558,10 @@ def test_what_is_no_store_is_named(study: Path) -> None:
 
 
 def test_every_command_has_help_with_an_example() -> None:
-    for command in ("demo", "init", "run", "resume", "show", "certify", "export"):
+    for command, (module, sentence) in COMMANDS.items():
         said = call(command, "--help").output
+        function = vars(import_module(f"supac.cli.{module}"))[command]
+        assert inspect.getdoc(function).partition("\n\n")[0] == sentence  # type: ignore[union-attr]
         assert f"supac {command}" in said
         assert re.search("Examples?:", said)
         assert "Exit codes" in said
@@ -571,6 +576,11 @@ def test_shells_complete_commands() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == ["resume", "report"]
+    environment |= {"COMP_WORDS": "supac show --f", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["--follow"]
 
 
 def test_there_is_a_starter_for_every_kind_of_simulator(tmp_path: Path) -> None:

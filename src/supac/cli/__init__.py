@@ -1,6 +1,5 @@
-"""The command line: one module per group of commands, in the order of `supac --help`."""
+"""The command line: one module per group of commands, which `app.py` lists."""
 
-from supac.cli import demo, problems, stores
 from supac.cli.app import app
 
-__all__ = ["app", "demo", "problems", "stores"]
+__all__ = ["app"]

@@ -1,4 +1,7 @@
-"""The application: error messages and exit codes."""
+"""The application: its commands, error messages and exit codes.
+
+A command is imported when it is called, since `supac --help` needs neither NumPy nor SciPy.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,20 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Annotated, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 import supac
-from supac.cli.tables import summary
 from supac.codec.text import visible
-from supac.record.record import Record
-from supac.running import ExecutionError
+
+if TYPE_CHECKING:
+    from supac.record.record import Record
 
 ERROR, RESUMABLE, INTERRUPTED = 1, 3, 130
 """Exit codes beside 0, done, and 2, wrong usage."""
@@ -28,7 +33,44 @@ _EXIT_CODES = (
     "\n\nExit codes: 0 done, 1 error, 2 wrong usage, 3 stopped early and can be resumed, "
     "130 stopped by Ctrl-C."
 )
-_KNOWN = (supac.EvaluationError, supac.StoreError, ExecutionError, ImportError, ValueError, OSError)
+COMMANDS = {
+    "demo": (
+        "demo",
+        "Calibrate the embedded digester (ADM1), or one of the paper's synthetic risks.",
+    ),
+    "init": (
+        "problems",
+        "Write a commented problem file that runs as it is, to be changed line by line.",
+    ),
+    "run": (
+        "problems",
+        "Calibrate the problem of a file. Ctrl-C stops, `supac resume` continues.",
+    ),
+    "resume": (
+        "problems",
+        "Continue an interrupted or killed run, or one with a larger budget.",
+    ),
+    "show": ("stores", "Show the content of a store, also while another process writes to it."),
+    "certify": (
+        "stores",
+        "Show what is guaranteed on new data of the parameter sets that validated the posterior.",
+    ),
+    "report": (
+        "stores",
+        "Write a run as one HTML page: the problem, the posterior, and whether to trust it.",
+    ),
+    "export": (
+        "stores",
+        "Write all runs of a store as a table, in the parameters' units, or its result as JSON.",
+    ),
+}
+"""Each command, in the order of `supac --help`: its module in this package, and the first
+sentence of its help."""
+_IMPORTED: dict[str, Any] = {}
+_STYLE: dict[str, Any] = {
+    "rich_markup_mode": "markdown",
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 
 
 class Commands(TyperGroup):
@@ -38,6 +80,17 @@ class Commands(TyperGroup):
         """Run a command."""
         with guarded():
             return super().invoke(ctx)
+
+
+class LaterCommand(TyperCommand):
+    """A command of which only the name and the first sentence are known until it is called."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:
+        """Import the command and make its context, in which it is called or explained."""
+        assert self.name is not None
+        import_module("supac.public")  # registers all that a store may hold
+        import_module(f"supac.cli.{COMMANDS[self.name][0]}")
+        return _IMPORTED[self.name].make_context(info_name, args, *more, **extra)
 
 
 class CleanConsole(Console):
@@ -57,13 +110,7 @@ class CleanConsole(Console):
             yield Segment(text if control else visible(text), style, control)
 
 
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=_EXIT_CODES,
-)
+app = typer.Typer(cls=Commands, no_args_is_help=True, epilog=_EXIT_CODES, **_STYLE)
 console = CleanConsole()
 error_console = CleanConsole(stderr=True)
 
@@ -87,9 +134,21 @@ def main(version: Annotated[bool, _VERSION] = False) -> None:
     """
 
 
+for _name, (_, _sentence) in COMMANDS.items():
+    app.command(_name, cls=LaterCommand, help=_sentence)(lambda: None)
+
+
 def command(example: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a command, with an example and the exit codes below its help."""
-    return app.command(epilog=example + _EXIT_CODES)
+    """Make a command of `COMMANDS`, with an example and the exit codes below its help."""
+
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        alone = typer.Typer(add_completion=False, **_STYLE)
+        alone.command(epilog=example + _EXIT_CODES)(function)
+        made = get_command(alone)
+        _IMPORTED[made.name or ""] = made
+        return function
+
+    return add
 
 
 @contextmanager
@@ -97,10 +156,18 @@ def guarded() -> Iterator[None]:
     """Print expected errors as a message and exit; with a traceback if SUPAC_TRACEBACK is set."""
     try:
         yield
-    except _KNOWN as error:
+    except Exception as error:
+        if not isinstance(error, _expected()):
+            raise
         if os.environ.get("SUPAC_TRACEBACK"):
             error_console.print(traceback.format_exc(), soft_wrap=True)
         raise failed(_system_error(error) if isinstance(error, OSError) else str(error)) from error
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    """Return the errors that are told in a sentence; imported once there is one."""
+    own = supac.EvaluationError, supac.StoreError, supac.ExecutionError
+    return *own, ImportError, ValueError, OSError
 
 
 def _system_error(error: OSError) -> str:
@@ -132,6 +199,8 @@ def print_run(run: Record, title: str, *, as_json: bool, quiet: bool = False) ->
     if as_json:
         print_json(run.to_dict())
     elif not quiet:
+        from supac.cli.tables import summary  # noqa: PLC0415 - slow to import
+
         console.print(summary(run, title, console.width))
 
 

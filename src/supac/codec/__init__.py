@@ -15,8 +15,6 @@ from dataclasses import dataclass, fields, is_dataclass
 from hashlib import sha256
 from typing import Any, TypeVar, overload
 
-import numpy as np
-
 Spec = Any
 """A JSON value."""
 
@@ -88,6 +86,8 @@ class TooLargeError(ValueError):
 
 def to_spec(value: Any) -> Spec:
     """Convert a value to JSON; floats keep all their digits."""
+    import numpy as np  # noqa: PLC0415 - slow to import, and `supac --help` needs none of it
+
     if isinstance(value, np.generic | np.ndarray):  # first: a NumPy float is a float as well
         return value.tolist()
     if value is None or isinstance(value, bool | int | str | float):

@@ -1,0 +1,104 @@
+"""All public names of the package, which imports this module when the first is asked for."""
+
+from typing import TYPE_CHECKING
+
+from supac import families, simulators
+from supac.calibration.certify import certify
+from supac.calibration.fresh import Prediction, predict
+from supac.calibration.loop import Iteration
+from supac.calibration.minimize import minimize, reoptimize, resume
+from supac.emulator import GaussianProcess, OutputEmulator
+from supac.exchange.known import KnownRuns, read_csv
+from supac.exchange.result_json import ResultFormatError
+from supac.exchange.table import export
+from supac.families import *  # noqa: F403 - all that is in its __all__
+from supac.guarantee.bands import Bands
+from supac.guarantee.certificate import Certificate
+from supac.guarantee.ensemble import Ensemble
+from supac.guarantee.gate import CertificateError, Provenance
+from supac.guarantee.posterior import certify_draws
+from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reuse, Stage
+from supac.meta.learn import MetaResult, TaskResult, meta_learn
+from supac.meta.scores import PriorScores, evaluate_priors
+from supac.meta.task import Task
+from supac.problem import Evaluations, Observations, Parameters, Problem, marginals
+from supac.problem.bounds import (
+    Bound,
+    Catoni,
+    MaurerLangfordSeeger,
+    McAllester,
+    Thiemann,
+    TolstikhinSeldin,
+)
+from supac.problem.composite import (
+    CappedSquare,
+    Composite,
+    MeanSquare,
+    RootMeanSquare,
+    SquareLoss,
+    Welsch,
+)
+from supac.problem.fields import Field
+from supac.record.ending import StopReason
+from supac.record.record import Record, read_store
+from supac.record.result import Result, read_result
+from supac.record.run import Run, Status
+from supac.record.store.file import (
+    NotAStoreError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    StoreMismatchError,
+    StoreTooNewError,
+)
+from supac.running import ExecutionError
+from supac.running.execution import Execution
+from supac.running.runner import EvaluationError
+from supac.search.algorithm import Algorithm, Info, State, TooManyStatisticsError
+from supac.search.gradient import GradientDescent, Nesterov
+from supac.search.steps import FixedStep, TrustRegion
+from supac.search.supac import SuPAC
+from supac.simulators.output_file import OutputFile
+from supac.simulators.per_worker import PerWorker
+from supac.simulators.program import Program
+from supac.simulators.umbridge import UMBridge
+from supac.surrogate.estimator import BatchPlan, Surrogate
+from supac.surrogate.importance import FreshDraws, Importance, Ridge
+from supac.surrogate.voronoi import Voronoi
+
+if TYPE_CHECKING:
+    from supac import plots
+    from supac.problem.frozen import Frozen
+    from supac.problem_file import ProblemFile, ProblemFileError, read_problem
+    from supac.report import write_report
+    from supac.simulators.fmi import FMU
+
+__all__ = [
+    "FMU", "Algorithm", "Bands", "BatchPlan", "Bound", "CappedSquare", "Catoni", "Certificate",
+    "CertificateError", "ClosedForm", "Composite", "Ensemble", "EvaluationError", "Evaluations",
+    "Execution", "ExecutionError", "Field", "FixedStep", "FreshDraws", "Frozen", "GaussianProcess",
+    "GradientDescent", "GradientStep", "Importance", "Info", "Iteration", "KnownRuns",
+    "MaurerLangfordSeeger", "McAllester", "MeanSquare", "MetaInfo", "MetaResult", "MetaSuPAC",
+    "Nesterov", "NotAStoreError", "Observations", "OutputEmulator", "OutputFile", "Parameters",
+    "PerWorker", "Plan", "Prediction", "PriorScores", "Problem", "ProblemFile", "ProblemFileError",
+    "Program", "Provenance", "Record", "Result", "ResultFormatError", "Reuse", "Ridge",
+    "RootMeanSquare", "Run", "SquareLoss", "Stage", "State", "Status", "StopReason",
+    "StoreBusyError", "StoreDamagedError", "StoreError", "StoreMismatchError",
+    "StoreTooNewError", "SuPAC", "Surrogate", "Task", "TaskResult", "Thiemann",
+    "TolstikhinSeldin", "TooManyStatisticsError", "TrustRegion", "UMBridge", "Voronoi",
+    "Welsch", "certify", "certify_draws", "evaluate_priors", "export", "marginals",
+    "meta_learn", "minimize", "plots", "predict", "read_csv", "read_problem", "read_result",
+    "read_store", "reoptimize", "resume", "simulators", "write_report",
+]  # fmt: skip
+__all__ += families.__all__
+
+LATER = {
+    "FMU": "supac.simulators.fmi",
+    "Frozen": "supac.problem.frozen",
+    "ProblemFile": "supac.problem_file",
+    "ProblemFileError": "supac.problem_file",
+    "plots": "supac.plots",
+    "read_problem": "supac.problem_file",
+    "write_report": "supac.report",
+}
+"""Modules of names that few need, and that are slow to import: imported when they are asked for."""
