@@ -1,4 +1,4 @@
-"""Keywords of version 0.1: each goes on working, and its warning says what to write."""
+"""Names and keywords of version 0.1: each goes on working, or its warning says what to write."""
 
 from __future__ import annotations
 
@@ -44,7 +44,34 @@ ELSEWHERE: list[tuple[str, Any, str]] = [
     ("tolerance", 1e-3, r"SuPAC\(tolerance=…\)"),
     ("description", "a text", "problem file"),
 ]
+PUBLIC_NAMES = """
+Algorithm Bernoulli Beta Bound CappedSquare Catoni Certificate CertificateError ClosedForm
+Composite DiagonalGaussian Distribution Divergence EvaluationError Evaluations ExecutionError
+Exponential Family FixedGaussian FixedStep Frozen Gamma Gaussian GaussianProcess GradientDescent
+GradientStep Importance Info Iteration KnownRuns LowRankGaussian MaurerLangfordSeeger McAllester
+MeanSquare MetaInfo MetaResult MetaSuPAC Mixture Nesterov NotAStoreError OutputEmulator
+Parameters ParametricFamily Pareto PerWorker Plan Poisson PriorScores Problem ProblemFile
+ProblemFileError Product Program Result ResultFormatError Reuse Ridge RootMeanSquare Run
+ScaledGaussian Snapshot SquareLoss Stage State Status StopReason StoreBusyError
+StoreDamagedError StoreError StoreMismatchError StoreTooNewError StudentT SuPAC Surrogate Task
+TaskResult Thiemann TolstikhinSeldin TrustRegion UMBridge Uniform Voronoi Welsch bernoulli beta
+certify certify_draws evaluate_priors exponential export fixed_gaussian gamma gaussian
+low_rank_gaussian marginals meta_learn minimize mixture pareto plots poisson product read_csv
+read_problem read_result read_store reoptimize resume scaled_gaussian simulators split_mixture
+student_t write_report
+"""
 OF_CERTIFICATES = {"monte_carlo", "prior_is_independent", "temperatures_tried", "ceiling"}
+
+
+def test_every_public_name_is_there_or_says_what_replaced_it() -> None:
+    names = PUBLIC_NAMES.split()
+    assert len(names) == 113
+    for name in set(names) - {"Snapshot", "Uniform"}:
+        assert hasattr(supac, name), name  # a warning would be an error
+    with pytest.warns(DeprecationWarning, match=r"supac\.Snapshot is now supac\.Record"):
+        assert supac.Snapshot is supac.Record
+    with pytest.warns(DeprecationWarning, match=r"supac\.Uniform is now supac\.FreshDraws"):
+        assert supac.Uniform is supac.FreshDraws
 
 
 def test_every_old_keyword_is_tested_here() -> None:
