@@ -253,9 +253,9 @@ def test_what_cannot_be_written_can_still_be_read(read_only: Path, tmp_path: Pat
 
 
 def test_a_later_format_is_refused(store: Path) -> None:
-    edit(store, "PRAGMA user_version = 3")
+    edit(store, "PRAGMA user_version = 4")
     for way in ways_in(store):
-        with pytest.raises(supac.StoreTooNewError, match=r"has format 3, but .* reads up to 2"):
+        with pytest.raises(supac.StoreTooNewError, match=r"has format 4, but .* reads up to 3"):
             way()
 
 

@@ -21,6 +21,7 @@ from supac.guarantee.gate import Provenance
 from supac.problem import Evaluations
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.run import Purpose, Round, Run, Status
+from supac.record.timeline import Span
 from supac.search.algorithm import Abandoned, Batch, Info, LastStep, Momentum, State
 from supac.surrogate.estimator import EmulatorState
 
@@ -70,6 +71,17 @@ def run_from(told: Mapping[str, Any], *, x: FloatArray, outputs: FloatArray | No
         number(told["seconds"]), str(told["message"]), int(told["attempts"]), str(told["source"]),
         told["purpose"], int(told["task"]),
     )  # fmt: skip
+
+
+def span_to_row(span: Span) -> tuple[Any, ...]:
+    """Return the columns of a span after its task and id."""
+    ended = None if np.isnan(span.ended) else float(span.ended)
+    return float(span.started), ended, _text(span.worker)
+
+
+def span_from_row(started: Any, ended: Any, worker: Any) -> Span:
+    """Invert `span_to_row`."""
+    return Span(float(started), number(ended), str(worker))
 
 
 def array_to_bytes(array: FloatArray) -> bytes:

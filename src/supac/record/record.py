@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -36,6 +37,7 @@ from supac.record.store.store import (
     outputs_of,
     read_provenance,
 )
+from supac.record.timeline import Span, Spans
 
 if TYPE_CHECKING:
     from supac.record.result import Result
@@ -89,6 +91,8 @@ class Record(Calibrated):
         self._runs = {(run.task, run.id): run for run in runs}
         self._widths: dict[tuple[int, int], int] = {}  # of outputs that are only in the file
         self.provenance = Provenance()
+        self.timeline: dict[tuple[int, int], Span] = {}
+        """When and where runs were made, by task and id; those in progress have no end."""
         self._store: Store | None = None
         self._latest: Distribution | None = None
 
@@ -132,6 +136,7 @@ class Record(Calibrated):
         record.state, record._widths, record._store = found.state, found.widths, store
         record.description, record.created = found.description, found.created
         record.made_with, record.provenance = found.made_with, found.provenance
+        record.timeline = dict(found.timeline)
         if found.holds_residuals:
             record.settings["data"] = RESIDUALS
         return record
@@ -202,14 +207,21 @@ class Record(Calibrated):
 
     # Writing
 
-    def add(self, runs: Sequence[Run]) -> None:
-        """Store completed runs; replace earlier ones with the same ids."""
+    def add(self, runs: Sequence[Run], spans: Spans = MappingProxyType({})) -> None:
+        """Store completed runs, and when they were made; replace earlier ones with the same ids."""
         if self._store is not None:
-            self._store.add_runs(runs)
+            self._store.add_runs(runs, spans)
+        self.timeline.update(spans)
         for run in runs:
             self._runs[run.task, run.id] = run
             self._widths.pop((run.task, run.id), None)
         self.__dict__.pop("light_runs", None)
+
+    def note_begun(self, spans: Spans) -> None:
+        """Store when and where runs began that are in progress, for those who watch."""
+        if self._store is not None:
+            self._store.add_spans(spans)
+        self.timeline.update(spans)
 
     def add_rounds(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import (
     CancelledError,
@@ -13,11 +14,13 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
+from dataclasses import replace
 from typing import Any
 
 import cloudpickle
 import numpy as np
 
+from supac.record.timeline import Span
 from supac.running.child import ChildSupervisor, Job
 from supac.running.execution import Execution
 from supac.running.futures import ExecutionError, FuturesPool, Watchdog
@@ -84,13 +87,19 @@ def _local(workers: int, job: Job) -> FuturesPool:
     if workers < 1:
         raise ValueError(f"workers must be at least one process, not {workers}")
     supervisors = [ChildSupervisor(job) for _ in range(workers)]
-    own, free = threading.local(), list(supervisors)
+    own, free = threading.local(), list(enumerate(supervisors, start=1))[::-1]
+    begun: dict[int, Span] = {}
 
     def begin() -> None:
-        own.supervisor = free.pop()
+        own.number, own.supervisor = free.pop()
 
     def run(request: Request) -> Answer:
-        return own.supervisor.run(request)
+        span = begun[request.id] = Span(time.time(), worker=str(own.number))
+        try:
+            answer = own.supervisor.run(request)
+        finally:
+            del begun[request.id]
+        return replace(answer, span=replace(span, ended=time.time()))
 
     def close() -> None:
         for each in supervisors:
@@ -100,7 +109,7 @@ def _local(workers: int, job: Job) -> FuturesPool:
             each.discard()
 
     threads = ThreadPoolExecutor(workers, "supac", begin)
-    return FuturesPool(lambda request: threads.submit(run, request), workers, close)
+    return FuturesPool(lambda request: threads.submit(run, request), workers, close, begun=begun)
 
 
 def _on(executor: Executor, job: Job) -> FuturesPool:
@@ -181,6 +190,13 @@ def perform(job: Job, request: Request, parent: int | None = None) -> Answer:
     if parent is not None and parent == os.getppid() and parent not in _tied:
         _tied.add(parent)
         die_with(parent)
+    # By the clock of this machine.
+    span = Span(time.time(), worker=f"{socket.gethostname()} {threading.get_native_id()}")
+    answer = _perform(job, request)
+    return replace(answer, span=replace(span, ended=time.time()))
+
+
+def _perform(job: Job, request: Request) -> Answer:
     if job.timeout is not None:
         return _supervisor(job).run(request)
     blob = job.simulators

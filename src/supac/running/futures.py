@@ -10,6 +10,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from supac.record.run import Status
+from supac.record.timeline import Span
 from supac.running.simulator import Answer, Request, WorkerPool
 
 _LOOK = 1.0  # seconds between looks at a cluster that is silent
@@ -91,6 +92,7 @@ class FuturesPool(WorkerPool):
     """Makes runs wherever `start` does, which returns a future each.
 
     A run whose worker was lost is tried again up to `retries` times. `close` releases the workers.
+    `begun` is kept by them; without it, a run counts as begun when it is submitted.
     """
 
     def __init__(
@@ -100,15 +102,22 @@ class FuturesPool(WorkerPool):
         close: Callable[[], None],
         retries: int = 0,
         watchdog: Watchdog | None = None,
+        begun: dict[int, Span] | None = None,
     ):
         self._start, self.capacity, self._close = start, max(capacity, 1), close
-        self._retries, self._watchdog = retries, watchdog
+        self._retries, self._watchdog, self._begun = retries, watchdog, begun
+        self._submitted: dict[int, Span] = {}
         self._futures: dict[Future[Answer], tuple[Request, int]] = {}
         self._ended: SimpleQueue[Future[Answer]] = SimpleQueue()  # however many are under way
         self._suspects: list[tuple[Request, int]] = []  # tried again when alone
 
     def __len__(self) -> int:
         return len(self._futures) + len(self._suspects)
+
+    @property
+    def begun(self) -> dict[int, Span]:
+        """When and where the runs in progress began, as far as this is known."""
+        return dict(self._submitted if self._begun is None else self._begun)
 
     def submit(self, request: Request, attempt: int = 1) -> None:
         """Start a run, or queue it if all workers are busy."""
@@ -117,6 +126,7 @@ class FuturesPool(WorkerPool):
         except Exception as error:
             raise no_more_runs(error if str(error) else type(error).__name__) from error
         self._futures[future] = request, attempt
+        self._submitted[request.id] = Span(time.time())
         if self._watchdog is not None:
             self._watchdog.reset()
         future.add_done_callback(self._ended.put)
@@ -141,6 +151,7 @@ class FuturesPool(WorkerPool):
                 continue
             del self._futures[future]
             if answer is not None:
+                del self._submitted[request.id]
                 answers.append(answer)
         if broken is not None and not answers:
             raise broken
@@ -183,7 +194,9 @@ class FuturesPool(WorkerPool):
         """Take back the runs that have not begun; those that have go on."""
         for future in list(self._futures):
             if future.cancel():
-                del self._futures[future]
+                self._submitted.pop(self._futures.pop(future)[0].id, None)
+        for request, _ in self._suspects:
+            self._submitted.pop(request.id, None)
         self._suspects.clear()
 
     def close(self) -> None:

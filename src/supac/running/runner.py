@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from supac.exchange.known import KnownRuns
 from supac.problem import Composite, Parameters, joined
 from supac.record.record import Record
 from supac.record.run import LossError, Purpose, RiskFunction, Run, RunIndex, Status
+from supac.record.timeline import Spans
 from supac.running.execution import Execution
 from supac.running.executors import open_pool
 from supac.running.simulator import Answer, Request, Simulator
@@ -103,6 +106,8 @@ class Runner:
         self._waiting: deque[_Ticket] = deque()
         self._submitted: dict[int, _Ticket] = {}
         self._numbers = itertools.count()
+        self._noted: set[int] = set()
+        self._slow = True  # runs take long enough to be noted in the file when they begin
         # Last: nothing that fails above may leave workers behind.
         self._pool = open_pool(execution, self._simulators)
         self.capacity = self._pool.capacity
@@ -210,8 +215,20 @@ class Runner:
             self._submitted[number] = ticket
             units = self._in_units(ticket.x[None])[0]
             self._pool.submit(Request(number, units, ticket.task))
+        if self._slow:
+            self._note_begun()
+        start = time.monotonic()
         answers = self._pool.collect(_PATIENCE)
+        self._slow = time.monotonic() - start > 0.9 * _PATIENCE
         return self._keep([(self._submitted.pop(answer.id), answer) for answer in answers])
+
+    def _note_begun(self) -> None:
+        """Record which runs are in progress since when, for those who watch the file."""
+        new = {n: span for n, span in self._pool.begun.items() if n not in self._noted}
+        tickets = {n: self._submitted[n] for n in new if n in self._submitted}
+        if tickets:
+            self._noted |= set(new)
+            self.record.note_begun({(each.task, each.id): new[n] for n, each in tickets.items()})
 
     def cancel(self) -> None:
         """Cancel the runs that have not started."""
@@ -279,14 +296,15 @@ class Runner:
     def _keep(self, ended: Sequence[tuple[_Ticket, Answer]]) -> list[Run]:
         """Record runs, then show them, then raise if one is an error."""
         raw = [self._run(ticket, answer) for ticket, answer in ended]
+        spans = {(t.task, t.id): answer.span for t, answer in ended if answer.span is not None}
         try:
             runs = [self._evaluated(run) for run in raw]
         except EvaluationError:
-            self._file(raw)
+            self._file(raw, spans)
             raise
         self._worked |= {run.task for run in runs if run.ok}
         unloaded = [a.unloaded and ticket.task not in self._worked for ticket, a in ended]
-        self._file([run for run, lost in zip(runs, unloaded, strict=True) if not lost])
+        self._file([run for run, lost in zip(runs, unloaded, strict=True) if not lost], spans)
         self._watch(runs)
         for run, (_, answer), lost in zip(runs, ended, unloaded, strict=True):
             if lost:
@@ -330,9 +348,11 @@ class Runner:
         except LossError as error:
             raise self._error(str(error), run.task) from error
 
-    def _file(self, runs: Sequence[Run]) -> None:
+    def _file(self, runs: Sequence[Run], spans: Spans = MappingProxyType({})) -> None:
         # Not recorded, so that a resume repeats it: a failure that raises and has no outputs.
-        self.record.add([r for r in runs if r.outputs is not None or not self._ends(r)])
+        kept = [run for run in runs if run.outputs is not None or not self._ends(run)]
+        ids = {(run.task, run.id) for run in kept}
+        self.record.add(kept, {key: span for key, span in spans.items() if key in ids})
 
     def _ends(self, run: Run) -> bool:
         """Return True if a failure raises: not if the loss has a value for invalid outputs."""

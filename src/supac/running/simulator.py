@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, as_floats
 from supac.record.run import Status
+from supac.record.timeline import Span
 
 _OURS = str(Path(__file__).parents[1])
+_HERE = "1"  # the only worker
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,8 @@ class Answer:
     """True if there was no simulator to make the run."""
     id: int = -1
     """Of the request that is answered."""
+    span: Span | None = None
+    """When and where the run was made, if known."""
 
     def without_error(self) -> Answer:
         """Replace the exception by its place as text, for another process."""
@@ -236,6 +241,11 @@ class WorkerPool(ABC):
         """Number of runs that may be submitted before one is collected."""
         return 2 * self.capacity
 
+    @property
+    @abstractmethod
+    def begun(self) -> dict[int, Span]:
+        """When and where the runs in progress began, by id of the request."""
+
     @abstractmethod
     def __len__(self) -> int:
         """Return the number of requests submitted and neither collected nor cancelled."""
@@ -274,6 +284,11 @@ class InProcessPool(WorkerPool):
     def __len__(self) -> int:
         return len(self._queue)
 
+    @property
+    def begun(self) -> dict[int, Span]:
+        """The run that `collect` would make now."""
+        return {each.id: Span(time.time(), worker=_HERE) for each in list(self._queue)[:1]}
+
     def submit(self, request: Request) -> None:
         """Queue a run."""
         self._queue.append(request)
@@ -284,14 +299,18 @@ class InProcessPool(WorkerPool):
             return []
         first = self._queue.popleft()
         trouble = self._simulators.load(first.task)
-        simulator = self._simulators[first.task]
+        simulator, start = self._simulators[first.task], time.time()
         if trouble is not None or not simulator.vectorized:
-            return [replace(trouble or simulator.answer(first.x), id=first.id)]
+            answer = trouble or simulator.answer(first.x)
+            return [replace(answer, id=first.id, span=Span(start, time.time(), _HERE))]
         batch = [first, *(each for each in self._queue if each.task == first.task)]
         self._queue = deque(each for each in self._queue if each.task != first.task)
         x = np.stack([each.x for each in batch])
         answers = simulator.all_at_once(x, again=self._one_by_one)
-        return [replace(answer, id=each.id) for each, answer in zip(batch, answers, strict=True)]
+        times = np.linspace(start, time.time(), len(batch) + 1).tolist()  # shared equally
+        spans = [Span(*ends, _HERE) for ends in pairwise(times)]
+        told = zip(batch, answers, spans, strict=True)
+        return [replace(answer, id=each.id, span=span) for each, answer, span in told]
 
     def cancel(self) -> None:
         """Empty the queue."""

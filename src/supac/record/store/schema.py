@@ -1,5 +1,6 @@
-"""Tables of a store, and how files of version 0.1 are brought up to date.
+"""Tables of a store, and how files of earlier formats are brought up to date.
 
+Format 3 adds the timeline, when and where each run was made, which readers of format 2 do without.
 Format 2 has one set of tables for all kinds of searches; outputs have a table of their own, so that
 a reader that does not ask for them does not read them. Format 1, of version 0.1, had a file format
 for `minimize` and another for `meta_learn`, and kept outputs beside the other columns of a run.
@@ -33,7 +34,7 @@ from supac.record.store.file import (
     resolve_path,
 )
 
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x53755041  # "SuPA", in the header of the file
 _META_1 = 0x5375504D  # "SuPM", in that of a format 1 file of `meta_learn`
 RESIDUALS_SPEC = {"other": RESIDUALS}
@@ -43,7 +44,11 @@ _ROUNDS = """CREATE TABLE rounds (
         task INTEGER, iteration INTEGER, ids BLOB NOT NULL, drawn BLOB NOT NULL,
         proposal TEXT NOT NULL, info TEXT NOT NULL, checksum BLOB NOT NULL,
         PRIMARY KEY (task, iteration))"""
-SCHEMA = (
+# Without an index apart: whoever reads it notices that a page is missing.
+_TIMELINE = """CREATE TABLE timeline (
+        task INTEGER, id INTEGER, started REAL NOT NULL, ended REAL, worker TEXT NOT NULL,
+        checksum BLOB NOT NULL, PRIMARY KEY (task, id)) WITHOUT ROWID"""
+_SCHEMA_2 = (
     _META,
     """CREATE TABLE runs (
         task INTEGER, id INTEGER, x BLOB NOT NULL, status TEXT NOT NULL, risk REAL,
@@ -56,6 +61,7 @@ SCHEMA = (
     _ROUNDS,
     "CREATE TABLE state (id INTEGER PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)",
 )
+SCHEMA = (*_SCHEMA_2, _TIMELINE)
 _SCHEMA_1 = (
     _META,
     """CREATE TABLE runs (
@@ -78,7 +84,12 @@ _META_SCHEMA_1 = (
     _ROUNDS,
     "CREATE TABLE state (visit INTEGER PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)",
 )
-_KNOWN = {(APPLICATION, VERSION): SCHEMA, (APPLICATION, 1): _SCHEMA_1, (_META_1, 1): _META_SCHEMA_1}
+_KNOWN = {
+    (APPLICATION, VERSION): SCHEMA,
+    (APPLICATION, 2): _SCHEMA_2,
+    (APPLICATION, 1): _SCHEMA_1,
+    (_META_1, 1): _META_SCHEMA_1,
+}
 
 
 def create(db: Database, config: str) -> None:
@@ -159,7 +170,7 @@ def reading(path: Path) -> Iterator[Database]:
         raise FileNotFoundError(f"there is no store {path}")
     with closing(connect(path, read_only=True)) as db, named_errors(path):
         db.execute("BEGIN")  # what another process writes meanwhile is not half seen
-        old = format_of(db) < VERSION
+        old = format_of(db) < 2  # format 2 only lacks the timeline
         check_counts(db)
         if not old:
             yield db
@@ -172,7 +183,16 @@ def reading(path: Path) -> Iterator[Database]:
 
 
 def upgrade(db: Database) -> None:
-    """Bring the tables of format 1 up to date, in a transaction that the caller commits."""
+    """Bring the tables up to date, in a transaction that the caller commits."""
+    if format_of(db) == 1:
+        _upgrade_1(db)
+    else:
+        db.execute("BEGIN IMMEDIATE")
+        db.execute(_TIMELINE)
+    _mark(db)
+
+
+def _upgrade_1(db: Database) -> None:
     config = _config_1(db)
     runs, rounds, states = (list(_rows_1(db, table)) for table in ("runs", "rounds", "state"))
     if db.in_transaction:
@@ -192,7 +212,6 @@ def upgrade(db: Database) -> None:
     for _, value in states[-1:]:
         db.insert("state", (0, value))
     db.write_config(json.dumps(config))
-    _mark(db)
     db.write_counts()
 
 

@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from supac.record.store.file import (
     resolve_path,
     with_checksum,
 )
+from supac.record.timeline import Span, Spans
 
 FamilyOf = Callable[[dict[str, Spec]], ParametricFamily | None]
 """The family of the posterior, from the settings."""
@@ -73,6 +74,7 @@ class Contents:
     created: str = ""
     made_with: str = ""
     provenance: Provenance = Provenance()
+    timeline: dict[tuple[int, int], Span] = field(default_factory=dict)
 
     @property
     def holds_residuals(self) -> bool:
@@ -111,6 +113,7 @@ class Store:
         self.contents = contents_of(db, self._family_of)
         """Contents of the file when it was opened."""
         self._count = Counter(each.task for each in self.contents.rounds)
+        db.execute("DELETE FROM timeline WHERE ended IS NULL")  # killed with their process
         db.write_owner()
         db.commit()
 
@@ -158,9 +161,10 @@ class Store:
         """Fold everything into the one file, and release the lock."""
         self._db.release()
 
-    def add_runs(self, runs: Iterable[Run]) -> None:
+    def add_runs(self, runs: Iterable[Run], spans: Spans) -> None:
         """Write runs; they are on the disk when this returns. Earlier versions are replaced."""
         with self._db.writing():
+            self._insert_spans(spans)
             for run in runs:
                 key = (run.task, run.id)
                 width = None if run.outputs is None else len(run.outputs)
@@ -170,6 +174,15 @@ class Store:
                 else:
                     self._db.insert("outputs", (*key, encoding.array_to_bytes(run.outputs)))
             self._db.write_counts()
+
+    def add_spans(self, spans: Spans) -> None:
+        """Write when and where runs began."""
+        with self._db.writing():
+            self._insert_spans(spans)
+
+    def _insert_spans(self, spans: Spans) -> None:
+        for key, span in spans.items():
+            self._db.insert("timeline", (*key, *encoding.span_to_row(span)))
 
     @property
     def _own_family(self) -> ParametricFamily:
@@ -236,7 +249,18 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
         str(meta.get("created", "")),
         str(meta.get("made with", "")),
         _provenance_of(db),
+        _timeline_of(db),
     )
+
+
+def _timeline_of(db: Database) -> dict[tuple[int, int], Span]:
+    if not db.columns("timeline"):
+        return {}
+    found = {}
+    for task, number, *row in db.rows("SELECT * FROM timeline", "the times of run"):
+        with raise_if_damaged(db.path, f"the times of run {number}"):
+            found[int(task), int(number)] = encoding.span_from_row(*row)
+    return found
 
 
 def _provenance_of(db: Database) -> Provenance:

@@ -1,0 +1,166 @@
+"""When and where each run was made is in the file, also while it is being made."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.record.record import Record, read_store
+from supac.record.run import Status
+
+PLANE = supac.gaussian(np.zeros(2), np.eye(2))
+BOUND = supac.Catoni(0.05)
+
+
+def risk(x: FloatArray) -> float:
+    time.sleep(0.02)
+    return float(np.tanh(0.1 * x @ x))
+
+
+def slow(x: FloatArray) -> float:
+    time.sleep(0.5)
+    return risk(x)
+
+
+def hanging(x: FloatArray) -> float:
+    if x[0] > 1.0:
+        time.sleep(60.0)
+    return risk(x)
+
+
+def search(store: Path, function: Any = risk, **options: Any) -> supac.Result:
+    return supac.minimize(function, PLANE, BOUND, budget=24, store=store, **options)
+
+
+def check_spans(record: Record, workers: int) -> None:
+    """Every run has a span; those of a worker do not overlap, and hold the run's own seconds."""
+    assert set(record.timeline) == {(0, run.id) for run in record.light_runs}
+    lanes: dict[str, list[tuple[float, float]]] = {}
+    for run in record.light_runs:
+        span = record.timeline[0, run.id]
+        assert span.ended - span.started >= run.seconds - 0.01
+        lanes.setdefault(span.worker, []).append((span.started, span.ended))
+    assert len(lanes) == workers
+    for spans in lanes.values():
+        spans.sort()
+        assert all(a[1] <= b[0] for a, b in pairwise(spans))
+
+
+def test_each_run_has_its_times_and_its_worker(tmp_path: Path) -> None:
+    before = time.time()
+    results = [search(tmp_path / f"{n}.supac", execution=n) for n in (None, 1, 2)]
+    for count, name in ((1, "None"), (1, "1"), (2, "2")):
+        record = read_store(tmp_path / f"{name}.supac")
+        check_spans(record, count)
+        starts = [span.started for span in record.timeline.values()]
+        assert before <= min(starts) <= max(starts) <= time.time()
+    assert len({str(each) for each in results}) == 1  # no result depends on it
+
+
+def test_runs_of_an_executor_and_of_a_vectorized_simulator(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        search(tmp_path / "a.supac", execution=threads)
+    check_spans(read_store(tmp_path / "a.supac"), 2)
+    many = supac.Execution(vectorized=True)
+    search(tmp_path / "b.supac", lambda x: np.tanh(0.1 * np.sum(x**2, axis=1)), execution=many)
+    check_spans(read_store(tmp_path / "b.supac"), 1)
+
+
+def test_a_run_that_was_killed_has_its_span(tmp_path: Path) -> None:
+    execution = supac.Execution(2, timeout=1.0, on_failure="penalise")
+    search(tmp_path / "run.supac", hanging, execution=execution)
+    record = read_store(tmp_path / "run.supac")
+    killed = [run for run in record.light_runs if run.status is Status.TIMED_OUT]
+    assert killed
+    for run in killed:
+        span = record.timeline[0, run.id]
+        assert 0.95 < span.ended - span.started < 5.0
+
+
+DRIVER = """
+import sys, time
+import supac
+from record.test_timeline import BOUND, PLANE, hanging, slow
+
+store, workers = sys.argv[1], int(sys.argv[2]) or None
+risk = hanging if workers else slow
+supac.minimize(risk, PLANE, BOUND, budget=24, store=store, execution=workers)
+"""
+
+
+def watched(store: Path) -> tuple[Record, list[tuple[int, int]]]:
+    """Wait for a run in progress: return the record, and the runs that have no end yet."""
+    deadline = time.monotonic() + 60.0
+    while time.monotonic() < deadline:
+        time.sleep(0.1)
+        with suppress(supac.StoreError, FileNotFoundError):  # it is just being created
+            record = read_store(store)
+            begun = [key for key, span in record.timeline.items() if np.isnan(span.ended)]
+            if begun and record.light_runs:
+                return record, begun
+    raise TimeoutError("no run in progress was seen")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_in_progress_is_seen_by_another_process(tmp_path: Path, workers: int) -> None:
+    store = tmp_path / "run.supac"
+    command = [sys.executable, "-c", DRIVER, str(store), str(workers)]
+    process = subprocess.Popen(command, cwd=Path(__file__).parents[1])
+    try:
+        record, begun = watched(store)
+        assert record.running
+        made = {(run.task, run.id) for run in record.light_runs}
+        assert not made & set(begun)
+    finally:
+        process.kill()
+        process.wait()
+    again = read_store(store)
+    assert not again.running
+    execution = supac.Execution(2, timeout=0.5, on_failure="penalise")
+    search(store, hanging, execution=execution)
+    assert all(span.ended > span.started for span in read_store(store).timeline.values())
+
+
+def downgraded(store: Path) -> None:
+    """Make a file of format 2, as it was before the timeline."""
+    db = sqlite3.connect(store)
+    db.execute("DROP TABLE timeline")
+    db.execute("PRAGMA user_version = 2")
+    db.commit()
+    db.close()
+
+
+def test_a_file_without_a_timeline_is_read_and_gone_on_with(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    told = str(search(store))
+    downgraded(store)
+    record = read_store(store)
+    assert record.timeline == {}
+    assert str(record.result()) == told
+    longer = supac.minimize(risk, PLANE, BOUND, budget=40, store=store)
+    assert str(longer) == str(supac.minimize(risk, PLANE, BOUND, budget=40))
+    record = read_store(store)
+    assert 0 < len(record.timeline) < len(record.light_runs)
+
+
+def test_a_changed_time_is_noticed(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    search(store)
+    db = sqlite3.connect(store)
+    db.execute("UPDATE timeline SET started = started + 1 WHERE id = 3")
+    db.commit()
+    db.close()
+    with pytest.raises(supac.StoreDamagedError, match="the times of run 3"):
+        read_store(store)
