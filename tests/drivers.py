@@ -29,7 +29,7 @@ _CONTEXT.set_forkserver_preload(
         "scipy.stats",
         "supac.problem_file",
         "supac.report",
-        "toy",
+        "toy_search",
         "typer.testing",
     ]
 )

@@ -2,6 +2,7 @@
 
 The ledger is a file: one line an execution, with the process that made it and the point. A fault
 belongs to a point, and with it to the id that the run has in an unbroken run of the same seed.
+Processes that make runs import this file, so it imports little.
 """
 
 from __future__ import annotations
@@ -15,12 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-import supac
 from supac.arrays import FloatArray
-
-PRIOR = supac.gaussian(np.zeros(3), np.eye(3))
-BOUND = supac.Catoni(0.02, ceiling=1.0)
-BUDGET = 70
 
 
 def name_of(x: FloatArray) -> str:
@@ -88,12 +84,6 @@ class Pair:
 
     def __call__(self, x: FloatArray) -> list[float]:
         return [self.toy(x), float(x[0])]
-
-
-def minimize(toy: Toy, **options: object) -> supac.Result:
-    """The run that all tests break."""
-    settings: dict[str, object] = {"budget": BUDGET, "seed": 3, **options}
-    return supac.minimize(toy, PRIOR, BOUND, **settings)  # type: ignore[arg-type]
 
 
 def alive(process: int) -> bool:

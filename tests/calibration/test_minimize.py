@@ -8,13 +8,10 @@ from catalogue import FAMILIES
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.simulators import synthetic
+from waves import wave
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=1_000), supac.FixedStep(), first=20, batch=10)
-
-
-def wave(x: FloatArray) -> float:
-    return 0.5 + 0.3 * float(np.sin(x).mean())
 
 
 def waves(x: FloatArray) -> FloatArray:

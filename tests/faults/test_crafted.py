@@ -24,14 +24,11 @@ from supac.record.record import Record
 from supac.record.store import schema
 from supac.record.store.file import Database, connect, digest, lock, unlock, with_checksum
 from supac.record.store.store import read_config
+from waves import wave
 
 TESTS = Path(__file__).parents[1]
 OLD = sorted((TESTS / "stores").glob("*.supac"))
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=20, batch=10)
-
-
-def wave(x: FloatArray) -> float:
-    return 0.5 + 0.3 * float(np.sin(x).mean())
 
 
 def run(**options: Any) -> supac.Result:

@@ -16,13 +16,15 @@ import supac
 from drivers import Driver
 from supac.record.store.store import read_config
 from supac.running.execution import Policy
-from toy import BOUND, BUDGET, PRIOR, Toy, alive, children_of, gone_within, minimize, name_of, value
+from toy import Toy, alive, children_of, gone_within, name_of, value
+from toy_search import BOUND, BUDGET, PRIOR, minimize
 
 DRIVER = """
 import sys
 from pathlib import Path
 import supac
-from toy import Toy, minimize
+from toy import Toy
+from toy_search import minimize
 ledger, store, seconds, workers = sys.argv[1:]
 toy = Toy(Path(ledger), float(seconds))
 print(minimize(toy, store=store, execution=int(workers) or None), flush=True)
@@ -514,7 +516,7 @@ LEFT_OVER = """
 import os, sys, time
 from concurrent.futures import ThreadPoolExecutor
 import supac
-from toy import minimize
+from toy_search import minimize
 calls = []
 def first_fails(x):
     calls.append(1)

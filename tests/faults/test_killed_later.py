@@ -11,7 +11,8 @@ import pytest
 
 import supac
 from drivers import Driver
-from toy import BOUND, BUDGET, PRIOR, Pair, Toy, children_of, gone_within, minimize, name_of, value
+from toy import Pair, Toy, children_of, gone_within, name_of, value
+from toy_search import BOUND, BUDGET, PRIOR, minimize
 
 KILLS, DRAWS = 7, 60
 DRIVER = """
@@ -19,7 +20,8 @@ import sys
 from pathlib import Path
 from typing import Any
 import supac
-from toy import BOUND, PRIOR, Pair, Toy, minimize
+from toy import Pair, Toy
+from toy_search import BOUND, PRIOR, minimize
 purpose, ledger, store = sys.argv[1:]
 toy = Toy(Path(ledger), 0.02)
 if purpose == "validation":

@@ -17,11 +17,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import supac
-from supac.arrays import FloatArray
 from supac.cli import app
 from supac.problem_file import starter_files
 from supac.record.store.file import is_being_written
 from supac.record.store.replaced import has_good_run, set_aside
+from waves import wave
 
 TESTS = Path(__file__).parents[1]
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=20, batch=10)
@@ -49,10 +49,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from supac.cli import app
 app()
 """
-
-
-def wave(x: FloatArray) -> float:
-    return 0.5 + 0.3 * float(np.sin(x).mean())
 
 
 def run(**options: Any) -> supac.Result:

@@ -12,10 +12,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.record.store.file import NotAStoreError, StoreBusyError
 from supac.record.store.replaced import set_aside, settle
-
-
-def wave(x: FloatArray) -> float:
-    return 0.5 + 0.3 * float(np.sin(x).mean())
+from waves import wave
 
 
 def fails(x: FloatArray) -> float:

@@ -27,15 +27,12 @@ from supac import marginals
 from supac.arrays import FloatArray
 from supac.record.store.file import digest as _digest
 from supac.record.store.store import Store
+from waves import wave
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 BOUND = supac.Catoni(0.05)
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=20, batch=10)
 PAGE = 4096
-
-
-def wave(x: FloatArray) -> float:
-    return 0.5 + 0.3 * float(np.sin(x).mean())
 
 
 def waves(x: FloatArray) -> FloatArray:

@@ -47,6 +47,15 @@ def opened(function: Callable[[FloatArray], Any], **options: Any) -> WorkerPool:
     return open_pool(supac.Execution(**settings), [Simulator(function, "risk", 0)])
 
 
+def test_a_child_imports_no_more_than_it_needs() -> None:
+    """Not SciPy, the search or the public names, which take most of the time of its start."""
+
+    def heavy(x: FloatArray) -> float:
+        return float(sum(name in sys.modules for name in ("scipy", "supac.public", "supac.search")))
+
+    assert [answer.values for answer in answers(opened(heavy), POINTS[:1]).values()] == [0.0]
+
+
 FORKING = """
 import json, os, sys, time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor

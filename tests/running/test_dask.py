@@ -17,6 +17,7 @@ import supac
 from servers import local_cluster, mortal_cluster
 from supac.arrays import FloatArray
 from supac.running import Request, Simulator, executors, futures, open_pool
+from waves import wave
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'supac[dask]'")
 
@@ -49,10 +50,6 @@ def client(cluster: LocalCluster) -> Iterator[Any]:
 def executor(client: Any) -> Any:
     client.wait_for_workers(2, timeout=60)
     return client.get_executor()
-
-
-def wave(x: FloatArray) -> float:
-    return 0.5 + 0.3 * float(np.sin(x).mean())
 
 
 def minimize(risk: Callable[[FloatArray], Any], **options: Any) -> supac.Result:

@@ -22,13 +22,10 @@ from supac.running import Request, futures
 from supac.running.executors import open_pool
 from supac.running.futures import FuturesPool
 from supac.running.simulator import Simulator
+from waves import wave
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
-
-
-def wave(x: FloatArray) -> float:
-    return 0.5 + 0.3 * float(np.sin(x).mean())
 
 
 def minimize(risk: Callable[[FloatArray], Any], **options: Any) -> supac.Result:
@@ -217,8 +214,9 @@ def test_a_pool_that_breaks_loses_nothing(tmp_path: Path, alone: supac.Result) -
     made = len(ledger.read_text().split())
     assert made >= 3
     assert supac.resume(store, mortal, execution=2).posterior == alone.posterior
-    # A run that had ended when its neighbour died may not have reached the driver: one at most.
-    assert len(ledger.read_text().split()) <= 30 + 1
+    # Runs that had ended when their neighbour died may not have reached the driver: of the four
+    # that two processes are given at a time, all but the deadly one.
+    assert len(ledger.read_text().split()) <= 30 + 3
 
 
 def test_a_dead_process_with_a_living_child_of_its_own_is_noticed() -> None:

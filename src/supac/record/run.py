@@ -6,7 +6,6 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Literal
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from supac.arrays import BoolArray, FloatArray, as_floats
 from supac.families import Distribution
 from supac.problem import Composite
+from supac.record.status import Status as Status  # noqa: PLC0414 - the outcome of a run is found here
 from supac.search.algorithm import Info
 
 Purpose = Literal["search", "validation", "certificate", "prediction", "check"]
@@ -24,18 +24,6 @@ _NUMBER = re.compile(  # not part of a name such as k1
 )
 _WRONG_LOSS = "loss must take {} and return n risks; for {} it {}"
 _WORDS = 60  # characters of a message that identify its kind
-
-
-class Status(StrEnum):
-    """Outcome of a run."""
-
-    OK = "ok"
-    RAISED = "raised"
-    INVALID = "invalid"
-    TIMED_OUT = "timed out"
-    CRASHED = "crashed"
-    REFUSED = "refused"
-    """Not simulated, since a constraint does not hold; it counts as the largest risk."""
 
 
 @dataclass(frozen=True, eq=False)

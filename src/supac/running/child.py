@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from typing import IO, Any
 
-from supac.record.run import Status
+from supac.record.status import Status
 from supac.running.simulator import Answer, Request, SimulatorSet
 from supac.simulators.process_guard import ProcessGuard
 

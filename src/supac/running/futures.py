@@ -9,7 +9,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from supac.record.run import Status
+from supac.record.status import Status
 from supac.record.timeline import Span
 from supac.running.simulator import Answer, Request, WorkerPool
 

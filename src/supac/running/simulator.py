@@ -20,7 +20,7 @@ import cloudpickle
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, as_floats
-from supac.record.run import Status
+from supac.record.status import Status
 from supac.record.timeline import Span
 
 _OURS = str(Path(__file__).parents[1])

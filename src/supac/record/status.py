@@ -1,0 +1,17 @@
+"""Outcomes of runs, in a file of its own: the workers that make runs import nothing else."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """Outcome of a run."""
+
+    OK = "ok"
+    RAISED = "raised"
+    INVALID = "invalid"
+    TIMED_OUT = "timed out"
+    CRASHED = "crashed"
+    REFUSED = "refused"
+    """Not simulated, since a constraint does not hold; it counts as the largest risk."""
