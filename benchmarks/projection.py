@@ -64,7 +64,7 @@ def by_gradients(emulator: FittedOutputEmulator, at: NormalWhitening, z: FloatAr
     """Project by the gradients at draws z."""
     draws = CommonDraws(z)
     object.__setattr__(emulator.training, "draws", draws)
-    return draws.project_gradients(at, *emulator._gradients(at, emulator._risk_and_slopes))
+    return draws.project_gradients(at, *emulator.risk_and_gradients(at))
 
 
 def errors(dim: int, blocks: Any, loss: supac.ResidualLoss) -> list[str]:

@@ -108,7 +108,7 @@ def test_the_gradient_of_the_emulated_risk_is_its_derivative(loss: Loss) -> None
     model = supac.OutputEmulator().fit(runs, prior, Context(prior=prior, loss=loss))
     emulator, whitening = model.emulator, whitening_of(prior)
     assert isinstance(emulator, FittedOutputEmulator)
-    values, gradients = emulator._gradients(whitening, emulator._risk_and_slopes)
+    values, gradients = emulator.risk_and_gradients(whitening)
     z, step = emulator.training.draws.z, 1e-5
     np.testing.assert_allclose(values, emulator.predict(whitening.spread(z)), rtol=1e-9)
     for axis in (0, 7):

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import supac
+from supac.arrays import FloatArray
 from supac.codec import from_spec, to_spec
 from supac.problem import Measurements
+from supac.problem.combined import CombinedMeasurements
 from supac.problem.composite import SquareLoss
 
 NONE = np.full(4, -1)
@@ -117,4 +121,42 @@ def test_slopes_are_differences(noisy: bool) -> None:
         step = np.zeros(residuals.shape[1])
         step[column] = 1e-6
         difference = (loss(residuals + step) - loss(residuals - step)) / 2e-6
+        assert slopes[:, column] == pytest.approx(difference, rel=1e-4, abs=1e-5)
+
+
+def combined(noisy: bool) -> CombinedMeasurements:
+    """Scales 0 and 1, an offset and noise levels of two terms, one emulated as a logarithm."""
+    return CombinedMeasurements(
+        measurements(
+            levels=np.array([0, 0, 1, -1]) if noisy else NONE,
+            laplace=np.array([noisy, False, False, False]),
+            log_scale=np.array([0.0, 1.0, 0.0, 1.0 / np.log(10.0)]),
+        ),
+        places=np.array([0, 0, 1, 2, 2, 3, *((4, 5) if noisy else ())]),
+        terms=np.array([0, -1, 1, 0, 1, 2, *((-1, 2) if noisy else ())]),
+        factors=np.array([1.0, 2.0, 0.5, 1.0, -1.0, 1.0, *((1.0, 0.3) if noisy else ())]),
+        products=np.array([0, 1, 2, 2, 3, 4, *((1, 0) if noisy else ())]),
+        powers=np.array([[1.0, 0, 0], [0, 1.0, 0], [1.0, 0, 2.0], [0, 0, 0], [0, 0, -1.0]]),
+        floors=np.array([1e-3, 0.0, 1e-3]),
+    )
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_slopes_of_combined_measurements_are_differences(noisy: bool) -> None:
+    data, rng = combined(noisy), np.random.default_rng(3)
+    terms = data.residuals(np.exp(rng.normal(0.0, 1.0, (40, 3))))
+    z = np.exp(rng.normal(0.0, 0.5, (40, 3)))
+    found = data.loss.slopes(terms, z)
+    assert found is not None
+    _compare(lambda each: data.loss(each, z), terms, found[0])
+    _compare(lambda each: data.loss(terms, each), z, found[1])
+
+
+def _compare(
+    function: Callable[[FloatArray], FloatArray], at: FloatArray, slopes: FloatArray
+) -> None:
+    for column in range(at.shape[1]):
+        step = np.zeros(at.shape[1])
+        step[column] = 1e-6
+        difference = (function(at + step) - function(at - step)) / 2e-6
         assert slopes[:, column] == pytest.approx(difference, rel=1e-4, abs=1e-5)

@@ -133,6 +133,51 @@ def test_the_emulated_risk_knows_them_exactly() -> None:
     np.testing.assert_allclose(found, exact, atol=0.05 * np.abs(exact).max())
 
 
+class WithSlopes:
+    """The likelihood, with its derivatives in outputs and z."""
+
+    def __call__(self, outputs: FloatArray, z: FloatArray) -> FloatArray:
+        return likelihood(outputs, z)
+
+    def slopes(self, outputs: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        noise, scale = NOISE * np.exp(z[:, 2:]), np.exp(z[:, :2])[:, GROUP]
+        residuals = (scale * outputs - DATA) / noise
+        by_scale = residuals * scale * outputs / noise / 30
+        sums = [by_scale[:, k == GROUP].sum(axis=1) for k in (0, 1)]
+        return residuals * scale / noise / 30, np.column_stack([*sums, 1 - (residuals**2).mean(1)])
+
+
+def test_a_loss_with_derivatives_is_projected_as_one_without() -> None:
+    """And from fewer draws, which the search relies on."""
+    x = PRIOR.sample(60, 2)
+    rows = DECLARED.simulate(x)
+    runs = supac.problem.Evaluations.none(9).append(x, DECLARED.loss(rows), PRIOR, rows)
+    at = supac.gaussian(0.3 * np.ones(9), 0.01 * np.eye(9))
+    found = {}
+    for loss in (likelihood, WithSlopes()):
+        context = Context(prior=PRIOR, loss=ObservationLoss(loss, 3))
+        model = supac.OutputEmulator(draws=4_000).fit(runs, at, context)
+        found[loss is likelihood] = model.project(at, np.random.default_rng(0))
+    assert found[True].mean == pytest.approx(found[False].mean, rel=0.01)
+    scale = np.abs(found[True].eta).max()
+    np.testing.assert_allclose(found[True].eta, found[False].eta, atol=0.02 * scale)
+
+
+def test_slopes_in_latent_points_are_differences() -> None:
+    k, s = supac.marginals.Normal(0.0, 1.0), supac.marginals.LogNormal(2.0, 0.5)
+    parameters = supac.Parameters({f"k{i}": k for i in range(6)} | {"a": s, "b": s, "c": k})
+    loss = ObservationLoss(WithSlopes(), 3).within(parameters)
+    x, outputs = parameters.prior.sample(20, 0), simulate(PRIOR.sample(20, 1)[:, :6])
+    found = loss.slopes(outputs, x)
+    assert found is not None
+    for j in range(3):
+        step = np.zeros(9)
+        step[6 + j] = 1e-6
+        up, down = (loss(loss.rows(outputs, each)) for each in (x + step, x - step))
+        np.testing.assert_allclose(found[1][:, j], (up - down) / 2e-6, rtol=1e-5, atol=1e-6)
+    assert ObservationLoss(likelihood, 3).slopes(outputs, x) is None
+
+
 def test_a_search_with_them_resumes(tmp_path: Path) -> None:
     def search(budget: int, store: Path | None) -> supac.Result:
         return supac.minimize(

@@ -130,7 +130,7 @@ class OutputTrainingSet:
         many = current.dim > MANY_PARAMETERS
         # A gradient says the more the more parameters there are.
         count = rule.draws if current.dim <= _FEW else max(rule.draws // 2, 2 * current.dim)
-        if not many and not _has_slopes(seen, outputs):
+        if not many and not _has_slopes(seen, outputs, runs.x[runs.ok]):
             count = max(rule.draws, 10 * current.family.size)
         components = max(rule.components, _MOST_COMPONENTS) if many else rule.components
         return cls(
@@ -154,6 +154,11 @@ class OutputTrainingSet:
             return np.eye(m)
         own = self.coordinates[np.isfinite(self.coordinates[:, 0])]
         return np.asarray(solve_triangular(own, self.outputs, lower=True).T)
+
+    @cached_property
+    def has_slopes(self) -> bool:
+        """Return True if the loss has a derivative."""
+        return _has_slopes(self.loss, self.outputs, self.x)
 
     @cached_property
     def subspace(self) -> SubspaceDraws:
@@ -198,12 +203,12 @@ class OutputTrainingSet:
         return FittedOutputEmulator(self, own, process, mean, directions, shift, unit, rest)
 
 
-def _has_slopes(loss: SquareLoss | SeenLoss, outputs: FloatArray) -> bool:
-    """Return True if the loss of the outputs (n, m) has a derivative in each of them."""
+def _has_slopes(loss: SquareLoss | SeenLoss, outputs: FloatArray, x: FloatArray) -> bool:
+    """Return True if the loss of the outputs (n, m) at x has a derivative in each of them."""
     if isinstance(loss, SquareLoss):
         return True
     try:
-        return loss.slopes(outputs[:1]) is not None
+        return loss.slopes(outputs[:1], x[:1]) is not None
     except Exception:  # of `each`, which is for certificates: a search can do without
         return False
 
@@ -292,19 +297,29 @@ class FittedOutputEmulator:
         return mean_output + either @ self._directions_of_outputs.T, errors
 
     def _risk_and_slopes(
-        self, rows: slice, y: FloatArray, variance: FloatArray
+        self,
+        x: FloatArray,
+        by_own: FloatArray,
+        rows: slice,
+        y: FloatArray,
+        variance: FloatArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Compute the risk of some of the common draws, and its slopes in y and the variance."""
+        """Compute the risk of some of the common draws x, and its slopes in y and the variance.
+
+        Those in the observation parameters are written to the rows of `by_own`.
+        """
         loss, variance = self.training.loss, self._with_noise(variance)
         if isinstance(loss, SquareLoss):
             return self._slopes_of_square(loss, y, variance)
         outputs, errors = self._with_errors(y, variance, rows.start)
-        slopes = loss.slopes(outputs)
-        assert slopes is not None
-        above, below = np.split(slopes @ self._directions_of_outputs, 2)
+        twice = np.concatenate([x[rows], x[rows]])
+        found = loss.slopes(outputs, twice)
+        assert found is not None
+        above, below = np.split(found[0] @ self._directions_of_outputs, 2)
+        by_own[rows] = np.mean(np.split(found[1], 2), axis=0)
         by_noise = 0.5 * np.einsum("ij,ij->i", above - below, errors)
         by_variance = by_noise * 0.5 * np.sqrt(self._spread / np.maximum(variance, 1e-300))
-        risk = np.mean(np.split(loss(outputs, np.empty((len(outputs), 0))), 2), axis=0)
+        risk = np.mean(np.split(loss(outputs, twice), 2), axis=0)
         return risk, (0.5 * self.unit) * (above + below), by_variance
 
     def _slopes_of_square(
@@ -347,9 +362,8 @@ class FittedOutputEmulator:
 
     def _projection(self, whitening: NormalWhitening) -> Projection:
         draws = self.training.draws
-        if _has_slopes(self.training.loss, self.training.outputs):
-            risk, gradients = self._gradients(whitening, self._risk_and_slopes)
-            return draws.project_gradients(whitening, risk, gradients)
+        if self.training.has_slopes:
+            return draws.project_gradients(whitening, *self.risk_and_gradients(whitening))
         if len(whitening.mean) <= MANY_PARAMETERS:
             return draws.project_values(whitening, self.predict(whitening.spread(draws.z)))
         rng = np.random.default_rng(0)
@@ -358,11 +372,24 @@ class FittedOutputEmulator:
             whitening, lambda rows, y, variance: (variance, combined[rows], 0.0 * variance)
         )[1]
         subspace = self.training.subspace
-        own = np.eye(len(whitening.mean))[:, self.training.u.shape[1] :]
-        observed = solve_triangular(whitening.root, own, lower=True)  # gradients of these, in z
-        basis = subspace.basis(of_outputs, observed)
+        basis = subspace.basis(of_outputs, self._gradients_of_own(whitening))
         risk = self.predict(whitening.spread(subspace.points(basis)))
         return subspace.project(whitening, basis, risk)
+
+    def risk_and_gradients(self, whitening: NormalWhitening) -> tuple[FloatArray, FloatArray]:
+        """Compute the risk at the common draws, (n,), and its gradient in z, (n, dim)."""
+        z, known = self.training.draws.z, len(whitening.mean) - self.training.u.shape[1]
+        by_own = np.zeros((len(z), known))
+        x = whitening.spread(z) if known else by_own
+        risk, gradients = self._gradients(whitening, partial(self._risk_and_slopes, x, by_own))
+        if known:
+            gradients += by_own @ self._gradients_of_own(whitening).T
+        return risk, gradients
+
+    def _gradients_of_own(self, whitening: NormalWhitening) -> FloatArray:
+        """Compute the gradients in z of the observation parameters: (dim, k)."""
+        own = np.eye(len(whitening.mean))[:, self.training.u.shape[1] :]
+        return np.asarray(solve_triangular(whitening.root, own, lower=True))
 
     def _gradients(
         self, whitening: NormalWhitening, function: ScoreFunction

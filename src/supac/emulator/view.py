@@ -107,17 +107,26 @@ class SeenLoss:
             risk = np.asarray(self.loss(outputs))
         return np.where(np.isfinite(risk), risk, self.worst)
 
-    def slopes(self, t: FloatArray) -> FloatArray | None:
-        """Compute the derivative in each t, (n, m) → (n, m); None if the loss has none."""
-        if not isinstance(self.loss, ResidualLoss):
+    def slopes(self, t: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Compute the derivatives in t (n, m) and in the observation parameters among x (n, k).
+
+        None if the loss has none.
+        """
+        if not isinstance(self.loss, ResidualLoss | ObservationLoss):
             return None
         with np.errstate(all="ignore"):
-            slopes = self.loss.slopes(t if self.view is None else self.view.back(t))
+            outputs = t if self.view is None else self.view.back(t)
+            slopes, by_own = None, np.empty((len(t), 0))
+            if isinstance(self.loss, ObservationLoss):
+                slopes, by_own = self.loss.slopes(outputs, x) or (None, by_own)
+            else:
+                slopes = self.loss.slopes(outputs)
             if slopes is None:
                 return None
             if self.view is not None:
                 slopes = slopes * self.view.stretch(t)
-        return np.where(np.isfinite(slopes), slopes, 0.0)
+        finite = np.isfinite(slopes), np.isfinite(by_own)
+        return np.where(finite[0], slopes, 0.0), np.where(finite[1], by_own, 0.0)
 
 
 def _weights(near: FloatArray, outputs: FloatArray, loss: Loss, known: FloatArray) -> FloatArray:

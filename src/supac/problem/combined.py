@@ -66,7 +66,8 @@ class CombinedMeasurements:
         return CombinedLikelihood(self.measurements.loss, self)
 
     @cached_property
-    def _logarithmic(self) -> BoolArray:
+    def logarithmic(self) -> BoolArray:
+        """True for terms that are emulated as logarithms: (terms,)."""
         return self.floors > 0.0
 
     def residuals(self, outputs: FloatArray) -> FloatArray:
@@ -75,27 +76,56 @@ class CombinedMeasurements:
             wanted = len(self.floors)
             raise ValueError(f"the simulator returned {outputs.shape[-1]} numbers, not {wanted}")
         seen = np.array(outputs, dtype=np.float64)
-        chosen = self._logarithmic
+        chosen = self.logarithmic
         seen[..., chosen] = np.log(np.maximum(seen[..., chosen], self.floors[chosen]))
         return seen
 
     def simulated(self, seen: FloatArray) -> FloatArray:
         """Return the terms, given as they are emulated: the inverse of `residuals`."""
         terms = np.array(seen, dtype=np.float64)
-        terms[..., self._logarithmic] = np.exp(terms[..., self._logarithmic])
+        terms[..., self.logarithmic] = np.exp(terms[..., self.logarithmic])
         return terms
 
     def combine(self, terms: FloatArray, z: FloatArray) -> FloatArray:
         """Return values and noise levels: (n, terms) and (n, parameters) → (n, rows + levels)."""
+        products = self._products(z)
+        parts = self._in_parts(terms) * products[:, self.products] * self.factors
+        starts = np.flatnonzero(np.diff(self.places, prepend=-1))
+        return np.asarray(np.add.reduceat(parts, starts, axis=1))
+
+    def _products(self, z: FloatArray) -> FloatArray:
+        """Return the products of observation parameters: (n, products)."""
         products = np.ones((len(z), len(self.powers)))
         with np.errstate(all="ignore"):
             for i, j in zip(*np.nonzero(self.powers), strict=True):
                 products[:, i] *= z[:, j] ** self.powers[i, j]
+        return products
+
+    def _slope_of_product(self, z: FloatArray, i: int, j: int) -> FloatArray:
+        """Compute the derivative of product i in observation parameter j: (n,)."""
+        powers = self.powers[i]
+        others = [k for k in np.flatnonzero(powers) if k != j]
+        with np.errstate(all="ignore"):
+            rest = np.prod(z[:, others] ** powers[others], axis=1)
+            return np.asarray(powers[j] * z[:, j] ** (powers[j] - 1.0) * rest)
+
+    def _in_parts(self, terms: FloatArray) -> FloatArray:
+        """Return the term of each part: (n, terms) → (n, parts)."""
         # Term −1 is the last column: 1.
         every = np.concatenate([terms, np.ones((len(terms), 1))], axis=1)
-        parts = every[:, self.terms] * products[:, self.products] * self.factors
-        starts = np.flatnonzero(np.diff(self.places, prepend=-1))
-        return np.asarray(np.add.reduceat(parts, starts, axis=1))
+        return np.asarray(every[:, self.terms])
+
+    def pull_back(
+        self, by_outputs: FloatArray, terms: FloatArray, z: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Turn derivatives in what `combine` returns into those in the terms and in z."""
+        by_part = by_outputs[:, self.places] * self.factors
+        by_term = _summed(by_part * self._products(z)[:, self.products], self.terms, terms.shape[1])
+        by_product = _summed(by_part * self._in_parts(terms), self.products, len(self.powers))
+        by_z = np.zeros(z.shape)
+        for i, j in zip(*np.nonzero(self.powers), strict=True):
+            by_z[:, j] += by_product[:, i] * self._slope_of_product(z, i, j)
+        return by_term, by_z
 
     def table(self, outputs: FloatArray | None) -> tuple[Observations, FloatArray | None]:
         """Return the measurements as columns, a row for each time, and so the outputs.
@@ -106,6 +136,15 @@ class CombinedMeasurements:
             return self.measurements.table(None)
         count = len(self.floors)
         return self.measurements.table(self.combine(outputs[:, :count], outputs[:, count:]))
+
+
+def _summed(parts: FloatArray, places: IntArray, count: int) -> FloatArray:
+    """Sum the columns of parts (n, parts) by their places; those at −1 are left out."""
+    from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import
+
+    kept = np.flatnonzero(places >= 0)
+    sums = csr_array((np.ones(len(kept)), (places[kept], kept)), shape=(count, len(places)))
+    return np.asarray((sums @ parts.T).T)
 
 
 @register(arguments=("likelihood",))
@@ -131,3 +170,15 @@ class CombinedLikelihood:
         assert self.data is not None
         outputs = self.data.combine(self.data.simulated(seen), z)
         return np.asarray(self.likelihood(self.data.measurements.residuals(outputs)))
+
+    def slopes(self, seen: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Compute the derivatives in the terms, as they are emulated, and in z."""
+        assert self.data is not None
+        terms = self.data.simulated(seen)
+        outputs, measurements = self.data.combine(terms, z), self.data.measurements
+        by_residuals = self.likelihood.slopes(measurements.residuals(outputs))
+        if by_residuals is None:
+            return None
+        by_outputs = by_residuals * measurements.slopes(outputs)
+        by_term, by_z = self.data.pull_back(by_outputs, terms, z)
+        return by_term * np.where(self.data.logarithmic, terms, 1.0), by_z

@@ -95,6 +95,19 @@ class Measurements:
             levels = np.log(outputs[..., self.measured :])
         return np.concatenate([differences, levels], axis=-1)
 
+    def slopes(self, outputs: FloatArray) -> FloatArray:
+        """Compute the derivative of each residual in its output: (n, rows + levels)."""
+        values = outputs[:, : self.measured]
+        logarithmic, known = self.log_scale > 0.0, np.where(self.levels < 0, self.noise, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = np.where(values > _FLOOR * self.values, self.log_scale / values, 0.0)
+            rise = np.where(logarithmic, relative, 1.0) / known
+            if self._noisy:
+                return np.concatenate([rise, 1.0 / outputs[:, self.measured :]], axis=1)
+            size = np.abs(self.scaled(values) - self._in_scale) / known
+            slower = _TAIL**2 / (size * with_long_tail(np.log(size)))
+        return np.asarray(rise * np.where(size > _TAIL, slower, 1.0))
+
     @property
     def _noisy(self) -> bool:
         """Return False if the loss is that of squares."""

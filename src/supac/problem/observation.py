@@ -15,6 +15,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.codec import register
+from supac.problem.marginals import Marginal
 from supac.problem.problem import Parameters
 
 
@@ -108,8 +109,31 @@ class ObservationLoss:
     def rows(self, outputs: FloatArray, x: FloatArray) -> FloatArray:
         """Return outputs (n, m) followed by the observation parameters of points x (n, dim)."""
         own = x[:, -self.count :]
+        columns = zip(self._marginals, own.T, strict=False)
         if self.parameters is not None:
-            marginals = list(self.parameters.transforms.values())[-self.count :]
-            columns = zip(marginals, own.T, strict=True)
             own = np.column_stack([marginal.from_latent(column) for marginal, column in columns])
         return np.concatenate([outputs, own], axis=1)
+
+    def slopes(self, outputs: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Compute the derivatives in outputs (n, m) and in the last `count` coordinates of x.
+
+        None if the loss has no method `slopes`, which returns those in outputs and in z.
+        """
+        slopes = getattr(self.loss, "slopes", None)
+        if slopes is None:
+            return None
+        rows = self.rows(outputs, x)
+        found = slopes(rows[:, : -self.count], rows[:, -self.count :])
+        if found is None:
+            return None
+        by_outputs, by_own = (np.asarray(each, dtype=np.float64) for each in found)
+        for i, marginal in enumerate(self._marginals):
+            by_own[:, i] *= np.exp(marginal.log_slope(x[:, i - self.count]))
+        return by_outputs, by_own
+
+    @property
+    def _marginals(self) -> list[Marginal]:
+        """Priors of the observation parameters, from which latent points are converted."""
+        if self.parameters is None:
+            return []
+        return list(self.parameters.transforms.values())[-self.count :]
