@@ -50,10 +50,13 @@ def modules() -> dict[str, Path]:
     return found
 
 
-# A record gives its result, which can be certified, exported and drawn: methods of these modules
-# reach up, or across, to what does that.
+# A record gives its result, which can be certified, exported and drawn, and a notebook shows values
+# as HTML: methods of these modules reach up, or across, to what does that.
 REACHES_UP = {
-    "record.calibrated": {"exchange.frames", "exchange.table", "record.record"},
+    "guarantee.certificate": {"report.notebook"},
+    "problem.problem": {"report.notebook"},
+    "record.best_run": {"report.notebook"},
+    "record.calibrated": {"report.notebook", "exchange.frames", "exchange.table", "record.record"},
     "record.record": {"record.result"},
     "record.result": {
         "exchange.result_json",

@@ -13,9 +13,9 @@ from rich.console import Console
 import supac
 from supac import Field, marginals
 from supac.arrays import FloatArray
-from supac.cli.tables import summary
 from supac.record.many_parameters import FEW, directions_of, field_changes, most_learnt, shown
 from supac.record.parameter_change import parameter_changes
+from supac.report.tables import summary
 
 NORMAL = marginals.Normal(0.0, 1.0)
 PARAMETERS = supac.Parameters(

@@ -16,10 +16,10 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.calibration.minimize import Search
-from supac.cli.tables import summary
 from supac.record.parameter_change import parameter_changes
 from supac.record.run import Run, by_kind
 from supac.record.store.file import StoreDamagedError
+from supac.report.tables import summary
 
 HOUSE = supac.Parameters(
     {

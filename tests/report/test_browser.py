@@ -82,8 +82,33 @@ def test_pictures_have_a_size_and_stay_inside(page: Page, report: Path) -> None:
         "[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect())"
         ".map(b => [b.left, b.right, b.height])"
     )
-    assert len(boxes) == len(NAMES) + 2
-    assert all(left >= 0 and right <= 360 and height > 80 for left, right, height in boxes)
+    assert len(boxes) == 2 * len(NAMES) + 3  # densities, ranges, correlations, two of the way
+    assert all(left >= 0 and right <= 360 for left, right, _ in boxes)
+    assert sum(height > 80 for *_, height in boxes) == len(NAMES) + 3
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_words_of_a_chart_are_cut_off(page: Page, report: Path, width: int) -> None:
+    page.look(report, width=width)
+    cut = page.value(
+        "[...document.querySelectorAll('svg text')].filter(text => {"
+        "const a = text.getBoundingClientRect(), b = text.ownerSVGElement.getBoundingClientRect();"
+        "return a.width && (a.left < b.left - 1 || a.right > b.right + 1 || a.top < b.top - 1"
+        " || a.bottom > b.bottom + 1)}).map(text => text.textContent)"
+    )
+    assert cut == []
+
+
+def test_the_first_screen_fits_a_desk(page: Page, report: Path) -> None:
+    page.look(report, width=1280)
+    bottom = page.value("document.querySelector('.first').getBoundingClientRect().bottom")
+    assert bottom < 1250  # with twelve parameters of long names
+    ranges = page.value(
+        "[...document.querySelectorAll('.first td svg')].map(s => s.getBoundingClientRect().right)"
+    )
+    assert len(ranges) == len(NAMES)
+    frame = page.value("document.querySelector('.first .scroll').getBoundingClientRect().right")
+    assert max(ranges) <= frame
 
 
 def test_themes_differ(page: Page, report: Path) -> None:

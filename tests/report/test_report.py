@@ -27,8 +27,8 @@ from supac.report.words import at_most, escape, number
 STYLE = Path(supac.__file__).parent / "report" / "style.css"
 VOID = {"meta", "circle", "path", "rect", "polyline", "polygon", "br"}
 SECTIONS = [
-    "in-short", "asked", "guaranteed", "learnt", "fit", "search", "failures", "trust", "again",
-    "words",
+    "in-short", "fit", "learnt", "guaranteed", "trust", "asked", "numbers", "search", "failures",
+    "again", "words",
 ]  # fmt: skip
 
 
@@ -102,12 +102,60 @@ def test_every_part_is_there(study: Path) -> None:
     assert "supac run problem.toml" in outline.text
     pictures = [each["aria-labelledby"] or "" for each in outline.named("svg")]
     assert [name.split("-")[0] for name in pictures] == [
-        "marginal", "marginal", "marginal", "correlations", "fit", "fit", "band", "band",
-        "convergence",
+        "fit", "fit", "range", "range", "range", "band", "band", "marginal", "marginal", "marginal",
+        "correlations", "convergence",
     ]  # fmt: skip
     bands = run.bands(0.8)  # twelve measurements a column are too few for 0.9
     assert escape(bands.statement[1:]) in page
     assert escape(bands.assumption) in page
+
+
+def test_the_first_screen_has_the_answer(study: Path) -> None:
+    run = supac.read_store(study / "run.supac")
+    assert run.certificate is not None
+    assert run.certificate.residual is not None
+    first = make_page(account_of(run)).partition("</section>")[0]
+    shown = Outline(first.partition("<section")[2].join(["<section", "</section>"])).text
+    error = at_most(run.certificate.residual)
+    assert f"no worse than a constant error of {error} noise standard deviations would" in shown
+    for row in run.parameter_changes:
+        assert f"{number(row.posterior[1])} {row.unit}{number(row.posterior[0])} to " in shown
+    assert "19 fresh runs of the posterior: median, 50 % and 90 %" in shown
+    assert "supac export run.supac sets.csv --ensemble" in shown
+    assert 'class="area posterior"' in first
+
+
+def test_a_run_under_way_says_so_and_shows_its_latest_runs(tmp_path: Path) -> None:
+    times = np.linspace(0.0, 5.0, 20)
+    data = supac.Observations(("signal",), 2.0 * np.exp(-0.7 * times), np.full(20, 0.05))
+    risk = supac.Composite(lambda x: 2.0 * np.exp(-x[0] * times), supac.Welsch(), data)
+    prior = supac.Parameters({"rate": marginals.LogNormal(1.0, 0.5, unit="1/s")})
+    pages: list[str] = []
+
+    def look(event: supac.Iteration) -> bool:
+        pages.append(make_page(account_of(supac.read_store(tmp_path / "run.supac"))))
+        return event.queries >= 20
+
+    supac.minimize(
+        risk, prior, supac.Catoni(0.01), budget=60, store=tmp_path / "run.supac", callback=look
+    )
+    early, late = Outline(pages[0]), Outline(pages[-1])
+    for page in (early, late):
+        assert page.named("body") == [{"class": "unfinished"}]
+        assert "This run is under way: " in page.text
+        assert "supac show run.supac --follow" in page.text
+    assert "runs of the search: median" not in early.text  # the first batch is the prior's
+    assert "the latest 12 runs of the search: median, 50 % and 90 %" in late.text
+
+
+def test_a_narrow_posterior_is_enlarged() -> None:
+    prior = supac.Parameters({"k": marginals.Uniform(0.0, 1000.0)})
+    risk = supac.Composite(lambda x: (x - 500.0) * np.ones(4) / 5.0, supac.Welsch())
+    result = supac.minimize(risk, prior, supac.Catoni(0.01), budget=40)
+    (row,) = result.record.parameter_changes
+    assert row.width < 0.05
+    page = Outline(make_page(account_of(result)))
+    assert " × enlarged" in page.text
 
 
 def test_held_out_data_are_shown_in_the_band_and_refusals_in_words() -> None:

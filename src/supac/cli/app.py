@@ -199,7 +199,7 @@ def print_run(run: Record, title: str, *, as_json: bool, quiet: bool = False) ->
     if as_json:
         print_json(run.to_dict())
     elif not quiet:
-        from supac.cli.tables import summary  # noqa: PLC0415 - slow to import
+        from supac.report.tables import summary  # noqa: PLC0415 - slow to import
 
         console.print(summary(run, title, console.width))
 

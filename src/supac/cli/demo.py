@@ -15,12 +15,12 @@ from supac.arrays import FloatArray
 from supac.calibration.minimize import minimize
 from supac.cli.app import command, console, failed
 from supac.cli.options import Force
-from supac.cli.tables import plain_table, summary
 from supac.plots import drawing_is_possible, save_fit, save_posterior
 from supac.problem import Parameters
 from supac.problem.bounds import Catoni
 from supac.problem.marginals import Normal
 from supac.record.result import Result
+from supac.report.tables import plain_table, summary
 from supac.running.execution import Execution
 from supac.simulators import adm1, synthetic
 from supac.simulators.adm1.generate import true_parameters

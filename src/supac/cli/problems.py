@@ -14,7 +14,6 @@ from supac.arrays import FloatArray
 from supac.calibration.fresh import run_fresh
 from supac.cli.app import RESUMABLE, command, console, failed, guarded, print_run, user_code, warn
 from supac.cli.options import AsBegun, Force, Json, Quiet, Workers
-from supac.cli.tables import short
 from supac.problem import Composite
 from supac.problem_file import ProblemFile, StarterKind, read_problem
 from supac.problem_file.experiments import Experiments
@@ -25,6 +24,7 @@ from supac.record.record import Record, read_store
 from supac.record.run import Run, Status, by_kind
 from supac.record.store.file import StoreError
 from supac.record.store.replaced import has_good_run, set_aside, settle
+from supac.report.tables import short
 from supac.running.execution import Execution
 from supac.running.terminal import duration
 from supac.simulators.fmi.description import FMUError

@@ -28,7 +28,6 @@ from supac.cli.app import (
 )
 from supac.cli.options import AsBegun, CertificatePath, Force, Json, Quiet, StorePath, Workers
 from supac.cli.problems import problem_behind
-from supac.cli.tables import summary, words_on_bands
 from supac.exchange.table import export as export_runs
 from supac.exchange.table import (
     table_file,
@@ -45,6 +44,7 @@ from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.record.store.file import NotAStoreError, is_being_written, resolve_path
 from supac.report import account_of, assess, make_page
+from supac.report.tables import summary, words_on_bands
 from supac.running.terminal import duration
 
 _PAUSE = 1.0  # seconds between looks at a store that is being written

@@ -51,7 +51,7 @@ _NOT_GUARANTEED: Mapping[Subject, tuple[str, ...]] = {
 _TEXTS = ("warnings", "corrections", "assumptions", "not_guaranteed")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Certificate:
     """Upper limit on a true risk that holds with probability 1 − delta."""
 
@@ -159,6 +159,18 @@ class Certificate:
             return cls(**own | texts)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CertificateError(f"not a certificate: {error!r}") from error
+
+    def __repr__(self) -> str:
+        vacuous = ", vacuous" if self.vacuous else ""
+        return (
+            f"Certificate({self.subject}, true risk at most {rounded_up(self.value)}{vacuous} with "
+            f"probability {_one_minus(self.delta)}, {self.bound}, n={self.n})"
+        )
+
+    def _repr_html_(self) -> str:
+        from supac.report.notebook import html_of_certificate  # noqa: PLC0415
+
+        return html_of_certificate(self)
 
     def __str__(self) -> str:
         vacuous = " This limit is vacuous: no risk is larger." if self.vacuous else ""

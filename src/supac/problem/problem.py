@@ -19,6 +19,7 @@ from supac.problem.fields import Field
 from supac.problem.marginals import Marginal
 
 _COLUMNS = ("x", "risk", "iteration", "drawn", "ok")
+_NAMED = 12  # parameters that a line names
 
 Function = Callable[[FloatArray], FloatArray]
 """(n, dim) → (n,)."""
@@ -83,7 +84,16 @@ class Parameters:
         return transforms
 
     def __repr__(self) -> str:
-        return f"Parameters({', '.join(self.marginals)})"
+        names = list(self.marginals)
+        left = len(names) - _NAMED
+        return (
+            f"Parameters({', '.join([*names[:_NAMED], *([f'{left} more'] if left > 0 else [])])})"
+        )
+
+    def _repr_html_(self) -> str:
+        from supac.report.notebook import html_of_parameters  # noqa: PLC0415
+
+        return html_of_parameters(self)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -15,9 +15,10 @@ from supac.guarantee.bands import Bands, check_declared, conformal_bands, jackkn
 from supac.guarantee.certificate import Certificate
 from supac.guarantee.ensemble import Ensemble, fresh_draws
 from supac.guarantee.gate import CertificateError
-from supac.problem import Bound, Parameters
+from supac.problem import Bound, Parameters, names_of
 from supac.problem.bounds import trade_off
 from supac.problem.composite import Observations
+from supac.record.best_run import BestRun
 from supac.record.ending import Estimate
 from supac.record.many_parameters import Directions, directions_of
 from supac.record.run import Run, Status, outputs_as_rows
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from supac.problem.frozen import Frozen
     from supac.record.record import Record
+    from supac.report.notebook import Summary
 
 _COVERAGES = (0.9, 0.8, 0.5)  # of bands, where nobody asks for another
 _ERRORS = 6.0  # standard errors by which estimates of one KL may differ
@@ -125,6 +127,30 @@ class Calibrated(ABC):
         names = [each.name for each in fields(Info) if each.name != "notes"]
         columns = {name: np.array([getattr(each.info, name) for each in rounds]) for name in names}
         return {"queries": np.cumsum(made, dtype=np.float64), **columns}
+
+    @property
+    def best(self) -> BestRun:
+        """The run with the smallest risk, in the user's units; ValueError if none succeeded."""
+        record = self.own_record
+        record.check_runs()
+        good = [run for run in record.search_runs if run.ok]
+        if not good:
+            raise ValueError("there is no best run: none has succeeded yet")
+        (best,) = record.iterate([min(good, key=lambda run: run.risk)])
+        values, known = record.points([best])[0].tolist(), record.parameters
+        names = names_of(known, len(values))
+        units = ("",) * len(values) if known is None else known.units
+        named = dict(zip(names, values, strict=True))
+        return BestRun(best.id, best.risk, named, units, best.outputs)
+
+    def summary(self) -> Summary:
+        """Return the table of `supac show`, which prints as text and in a notebook as HTML."""
+        from supac.report.notebook import Summary  # noqa: PLC0415
+
+        return Summary(self.own_record)
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
 
     # The posterior
 

@@ -513,7 +513,7 @@ class Record(Calibrated):
         return () if self.ending is None else self.ending.advice
 
     @property
-    def best(self) -> float:
+    def best_objective(self) -> float:
         """Lowest objective so far; NaN if there is none."""
         objective = np.append(self.history["objective"], self.estimate.objective)
         known = objective[np.isfinite(objective)]
@@ -555,7 +555,7 @@ class Record(Calibrated):
         self.check_search()
         estimates = ("objective", "mean_risk", "mean_risk_error", "kl")
         numbers = {name: getattr(self.estimate, name) for name in estimates}
-        numbers["best_objective"] = self.best
+        numbers["best_objective"] = self.best_objective
         bands = self.usual_bands()
         return {
             "store": None if self.path is None else str(self.path),

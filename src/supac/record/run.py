@@ -26,7 +26,7 @@ _WRONG_LOSS = "loss must take {} and return n risks; for {} it {}"
 _WORDS = 60  # characters of a message that identify its kind
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """One run of the simulator: its point, its status, and its risk or outputs."""
 
@@ -50,6 +50,11 @@ class Run:
     """Only search runs, and in part validation runs, are used for fitting."""
     task: int = 0
     """Index of the task in meta-learning."""
+
+    def __repr__(self) -> str:
+        told = f"risk={self.risk:.4g}" if self.ok else f"{self.status.value}: {self.message[:60]!r}"
+        outputs = "" if self.outputs is None else f", {len(self.outputs)} outputs"
+        return f"Run({self.id}, {told}{outputs}, {self.purpose}, {self.seconds:.2g} s)"
 
     @property
     def ok(self) -> bool:

@@ -29,6 +29,8 @@ from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
 from supac.record.run import Run
 
+_LATEST = 12  # runs that are drawn where there are no fresh ones
+
 
 @dataclass(frozen=True)
 class Misfit:
@@ -151,6 +153,13 @@ class Account(Estimate):
         own = {run.id for run in self.record.made}
         batches = ([i for i in each.ids if i in own] for each in self.record.rounds)
         return self._outputs(next(filter(None, batches), []))
+
+    @cached_property
+    def latest(self) -> FloatArray | None:
+        """Outputs of the latest runs of the search, (n, m), which lie around the posterior."""
+        made = [run.id for run in self.record.search_runs if run.ok and not run.source]
+        begun = len(self.record.rounds) > 1
+        return self._outputs(made[-_LATEST:]) if begun else None
 
     @cached_property
     def fresh(self) -> FloatArray | None:

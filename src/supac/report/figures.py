@@ -13,12 +13,16 @@ from supac.record.parameter_change import ParameterChange
 from supac.report.account import Account
 from supac.report.elements import Markup
 from supac.report.svg import Panel, Range, span, svg
-from supac.report.words import escape, number
+from supac.report.words import escape, number, with_range
 
+_LOGARITHMIC = 30.0  # from the 5 % to the 95 % quantile of a prior whose range is drawn in logs
+_LONG = 24  # characters of a name that does not fit an axis
+_NARROW = 0.12  # share of a chart below which a posterior is enlarged
+_INNER, _OUTER = (0.25, 0.75), (0.05, 0.95)  # quantiles of runs between which bands are drawn
 _DECADES = 1e3  # from the 5 % to the 95 % quantile of a prior that is drawn over its logarithm
 
 
-def convergence(run: Account) -> Markup:
+def convergence(run: Account, name: str = "convergence") -> Markup:
     """Draw objective and mean risk after each batch, and of the returned posterior."""
     queries, objective = run.history["queries"], run.history["objective"]
     mean_risk = run.history["mean_risk"]
@@ -29,7 +33,7 @@ def convergence(run: Account) -> Markup:
     first, last = (shown[0], shown[-1]) if len(shown) else (math.nan, math.nan)
     cap = 4.0 * float(np.median(shown)) if len(shown) else math.inf
     panel = Panel(
-        "convergence",
+        name,
         (0.0, 1.02 * float(end[0])),
         span(np.minimum(objective, cap), mean_risk.clip(max=cap), final, zero=True),
     )
@@ -54,8 +58,11 @@ def marginal(row: ParameterChange, index: int) -> Markup:
     decades = _spans_decades(row)
     if decades:  # densities of the logarithm
         (x, before), (z, after) = (np.log10(x), x * before), (np.log10(z), z * after)
-    view = span(_middle(x, before), _middle(z, after), room=0.02)
+    whole = span(_middle(x, before), _middle(z, after), room=0.02)
+    view = _near(_middle(z, after), whole)
     panel = Panel(f"marginal-{index}", view, (0.0, 1.05), 250, 132, 10, 26, 6, 10, decades=decades)
+    if view != whole:
+        panel.note(f"{number((whole[1] - whole[0]) / (view[1] - view[0]), 2)} × enlarged")
     for kind, dash, grid, height in (("prior", " dashed", x, before), ("posterior", "", z, after)):
         scaled = height / (height.max() or 1.0)
         panel.area(grid, np.zeros_like(grid), scaled, kind)
@@ -63,6 +70,15 @@ def marginal(row: ParameterChange, index: int) -> Markup:
     (a, b, c), (d, e, f) = (map(number, each) for each in (row.prior, row.posterior))
     words = f"{row.name}: prior {b} ({a} to {c}), posterior {e} ({d} to {f}) {row.unit}"
     return panel.draw(words.strip(), "", most=4, y_ticks=False)
+
+
+def _near(after: FloatArray, whole: Range) -> Range:
+    """Return a part of the whole range, if a posterior is narrow there, where it is well seen."""
+    low, high = float(after.min()), float(after.max())
+    if high - low > _NARROW * (whole[1] - whole[0]) or not high > low:
+        return whole
+    room = high - low
+    return max(low - room, whole[0]), min(high + room, whole[1])
 
 
 def _spans_decades(row: ParameterChange) -> bool:
@@ -112,26 +128,20 @@ def correlation_map(names: tuple[str, ...], r: FloatArray) -> Markup:
 
 
 def fit(observations: Observations, run: Account, part: int) -> Markup:
-    """Draw a part of an observed column: first batch, fresh runs of the posterior, and data."""
+    """Draw a part of an observed column: first batch, runs of the posterior, and data."""
     experiment, column, rows = observations.parts[part]
     x, places = _times(observations, column, rows)
     data, noise = observations.values[places], observations.noise[places]
     low, high = data - noise, data + noise
     if observations.logarithmic:
         low, high = data * np.exp(-noise), data * np.exp(noise)
-    # Outputs of other data cannot be drawn beside these.
-    draws = {
-        kind: outputs[:, places]
-        for kind, outputs in (("prior", run.first), ("posterior", run.fresh))
-        if outputs is not None and outputs.shape[1] == len(observations.values)
-    }
+    draws = {kind: outputs[:, places] for kind, outputs in drawn_runs(run).items()}
     held_out = np.full(len(rows), np.nan)
     if run.record.held_out_data is not None:
         held_out = run.record.held_out_data.values[places]
     panel = Panel(f"fit-{part}", span(x, room=0.03), _view(low, high, draws, held_out))
     for kind, lines in draws.items():
-        for line in lines[:60]:
-            panel.line(x, line, f"{kind} thin{' dashed' if kind == 'prior' else ''}")
+        _draw_runs(panel, x, lines, kind)
     panel.bars(x, low, high, "data")
     panel.dots(x, data, "data")
     panel.dots(x, held_out, "held-out")
@@ -144,7 +154,38 @@ def fit(observations: Observations, run: Account, part: int) -> Markup:
                 f", which are typically {number(each.typical, 2)} noises off and on average "
                 f"{number(each.mean, 2)}; {each.far} of {each.measured} data are over 3 noises off"
             )
-    return panel.draw(words, _time_label(observations), observations.labels[column])
+    return panel.draw(words, _time_label(observations), _value_label(observations, column))
+
+
+def drawn_runs(run: Account) -> dict[str, FloatArray]:
+    """Return the outputs to be drawn beside the data, (n, m) each: of prior and posterior."""
+    if run.observations is None:
+        return {}
+    kinds = {"prior": run.first, "posterior": run.latest if run.fresh is None else run.fresh}
+    # Outputs of other data cannot be drawn beside these.
+    width = len(run.observations.values)
+    return {
+        kind: each for kind, each in kinds.items() if each is not None and each.shape[1] == width
+    }
+
+
+def _draw_runs(panel: Panel, x: FloatArray, lines: FloatArray, kind: str) -> None:
+    """Draw runs (n, times) as bands between their quantiles; of few times, as bars."""
+    known = np.isfinite(lines).any(axis=0)
+    x, lines = x[known], lines[:, known]
+    if not len(x):
+        return
+    (low, high), (inner, above) = (np.nanquantile(lines, each, axis=0) for each in (_OUTER, _INNER))
+    if len(np.unique(x)) < 2:
+        panel.bars(x, low, high, f"{kind} wide")
+        return
+    panel.area(x, low, high, kind)
+    if kind == "posterior":
+        panel.area(x, inner, above, kind)
+        panel.line(x, np.nanmedian(lines, axis=0), kind)
+    else:
+        panel.line(x, low, f"{kind} thin dashed")
+        panel.line(x, high, f"{kind} thin dashed")
 
 
 def band(
@@ -178,6 +219,13 @@ def _times(observations: Observations, column: int, rows: IntArray) -> tuple[Flo
     return x[order], column * observations.rows + rows[order]
 
 
+def _value_label(observations: Observations, column: int) -> str:
+    """Return name and unit of a column; the unit alone of a long name, which stands above."""
+    label, units = observations.labels[column], observations.units
+    unit = "" if units is None else units[column]
+    return unit if len(label) > _LONG and unit else label
+
+
 def _time_label(observations: Observations) -> str:
     return "row" if observations.times is None else observations.time_label or "time"
 
@@ -185,10 +233,32 @@ def _time_label(observations: Observations) -> str:
 def _view(
     low: FloatArray, high: FloatArray, draws: dict[str, FloatArray], held_out: FloatArray
 ) -> Range:
-    """Return a range with all data and posterior runs, and part of the first batch."""
-    fresh = (lines for kind, lines in draws.items() if kind == "posterior")
+    """Return a range with all data and most posterior runs, and part of the first batch."""
+    ends = {kind: np.nanquantile(lines, _OUTER, axis=0) for kind, lines in draws.items()}
+    fresh = (each for kind, each in ends.items() if kind == "posterior")
     inner = span(low, high, *fresh, held_out)
     if "prior" not in draws:
         return inner
-    outer, room = span(np.array(inner), draws["prior"]), inner[1] - inner[0]
+    outer, room = span(np.array(inner), ends["prior"]), inner[1] - inner[0]
     return max(outer[0], inner[0] - 0.5 * room), min(outer[1], inner[1] + 0.5 * room)
+
+
+def parameter_range(row: ParameterChange, index: int) -> Markup:
+    """Draw the central 90 % of prior and posterior of one parameter as two bars on one axis."""
+    logs = min(*row.prior, *row.posterior) > 0.0 and row.prior[2] > _LOGARITHMIC * row.prior[0]
+    before, after = (
+        np.log(each) if logs else np.array(each) for each in (row.prior, row.posterior)
+    )
+    low, high = span(before, after, room=0.0)
+    places = [6.0 + 188.0 * (each - low) / ((high - low) or 1.0) for each in (before, after)]
+    inside = ""
+    for kind, (left, middle, right), height in zip(
+        ("prior", "posterior"), places, (4, 10), strict=True
+    ):
+        inside += (
+            f'<rect class="range {kind}" x="{left:.1f}" y="{12 - 0.5 * height:g}" '
+            f'width="{max(right - left, 2.0):.1f}" height="{height}" rx="2"/>'
+        )
+        inside += f'<path class="axis" d="M{middle:.1f} 5v14"/>' if kind == "posterior" else ""
+    words = f"{row.name}: {with_range(row.posterior)} {row.unit}, before {with_range(row.prior)}"
+    return svg(f"range-{index}", words, 200, 24, inside, 1.0)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from supac.problem_file import Observations
-from supac.record.many_parameters import FEW
+from supac.record.many_parameters import FEW, shown
 from supac.record.parameter_change import correlations, joint_kl
 from supac.report import elements as html
 from supac.report import figures, many
 from supac.report.account import Account
 from supac.report.elements import Markup
-from supac.report.words import listed, number
+from supac.report.words import listed, number, with_range
 
 _SMALL = Markup(
     '<p class="small">Data minus the mean prediction of the fresh runs, in the unit of the column. '
     "± is half the width of the band, its median over the rows.</p>"
 )
+_MOST_PICTURES = 60
+FIRST = 4  # pictures of the fit on the first screen; the others are below
 _PICTURE = "<figure><figcaption>$name</figcaption>$picture</figure>"
 
 
@@ -106,23 +108,81 @@ def _correlated(run: Account) -> Markup:
     )
 
 
-def how_well_it_fits(run: Account) -> Markup:
-    """Return the section that compares simulations with data; "" if either is unknown."""
-    observations = run.observations
-    known = run.first if run.fresh is None else run.fresh
-    # Outputs that are no residuals of these data cannot be drawn beside them.
-    if observations is None or known is None or known.shape[1] != len(observations.values):
+def ranges(run: Account, most: int) -> Markup:
+    """Return the parameters with their ranges before and after, at most so many."""
+    rows = run.learnt
+    if not rows:
         return Markup()
+    chosen = shown(rows, run.record.parameters, most)
+    if most < len(rows) <= FEW:
+        chosen = sorted(sorted(range(len(rows)), key=lambda i: rows[i].width)[:most])
+    left = len(rows) - len(chosen)
+    caption = "Median and 5 % to 95 % of each parameter" if not left else (
+        f"Median and 5 % to 95 % of the {len(chosen)} best known parameters; {left} more below"
+    )  # fmt: skip
+    cells = []
+    for i in chosen:
+        row = rows[i]
+        median, _, ends = with_range(row.posterior).partition(" (")
+        power = ends.partition(")")[2]
+        value = html.fill(
+            '<strong>$median</strong> $unit<br><span class="small">$ends</span>',
+            median=f"{median}{power}",
+            unit=row.unit,
+            ends=f"{ends.partition(')')[0]}" if not power else f"({ends}",
+        )
+        name = Markup(html.text(row.name).replace("_", "_<wbr>"))
+        cells.append((name, value, figures.parameter_range(row, i)))
+    legend = html.legend(**{"prior band": "before the data", "posterior": "after"})
+    table = html.table(caption, ("parameter", "value", "range"), cells)
+    return html.joined([table, legend])
+
+
+def fit_pictures(run: Account, *, first: int = 0, last: int | None = None) -> Markup:
+    """Draw simulations beside some of the data, with a legend; "" if either is unknown."""
+    observations, draws = run.observations, figures.drawn_runs(run)
+    if observations is None or not draws:
+        return Markup()
+    parts = _parts(observations)[first:]
     pictures = [
         html.fill(_PICTURE, name=name, picture=figures.fit(observations, run, i))
-        for i, name in _parts(observations)
+        for i, name in parts[:last]
     ]
-    kinds = {"prior": "first batch, drawn from the prior"}
-    if run.fresh is not None:
-        kinds["posterior"] = f"{run.validated} fresh runs of the posterior"
+    if not pictures:
+        return Markup()
+    kinds = {}
+    if "prior" in draws:
+        kinds["prior band"] = "first batch, drawn from the prior: 90 % of its runs"
+    if "posterior" in draws:
+        kinds["posterior"] = f"{_posterior_runs(run)}: median, 50 % and 90 %"
     kinds["data"] = "measured, with its standard error"
     if run.record.held_out_data is not None:
         kinds["held-out"] = "held out"
+    left = len(parts) - len(pictures)
+    more = f'<p class="small">{left} more are below.</p>' if left > 0 else ""
+    return html.joined(
+        [
+            Markup('<div class="chart">'),
+            html.legend(**kinds),
+            Markup('<div class="multiples pictures">'),
+            *pictures,
+            Markup(f"</div>{more}</div>"),
+        ]
+    )
+
+
+def _posterior_runs(run: Account) -> str:
+    """Name the runs that stand for the posterior."""
+    if run.fresh is not None:
+        return f"{run.validated} fresh runs of the posterior"
+    return f"the latest {0 if run.latest is None else len(run.latest)} runs of the search"
+
+
+def how_well_it_fits(run: Account) -> Markup:
+    """Return the section that compares simulations with data; "" if either is unknown."""
+    if not figures.drawn_runs(run):
+        return Markup()
+    pictures = fit_pictures(run, first=FIRST)
     headings = ("column", "measured", "typical misfit", "mean misfit", "over 3 noises off")
     rows = [
         (each.column, f"{each.measured}", number(each.typical, 2), number(each.mean, 2), each.far)
@@ -130,8 +190,7 @@ def how_well_it_fits(run: Account) -> Markup:
     ]
     return html.section(
         "fit without fresh runs" if run.fresh is None else "fit",
-        legend=html.legend(**kinds),
-        pictures=html.joined(pictures),
+        pictures=pictures,
         bands=_bands(run),
         misfits=html.table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4)),
     )
@@ -144,9 +203,6 @@ def _parts(seen: Observations) -> list[tuple[int, str]]:
         for experiment, column, _ in seen.parts
     ]
     return list(enumerate(named))[:_MOST_PICTURES]
-
-
-_MOST_PICTURES = 60
 
 
 def _bands(run: Account) -> Markup:

@@ -50,13 +50,14 @@ def make_page(run: Account) -> str:
     verdict = assess(run)
     parts = [
         sections.in_short(run, verdict),
-        sections.asked(run),
-        sections.guaranteed(run),
-        findings.what_was_learnt(run),
         findings.how_well_it_fits(run),
+        findings.what_was_learnt(run),
+        sections.guaranteed(run),
+        sections.trusted(verdict),
+        sections.asked(run),
+        sections.numbers(run),
         sections.search(run),
         sections.failures(run),
-        sections.trusted(verdict),
         sections.again(run),
         section("words"),
     ]
@@ -66,6 +67,7 @@ def make_page(run: Account) -> str:
     return fill(
         read_part("page.html"),
         title=run.title,
+        state="" if run.record.stop_reason is not None else "unfinished",
         style=Markup(read_part("style.css")),
         contents=Markup(f'<nav aria-label="Contents"><ul>{links}</ul></nav>'),
         body=Markup(body),

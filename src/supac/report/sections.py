@@ -10,15 +10,17 @@ from supac.problem import names_of
 from supac.record.many_parameters import FEW, not_in_fields
 from supac.record.run import Run, by_kind
 from supac.report import elements as html
-from supac.report import figures
+from supac.report import figures, findings
 from supac.report.account import Account
 from supac.report.elements import Markup
+from supac.report.next_steps import next_steps
 from supac.report.verdict import Level, Verdict
 from supac.report.words import at_most, count_of, listed, number
 from supac.running.terminal import duration
 
 _MARKS = {Level.TRUST: "✓", Level.LOOK: "!", Level.DO_NOT_TRUST: "✗"}
 _MOST_ITERATIONS = 40
+_FIRST_ROWS = 12  # parameters on the first screen
 
 
 def badge(level: Level, words: str = "") -> Markup:
@@ -29,22 +31,78 @@ def badge(level: Level, words: str = "") -> Markup:
 
 
 def in_short(run: Account, verdict: Verdict) -> Markup:
-    """Return the section with the verdict and the main numbers."""
-    reason, error = "<strong>$question</strong> $answer", run.mean_risk_error
-    made = f"{run.made:,}" if run.budget is None else f"{run.made:,} of {run.budget:,}"
-    risk, goal = number(run.mean_risk), "the bound at this mean risk and KL"
-    nothing = "There is no certificate; see “What is guaranteed”."
+    """Return the first screen: verdict, guarantee, fit, parameters, and what to do next."""
+    steps = next_steps(run, verdict)
     return html.section(
         "in-short",
-        level=badge(verdict.level),
-        sentence=verdict.sentence,
-        reasons=html.items([html.fill(reason, **vars(check)) for check in verdict.reasons]),
+        banner=_banner(run),
+        level=_badge_so_far(run, verdict),
+        sentence=verdict.sentence if run.record.ending else "The run has not come to its end.",
+        guarantee=_in_noise_units(run),
+        fit=_first_picture(run),
+        parameters=findings.ranges(run, _FIRST_ROWS),
+        next=html.joined([Markup("<h3>What to do next</h3>"), html.items(steps)]) if steps else "",
+    )
+
+
+def _badge_so_far(run: Account, verdict: Verdict) -> Markup:
+    """Return the verdict as a badge; a grey one before the end, when there is none."""
+    if run.record.ending is not None:
+        return badge(verdict.level)
+    return Markup('<span class="badge preliminary">preliminary</span>')
+
+
+def _banner(run: Account) -> Markup:
+    """Say that a run has not come to its end."""
+    if run.record.stop_reason is not None:
+        return Markup()
+    of = "" if run.budget is None else f" of {run.budget:,}"
+    way = "is under way" if run.record.running else "was stopped before its end"
+    words = f"This run {way}: {run.made:,}{of} runs so far. All that follows is preliminary."
+    return html.fill('<p class="banner">$words</p>', words=words)
+
+
+def _in_noise_units(run: Account) -> str:
+    """Return the guarantee in one sentence, in units of the noise where these are known."""
+    certificate = run.certificate
+    if certificate is None:
+        return "Nothing is guaranteed on new data yet." if run.data else ""
+    if certificate.vacuous or certificate.residual is None:
+        return claim(certificate)
+    sets = f"these {certificate.draws} parameter sets"
+    sets = "draws of the posterior" if certificate.subject == "posterior" else sets
+    each = ", ".join(f"{name} ± {at_most(v)}" for name, v in certificate.in_units.items())
+    return (
+        f"With probability at least {1.0 - certificate.delta:.4g}, simulations with {sets} fit new "
+        "data of the same kind, on average, no worse than a constant error of "
+        f"{at_most(certificate.residual)} noise standard deviations would"
+        f"{f' ({each})' if each else ''}."
+    )
+
+
+def _first_picture(run: Account) -> Markup:
+    """Return the fit of the first outputs; without data, how the objective fell."""
+    pictures = findings.fit_pictures(run, last=findings.FIRST)
+    if pictures or not len(run.history["queries"]):
+        return pictures
+    shown = html.figure(figures.convergence(run, "first"), "Objective and mean risk on the way")
+    return html.joined([html.legend(posterior="objective", prior="mean risk"), shown])
+
+
+def numbers(run: Account) -> Markup:
+    """Return the section with mean risk, KL, objective and the number of runs."""
+    error, risk = run.mean_risk_error, number(run.mean_risk)
+    made = f"{run.made:,}" if run.budget is None else f"{run.made:,} of {run.budget:,}"
+    goal = "mean risk plus a multiple of KL" if run.data is None else (
+        "the bound at this mean risk and KL"
+    )  # fmt: skip
+    return html.section(
+        "numbers",
         mean_risk=risk + f" ± {number(error, 2)}" if math.isfinite(error) else risk,
         kl=number(run.kl),
         objective=number(run.objective),
-        goal="mean risk plus a multiple of KL" if run.data is None else goal,
+        goal=goal,
         runs=made + _not_simulated(run),
-        certificate=nothing if run.certificate is None else _claim(run.certificate),
     )
 
 
@@ -54,7 +112,7 @@ def _not_simulated(run: Account) -> str:
     return failed + (f", {len(run.record.refused)} refused" if run.record.refused else "")
 
 
-def _claim(certificate: Certificate) -> str:
+def claim(certificate: Certificate) -> str:
     """Return what a certificate says, in one or two sentences."""
     if certificate.vacuous:
         return f"{certificate.statement}. It is vacuous: no risk is larger."
@@ -159,7 +217,7 @@ def guaranteed(run: Account) -> Markup:
     ]
     if held_out is not None:
         new = "; ".join((*held_out.assumptions[-1:], *held_out.warnings))
-        rows.append(("held-out data", f"{_claim(held_out)} Both hold together. It assumes: {new}."))
+        rows.append(("held-out data", f"{claim(held_out)} Both hold together. It assumes: {new}."))
     lists = {
         "Signs that an assumption does not hold": certificate.warnings,
         "This assumes that": certificate.assumptions,
@@ -168,7 +226,7 @@ def guaranteed(run: Account) -> Markup:
     }
     return html.section(
         "guaranteed",
-        claim=_claim(certificate),
+        claim=claim(certificate),
         facts=html.facts(rows),
         lists=Markup(
             "\n".join(

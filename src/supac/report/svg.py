@@ -139,6 +139,10 @@ class Panel:
         last = f"{labels_of[1]} ({note})" if note else labels_of[1]
         self.outside.append(_text(begin + length + 6, y + 12, last, "start"))
 
+    def note(self, words: str) -> None:
+        """Write a few words into the upper right corner."""
+        self.outside.append(_text(self.width - self.right, self.top + 10, words, "end", "note"))
+
     def draw(
         self, title: str, x_label: str, y_label: str = "", *, most: int = 5, y_ticks: bool = True
     ) -> Markup:
@@ -152,11 +156,12 @@ class Panel:
             f"{''.join(self.outside)}"
         )
         if x_label:
-            inside += _text(self.left + 0.5 * width, self.height - 6, x_label, "middle")
+            words = shortened(x_label, width)
+            inside += _text(self.left + 0.5 * width, self.height - 6, words, "middle")
         if y_label:
             inside += (
                 f'<text class="label" transform="translate(13 {self.top + 0.5 * height:.1f}) '
-                f'rotate(-90)" text-anchor="middle">{escape(y_label)}</text>'
+                f'rotate(-90)" text-anchor="middle">{escape(shortened(y_label, height))}</text>'
             )
         return svg(self.name, title, self.width, self.height, inside)
 
@@ -185,6 +190,12 @@ class Panel:
         return drawn + (_text(end, self.top + 8, times_ten_to(power), "end") if power else "")
 
 
+def shortened(words: str, room: float) -> str:
+    """Return words that fit this many pixels; the title of a chart has them whole."""
+    most = max(int(room / _LETTER), 2)
+    return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
 def svg(
     name: str, title: str, width: float, height: float, inside: str, grow: float = 1.2
 ) -> Markup:
@@ -196,8 +207,9 @@ def svg(
     )
 
 
-def _text(x: float, y: float, words: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+def _text(x: float, y: float, words: str, anchor: str, kind: str = "") -> str:
+    named = f' class="{kind}"' if kind else ""
+    return f'<text{named} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def span(*values: FloatArray, zero: bool = False, room: float = 0.05) -> Range:

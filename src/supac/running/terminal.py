@@ -9,13 +9,11 @@ import threading
 import time
 from collections.abc import Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Self
+from typing import Protocol, Self
 
 from supac.record.run import Run
+from supac.running.notebook import NotebookDisplay, in_notebook
 from supac.search.algorithm import Info
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -61,33 +59,89 @@ class Interrupt:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class Bar:
-    """Progress bar on standard error; by default only on a terminal."""
+class Display(Protocol):
+    """Draws a bar."""
 
-    def __init__(self, total: int, show: bool | None):
-        shown = sys.stderr.isatty() if show is None else show
-        self._progress = _make_bar() if shown else None
-        self._task = None if self._progress is None else self._progress.add_task("", total=total)
-        self.runs = self.failed = 0
+    def start(self) -> None:
+        """Show the bar."""
 
-    def __enter__(self) -> Self:
-        if self._progress is not None:
-            self._progress.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+    def stop(self) -> None:
+        """Leave the last words."""
 
     def draw(self, completed: float, words: str) -> None:
         """Show the completed amount and a description."""
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=completed, description=words)
 
     def say(self, words: str) -> None:
         """Print a line above the bar."""
-        if self._progress is not None:
-            self._progress.console.print(words, markup=False, highlight=False)
+
+
+class TerminalDisplay:
+    """Progress bar on standard error."""
+
+    def __init__(self, total: float):
+        from rich.console import Console  # noqa: PLC0415 - slow to import, and not always needed
+        from rich.progress import (  # noqa: PLC0415
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+        )
+
+        console = Console(stderr=True)
+        self._progress = Progress(
+            BarColumn(bar_width=max(6, min(24, console.width - 76))),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            console=console,
+        )
+        self._task = self._progress.add_task("", total=total)
+
+    def start(self) -> None:
+        """Show the bar."""
+        self._progress.start()
+
+    def stop(self) -> None:
+        """Leave the bar as it is."""
+        self._progress.stop()
+
+    def draw(self, completed: float, words: str) -> None:
+        """Show the completed amount and a description."""
+        self._progress.update(self._task, completed=completed, description=words)
+
+    def say(self, words: str) -> None:
+        """Print a line above the bar."""
+        self._progress.console.print(words, markup=False, highlight=False)
+
+
+class Bar:
+    """Progress bar; by default only on a terminal, or in a notebook."""
+
+    def __init__(self, total: int, show: bool | None):
+        notebook = in_notebook()
+        shown = (notebook or sys.stderr.isatty()) if show is None else show
+        self._display: Display | None = None
+        if shown:
+            self._display = NotebookDisplay(total) if notebook else TerminalDisplay(total)
+        self.runs = self.failed = 0
+
+    def __enter__(self) -> Self:
+        if self._display is not None:
+            self._display.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._display is not None:
+            self._display.stop()
+
+    def draw(self, completed: float, words: str) -> None:
+        """Show the completed amount and a description."""
+        if self._display is not None:
+            self._display.draw(completed, words)
+
+    def say(self, words: str) -> None:
+        """Print a line above the bar."""
+        if self._display is not None:
+            self._display.say(words)
 
     def watch(self, runs: Sequence[Run]) -> None:
         """Count runs that have ended."""
@@ -129,19 +183,6 @@ class ProgressBar(Bar):
             pace = (time.monotonic() - self._start) / self.runs
             words += f", {duration(pace * (self._budget - done))} left"
         self.draw(done, words)
-
-
-def _make_bar() -> Progress:
-    from rich.console import Console  # noqa: PLC0415 - slow to import, and not always needed
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    return Progress(
-        BarColumn(bar_width=max(6, min(24, console.width - 76))),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}"),
-        console=console,
-    )
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 import supac
 from supac import marginals
-from supac.cli.tables import history_table, parameter_table, state, summary
+from supac.report.tables import history_table, parameter_table, state, summary
 
 
 def printed(what: RenderableType, width: int = 80) -> str:

@@ -62,7 +62,7 @@ def _facts(run: Record) -> Table:
         table.add_row(Text("failed", style="red"), f"{rest} in {len(kinds) - _KINDS} other ways")
     about = run.estimate
     if np.isfinite(about.objective):
-        best = "" if run.stop_reason else f" after the last batch, {run.best:.4g} at best"
+        best = "" if run.stop_reason else f" after the last batch, {run.best_objective:.4g} at best"
         error = f" ± {about.mean_risk_error:.1g}" if np.isfinite(about.mean_risk_error) else ""
         fresh = f"from {about.validated} fresh runs" if about.validated else "estimated on the way"
         table.add_row("objective", Text(f"{about.objective:.4g}{best}", style="bold"))

@@ -1,0 +1,43 @@
+"""The next commands to use after a report, in words."""
+
+from __future__ import annotations
+
+from supac.record.ending import StopReason
+from supac.report.account import Account
+from supac.report.elements import Markup, fill
+from supac.report.verdict import Level, Verdict
+
+_REASONS = 3  # checks that are not passed and are told at once
+_STOPPED = (None, StopReason.INTERRUPTED, StopReason.USER)
+
+
+def next_steps(run: Account, verdict: Verdict) -> list[Markup]:
+    """Return what to do next, each with the command or the call that does it."""
+    reason, named = run.record.stop_reason, bool(run.source[0])
+    if reason in _STOPPED and run.record.running:
+        words = "Wait for its end: <code>supac show $store --follow</code> shows how it goes on."
+        return [fill(words, store=run.store)]
+    steps: list[Markup] = []
+    if reason in _STOPPED:
+        again = f"supac resume {run.store}" if named else "supac.resume(store, risk)"
+        steps.append(fill("Let it come to its end: <code>$again</code>.", again=again))
+    for check in verdict.reasons[:_REASONS]:
+        words = "Before these numbers are used: $question $answer"
+        steps.append(fill(words, question=check.question, answer=check.answer))
+    left = len(verdict.reasons) - _REASONS
+    if left > 0:
+        steps.append(
+            fill('Read $left more under <a href="#trust">Can it be trusted?</a>', left=left)
+        )
+    if run.certificate is None and not getattr(run.record.settings.get("loss"), "unbounded", ""):
+        command = f"supac certify {run.store} --draws 20 --out certificate.json"
+        call = 'result.certify(risk, draws=20, subject="ensemble")'
+        words = "Get a guarantee on new data: <code>$command</code>."
+        steps.append(fill(words, command=command if named else call))
+    if verdict.level is not Level.DO_NOT_TRUST and run.validated:
+        command = f"supac export {run.store} sets.csv --ensemble"
+        words = "Predict with these $count parameter sets: <code>$command</code> writes them."
+        command = command if run.store else "result.ensemble.x"
+        words = words if run.store else words.replace(" writes them", " has them")
+        steps.append(fill(words, count=run.validated, command=command))
+    return steps
