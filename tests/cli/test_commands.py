@@ -357,7 +357,7 @@ def test_a_follower_waits_for_a_store_that_is_being_made(
         monkeypatch.undo()
         call("run", slow / "problem.toml", "-q")
 
-    monkeypatch.setattr("supac.cli.stores.time.sleep", meanwhile)
+    monkeypatch.setattr("supac.cli.following.time.sleep", meanwhile)
     assert json.loads(call("show", store, "--follow", "--json").stdout)["queries"] == 60
     assert len(waits) == 1
     store.unlink()
@@ -379,6 +379,19 @@ def test_show_looks_at_a_run_on_its_way(slow: Path) -> None:
     said = json.loads(ended(follower))
     assert not said["running"]
     assert said["stop_reason"] == "budget"
+
+
+def test_logs_get_a_line_a_round(slow: Path) -> None:
+    follower = start(slow, "show", "run.supac", "--follow")
+    process = start(slow, "run", "problem.toml")
+    seen = follower.complaint("time left: ")
+    assert re.match(r"[\d:]{8} \d+ of 60 runs: objective [\d.]+, mean risk [\d.]+, KL ", seen)
+    _, _, log = process.end()
+    lines = log.splitlines()
+    assert len(lines) == len(supac.read_store(slow / "run.supac").rounds)
+    assert re.fullmatch(r"[\d:]{8} 10 of 60 runs: objective [\d.]+, mean risk .*, KL 0", lines[0])
+    assert all(re.search(r"KL [\d.]+; [\d.]+ (ms|s) left$", line) for line in lines[1:])
+    assert follower.end()[0] == 0
 
 
 def test_resume_goes_on_with_a_larger_budget(study: Path) -> None:

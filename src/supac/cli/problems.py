@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from supac import problem_file
 from supac.arrays import FloatArray
 from supac.calibration.fresh import run_fresh
 from supac.cli.app import RESUMABLE, command, console, failed, guarded, print_run, user_code, warn
+from supac.cli.log_lines import RoundLines
 from supac.cli.options import AsBegun, Force, Json, Quiet, Workers
 from supac.problem import Composite
 from supac.problem_file import ProblemFile, StarterKind, read_problem
@@ -198,7 +200,8 @@ def _go(ready: ProblemFile, *, as_json: bool, quiet: bool) -> None:
     with guarded():  # an error is printed before the caller cleans up
         try:
             with user_code():
-                result = ready.minimize(execution=where)
+                lines = None if quiet or sys.stderr.isatty() else RoundLines(ready.budget)
+                result = ready.minimize(execution=where, callback=lines)
         except KeyboardInterrupt as error:
             warn(f"stopped; to continue: supac resume {short(store)}")
             raise typer.Exit(RESUMABLE) from error

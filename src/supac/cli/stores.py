@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import textwrap
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -26,6 +25,8 @@ from supac.cli.app import (
     user_code,
     warn,
 )
+from supac.cli.following import follow, has_begun
+from supac.cli.log_lines import line_of
 from supac.cli.options import AsBegun, CertificatePath, Force, Json, Quiet, StorePath, Workers
 from supac.cli.problems import problem_behind
 from supac.exchange.table import export as export_runs
@@ -42,7 +43,6 @@ from supac.problem_file import BOUNDS, store_of
 from supac.problem_file.pest import PEST_FILES, write_for_pest
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
-from supac.record.store.file import NotAStoreError, is_being_written, resolve_path
 from supac.report import account_of, assess, make_page
 from supac.report.tables import summary, words_on_bands
 from supac.running.terminal import duration
@@ -72,43 +72,20 @@ def _title(run: Record) -> str:
 
 def _followed(path: Path, *, quiet: bool) -> Record:
     """Read a store repeatedly until no process writes to it."""
-    shown = console.is_terminal and not quiet
-    resolve_path(path)  # an error where no store can ever appear
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"there is no folder {path.parent}: nothing can appear in it")
-    if not _begun(path):
-        warn(f"waiting for {path}; Ctrl-C leaves")
+    shown, rounds = console.is_terminal and not quiet, 0
     try:
         with Live(console=console, transient=True, auto_refresh=False) as live:
-            while True:
-                start = time.monotonic()
-                run = _look(path) if _begun(path) else None
-                if run is not None and not run.running:
-                    return run
-                if run is not None and shown:
+            for run in follow(path, _PAUSE):
+                if run.running and shown:
                     live.update(summary(run, _title(run), console.width), refresh=True)
-                # Large files take long to read: leave most of the time to the writer.
-                time.sleep(max(_PAUSE, 5.0 * (time.monotonic() - start)))
+                elif run.running and not quiet and len(run.rounds) > rounds:
+                    inform(line_of(run))
+                rounds = len(run.rounds)
+        return run
     except KeyboardInterrupt as error:
-        if not _begun(path):
+        if not has_begun(path):
             raise typer.Exit(INTERRUPTED) from error
         return read_store(path)
-
-
-def _look(path: Path) -> Record | None:
-    """Read a store; return None while it is just being created."""
-    making = is_being_written(path)
-    try:
-        return read_store(path)
-    except NotAStoreError:
-        if making:
-            return None
-        raise
-
-
-def _begun(path: Path) -> bool:
-    """Return False if the file is missing or empty."""
-    return path.is_file() and path.stat().st_size > 0
 
 
 def _bound_name(word: str | None) -> str | None:

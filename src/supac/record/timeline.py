@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+
+_PAUSE, _PAUSES = 60.0, 10.0  # shortest pause: seconds, and durations of a usual run
 
 
 @dataclass(frozen=True)
@@ -22,3 +24,20 @@ class Span:
 
 Spans = Mapping[tuple[int, int], Span]
 """Spans by task and id of the run."""
+
+
+def stretches(spans: Iterable[Span], now: float) -> list[tuple[float, float]]:
+    """Return the times in which runs were made, without the pauses between processes."""
+    known = sorted((each.started, each.ended if each.ended > 0.0 else now) for each in spans)
+    if not known:
+        return []
+    usual = float(np.median([end - start for start, end in known]))
+    longest = max(_PAUSE, _PAUSES * usual)
+    found = [known[0]]
+    for start, end in known[1:]:
+        first, last = found[-1]
+        if start - last > longest:
+            found.append((start, end))
+        else:
+            found[-1] = first, max(last, end)
+    return found

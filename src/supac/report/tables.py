@@ -18,6 +18,7 @@ from supac.record.ending import StopReason
 from supac.record.many_parameters import FEW, field_changes, shown
 from supac.record.parameter_change import ParameterChange
 from supac.record.record import Record
+from supac.report.standing import standing
 from supac.report.words import common_power
 from supac.running.terminal import duration
 
@@ -60,14 +61,8 @@ def _facts(run: Record) -> Table:
     if len(kinds) > _KINDS:
         rest = sum(count for _, count, _ in kinds[_KINDS:])
         table.add_row(Text("failed", style="red"), f"{rest} in {len(kinds) - _KINDS} other ways")
-    about = run.estimate
-    if np.isfinite(about.objective):
-        best = "" if run.stop_reason else f" after the last batch, {run.best_objective:.4g} at best"
-        error = f" ± {about.mean_risk_error:.1g}" if np.isfinite(about.mean_risk_error) else ""
-        fresh = f"from {about.validated} fresh runs" if about.validated else "estimated on the way"
-        table.add_row("objective", Text(f"{about.objective:.4g}{best}", style="bold"))
-        table.add_row("mean risk", f"{about.mean_risk:.4g}{error}, {fresh}")
-        table.add_row("KL to prior", f"{about.kl:.3g} nats")
+    for name, words in standing(run):
+        table.add_row(name, Text(words, style="bold" if name == "objective" else ""))
     table.add_row("bound", Text(str(run.settings["bound"])))
     for words in guarantees(run):
         table.add_row("guaranteed", Text(words))

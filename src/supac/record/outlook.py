@@ -1,0 +1,92 @@
+"""The outlook of a search: time left, and the gain that more runs promise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from supac.record.record import Record
+from supac.record.timeline import stretches
+
+_RECENT = 50  # runs whose pace counts
+_MISSES = 6  # rounds whose predictions are compared with what came of them
+_FEWEST = 2  # comparisons without which nothing is said
+
+
+def seconds_left(record: Record, now: float) -> float:
+    """Estimate the seconds until the budget is spent, at the pace of the last runs.
+
+    NaN before the first run has ended, and for files without a timeline. A search that converges
+    ends earlier.
+    """
+    own = {(run.task, run.id) for run in record.made}
+    begun = [span for key, span in record.timeline.items() if key in own or not span.ended > 0.0]
+    active = stretches(begun, now)
+    if not active:
+        return math.nan
+    latest = [span for span in begun if span.started >= active[-1][0]]
+    ends = sorted(span.ended for span in latest if span.ended > 0.0)
+    if not ends:
+        return math.nan
+    first, count = active[-1][0], len(ends)
+    if count > _RECENT:
+        first, count = ends[-_RECENT - 1], _RECENT
+    return max(record.budget - record.queries, 0) * (ends[-1] - first) / count
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Decrease of the objective that a number of further runs is expected to bring."""
+
+    runs: int
+    next_step: float
+    """Decrease that the model predicts for the step that was just made."""
+    most: float
+    """Decrease if every further batch brought as much."""
+    noise: float
+    """Twice the root mean square error of such predictions in the last rounds."""
+
+    @property
+    def sentence(self) -> str:
+        """Explanation for the user."""
+        again = f"another {self.runs} runs"
+        if math.isnan(self.noise):
+            return f"What {again} would bring is not known yet."
+        if self.next_step > self.noise:
+            return (
+                f"Expect {again} to lower the objective by {self.next_step:.2g} to "
+                f"{self.most + self.noise:.2g}."
+            )
+        if self.most > self.noise:
+            return (
+                f"Expect {again} to lower the objective by at most {self.most + self.noise:.2g}; "
+                f"predictions are off by {self.noise:.2g}."
+            )
+        return (
+            f"Expect little of {again}: the predicted decrease of the objective, "
+            f"{max(self.next_step, 0.0):.1g} a step, is below the error of such predictions, "
+            f"{self.noise:.1g}."
+        )
+
+
+def promise(record: Record, runs: int = 20) -> Promise:
+    """Predict what further runs will bring, from the last rounds; NaN while that is not known.
+
+    Each round predicts the objective of its new posterior, and the next one measures it. The least
+    is what the last step promises, the most as much for every further batch.
+    """
+    history = record.history
+    queries, objective, predicted = (
+        history[name] for name in ("queries", "objective", "predicted")
+    )
+    misses = objective[1:] - predicted[:-1]
+    misses = misses[np.isfinite(misses)][-_MISSES:]
+    unknown = Promise(runs, math.nan, math.nan, math.nan)
+    if len(misses) < _FEWEST or not math.isfinite(objective[-1] - predicted[-1]):
+        return unknown
+    batch = float(np.mean(np.diff(queries)[-3:]))
+    gain = float(objective[-1] - predicted[-1])
+    noise = 2.0 * math.sqrt(float(np.mean(misses**2)))
+    return Promise(runs, gain, max(gain, gain * runs / max(batch, 1.0)), noise)

@@ -1,0 +1,68 @@
+"""The standing of a search in a few rows: estimates of one posterior, and what is ahead."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from supac.families import Distribution
+from supac.record.outlook import promise, seconds_left
+from supac.record.record import Record
+from supac.running.terminal import duration
+
+
+def standing(run: Record) -> list[tuple[str, str]]:
+    """Return names and words of the estimates; nothing before the first round."""
+    about = run.estimate
+    if not math.isfinite(about.objective):
+        return []
+    if run.stop_reason is None:
+        return [*_on_the_way(run), *ahead(run)]
+    error = f" ± {about.mean_risk_error:.1g}" if math.isfinite(about.mean_risk_error) else ""
+    fresh = f"from {about.validated} fresh runs" if about.validated else "estimated on the way"
+    return [
+        ("objective", f"{about.objective:.4g}"),
+        ("mean risk", f"{about.mean_risk:.4g}{error}, {fresh}"),
+        ("KL to prior", f"{about.kl:.3g} nats"),
+    ]
+
+
+def _on_the_way(run: Record) -> list[tuple[str, str]]:
+    """Describe the present posterior, as the parameters do, and apart from it the one before.
+
+    The last batch was drawn from the one before: its objective and mean risk are estimated from
+    runs, those of the present one only predicted.
+    """
+    about, predicted = run.estimate, run.rounds[-1].info.predicted
+    before = f"{about.objective:.4g}, mean risk {about.mean_risk:.4g}, KL {about.kl:.3g} nats"
+    rows = []
+    if math.isfinite(predicted):
+        rows.append(("objective", f"{predicted:.4g}, as the model predicts"))
+    kl = present_kl(run)
+    if math.isfinite(kl):
+        rows.append(("KL to prior", f"{kl:.3g} nats"))
+    return [*rows, ("step before", f"objective {before}, from runs")]
+
+
+def present_kl(run: Record) -> float:
+    """Return KL(posterior, prior) of the latest posterior; NaN if it is not known."""
+    posterior, prior = run.posterior, run.prior
+    if posterior is None or not isinstance(prior, Distribution):
+        return math.nan
+    return posterior.kl(prior) if posterior.family == prior.family else math.nan
+
+
+def ahead(run: Record) -> list[tuple[str, str]]:
+    """Return the time left and what more runs promise, while a search has not ended."""
+    rows = [("time left", words_on_time(run))] if run.running else []
+    return [*rows, ("outlook", promise(run).sentence)]
+
+
+def words_on_time(run: Record) -> str:
+    """Say how long the rest of the budget takes at the present pace."""
+    left, seconds = run.budget - run.queries, seconds_left(run, time.time())
+    if left <= 0:
+        return "none: the budget is spent"
+    if math.isnan(seconds):
+        return f"not known yet, for {left} runs"
+    return f"{duration(seconds)} for {left} runs, or less if nothing is left to gain"

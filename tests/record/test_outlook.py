@@ -1,0 +1,113 @@
+"""Time left, and what more runs promise, against what came of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.record.outlook import Promise, promise, seconds_left
+from supac.record.record import Record, read_store
+from supac.record.timeline import Span, stretches
+from supac.report.standing import standing
+
+PLANE = supac.gaussian(np.zeros(2), np.eye(2))
+MIXING = np.random.default_rng(0).normal(size=(20, 2))
+
+
+def simulate(x: FloatArray) -> FloatArray:
+    return 2.0 * np.sin(0.5 * MIXING @ x)
+
+
+DATA = supac.Observations(("y",), simulate(np.array([-1.0, 1.0])), np.full(20, 0.1))
+RISK = supac.Composite(simulate, supac.Welsch(), DATA)
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    """A search that was read on its way: forty of eighty runs, no ending."""
+    store = tmp_path / "run.supac"
+    supac.minimize(RISK, PLANE, supac.Catoni(0.005), budget=40, store=store)
+    found = read_store(store)
+    found.ending, found.running, found.settings["budget"] = None, True, 80
+    return found
+
+
+def shortened(record: Record, rounds: int) -> Record:
+    return Record(record.settings, record.family, runs=record.light_runs,
+                  rounds=record.rounds[:rounds])  # fmt: skip
+
+
+def test_the_pace_of_the_last_runs_tells_the_time_left(record: Record) -> None:
+    keys = [(0, run.id) for run in record.made]
+    # A process that paused for an hour, then two workers with a run of 10 s each.
+    record.timeline = {
+        key: Span(0.0, 10.0) if i < 20 else Span(s := 4000.0 + 10.0 * ((i - 20) // 2), s + 10.0)
+        for i, key in enumerate(keys)
+    }
+    assert seconds_left(record, now=4100.0) == pytest.approx(40 * 100.0 / 20)
+    assert stretches(record.timeline.values(), 4100.0) == [(0.0, 10.0), (4000.0, 4100.0)]
+    record.timeline = {(0, 99): Span(5.0)}  # the first run has not ended
+    assert math.isnan(seconds_left(record, now=9.0))
+    record.timeline = {}
+    assert math.isnan(seconds_left(record, now=9.0))
+
+
+def test_nothing_is_promised_before_predictions_were_tested(record: Record) -> None:
+    for rounds in (0, 1, 2):
+        assert promise(shortened(record, rounds)).sentence.endswith("is not known yet.")
+    assert math.isfinite(promise(record).noise)
+
+
+def test_promises_are_kept() -> None:
+    """Of all rounds of four searches, nearly all gained in 20 runs what they had promised."""
+    kept = []
+    for seed in (0, 1):
+        for temperature in (0.05, 0.005):
+            result = supac.minimize(
+                RISK, PLANE, supac.Catoni(temperature), budget=80, seed=seed, validation=0
+            )
+            record, history = result.record, result.history
+            for i, queries in enumerate(history["queries"]):
+                found = promise(shortened(record, i + 1))
+                later = np.flatnonzero(history["queries"] >= queries + 20)
+                if math.isnan(found.noise) or not len(later):
+                    continue
+                gain = history["objective"][i] - history["objective"][later[0]]
+                least = min(found.next_step, found.most)
+                kept.append(least - found.noise <= gain <= found.most + found.noise)
+    assert len(kept) > 10
+    assert np.mean(kept) >= 0.85
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [((0.2, 0.8, 0.1), "by 0.2 to 0.9"), ((0.05, 0.2, 0.1), "by at most 0.3"),
+     ((0.001, 0.004, 0.01), "Expect little"), ((math.nan,) * 3, "not known yet")],
+)  # fmt: skip
+def test_words_follow_the_noise(numbers: tuple[float, float, float], words: str) -> None:
+    assert words in Promise(20, *numbers).sentence
+
+
+def test_a_search_on_its_way_is_described_by_one_posterior(record: Record) -> None:
+    told, posterior = dict(standing(record)), record.posterior
+    assert posterior is not None
+    assert told["KL to prior"] == f"{posterior.kl(PLANE):.3g} nats"
+    assert told["objective"] == f"{record.rounds[-1].info.predicted:.4g}, as the model predicts"
+    assert f"KL {record.rounds[-1].info.kl:.3g}" in told["step before"]
+    assert "for 40 runs" in told["time left"]
+    assert standing(shortened(record, 0)) == []
+
+
+def test_pauses_are_left_out() -> None:
+    spans = [Span(float(i), i + 1.0) for i in range(5)]
+    spans += [replace(each, started=each.started + 500, ended=each.ended + 500) for each in spans]
+    assert stretches([*spans, Span(520.0)], now=530.0) == [(0.0, 5.0), (500.0, 530.0)]
+    assert all(a[1] < b[0] for a, b in pairwise(stretches(spans, 0.0)))
+    assert stretches([], 0.0) == []
