@@ -32,6 +32,7 @@ LAYERS = [
     {"running"},
     {"calibration"},
     {"meta"},
+    {"posterior"},
     {"plots", "problem_file"},
     {"report"},
     {"public"},
@@ -56,7 +57,10 @@ REACHES_UP = {
     "guarantee.certificate": {"report.notebook"},
     "problem.problem": {"report.notebook"},
     "record.best_run": {"report.notebook"},
-    "record.calibrated": {"report.notebook", "exchange.frames", "exchange.table", "record.record"},
+    "record.calibrated": {
+        *("report.notebook", "exchange.frames", "exchange.table", "record.record"),
+        *("running.execution", "posterior.prediction"),
+    },
     "record.record": {"record.result"},
     "record.result": {
         "exchange.result_json",

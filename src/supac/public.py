@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from supac import families, simulators
 from supac.calibration.certify import certify
-from supac.calibration.fresh import Prediction, predict
 from supac.calibration.loop import Iteration
 from supac.calibration.minimize import minimize, reoptimize, resume
 from supac.emulator import GaussianProcess, OutputEmulator
@@ -21,6 +20,8 @@ from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reus
 from supac.meta.learn import MetaResult, TaskResult, meta_learn
 from supac.meta.scores import PriorScores, evaluate_priors
 from supac.meta.task import Task
+from supac.posterior.outputs import Outputs
+from supac.posterior.prediction import Prediction, predict, read_prediction
 from supac.problem import Evaluations, Observations, Parameters, Problem, marginals
 from supac.problem.bounds import (
     Bound,
@@ -79,7 +80,8 @@ __all__ = [
     "Execution", "ExecutionError", "Field", "FixedStep", "FreshDraws", "Frozen", "GaussianProcess",
     "GradientDescent", "GradientStep", "Importance", "Info", "Iteration", "KnownRuns",
     "MaurerLangfordSeeger", "McAllester", "MeanSquare", "MetaInfo", "MetaResult", "MetaSuPAC",
-    "Nesterov", "NotAStoreError", "Observations", "OutputEmulator", "OutputFile", "Parameters",
+    "Nesterov", "NotAStoreError", "Observations", "OutputEmulator", "OutputFile", "Outputs",
+    "Parameters",
     "PerWorker", "Plan", "Prediction", "PriorScores", "Problem", "ProblemFile", "ProblemFileError",
     "Program", "Provenance", "Record", "Result", "ResultFormatError", "Reuse", "Ridge",
     "RootMeanSquare", "Run", "SquareLoss", "Stage", "State", "Status", "StopReason",
@@ -87,7 +89,8 @@ __all__ = [
     "StoreTooNewError", "SuPAC", "Surrogate", "Task", "TaskResult", "Thiemann",
     "TolstikhinSeldin", "TooManyStatisticsError", "TrustRegion", "UMBridge", "Voronoi",
     "Welsch", "certify", "certify_draws", "evaluate_priors", "export", "marginals",
-    "meta_learn", "minimize", "plots", "predict", "read_csv", "read_problem", "read_result",
+    "meta_learn", "minimize", "plots", "predict", "read_csv", "read_prediction", "read_problem",
+    "read_result",
     "read_store", "reoptimize", "resume", "simulators", "write_report",
 ]  # fmt: skip
 __all__ += families.__all__

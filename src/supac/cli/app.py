@@ -10,8 +10,9 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -54,6 +55,10 @@ COMMANDS = {
     "certify": (
         "stores",
         "Show what is guaranteed on new data of the parameter sets that validated the posterior.",
+    ),
+    "predict": (
+        "posteriors",
+        "Run the simulator under another scenario at draws of the posterior; print the bands.",
     ),
     "report": (
         "stores",
@@ -224,3 +229,18 @@ def failed(message: str) -> typer.Exit:
     """Print an error to stderr; return the exit to raise."""
     error_console.print(message, style="red", soft_wrap=True)
     return typer.Exit(ERROR)
+
+
+def check_vacant(path: Path, *, force: bool) -> None:
+    """Exit with a message if a file cannot be written, before any work is done."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        path.stat()  # of a loop of links, say, neither of the questions below would tell
+    folder = Path(os.path.realpath(path)).parent
+    if path.is_dir():
+        raise failed(f"{path} is a folder: name a file in it")
+    if path.exists() and not force:
+        raise failed(f"{path} exists already: --force replaces it")
+    if not folder.is_dir():
+        raise failed(f"{path}: no such file or directory; create the folder {folder} first")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise failed(f"{path} cannot be written: permission denied")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +15,7 @@ from supac import problem_file
 from supac.cli.app import (
     INTERRUPTED,
     RESUMABLE,
+    check_vacant,
     command,
     console,
     failed,
@@ -136,7 +135,7 @@ def certify(
     file, its current text is used.
     """
     if out is not None:
-        _check_vacant(out, force=force)
+        check_vacant(out, force=force)
     elif quiet and not as_json:
         raise failed("--quiet would discard the certificate: give --out or --json too")
     run = read_store(store_of(store))
@@ -300,7 +299,7 @@ def report(
     path = store_of(store)
     run = read_store(path)
     page = path.with_name(f"{path.stem}-report.html") if out is None else out
-    _check_vacant(page, force=force)
+    check_vacant(page, force=force)
     account = account_of(run, title=title, certificate=_read_certificate(certificate))
     page.write_text(make_page(account), encoding="utf-8")
     verdict = assess(account)
@@ -344,7 +343,7 @@ def export(
 
     A certificate belongs into a .json.
     """
-    _check_vacant(target, force=force)
+    check_vacant(target, force=force)
     other_tables = ensemble + (posterior is not None) + (bands is not None)
     _check_kind(target, other_tables, with_certificate=certificate is not None)
     if draws is not None and not ensemble:
@@ -394,18 +393,3 @@ def _check_kind(target: Path, other_tables: int, *, with_certificate: bool) -> N
 
 def _read_certificate(path: Path | None) -> Certificate | None:
     return None if path is None else Certificate.from_json(path.read_text(encoding="utf-8"))
-
-
-def _check_vacant(path: Path, *, force: bool) -> None:
-    """Exit with a message if a file cannot be written, before any work is done."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        path.stat()  # of a loop of links, say, neither of the questions below would tell
-    folder = Path(os.path.realpath(path)).parent
-    if path.is_dir():
-        raise failed(f"{path} is a folder: name a file in it")
-    if path.exists() and not force:
-        raise failed(f"{path} exists already: --force replaces it")
-    if not folder.is_dir():
-        raise failed(f"{path}: no such file or directory; create the folder {folder} first")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise failed(f"{path} cannot be written: permission denied")

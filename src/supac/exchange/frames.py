@@ -34,7 +34,7 @@ _OUTPUTS = "outputs"
 def as_pandas(table: Table) -> pandas.DataFrame:
     """Return a data frame; NaN for unknown numbers."""
     columns = {name: _array(column) for name, column in table.items()}
-    frame: pandas.DataFrame = _load("pandas").DataFrame(columns)
+    frame: pandas.DataFrame = load("pandas").DataFrame(columns)
     return frame
 
 
@@ -66,7 +66,7 @@ def as_xarray(table: Table, parameters: Parameters | None, dimension: str) -> xa
     if outputs:
         together = np.column_stack([_array(table[name]) for name in outputs])
         variables[_OUTPUTS] = ((dimension, "output"), together)
-    dataset: xarray.Dataset = _load("xarray").Dataset(variables, coordinates)
+    dataset: xarray.Dataset = load("xarray").Dataset(variables, coordinates)
     return dataset
 
 
@@ -91,7 +91,7 @@ def as_arviz(
     observed: Any = None,
 ) -> Any:
     """Return draws of posterior and prior, and fresh outputs, as groups, with attributes."""
-    arviz = _load("arviz", "ArviZ")
+    arviz = load("arviz", "ArviZ")
     count, number = whole(draws, "draws", least=1), whole(seed, "seed", least=0)
     posterior, parameters = record.known_posterior(), record.parameters
     check_certificate(posterior, record.prior, record.estimate, certificate)
@@ -103,14 +103,14 @@ def as_arviz(
     ended = record.ending if record.counts is None else None
     outputs = None if ended is None else record.outputs(ended.fresh)
     if outputs is not None:
-        data = _load("xarray").Dataset({_OUTPUTS: (("draw", "output"), outputs)})
+        data = load("xarray").Dataset({_OUTPUTS: (("draw", "output"), outputs)})
         groups["posterior_predictive"] = _chain(data)
     if observed is not None:
         groups["observed_data"] = _observed(observed, None if outputs is None else outputs.shape[1])
     facts = _attributes(record, certificate)
     if int(arviz.__version__.split(".")[0]) < 1:
         return arviz.InferenceData(attrs=facts, **groups)
-    tree = _load("xarray").DataTree.from_dict(groups)
+    tree = load("xarray").DataTree.from_dict(groups)
     tree.attrs = facts
     return tree
 
@@ -134,7 +134,7 @@ def _observed(observed: Any, width: int | None) -> xarray.Dataset:
     if values.ndim != 1 or (width is not None and len(values) != width):
         expected = "(m,)" if width is None else f"({width},)"
         raise ValueError(f"observed must hold one number an output, {expected}, not {values.shape}")
-    dataset: xarray.Dataset = _load("xarray").Dataset({_OUTPUTS: ("output", values)})
+    dataset: xarray.Dataset = load("xarray").Dataset({_OUTPUTS: ("output", values)})
     return dataset
 
 
@@ -154,7 +154,7 @@ def _attributes(record: Record, certificate: Certificate | None) -> dict[str, An
     return facts
 
 
-def _load(module: str, name: str = "") -> Any:
+def load(module: str, name: str = "") -> Any:
     """Import a library; an ImportError names the extra."""
     try:
         with warnings.catch_warnings():

@@ -17,12 +17,14 @@ from supac.problem_file.reader import (
     store_of,
     title_of,
 )
+from supac.problem_file.scenario import Scenario, read_scenario
 from supac.problem_file.schema import BOUNDS
 from supac.problem_file.starter import StarterKind, starter_files
 
 __all__ = [
-    "BOUNDS", "FileError", "Observations", "ProblemFile", "ProblemFileError", "StarterKind",
+    "BOUNDS", "FileError", "Observations", "ProblemFile", "ProblemFileError", "Scenario",
+    "StarterKind",
     "builtin", "check_compatible", "fmu", "fmu_starter_files", "is_problem_file", "make_problem",
-    "observations_of", "pest", "petab", "petab_starter_files",
-    "problem_of", "read_problem", "source_of", "starter_files", "store_of", "title_of",
+    "observations_of", "pest", "petab", "petab_starter_files", "problem_of",
+    "read_problem", "read_scenario", "source_of", "starter_files", "store_of", "title_of",
 ]  # fmt: skip

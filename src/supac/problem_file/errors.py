@@ -162,6 +162,19 @@ def parse(text: str, path: Path) -> dict[str, Any]:
         raise ProblemFileError(path, [FileError(str(error))], text) from error
 
 
+def read_text(path: Path, hint: str = "") -> str:
+    """Read the text of a file; ProblemFileError if that is impossible, with a hint if missing."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        message = f"there is no such file{'; ' if hint else ''}{hint}"
+        raise ProblemFileError(path, [FileError(message)]) from error
+    except UnicodeDecodeError as error:
+        raise ProblemFileError(path, [FileError(f"is not text in UTF-8: {error}")]) from error
+    except OSError as error:
+        raise ProblemFileError(path, [FileError(f"cannot be read: {error.strerror}")]) from error
+
+
 def suggestion(word: object, known: Iterable[str]) -> str:
     """Return `; did you mean "…"?`, or "" if no known word is similar."""
     close = closest(word, known)

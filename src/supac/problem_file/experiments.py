@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray, IntArray
+from supac.posterior.outputs import Outputs
 from supac.problem import Observations
 from supac.problem_file.data import data_tables, experiment_names
 from supac.problem_file.errors import Source
@@ -69,6 +70,13 @@ def make_simulate(
         conditions.append(_made(source, simulator, inputs.with_settings(settings), part))
         places.append((columns[:, None] * data.rows + rows).ravel())
     return Experiments(tuple(conditions), tuple(places), data)
+
+
+def make_scenario(
+    source: Source, simulator: Simulator, inputs: Inputs, outputs: Outputs
+) -> Simulate:
+    """Return the simulator under the settings of a scenario, with these outputs."""
+    return _made(source, simulator, inputs, outputs.observations())
 
 
 def _made(

@@ -60,18 +60,25 @@ def _given(given: str | float, key: Key, data: CSVFile) -> FloatArray:
     return noise
 
 
-def _share(
-    given: str, name: str, values: FloatArray, data: CSVFile, key: Key, logarithmic: bool
-) -> FloatArray:
-    """Return a share of each measured value, and a constant: "5 %", "5 % + 0.02"."""
+def parse_share(given: str) -> tuple[float, float] | None:
+    """Return the per cent and the constant of "5 % + 0.02"; None for a text of another form."""
     match = _SHARE.fullmatch(given)
     try:
         share, least = (float(part or 0.0) for part in match.groups()) if match else (-1.0, 0.0)
     except ValueError:
-        share, least = -1.0, 0.0
-    if not (share > 0.0 and least >= 0.0):
+        return None
+    return (share, least) if share > 0.0 and least >= 0.0 else None
+
+
+def _share(
+    given: str, name: str, values: FloatArray, data: CSVFile, key: Key, logarithmic: bool
+) -> FloatArray:
+    """Return a share of each measured value, and a constant: "5 %", "5 % + 0.02"."""
+    parsed = parse_share(given)
+    if parsed is None:
         words = f'is not of the form "5 %" or "5 % + 0.02", in the unit of {name}'
         raise data.fail(words, key)
+    share, least = parsed
     if logarithmic:
         words = f'goes without compare = "log", for which noise = {share / 100.0:g} is {share:g} %'
         raise data.fail(words, key)

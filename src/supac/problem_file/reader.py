@@ -10,7 +10,7 @@ from supac.codec import to_spec
 from supac.problem import Composite, Observations
 from supac.problem_file.build import build
 from supac.problem_file.data import data_files, read_observations
-from supac.problem_file.errors import FileError, ProblemFileError, Source, parse
+from supac.problem_file.errors import ProblemFileError, Source, parse, read_text
 from supac.problem_file.problem import ProblemFile, checksum
 from supac.problem_file.schema import check
 from supac.problem_file.simulator import Simulator
@@ -51,15 +51,7 @@ def _text_of(path: Path) -> str:
     kind = Simulator.of_file(path)
     if kind is not None:
         return kind.problem_text(path)
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        message = "there is no such file; `supac init` writes one to begin with"
-        raise ProblemFileError(path, [FileError(message)]) from error
-    except UnicodeDecodeError as error:
-        raise ProblemFileError(path, [FileError(f"is not text in UTF-8: {error}")]) from error
-    except OSError as error:
-        raise ProblemFileError(path, [FileError(f"cannot be read: {error.strerror}")]) from error
+    return read_text(path, "`supac init` writes one to begin with")
 
 
 def store_of(path: Path) -> Path:

@@ -289,7 +289,7 @@ def check(source: Source) -> None:
     known = {table.name: table for table in tables()}
     for name, value in source.document.items():
         if name == "title":
-            _check_value(TITLE, value, (name,), source)
+            check_value(TITLE, value, (name,), source)
         elif name == "parameters":
             _check_parameters(value, source)
         elif name == "constraints":
@@ -298,12 +298,12 @@ def check(source: Source) -> None:
             top = ["title", "parameters", "constraints", *known]
             source.add((name,), _unknown(name, top, None))
         elif isinstance(value, dict):
-            _check_table(known[name], value, (name,), source)
+            check_table(known[name], value, (name,), source)
             if name == "data" and "settings" in value:
                 source.add((name, "settings"), "goes with [[data]]: write a fixed parameter")
         elif name == "data" and isinstance(value, list) and all(isinstance(v, dict) for v in value):
             for i, each in enumerate(value):
-                _check_table(known[name], each, (name, i), source)
+                check_table(known[name], each, (name, i), source)
         else:
             source.add((name,), f"must be a table: write [{name}] on a line of its own")
     meant = {closest(name, known) for name in source.document if name not in known}
@@ -314,7 +314,8 @@ def check(source: Source) -> None:
     source.raise_any()
 
 
-def _check_table(table: Table, given: Mapping[str, Any], key: Key, source: Source) -> None:
+def check_table(table: Table, given: Mapping[str, Any], key: Key, source: Source) -> None:
+    """Add an error for each unknown or missing key of a table, and each wrong value."""
     settings = {each.name: each for each in table.settings}
     kind = table.kind(given) if table.kind else ""
     for name, value in given.items():
@@ -325,7 +326,7 @@ def _check_table(table: Table, given: Mapping[str, Any], key: Key, source: Sourc
             takers = " and ".join(setting.of)
             source.add((*key, name), f"goes with {takers}, not with {kind}: remove it")
         else:
-            _check_value(setting, value, (*key, name), source)
+            check_value(setting, value, (*key, name), source)
     meant = {closest(name, table.names) for name in given if name not in settings}
     for each in table.settings:
         if each.required and each.name not in {*given, *meant}:
@@ -333,7 +334,8 @@ def _check_table(table: Table, given: Mapping[str, Any], key: Key, source: Sourc
             source.add(key, message)
 
 
-def _check_value(setting: Setting, value: Any, key: Key, source: Source) -> None:
+def check_value(setting: Setting, value: Any, key: Key, source: Source) -> None:
+    """Add an error if a key does not accept a value."""
     message = setting.type.error(value)
     if message:
         source.add(key, f"{message} ({setting.description})")
@@ -369,12 +371,12 @@ def _check_prior(entry: Mapping[str, Any], key: Key, source: Source) -> None:
     """Check one parameter: each prior takes certain numbers and no others."""
     prior, table = entry.get("prior"), parameter_table()
     if "prior" not in entry and {"value", "formula"} & set(entry):
-        _check_table(_WITHOUT_PRIOR, entry, key, source)
+        check_table(_WITHOUT_PRIOR, entry, key, source)
         if {"value", "formula"} <= set(entry):
             source.add((*key, "formula"), "goes without value: keep one of them")
         return
     if not isinstance(prior, str) or prior not in PRIORS:
-        _check_table(table, entry, key, source)
+        check_table(table, entry, key, source)
         return
     takes = shape_of(prior) + (("length",) if "field" in entry else ())
     names = tuple(each.name for each in FIELD)
@@ -382,7 +384,7 @@ def _check_prior(entry: Mapping[str, Any], key: Key, source: Source) -> None:
     words = f"{prior} takes {', '.join(takes)}"
     for setting in table.settings:
         if setting.name in allowed and setting.name in entry:
-            _check_value(setting, entry[setting.name], (*key, setting.name), source)
+            check_value(setting, entry[setting.name], (*key, setting.name), source)
     others = [name for name in entry if name not in allowed]
     for name in others:
         alone = "goes with field: remove it, or add field = [20, 10] for a grid of 20 by 10 points"

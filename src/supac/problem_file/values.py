@@ -176,3 +176,24 @@ CORRELATED = ValueType(
     lambda v: v in ("all", "none") or (isinstance(v, list) and all(map(_texts, v))),
     ("all", "none"),
 )
+_STEPS = {"start", "stop", "step"}
+TIMES = ValueType(
+    "a list of numbers, or { start = 0, stop = 48, step = 1 }",
+    lambda v: (
+        (isinstance(v, list) and bool(v) and all(map(_number, v)))
+        or (
+            isinstance(v, dict)
+            and set(v) == _STEPS
+            and all(map(_number, v.values()))
+            and v["step"] > 0
+            and v["start"] <= v["stop"] <= v["start"] + 1e6 * v["step"]
+        )
+    ),
+)
+OUTPUT_NOISE = ValueType(
+    'a number above 0, a share such as "5 %" or "5 % + 0.02", or a table with one per output',
+    lambda v: (
+        _number_or_column(v)
+        or (isinstance(v, dict) and bool(v) and all(map(_number_or_column, v.values())))
+    ),
+)

@@ -25,12 +25,17 @@ from supac.record.run import Run, Status, outputs_as_rows
 from supac.search.algorithm import Info
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
     import pandas
     import xarray
 
+    from supac.posterior.prediction import Prediction
     from supac.problem.frozen import Frozen
     from supac.record.record import Record
     from supac.report.notebook import Summary
+    from supac.running.execution import Execution
 
 _COVERAGES = (0.9, 0.8, 0.5)  # of bands, where nobody asks for another
 _ERRORS = 6.0  # standard errors by which estimates of one KL may differ
@@ -270,6 +275,37 @@ class Calibrated(ABC):
         if parameters is None:
             return posterior.sample(n, rng)
         return parameters.sample(posterior, n, rng)
+
+    def predict(
+        self,
+        simulate: Callable[[FloatArray], Any],
+        n: int | None = None,
+        *,
+        outputs: Any = None,
+        times: Any = None,
+        coverage: float = 0.9,
+        title: str = "",
+        ensemble: bool = False,
+        execution: Execution | Any = None,
+        store: str | os.PathLike[str] | None = None,
+        seed: int = 0,
+    ) -> Prediction:
+        """Run a simulator, such as another scenario, at n draws; arguments as in `predict`."""
+        from supac.posterior.prediction import predict  # noqa: PLC0415 - it makes runs
+
+        return predict(
+            self,
+            simulate,
+            n,
+            outputs=outputs,
+            times=times,
+            coverage=coverage,
+            title=title,
+            ensemble=ensemble,
+            execution=execution,
+            store=store,
+            seed=seed,
+        )
 
     @property
     def frozen(self) -> Frozen:

@@ -21,7 +21,7 @@ from supac.guarantee.gate import Provenance
 from supac.problem import Composite, Evaluations, Parameters
 from supac.problem.bounds import Bound, fixed_temperature
 from supac.problem.composite import RESIDUALS, ResidualData, ResidualLoss, loss_and_data
-from supac.problem.observation import ObservationLoss
+from supac.problem.observation import ObservationLoss, observation_count
 from supac.record.calibrated import Calibrated
 from supac.record.encoding import certificate_to_spec, unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
@@ -84,6 +84,8 @@ class Record(Calibrated):
         self._location = Path() if path is None else resolve_path(path)
         self.rounds, self.ending = list(rounds), ending
         self.description, self.created, self.made_with = "", "", ""
+        self.observation = observation_count(self.settings.get("loss"))
+        """Number of parameters, the last ones, that enter after the simulator."""
         self.running = False
         """True while a process writes to the file."""
         self.state: Spec | None = None
@@ -139,6 +141,9 @@ class Record(Calibrated):
         record.timeline = dict(found.timeline)
         if found.holds_residuals:
             record.settings["data"] = RESIDUALS
+        loss = found.config.get("loss")
+        if isinstance(loss, dict) and loss.get("class") == ObservationLoss.__name__:
+            record.observation = int(loss["count"])  # also where the loss is only a name
         return record
 
     @classmethod
@@ -249,6 +254,12 @@ class Record(Calibrated):
         self.description = self.description if description is None else description
         if self._store is not None:
             self._store.confirm(description, self.provenance)
+
+    def describe(self, description: str) -> None:
+        """Write a description of the runs to the file."""
+        self.description = description
+        if self._store is not None:
+            self._store.describe(description)
 
     # Runs
 

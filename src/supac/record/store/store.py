@@ -145,6 +145,11 @@ class Store:
             if description is not None:
                 self._db.write_meta("description", with_checksum(description))
 
+    def describe(self, description: str) -> None:
+        """Write a description of the runs."""
+        with self._db.writing():
+            self._db.write_meta("description", with_checksum(description))
+
     def check_function(self, purpose: Purpose, identity: str) -> None:
         """Refuse another function than the one that made the earlier runs for this purpose."""
         key, made = f"function {purpose}", {run.purpose for run in self.contents.runs}

@@ -1,0 +1,159 @@
+"""The command `supac predict`, which uses the posterior of a store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from supac.cli.app import (
+    RESUMABLE,
+    check_vacant,
+    command,
+    console,
+    failed,
+    inform,
+    print_json,
+    user_code,
+    warn,
+)
+from supac.cli.options import AsBegun, Json, Quiet, StorePath, Workers
+from supac.cli.problems import problem_behind
+from supac.cli.tables import short
+from supac.posterior.prediction import Prediction
+from supac.posterior.prediction_file import file_for
+from supac.problem_file import Scenario, is_problem_file, read_scenario, store_of
+from supac.record.record import Record, read_store
+from supac.record.store.replaced import set_aside, settle
+from supac.running.terminal import duration
+
+_ROWS = 5  # times of an output that are shown
+
+
+@command("Example: `supac predict run.supac scenario.toml --out bands.csv`.")
+def predict(
+    store: StorePath,
+    scenario: Annotated[Path, typer.Argument(help="The scenario file.", metavar="SCENARIO")],
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Number of runs, instead of the file's.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Write bands as a .csv, or all as a .nc (NetCDF)."),
+    ] = None,
+    workers: Workers = None,
+    as_begun: AsBegun = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Begin anew, and replace existing files.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run the simulator under another scenario at draws of the posterior; print the bands.
+
+    Runs are kept beside the store, in run.SCENARIO.supac: after an interruption the same command
+    continues, and `supac report` shows the prediction.
+    """
+    if out is not None:
+        _check_kind(out, force=force)
+    run = read_store(store_of(store))
+    ready = problem_behind(run, store if is_problem_file(store) else None, as_begun=as_begun)
+    with user_code():
+        asked = read_scenario(scenario, ready)
+    target = file_for(run.file, scenario.stem)
+    old = set_aside(target) if target.exists() and force else None
+    try:
+        made = _made(run, asked, target, draws, workers, quiet=quiet or as_json)
+    finally:
+        if old is not None:
+            settle(target, old, ended=True)
+    if out is not None:
+        write = made.to_netcdf if out.suffix == ".nc" else made.to_csv
+        write(out, force=force)
+    if as_json:
+        print_json(_as_json(made, target))
+    elif not quiet:
+        _show(made, target, out)
+
+
+def _check_kind(out: Path, *, force: bool) -> None:
+    if out.suffix not in (".csv", ".nc"):
+        raise failed(f"the file must be a .csv or a .nc, not {out.name}")
+    check_vacant(out, force=force)
+
+
+def _made(
+    run: Record,
+    asked: Scenario,
+    target: Path,
+    draws: int | None,
+    workers: int | None,
+    *,
+    quiet: bool,
+) -> Prediction:
+    """Make the runs of a prediction, or read those that are there."""
+    where = asked.execution if workers is None else replace(asked.execution, workers=workers)
+    count = draws or asked.draws
+    if not quiet:
+        each = run.seconds / max(len(run.made), 1)
+        cost = f" of about {duration(each)}" if each > 0.0 else ""
+        sets = "the certified parameter sets" if count is None else f"{count} runs{cost}"
+        inform(f"{asked.title}: {sets}, kept in {short(target)}")
+    try:
+        with user_code():
+            where = replace(where, progress=False if quiet else None)
+            return asked.predict(run, draws=draws, execution=where, store=target)
+    except KeyboardInterrupt as error:
+        warn(f"stopped: its runs are kept in {short(target)}; the same command continues")
+        raise typer.Exit(RESUMABLE) from error
+
+
+def _as_json(made: Prediction, target: Path) -> dict[str, Any]:
+    return {
+        "title": made.title,
+        "store": str(target),
+        "draws": len(made.x),
+        "failed": len(made.failures),
+        "coverage": made.coverage,
+        "bands": made.to_table(),
+    }
+
+
+def _show(made: Prediction, target: Path, out: Path | None) -> None:
+    """Print the bands of each output at some of its times."""
+    columns, bands, share = made.columns, made.bands(), f"{100 * made.coverage:g} %"
+    lost = f", {len(made.failures)} more failed" if made.failures else ""
+    console.print(f"{made.title}: {len(made.x)} draws of the posterior{lost}", style="bold")
+    noisy = int(np.isfinite(bands.measured_lower).any())
+    table = Table(box=None, pad_edge=False)
+    table.add_column("output", overflow="fold")
+    clock = columns.time_label or ("time" if columns.times is not None else "row")
+    headings = [clock] if columns.rows > 1 else []
+    headings += ["median", f"{share} of simulations", *[f"{share} of measurements"] * noisy]
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    shown = np.unique(np.linspace(0, columns.rows - 1, min(_ROWS, columns.rows)).round())
+    for label, column in zip(columns.labels, columns.columns, strict=True):
+        for number, row in enumerate(shown.astype(int).tolist()):
+            place = columns.places(column).start + row
+            cells = [f"{columns.clock[row]:g}"] if columns.rows > 1 else []
+            cells += [f"{bands.median[place]:.4g}", _ends(bands.lower, bands.upper, place)]
+            cells += [_ends(bands.measured_lower, bands.measured_upper, place)] * noisy
+            table.add_row(Text(label if number == 0 else ""), *cells)
+    console.print(table)
+    if len(shown) < columns.rows and out is None:
+        console.print(f"{len(shown)} of {columns.rows} rows; --out bands.csv writes all of them")
+    if out is not None:
+        console.print(f"wrote {out}", soft_wrap=True)
+    for failure in made.failures[:1]:
+        warn(f"{len(made.failures)} runs failed, the first with: {failure.message}")
+
+
+def _ends(low: Any, high: Any, place: int) -> str:
+    unknown = not np.isfinite(low[place])
+    return "not known" if unknown else f"{low[place]:.4g} to {high[place]:.4g}"

@@ -1,0 +1,1 @@
+"""What follows from a posterior: predictions, sensitivities, and the next measurement."""

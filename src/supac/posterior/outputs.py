@@ -1,0 +1,165 @@
+"""Names, times and units of predicted outputs, and the noise of their measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray, finite, frozen, whole
+from supac.codec import register
+from supac.problem import Observations
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Columns of outputs, one after the other, each with one number a row.
+
+    A measurement has the standard error noise + share·|output|; with `logarithmic`, its logarithm
+    has the standard error `noise`.
+    """
+
+    columns: tuple[str, ...]
+    rows: int
+    times: FloatArray | None = None
+    """(rows,)."""
+    units: tuple[str, ...] | None = None
+    """Unit of each column, "" for none."""
+    time_label: str | None = None
+    """Meaning of the times, such as "time (h)"."""
+    noise: FloatArray | None = None
+    """NaN in columns whose noise is not known: (columns,)."""
+    share: FloatArray | None = None
+    """(columns,); None for 0."""
+    logarithmic: bool = False
+
+    def __post_init__(self) -> None:
+        count = len(self.columns)
+        whole(self.rows, "rows", least=1)
+        if not count or len(set(self.columns)) < count:
+            raise ValueError(f"outputs must be different names, not {list(self.columns)}")
+        if self.times is not None:
+            object.__setattr__(self, "times", frozen(finite(self.times, "times")))
+            if np.shape(self.times) != (self.rows,):
+                raise ValueError(
+                    f"times must be {self.rows} numbers, not shape {np.shape(self.times)}"
+                )
+        if self.units is not None and len(self.units) != count:
+            raise ValueError(f"units must be {count} texts, not {len(self.units)}")
+        for name in ("noise", "share"):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            values = np.broadcast_to(np.array(given, dtype=np.float64), (count,)).copy()
+            if (values < 0.0).any():
+                raise ValueError(f"{name} must not be below 0, as {values.tolist()} is")
+            object.__setattr__(self, name, frozen(values))
+
+    @classmethod
+    def of(cls, given: Any, times: Any = None) -> Outputs:
+        """Make a table of names, or of names with their units, at these times."""
+        if isinstance(given, Outputs):
+            if times is not None:
+                raise ValueError("times are given twice: leave out times=, or those of outputs=")
+            return given
+        names = [given] if isinstance(given, str) else list(given)
+        units = tuple(map(str, given.values())) if isinstance(given, Mapping) else None
+        clock = None if times is None else np.atleast_1d(finite(times, "times"))
+        rows = 1 if clock is None else len(clock)
+        return cls(tuple(map(str, names)), rows, clock, units)
+
+    @classmethod
+    def plain(cls, width: int) -> Outputs:
+        """Make a table of outputs of which only the number is known."""
+        return cls(tuple(f"output_{i}" for i in range(width)), 1)
+
+    @classmethod
+    def of_data(cls, data: Observations) -> Outputs:
+        """Make the table of measured columns, with their noise where it is the same in all rows."""
+        shape = (len(data.columns), data.rows)
+        noise = np.where(np.isfinite(data.values), data.noise, np.nan).reshape(shape)
+        low, high = (
+            np.array([bound(row[np.isfinite(row)], initial=start) for row in noise])
+            for bound, start in ((np.min, np.inf), (np.max, -np.inf))
+        )
+        return cls(
+            data.columns,
+            data.rows,
+            data.times,
+            data.units,
+            data.time_label,
+            np.where(high - low <= 1e-9 * high, high, np.nan),
+            logarithmic=data.logarithmic,
+        )
+
+    @property
+    def width(self) -> int:
+        """Number of outputs of a run."""
+        return len(self.columns) * self.rows
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the columns with their units."""
+        units = self.units or ("",) * len(self.columns)
+        return tuple(f"{n} ({u})" if u else n for n, u in zip(self.columns, units, strict=True))
+
+    @property
+    def clock(self) -> FloatArray:
+        """Times, or else numbers of rows from 1: (rows,)."""
+        return np.arange(1.0, self.rows + 1.0) if self.times is None else self.times
+
+    @property
+    def cells(self) -> list[tuple[str, float]]:
+        """Column and time of each output: (width,)."""
+        return [(column, time) for column in self.columns for time in self.clock.tolist()]
+
+    def places(self, column: str) -> slice:
+        """Return the places of a column among all outputs."""
+        if column not in self.columns:
+            raise ValueError(f"there is no output {column!r}; they are {', '.join(self.columns)}")
+        first = self.columns.index(column) * self.rows
+        return slice(first, first + self.rows)
+
+    def name(self, place: int) -> str:
+        """Return the name of one output: its column, and its time where there are several."""
+        column, time = self.cells[place]
+        return column if self.rows == 1 else f"{column} at {time:g}"
+
+    def with_noise_of(self, other: Outputs | None) -> Outputs:
+        """Return the table with the noise of the same columns of another one, if it has none."""
+        if self.noise is not None or other is None or other.noise is None:
+            return self
+        known = dict(zip(other.columns, zip(other.noise, other.shares, strict=True), strict=True))
+        pairs = np.array([known.get(name, (np.nan, 0.0)) for name in self.columns])
+        return replace(self, noise=pairs[:, 0], share=pairs[:, 1], logarithmic=other.logarithmic)
+
+    @property
+    def shares(self) -> FloatArray:
+        """Share of each column: (columns,)."""
+        return np.zeros(len(self.columns)) if self.share is None else self.share
+
+    def deviations(self, outputs: FloatArray) -> FloatArray:
+        """Compute standard errors of measurements of outputs (n, width); NaN if not known."""
+        if self.noise is None:
+            return np.full_like(outputs, np.nan)
+        noise, share = np.repeat(self.noise, self.rows), np.repeat(self.shares, self.rows)
+        return np.asarray(noise + share * np.abs(outputs))
+
+    def observations(self) -> Observations:
+        """Return the columns as data without measurements, which say what is to be simulated."""
+        empty = np.full(self.width, np.nan)
+        return Observations(
+            self.columns,
+            empty,
+            empty,
+            times=self.times,
+            units=self.units,
+            time_label=self.time_label,
+        )
+
+    def flat(self, answer: Any) -> FloatArray:
+        """Convert {column: values}, (rows, columns) or a vector to a vector."""
+        return self.observations().flat(answer)

@@ -1,0 +1,60 @@
+"""Bands of predicted outputs: of simulations, and of new measurements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from supac.arrays import FloatArray
+from supac.posterior.outputs import Outputs
+
+_HALVINGS = 60  # of an interval that holds a quantile
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedBands:
+    """Bands of all outputs; arrays are (m,)."""
+
+    coverage: float
+    """Share of the posterior's simulations, or of new measurements, that lie inside."""
+    lower: FloatArray
+    median: FloatArray
+    upper: FloatArray
+    """Quantiles of the simulated outputs."""
+    measured_lower: FloatArray
+    measured_upper: FloatArray
+    """Quantiles of new measurements: simulated outputs plus normal noise; NaN if not known."""
+
+
+def bands_of(table: Outputs, outputs: FloatArray, coverage: float) -> PredictedBands:
+    """Compute the bands of outputs (n, m) that leave out as much below as above."""
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must be between 0 and 1, not {coverage!r}")
+    ends = 0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)
+    lower, median, upper = np.quantile(outputs, (ends[0], 0.5, ends[1]), axis=0)
+    deviations, centres = table.deviations(outputs), outputs
+    if table.logarithmic:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            centres = np.log(outputs)
+    measured = [mixture_quantile(centres, deviations, each) for each in ends]
+    below, above = (np.exp(each) if table.logarithmic else each for each in measured)
+    return PredictedBands(coverage, lower, median, upper, below, above)
+
+
+def mixture_quantile(centres: FloatArray, deviations: FloatArray, level: float) -> FloatArray:
+    """Solve mean_i Φ((y − centre_i)/deviation_i) = level for y in each column: (n, m) → (m,).
+
+    By halving an interval that holds it; NaN in columns with an unknown centre or deviation.
+    """
+    known = np.isfinite(centres).all(axis=0) & np.isfinite(deviations).all(axis=0)
+    found = np.full(centres.shape[1], np.nan)
+    at, spread = centres[:, known], np.maximum(deviations[:, known], 1e-300)
+    low, high = (at - 9.0 * spread).min(axis=0), (at + 9.0 * spread).max(axis=0)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        below = ndtr((middle - at) / spread).mean(axis=0) < level
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    found[known] = 0.5 * (low + high)
+    return found

@@ -1,0 +1,206 @@
+"""Predictions: the outputs of a simulator at draws of a posterior, and their bands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from supac.arrays import FloatArray, whole
+from supac.calibration.fresh import run_fresh
+from supac.codec import fingerprint
+from supac.exchange.table import vacant, write_table
+from supac.posterior import prediction_file, prediction_table
+from supac.posterior.outputs import Outputs
+from supac.posterior.predicted_bands import PredictedBands, bands_of
+from supac.posterior.scenario import simulator_and_outputs
+from supac.problem import Composite, Parameters
+from supac.record.calibrated import Calibrated
+from supac.record.run import Run
+from supac.running.execution import Execution
+
+if TYPE_CHECKING:
+    import pandas
+    import xarray
+
+_STREAM = 0x9CED  # of random numbers that neither a search nor a certificate uses
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Outputs of a simulator at draws of a posterior."""
+
+    x: FloatArray
+    """Draws with successful runs, in the user's units: (n, dim)."""
+    outputs: FloatArray
+    """(n, m)."""
+    failures: tuple[Run, ...] = ()
+    """Failed runs, with their messages."""
+    table: Outputs | None = None
+    """Names, times, units and noise of the outputs; None if only their number is known."""
+    parameters: Parameters | None = None
+    title: str = ""
+    coverage: float = 0.9
+    """Coverage of bands where nobody asks for another."""
+
+    @cached_property
+    def columns(self) -> Outputs:
+        """Names and times of the outputs, by default output_0, output_1, …."""
+        return self.table or Outputs.plain(self.outputs.shape[1])
+
+    def quantiles(self, *levels: float) -> FloatArray:
+        """Compute quantiles of every output over the draws: (levels, m)."""
+        return np.quantile(self.outputs, levels, axis=0)
+
+    def output(self, column: str) -> FloatArray:
+        """Return the outputs of one column: (n, rows)."""
+        return self.outputs[:, self.columns.places(column)]
+
+    def bands(self, coverage: float | None = None) -> PredictedBands:
+        """Compute the bands that leave out as much below as above.
+
+        Those of simulations hold this share of the draws; those of measurements, where the noise
+        is known, hold it of the draws plus independent normal noise.
+        """
+        share = self.coverage if coverage is None else coverage
+        return bands_of(self.columns, self.outputs, share)
+
+    def to_table(self, coverage: float | None = None) -> dict[str, list[Any]]:
+        """Return columns with one row an output: name, time, band and median."""
+        return prediction_table.table_of_bands(self.columns, self.bands(coverage))
+
+    def to_csv(
+        self, path: str | os.PathLike[str], *, coverage: float | None = None, force: bool = False
+    ) -> Path:
+        """Write the bands as comma-separated values; return the path."""
+        target = vacant(Path(path), force=force)
+        write_table(target, self.to_table(coverage))
+        return target
+
+    def to_pandas(self, coverage: float | None = None) -> pandas.DataFrame:
+        """Return the bands with one row an output (extra `pandas`)."""
+        return prediction_table.frame_of_bands(self.to_table(coverage))
+
+    def to_xarray(self, coverage: float | None = None) -> xarray.Dataset:
+        """Return draws, outputs and bands as variables over time (extra `xarray`)."""
+        return prediction_table.dataset_of(
+            self.columns, self.x, self.outputs, self.bands(coverage), self.parameters, self.title
+        )
+
+    def to_netcdf(
+        self, path: str | os.PathLike[str], *, coverage: float | None = None, force: bool = False
+    ) -> Path:
+        """Write `to_xarray` as a NetCDF 3 file, which needs no library but SciPy."""
+        target = vacant(Path(path), force=force)
+        self.to_xarray(coverage).to_netcdf(target, engine="scipy", format="NETCDF3_64BIT")
+        return target
+
+
+def predict(
+    posterior: Calibrated,
+    simulate: Callable[[FloatArray], Any],
+    n: int | None = None,
+    *,
+    outputs: Any = None,
+    times: Any = None,
+    coverage: float = 0.9,
+    title: str = "",
+    ensemble: bool = False,
+    execution: Execution | Any = None,
+    store: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    about: dict[str, Any] | None = None,
+) -> Prediction:
+    """Run `simulate`, x (dim,) → outputs (m,), at n draws of a posterior, by default 100.
+
+    Parameters
+    ----------
+    posterior
+        A `Result` or a `Record`.
+    simulate
+        The calibrated simulator, or another one with the same parameters, such as a new scenario.
+        It is called without parameters that enter after the simulator.
+    n
+        Number of draws.
+    outputs, times
+        Names of the outputs, or names with their units, `{"A": "mol/L"}`, and the times of each:
+        `simulate` returns column after column, or `{name: values}`. Columns that were measured
+        have the noise of the data, if it is the same in all rows; `Outputs` gives another.
+    coverage
+        Coverage of the bands, where nobody asks for another.
+    title
+        Name of the scenario in reports.
+    ensemble
+        Run it at the certified parameter sets of the result instead of new draws.
+    execution
+        An `Execution`, or its workers.
+    store
+        File that keeps every run as it ends; the same call continues an interrupted prediction.
+        Use one file per simulator.
+    seed
+        Seed of the draws.
+    about
+        Further facts, for JSON, that a file must have in common with the one that it continues.
+
+    Failed runs are left out and returned with their messages.
+
+    """
+    record = posterior.own_record
+    function, table = simulator_and_outputs(record, simulate, outputs, times)
+    if ensemble:
+        if n is not None:
+            raise ValueError("n is the number of new draws: give it, or ensemble=True")
+        latent = np.array([run.x for run in record.ensemble_runs()])
+    else:
+        rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
+        draws = whole(100 if n is None else n, "n", least=1)
+        latent = record.known_posterior().sample(draws, rng)
+    identity = {
+        "posterior": fingerprint(record.known_posterior(), record.parameters),
+        "ensemble": ensemble,
+        "seed": seed,
+        **(about or {}),
+    }
+    described = prediction_file.Description(identity, table, record.parameters, title, coverage)
+    runs = run_fresh(
+        latent,
+        Composite(function, _no_loss),
+        replace(Execution.of(execution), on_failure="drop"),
+        "prediction",
+        parameters=record.parameters,
+        store=store,
+        opened=described.write_to,
+    )
+    return prediction_of(runs, described)
+
+
+def prediction_of(runs: list[Run], about: prediction_file.Description) -> Prediction:
+    """Return the prediction of runs; ValueError if all failed, or if they do not fit the table."""
+    good = [run for run in runs if run.ok and run.outputs is not None]
+    if not good:
+        raise ValueError(f"all {len(runs)} runs failed, the first with: {runs[0].message}")
+    x, parameters = np.array([run.x for run in good]), about.parameters
+    return Prediction(
+        x if parameters is None else parameters.from_latent(x),
+        np.array([run.outputs for run in good]),
+        tuple(run for run in runs if not run.ok),
+        about.table,
+        parameters,
+        about.title,
+        about.coverage,
+    )
+
+
+def read_prediction(path: str | os.PathLike[str]) -> Prediction:
+    """Read a prediction from the file that `predict` kept its runs in; ValueError for others."""
+    return prediction_of(*prediction_file.read(Path(path)))
+
+
+def _no_loss(outputs: FloatArray) -> FloatArray:
+    """Return zeros: predictions are not compared with data."""
+    return np.zeros(len(outputs))

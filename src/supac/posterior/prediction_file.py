@@ -1,0 +1,105 @@
+"""Files of predictions: their runs, and what they are predictions of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from supac.codec import from_spec, to_spec
+from supac.posterior.outputs import Outputs
+from supac.problem import Parameters
+from supac.record.record import Record, read_store
+from supac.record.run import Run
+from supac.record.store.file import StoreError, StoreMismatchError
+
+_REASONS = {
+    "posterior": "the posterior is another one: the search has gone on, or it is another search",
+    "ensemble": "one is of new draws, the other of the certified parameter sets",
+    "seed": "the seed is another one",
+    "scenario": "the scenario has changed",
+    "files": "a file of the simulator or of the scenario has changed",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """What a file of runs is a prediction of."""
+
+    identity: dict[str, Any]
+    """Posterior, seed and scenario: only runs that agree in these are of one prediction."""
+    table: Outputs | None = None
+    parameters: Parameters | None = None
+    title: str = ""
+    coverage: float = 0.9
+
+    def to_json(self) -> str:
+        """Return the description as JSON."""
+        values = {name: to_spec(getattr(self, name)) for name in ("table", "parameters")}
+        told = {"identity": self.identity, "title": self.title, "coverage": self.coverage}
+        return json.dumps({"prediction": told | values})
+
+    @classmethod
+    def of(cls, record: Record) -> Description:
+        """Read the description of a file; ValueError if it is no prediction."""
+        try:
+            told = json.loads(record.description)["prediction"]
+            table, parameters = (from_spec(told[name]) for name in ("table", "parameters"))
+            return cls(
+                dict(told["identity"]),
+                table if isinstance(table, Outputs) else None,
+                parameters if isinstance(parameters, Parameters) else None,
+                str(told["title"]),
+                float(told["coverage"]),
+            )
+        except (ValueError, LookupError, TypeError) as error:
+            raise ValueError(f"{record.path} is not a prediction") from error
+
+    def write_to(self, record: Record) -> None:
+        """Describe the file of a record; StoreMismatchError if it holds another prediction."""
+        if record.description:
+            old = Description.of(record).identity
+            now = json.loads(json.dumps(self.identity))
+            other = [name for name in {**old, **now} if old.get(name) != now.get(name)]
+            if other:
+                reasons = "; ".join(_REASONS.get(name, f"{name} differs") for name in other)
+                raise StoreMismatchError(
+                    f"{record.path} holds another prediction: {reasons}. Give this one a file of "
+                    "its own, or replace that file"
+                )
+        record.describe(self.to_json())
+
+
+def read(path: Path) -> tuple[list[Run], Description]:
+    """Read the runs of a prediction, and what it is; ValueError for another file."""
+    record = read_store(path)
+    about = Description.of(record)
+    runs = [run for run in record.light_runs if run.purpose == "prediction"]
+    if not runs:
+        raise ValueError(f"{path} has no run yet")
+    return list(record.iterate(runs)), about
+
+
+def beside(record: Record, posterior: str) -> list[Path]:
+    """Return the files `run.NAME.supac` beside run.supac with predictions of this posterior."""
+    if record.path is None or not posterior:
+        return []
+    found = []
+    for path in sorted(record.path.parent.glob(f"{_escaped(record.path.stem)}.*.supac")):
+        try:
+            if Description.of(read_store(path)).identity.get("posterior") == posterior:
+                found.append(path)
+        except (StoreError, ValueError, OSError):
+            continue
+    return found
+
+
+def _escaped(stem: str) -> str:
+    """Return a name as a pattern that matches it alone."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in stem)
+
+
+def file_for(store: Path, scenario: str) -> Path:
+    """Return the file beside a store that keeps the prediction of a scenario."""
+    return store.with_name(f"{store.stem}.{scenario}.supac")

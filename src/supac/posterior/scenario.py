@@ -1,0 +1,91 @@
+"""The simulator of a prediction: called as the calibrated one was, its outputs in one vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.posterior.outputs import Outputs
+from supac.problem import Composite, Observations
+from supac.problem.observation import ObservedSimulator
+from supac.record.record import Record
+
+_OF_SIMULATOR = ("__code__", "named", "refuses", "with_fields")
+
+
+@dataclass(frozen=True, eq=False)
+class ScenarioSimulator:
+    """Simulate without the last `unused` parameters, and return the outputs as a vector."""
+
+    simulate: Callable[[FloatArray], Any]
+    unused: int
+    table: Outputs | None
+
+    def __post_init__(self) -> None:
+        name = getattr(self.simulate, "__qualname__", type(self.simulate).__qualname__)
+        object.__setattr__(self, "__qualname__", name)
+        object.__setattr__(self, "__module__", getattr(self.simulate, "__module__", __name__))
+
+    def set_up(self) -> None:
+        """Load the simulator, if it has something to load."""
+        load = getattr(self.simulate, "set_up", None)
+        if load is not None:
+            load()
+
+    def _used(self, values: Any) -> Any:
+        return values[..., : -self.unused] if self.unused else values
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the simulator that takes names or a point, or its code."""
+        if name not in _OF_SIMULATOR:
+            raise AttributeError(name)
+        own = getattr(self.simulate, name)
+        if name == "refuses":
+            return lambda x: own(self._used(x))
+        if name == "named":
+            return lambda names: replace(
+                self, simulate=own(names[: -self.unused] if self.unused else names)
+            )
+        if name == "with_fields":
+            return lambda fields: replace(self, simulate=own(fields))
+        return own
+
+    def __call__(self, x: FloatArray) -> Any:
+        """Return the outputs of one point or of many."""
+        points = np.asarray(x)
+        answer = self.simulate(self._used(points))
+        if isinstance(answer, Mapping) and self.table is None:
+            names = ", ".join(map(str, answer))
+            raise TypeError(f"simulate returns {names} by name: pass outputs=, their names")
+        if self.table is None or points.ndim > 1:
+            return answer
+        return self.table.flat(answer)
+
+
+def simulator_and_outputs(
+    record: Record, simulate: Any, outputs: Any, times: Any
+) -> tuple[Callable[[FloatArray], Any], Outputs | None]:
+    """Return the function that makes the runs of a prediction, and the table of its outputs.
+
+    Of a `Composite` the outputs are those of its data.
+    """
+    data = record.settings.get("data")
+    known = Outputs.of_data(data) if isinstance(data, Observations) else None
+    table = None
+    if isinstance(simulate, Composite):
+        mine = simulate.data
+        table = Outputs.of_data(mine) if isinstance(mine, Observations) else None
+        simulate = simulate.simulate
+        if isinstance(simulate, ObservedSimulator):
+            simulate = simulate.simulate
+    if outputs is not None:
+        table = Outputs.of(outputs, times).with_noise_of(known)
+    elif times is not None:
+        raise ValueError("times needs outputs=, the names of what is simulated at these times")
+    if not callable(simulate):
+        raise TypeError(f"simulate must be a function, not {simulate!r}")
+    return ScenarioSimulator(simulate, record.observation, table), table

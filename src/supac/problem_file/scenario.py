@@ -1,0 +1,279 @@
+"""Scenario files: what a posterior is asked to predict, as changes of its problem file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray
+from supac.posterior.outputs import Outputs
+from supac.posterior.prediction import Prediction, predict
+from supac.problem import Composite, Observations
+from supac.problem.observation import ObservedSimulator
+from supac.problem_file.data import data_tables
+from supac.problem_file.errors import Key, Source, read_text, suggestion
+from supac.problem_file.experiments import make_scenario
+from supac.problem_file.inputs import Inputs, read_inputs
+from supac.problem_file.noise import parse_share
+from supac.problem_file.problem import ProblemFile, checksum
+from supac.problem_file.scenario_schema import check_scenario
+from supac.problem_file.simulator import Simulator, simulator_of
+from supac.record.calibrated import Calibrated
+from supac.running.execution import Execution
+
+_KEYS: dict[Key, Key] = {
+    ("data", "observed"): ("outputs", "names"),
+    ("data", "time"): ("outputs", "times"),
+}
+
+
+class ScenarioSource(Source):
+    """The text of a scenario file, with the tables of its problem below its own.
+
+    Files that it names are beside it, or else beside the problem file.
+    """
+
+    def __init__(self, text: str, path: Path, problem: Source):
+        super().__init__(text, problem.path.parent / path.name)
+        self.folder, self.own = path.parent, self.document
+        check_scenario(self, problem.table("simulator"))
+        mine, theirs = self.table("simulator"), problem.table("simulator")
+        kind = Simulator.kind_in(mine)
+        simulator = mine if kind and kind not in theirs else theirs | mine
+        kept: dict[str, Any] = {}
+        for name in ("parameters", "constraints", "data"):
+            if name in problem.document:
+                kept[name] = problem.document[name]
+        self.document = {**kept, **self.own, "simulator": simulator}
+
+    def add(self, key: Key, message: str) -> None:
+        """Add an error of this key, by its name in scenario files."""
+        super().add(_KEYS.get(key[:2], key), message)
+
+    def file(self, name: str) -> Path:
+        """Return a file beside the scenario if there is one, else beside the problem file."""
+        beside = self.folder / os.path.expanduser(name)
+        return beside if beside.exists() else super().file(name)
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """A scenario read from a file, checked and ready to run."""
+
+    path: Path
+    text: str
+    title: str
+    simulate: Callable[[FloatArray], Any]
+    outputs: Outputs | None
+    """None if only their number is known."""
+    draws: int | None
+    """None for the certified parameter sets."""
+    seed: int
+    coverage: float
+    execution: Execution
+    files: Mapping[str, str]
+    """Checksums of the simulator's files, by their role."""
+
+    def predict(
+        self,
+        posterior: Calibrated,
+        *,
+        draws: int | None = None,
+        execution: Execution | Any = None,
+        store: str | os.PathLike[str] | None = None,
+    ) -> Prediction:
+        """Run the scenario at draws of a posterior; arguments replace settings of the file."""
+        where = self.execution
+        if execution is not None:
+            given = isinstance(execution, Execution)
+            where = execution if given else replace(where, workers=execution)
+        count = draws or self.draws
+        return predict(
+            posterior,
+            self.simulate,
+            count,
+            outputs=self.outputs,
+            coverage=self.coverage,
+            title=self.title,
+            ensemble=count is None,
+            execution=where,
+            store=store,
+            seed=self.seed,
+            about={"scenario": _without_draws(self.text), "files": dict(self.files)},
+        )
+
+
+def _without_draws(text: str) -> str:
+    """Return a scenario without the settings that a continued prediction may change."""
+    free = ("draws", "title", "coverage", "#")
+    lines = [line.strip() for line in text.splitlines()]
+    return "\n".join(line for line in lines if line and not line.startswith(free))
+
+
+def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenario:
+    """Read and check a scenario of a problem; raise ProblemFileError with all its errors."""
+    place = Path(path).absolute()
+    source = ScenarioSource(read_text(place), place, Source(problem.text, problem.path))
+    simulator, execution = simulator_of(source), problem.execution
+    simulate: Callable[[FloatArray], Any]
+    if simulator.complete:
+        for name in ("outputs", "settings"):
+            if name in source.own:
+                source.add((name,), f"{simulator.complete} brings its own: remove this table")
+        source.raise_any()
+        given = problem.parameters if source.table("parameters") else None
+        risk = simulator.make_risk(source, given)[0]
+        simulate, outputs = simulated_by(risk)
+    else:
+        outputs = _outputs(source, problem.observations)
+        inputs = read_inputs(source, problem.parameters)
+        settings = _settings(source, inputs, simulator)
+        made = make_scenario(source, simulator, inputs.with_settings(settings), outputs)
+        simulate, execution = made, replace(execution, vectorized=made.vectorized)
+    table = source.table("execution")
+    if table:
+        workers = table.pop("dask", table.pop("workers", execution.workers))
+        execution = replace(execution, workers=workers, **table)
+    top = source.own
+    return Scenario(
+        path=place,
+        text=source.text,
+        title=top.get("title", place.stem),
+        simulate=simulate,
+        outputs=outputs,
+        draws=None if top.get("ensemble") else top.get("draws", 100),
+        seed=top.get("seed", 0),
+        coverage=float(top.get("coverage", 0.9)),
+        execution=execution,
+        files=_checksums(source, simulator),
+    )
+
+
+def simulated_by(risk: Composite) -> tuple[Callable[[FloatArray], Any], Outputs | None]:
+    """Return the simulator of a risk, without its observation parameters, and its outputs."""
+    data = risk.data
+    table = Outputs.of_data(data) if isinstance(data, Observations) else None
+    own = risk.simulate
+    return own.simulate if isinstance(own, ObservedSimulator) else own, table
+
+
+def _checksums(source: Source, simulator: Simulator) -> dict[str, str]:
+    """Return checksums of the files that the simulator is made from."""
+    roles = simulator.files(source).items()
+    there = {role: [path for path in paths if path.is_file()] for role, paths in roles}
+    return {role: checksum(paths) for role, paths in there.items() if paths}
+
+
+def _outputs(source: ScenarioSource, data: Observations | None) -> Outputs:
+    """Return the outputs of the scenario: by default those of the data, at their times."""
+    table, known = source.table("outputs"), None if data is None else Outputs.of_data(data)
+    if "times" in table and "rows" in table:
+        raise source.fail(("outputs", "rows"), "goes without times: keep one of them")
+    names = table.get("names", [] if known is None else list(known.columns))
+    columns = (names,) if isinstance(names, str) else tuple(names)
+    if not columns:
+        words = 'the problem has no data: say what the simulator returns, names = ["A", "B"]'
+        raise source.fail(("outputs",) if table else (), words)
+    if len(set(columns)) < len(columns):
+        raise source.fail(("outputs", "names"), "has a name twice")
+    times, rows = _times(source, table, data)
+    made = Outputs(columns, rows, times, time_label=None if known is None else known.time_label)
+    units = _of_columns(source, "units", columns, {})
+    old = (
+        {}
+        if known is None or known.units is None
+        else dict(zip(known.columns, known.units, strict=True))
+    )
+    if units or old:
+        made = replace(made, units=tuple(units.get(n, old.get(n, "")) for n in columns))
+    return _with_noise(source, made, known)
+
+
+def _times(
+    source: ScenarioSource, table: Mapping[str, Any], data: Observations | None
+) -> tuple[FloatArray | None, int]:
+    """Return the times of the outputs, or None, and their number."""
+    given = table.get("times")
+    if isinstance(given, dict):
+        count = int((given["stop"] - given["start"]) / given["step"] + 1e-9) + 1
+        times = given["start"] + given["step"] * np.arange(count)
+        return times, count
+    if given is not None:
+        return np.array(given, dtype=np.float64), len(given)
+    if "rows" in table or data is None:
+        return None, int(table.get("rows", 1))
+    if data.experiments is not None:
+        words = "times are missing: the problem has several experiments, each with its own"
+        raise source.fail(("outputs",) if "outputs" in source.own else (), words)
+    return data.times, data.rows
+
+
+def _of_columns(
+    source: ScenarioSource, name: str, columns: tuple[str, ...], default: dict[str, Any]
+) -> dict[str, Any]:
+    """Return a setting of [outputs] by column: one value for all, or a table."""
+    given = source.table("outputs").get(name, default)
+    if not isinstance(given, dict):
+        return dict.fromkeys(columns, given)
+    for other in (each for each in given if each not in columns):
+        hint = suggestion(other, columns) or f"; they are {', '.join(columns)}"
+        raise source.fail(("outputs", name, other), f"{other} is no output{hint}")
+    return given
+
+
+def _with_noise(source: ScenarioSource, made: Outputs, known: Outputs | None) -> Outputs:
+    """Return the outputs with the noise of the scenario, or else of the problem's data."""
+    logarithmic = known is not None and known.logarithmic
+    given = _of_columns(source, "noise", made.columns, {})
+    tables = list(data_tables(source).values())
+    old = tables[0].get("noise") if len(tables) == 1 else {}
+    before = old if isinstance(old, dict) else dict.fromkeys(made.columns, old)
+    inherited = made.with_noise_of(known)
+    noise = np.full(len(made.columns), np.nan) if inherited.noise is None else inherited.noise
+    noise, share = noise.copy(), np.zeros(len(made.columns))
+    for i, name in enumerate(made.columns):
+        word = given.get(name, before.get(name))
+        if isinstance(word, str):
+            parsed = parse_share(word)
+            if parsed is not None and not logarithmic:
+                share[i], noise[i] = parsed[0] / 100.0, parsed[1]
+            elif name in given:
+                fix = 'as in "5 %", "5 % + 0.02" or 0.1'
+                raise source.fail(("outputs", "noise"), f"is no noise {fix}")
+        elif word is not None and (name in given or known is None or name in known.columns):
+            noise[i] = float(word)
+    return replace(made, noise=noise, share=share, logarithmic=logarithmic)
+
+
+def _settings(
+    source: ScenarioSource, inputs: Inputs, simulator: Simulator
+) -> dict[str, float | str]:
+    """Return the values of the scenario for fixed parameters and settings of experiments."""
+    given = source.table("settings")
+    own = [table.get("settings", {}) for table in data_tables(source).values()]
+    every = {name for each in own for name in each if not hasattr(simulator, name)}
+    known = [*inputs.fixed, *sorted(every - set(inputs.fixed))]
+    for name in given:
+        key: Key = ("settings", name)
+        if hasattr(simulator, name):
+            source.add(key, "belongs in [simulator]")
+        elif name in {*inputs.free, *inputs.fields, *inputs.tied}:
+            words = (
+                "has a formula" if name in inputs.tied else "is calibrated: the posterior has it"
+            )
+            source.add(key, f"{words} in [parameters]" if name in inputs.tied else words)
+        elif name not in known:
+            hint = suggestion(name, known) or (f"; they are {', '.join(known)}" if known else "")
+            words = "is neither a fixed parameter nor a setting of the data"
+            source.add(key, f"{words}{hint}")
+    missing = sorted(every - set(given) - set(inputs.fixed))
+    if missing:
+        place: Key = ("settings",) if given else ()
+        source.add(place, f"[settings] needs {missing[0]}, which each [[data]] of the problem has")
+    source.raise_any()
+    return {n: v if isinstance(v, str) else float(v) for n, v in given.items()}

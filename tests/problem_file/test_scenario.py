@@ -1,0 +1,157 @@
+"""Scenario files: other inputs, times and settings of a problem, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from supac.posterior.outputs import Outputs
+from supac.problem_file import ProblemFile, ProblemFileError, Scenario, read_problem, read_scenario
+
+PROBLEM = """
+[parameters]
+rate = { prior = "lognormal", median = 0.5, log_sd = 0.5, unit = "1/h" }
+start = 2.0
+feed = { value = 1.0, unit = "g/h" }
+twice = "2 * start"
+[simulator]
+python = "model:simulate"
+arguments = "names"
+[data]
+file = "data.csv"
+observed = ["A", "B"]
+noise = { A = 0.1, B = "5 % + 0.02" }
+[bound]
+temperature = 0.01
+[run]
+budget = 30
+"""
+MODEL = """
+import numpy as np
+
+TIMES = np.arange(6.0)
+
+def simulate(rate, start, feed, twice, times=TIMES):
+    return {"A": start * np.exp(-rate * times), "B": feed * times + twice}
+
+def longer(rate, start, feed, twice):
+    return simulate(rate, start, feed, twice, np.array([0.0, 10.0, 20.0]))
+"""
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> ProblemFile:
+    rows = "\n".join(f"{t},{2.0 * np.exp(-0.5 * t)},{t + 4.0}" for t in range(6))
+    (tmp_path / "data.csv").write_text(f"time [h],A [g],B [g/L]\n{rows}\n")
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "problem.toml").write_text(PROBLEM)
+    return read_problem(tmp_path / "problem.toml")
+
+
+def scenario(problem: ProblemFile, text: str, folder: Path | None = None) -> Scenario:
+    place = (folder or problem.path.parent) / "scenario.toml"
+    place.write_text(text)
+    return read_scenario(place, problem)
+
+
+def wrong(problem: ProblemFile, text: str) -> str:
+    with pytest.raises(ProblemFileError) as caught:
+        scenario(problem, text)
+    return str(caught.value)
+
+
+def outputs_of(made: Scenario) -> Outputs:
+    assert made.outputs is not None
+    return made.outputs
+
+
+def test_an_empty_file_is_the_calibrated_problem(problem: ProblemFile) -> None:
+    made = scenario(problem, "")
+    outputs = outputs_of(made)
+    assert (made.title, made.draws, made.seed, made.coverage) == ("scenario", 100, 0, 0.9)
+    assert outputs.columns == ("A", "B")
+    assert outputs.units == ("g", "g/L")
+    assert outputs.time_label == "time (h)"
+    simulated = np.asarray(made.simulate(np.array([0.5])))
+    np.testing.assert_array_equal(simulated, problem.risk.simulate(np.array([0.5])))  # type: ignore[attr-defined]
+    errors = outputs.deviations(simulated[None])[0]
+    np.testing.assert_allclose(errors[:6], 0.1)
+    np.testing.assert_allclose(errors[6:], 0.02 + 0.05 * simulated[6:])
+
+
+def test_settings_times_and_another_function(problem: ProblemFile) -> None:
+    made = scenario(
+        problem,
+        'draws = 7\nseed = 3\n[simulator]\npython = "model:longer"\n[settings]\nfeed = 5.0\n'
+        "[outputs]\ntimes = [0.0, 10.0, 20.0]\nnoise = { A = 0.3 }\n",
+    )
+    outputs = outputs_of(made)
+    simulated = np.asarray(made.simulate(np.array([0.1])))
+    np.testing.assert_allclose(simulated[:3], 2.0 * np.exp([0.0, -1.0, -2.0]))
+    np.testing.assert_allclose(simulated[3:], [4.0, 54.0, 104.0])
+    assert outputs.noise is not None
+    np.testing.assert_allclose(outputs.noise, [0.3, 0.02])
+    assert (made.draws, made.seed) == (7, 3)
+    assert outputs_of(scenario(problem, "[outputs]\nnames = 'A'\n")).columns == ("A",)
+    steps = "[outputs]\ntimes = { start = 0, stop = 0.3, step = 0.1 }\n"
+    np.testing.assert_allclose(outputs_of(scenario(problem, steps)).clock, [0.0, 0.1, 0.2, 0.3])
+
+
+def test_a_scenario_may_lie_elsewhere(problem: ProblemFile, tmp_path: Path) -> None:
+    folder = tmp_path / "plans"
+    folder.mkdir()
+    made = scenario(problem, "[settings]\nstart = 1.0\n", folder)
+    assert np.asarray(made.simulate(np.array([0.5])))[0] == 1.0
+    # What it is tied to follows.
+    assert np.asarray(made.simulate(np.array([0.5])))[6] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("titel = 'x'", 'line 1, titel: is not known in a scenario; did you mean "title"'),
+        ("\ndraws = 0", "line 2, draws: must be a whole number, 1 or more, not 0"),
+        ("draws = 3\nensemble = true", "line 1, draws: goes without ensemble"),
+        ("simulator = 3", "must be a table: write \\[simulator\\] on a line of its own"),
+        ("[simulator]\ntemplate = 'x'", "simulator.template: goes with command, not with python"),
+        ("[settings]\nrate = 2.0", "line 2, settings.rate: is calibrated"),
+        ("[settings]\ntwice = 2.0", "settings.twice: has a formula in \\[parameters\\]"),
+        ("[settings]\nfed = 2.0", 'line 2, settings.fed: is neither .*; did you mean "feed"'),
+        ("[settings]\nvectorized = 1", "settings.vectorized: belongs in \\[simulator\\]"),
+        ("[outputs]\nnames = ['A', 'A']", "line 2, outputs.names: has a name twice"),
+        ("[outputs]\ntimes = { start = 0, step = 1 }", "outputs.times: must be a list of numbers"),
+        ("[outputs]\ntimes = [1.0]\nrows = 1", "line 3, outputs.rows: goes without times"),
+        ("[outputs]\nnoise = { C = 1.0 }", "outputs.noise.C: C is no output; they are A, B"),
+        ("[outputs]\nnoise = 'large'", 'outputs.noise: is no noise as in "5 %"'),
+        ("[simulator]\npython = 'model:nothing'", "line 2, simulator.python: "),
+        ("[execution]\nworkers = 0", "line 2, execution.workers: must be a whole number"),
+    ],
+)  # fmt: skip
+def test_errors_name_line_key_and_fix(problem: ProblemFile, text: str, message: str) -> None:
+    assert re.search(message, wrong(problem, text)), wrong(problem, text)
+
+
+def test_experiments_need_their_settings(problem: ProblemFile, tmp_path: Path) -> None:
+    several = PROBLEM.replace("[data]", "[[data]]").replace(
+        'feed = { value = 1.0, unit = "g/h" }\n', ""
+    )
+    table = several[several.index("[[data]]") : several.index("[bound]")]
+    two = several.replace(
+        table,
+        "".join(
+            table.rstrip() + f'\nname = "{name}"\nsettings = {{ feed = {feed} }}\n'
+            for name, feed in (("low", 1.0), ("high", 2.0))
+        ),
+    )
+    (tmp_path / "two.toml").write_text(two)
+    ready = read_problem(tmp_path / "two.toml")
+    assert "needs feed, which each [[data]]" in wrong(ready, "[outputs]\ntimes = [1.0]\n")
+    assert "times are missing" in wrong(ready, "[settings]\nfeed = 3.0\n")
+    times = "times = { start = 0, stop = 5, step = 1 }"
+    made = scenario(ready, f"[settings]\nfeed = 3.0\n[outputs]\n{times}\n")
+    assert np.asarray(made.simulate(np.array([0.5])))[7] == 7.0
+    assert ready.path.name == "two.toml"
+    assert problem.path.name == "problem.toml"
