@@ -1,14 +1,14 @@
-"""Write the reference of all tables and keys into problem-file.md.
+"""Write the reference of all tables and keys into problem-file.md and predict.md.
 
 python docs/problem_reference.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from supac.problem_file import schema
+from supac.problem_file import scenario_schema, schema
 from supac.problem_file.schema import Setting, Table
 
 BEGIN, END = "<!-- reference: begin -->", "<!-- reference: end -->"
@@ -34,6 +34,16 @@ def reference() -> str:
         'own: `order = "k1 < k2"`. May be left out.',
     ]
     return "\n\n".join([top, "\n".join(parts), *map(_table, schema.tables())])
+
+
+def scenario_reference() -> str:
+    """Return all tables of a scenario file as Markdown, without those of problem files."""
+    top = "\n".join(["### At the top of the file\n", *_settings(scenario_schema.TOP)])
+    simulator, settings, outputs, execution = scenario_schema.scenario_tables()
+    known = "The keys are those of [problem files](problem-file.md)."
+    short = [f"### [{each.name}]\n\n{each.meaning} {known}" for each in (simulator, execution)]
+    own = f"### [{settings.name}]\n\n{settings.meaning}"
+    return "\n\n".join([top, short[0], own, _table(outputs), short[1]])
 
 
 def _table(table: Table) -> str:
@@ -80,7 +90,7 @@ def _first(classes: Mapping[str, type], name: str) -> str:
     return (classes[name].__doc__ or "").splitlines()[0]
 
 
-def updated(text: str) -> str:
+def updated(text: str, reference: Callable[[], str] = reference) -> str:
     """Return a document with the current reference between its two marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -88,5 +98,7 @@ def updated(text: str) -> str:
 
 
 if __name__ == "__main__":
-    document = Path(__file__).with_name("problem-file.md")
-    document.write_text(updated(document.read_text(encoding="utf-8")), encoding="utf-8")
+    for name, made in (("problem-file.md", reference), ("predict.md", scenario_reference)):
+        document = Path(__file__).with_name(name)
+        text = updated(document.read_text(encoding="utf-8"), made)
+        document.write_text(text, encoding="utf-8")

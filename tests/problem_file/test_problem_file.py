@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import supac
-from problem_reference import BEGIN, reference, updated
+from problem_reference import BEGIN, reference, scenario_reference, updated
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.codec import to_spec
@@ -758,6 +758,8 @@ def test_the_reference_is_that_of_today() -> None:
     assert BEGIN in page
     assert page == updated(page), "run: python docs/problem_reference.py"
     assert "`on_failure`" in reference()
+    page = (ROOT / "docs" / "predict.md").read_text()
+    assert page == updated(page, scenario_reference), "run: python docs/problem_reference.py"
 
 
 def test_every_toml_of_the_documents_is_toml() -> None:

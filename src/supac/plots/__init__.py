@@ -4,9 +4,10 @@ from supac.plots.canvas import drawing_is_possible
 from supac.plots.fields import field
 from supac.plots.fits import fit_bands, save_fit
 from supac.plots.posterior import corner, marginals, save_posterior, trace, trace_2d
+from supac.plots.predicted import prediction_bands
 from supac.plots.search import convergence, predictions, weights
 
 __all__ = [
     "convergence", "corner", "drawing_is_possible", "field", "fit_bands", "marginals",
-    "predictions", "save_fit", "save_posterior", "trace", "trace_2d", "weights",
+    "prediction_bands", "predictions", "save_fit", "save_posterior", "trace", "trace_2d", "weights",
 ]  # fmt: skip

@@ -1,1 +1,1 @@
-"""What follows from a posterior: predictions, sensitivities, and the next measurement."""
+"""Uses of a posterior: predictions, sensitivities, and the choice of the next measurement."""

@@ -21,6 +21,7 @@ from supac.posterior.predicted_bands import PredictedBands, bands_of
 from supac.posterior.scenario import simulator_and_outputs
 from supac.problem import Composite, Parameters
 from supac.record.calibrated import Calibrated
+from supac.record.record import Record
 from supac.record.run import Run
 from supac.running.execution import Execution
 
@@ -118,50 +119,21 @@ def predict(
 ) -> Prediction:
     """Run `simulate`, x (dim,) → outputs (m,), at n draws of a posterior, by default 100.
 
-    Parameters
-    ----------
-    posterior
-        A `Result` or a `Record`.
-    simulate
-        The calibrated simulator, or another one with the same parameters, such as a new scenario.
-        It is called without parameters that enter after the simulator.
-    n
-        Number of draws.
-    outputs, times
-        Names of the outputs, or names with their units, `{"A": "mol/L"}`, and the times of each:
-        `simulate` returns column after column, or `{name: values}`. Columns that were measured
-        have the noise of the data, if it is the same in all rows; `Outputs` gives another.
-    coverage
-        Coverage of the bands, where nobody asks for another.
-    title
-        Name of the scenario in reports.
-    ensemble
-        Run it at the certified parameter sets of the result instead of new draws.
-    execution
-        An `Execution`, or its workers.
-    store
-        File that keeps every run as it ends; the same call continues an interrupted prediction.
-        Use one file per simulator.
-    seed
-        Seed of the draws.
-    about
-        Further facts, for JSON, that a file must have in common with the one that it continues.
-
+    `posterior` is a `Result` or a `Record`; `simulate` is the calibrated simulator, or another one
+    with the same parameters, such as a new scenario. `outputs` are the names of what it returns,
+    or names with units, `{"A": "mol/L"}`, and `times` those of each: it returns column after
+    column, or `{name: values}`. Columns that were measured have the noise of the data if that is
+    the same in all rows; `Outputs` gives another. `coverage` and `title` are for bands and
+    reports. With `ensemble`, run it at the certified parameter sets of the result instead.
+    `store` keeps every run as it ends, and the same call continues an interrupted prediction; use
+    one file per simulator. A file must also have the facts of `about`, as JSON, in common.
     Failed runs are left out and returned with their messages.
-
     """
     record = posterior.own_record
     function, table = simulator_and_outputs(record, simulate, outputs, times)
-    if ensemble:
-        if n is not None:
-            raise ValueError("n is the number of new draws: give it, or ensemble=True")
-        latent = np.array([run.x for run in record.ensemble_runs()])
-    else:
-        rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
-        draws = whole(100 if n is None else n, "n", least=1)
-        latent = record.known_posterior().sample(draws, rng)
+    latent = _points(record, n, seed, ensemble=ensemble)
     identity = {
-        "posterior": fingerprint(record.known_posterior(), record.parameters),
+        "posterior": identity_of(record),
         "ensemble": ensemble,
         "seed": seed,
         **(about or {}),
@@ -177,6 +149,23 @@ def predict(
         opened=described.write_to,
     )
     return prediction_of(runs, described)
+
+
+def identity_of(record: Record) -> str:
+    """Return a hash of the posterior of a record; "" if it has none, or one of your own class."""
+    known = record.posterior
+    return "" if known is None else fingerprint(known, record.parameters)
+
+
+def _points(record: Record, n: int | None, seed: int, *, ensemble: bool) -> FloatArray:
+    """Return latent draws of the posterior, or its certified parameter sets: (n, dim)."""
+    if ensemble:
+        if n is not None:
+            raise ValueError("n is the number of new draws: give it, or ensemble=True")
+        return np.array([run.x for run in record.ensemble_runs()])
+    rng = np.random.default_rng([whole(seed, "seed", least=0), _STREAM])
+    draws = whole(100 if n is None else n, "n", least=1)
+    return record.known_posterior().sample(draws, rng)
 
 
 def prediction_of(runs: list[Run], about: prediction_file.Description) -> Prediction:
@@ -199,6 +188,13 @@ def prediction_of(runs: list[Run], about: prediction_file.Description) -> Predic
 def read_prediction(path: str | os.PathLike[str]) -> Prediction:
     """Read a prediction from the file that `predict` kept its runs in; ValueError for others."""
     return prediction_of(*prediction_file.read(Path(path)))
+
+
+def predictions_beside(record: Record) -> list[Prediction]:
+    """Read the predictions of a record's posterior in the files run.NAME.supac beside run.supac."""
+    found = prediction_file.beside(record, identity_of(record))
+    runs = (prediction_file.read(path) for path in found)
+    return [prediction_of(*each) for each in runs if any(run.ok for run in each[0])]
 
 
 def _no_loss(outputs: FloatArray) -> FloatArray:

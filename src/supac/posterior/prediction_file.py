@@ -88,7 +88,8 @@ def beside(record: Record, posterior: str) -> list[Path]:
     found = []
     for path in sorted(record.path.parent.glob(f"{_escaped(record.path.stem)}.*.supac")):
         try:
-            if Description.of(read_store(path)).identity.get("posterior") == posterior:
+            kept = read_store(path)
+            if kept.light_runs and Description.of(kept).identity.get("posterior") == posterior:
                 found.append(path)
         except (StoreError, ValueError, OSError):
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.guarantee.bands import Bands
 from supac.guarantee.certificate import Certificate
+from supac.posterior.prediction import Prediction, predictions_beside
 from supac.problem import CombinedMeasurements, Measurements, names_of
 from supac.problem_file import Observations, observations_of, source_of, title_of
 from supac.record.calibrated import Calibrated, check_certificate
@@ -54,6 +55,7 @@ class Account(Estimate):
     record: Record
     title: str
     certificate: Certificate | None = None
+    predictions: tuple[Prediction, ...] = ()
 
     @cached_property
     def bands(self) -> Bands | str:
@@ -235,15 +237,29 @@ class Account(Estimate):
 
 
 def account_of(
-    run: Calibrated, *, title: str = "", certificate: Certificate | None = None
+    run: Calibrated,
+    *,
+    title: str = "",
+    certificate: Certificate | None = None,
+    predictions: Sequence[Prediction] | None = None,
 ) -> Account:
-    """Return the data of a report; ValueError for a certificate of another posterior."""
+    """Return the data of a report; ValueError for a certificate of another posterior.
+
+    By default with the predictions of its posterior that lie beside the store.
+    """
     record = run.own_record
     record.check_search()
     about = {each.name: getattr(record.estimate, each.name) for each in fields(Estimate)}
     named = "A calibration" if record.path is None else title_of(record) or record.path.stem
     told = run.certificate if certificate is None else certificate
-    account = Account(**about, record=record, title=title or named, certificate=told)
+    made = predictions_beside(record) if predictions is None else predictions
+    account = Account(
+        **about,
+        record=record,
+        title=title or named,
+        certificate=told,
+        predictions=tuple(made),
+    )
     check_certificate(account.posterior, account.prior, record.estimate, certificate)
     return account
 

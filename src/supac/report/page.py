@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from supac.exchange.table import vacant
 from supac.guarantee.certificate import Certificate
+from supac.posterior.prediction import Prediction
 from supac.record.calibrated import Calibrated
 from supac.report import findings, sections
 from supac.report.account import Account, account_of
 from supac.report.elements import Markup, fill, read_part, section
+from supac.report.predictions import what_is_predicted
 from supac.report.verdict import assess
 
 
@@ -21,6 +24,7 @@ def write_report(
     *,
     title: str = "",
     certificate: Certificate | None = None,
+    predictions: Sequence[Prediction] | None = None,
     force: bool = False,
 ) -> Path:
     """Write a run as one self-contained HTML page; return its path.
@@ -35,12 +39,16 @@ def write_report(
         Heading; by default the title of the problem file.
     certificate
         Certificate of this run's posterior, from `certify`.
+    predictions
+        Predictions to show; by default those of its posterior that lie beside the store, in
+        files such as run.scenario.supac.
     force
         Replace an existing file.
 
     """
     target = vacant(Path(path), force=force)
-    page = make_page(account_of(run, title=title, certificate=certificate))
+    about = account_of(run, title=title, certificate=certificate, predictions=predictions)
+    page = make_page(about)
     target.write_text(page, encoding="utf-8")
     return target
 
@@ -52,6 +60,7 @@ def make_page(run: Account) -> str:
         sections.in_short(run, verdict),
         findings.how_well_it_fits(run),
         findings.what_was_learnt(run),
+        what_is_predicted(run),
         sections.guaranteed(run),
         sections.trusted(verdict),
         sections.asked(run),

@@ -1,0 +1,97 @@
+"""The section of the report with the predictions of other scenarios."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from supac.posterior.predicted_bands import PredictedBands
+from supac.posterior.prediction import Prediction
+from supac.report import elements as html
+from supac.report.account import Account
+from supac.report.elements import Markup
+from supac.report.svg import Panel, span
+from supac.report.words import count_of, number
+
+_MOST_PICTURES = 30
+_MOST_ROWS = 40
+
+
+def what_is_predicted(run: Account) -> Markup:
+    """Return the section with the bands of each prediction; "" if there is none."""
+    if not run.predictions:
+        return Markup()
+    parts = [_prediction(each, i) for i, each in enumerate(run.predictions)]
+    return html.section("predicted", parts=html.joined(parts))
+
+
+def _prediction(made: Prediction, index: int) -> Markup:
+    bands, lost = made.bands(), len(made.failures)
+    share = f"{100 * bands.coverage:g} %"
+    words = f"{count_of(len(made.x), 'run', 'runs')} at draws of the posterior"
+    words += (
+        f"; {count_of(lost, 'more run', 'more runs')} failed and are left out." if lost else "."
+    )
+    noisy = bool(np.isfinite(bands.measured_lower).any())
+    kinds = {"posterior": f"median, and {share} of the simulations"}
+    if noisy:
+        kinds["measurement"] = f"{share} of new measurements: simulations plus their noise"
+    shown = _pictures(made, bands, index) if made.columns.rows > 1 else _table(made, bands, share)
+    return html.joined(
+        [
+            html.fill("<h3>$title</h3>", title=made.title or "A prediction"),
+            html.paragraph(words),
+            html.legend(**kinds) if made.columns.rows > 1 else "",
+            shown,
+        ]
+    )
+
+
+def _pictures(made: Prediction, bands: PredictedBands, index: int) -> Markup:
+    """Return a chart for each output, with the bands over time."""
+    columns = made.columns
+    x, label = columns.clock, "row" if columns.times is None else columns.time_label or "time"
+    order = np.argsort(x, kind="stable")
+    pictures = []
+    for i, (column, words) in enumerate(zip(columns.columns, columns.labels, strict=True)):
+        place = columns.places(column)
+        lower, median, upper, below, above = (
+            getattr(bands, name)[place][order]
+            for name in ("lower", "median", "upper", "measured_lower", "measured_upper")
+        )
+        view = span(lower, upper, below, above)
+        panel = Panel(f"predicted-{index}-{i}", span(x, room=0.03), view)
+        panel.area(x[order], below, above, "measurement")
+        panel.area(x[order], lower, upper, "posterior")
+        panel.line(x[order], median, "posterior")
+        told = (
+            f"{column}: {100 * bands.coverage:g} % of the simulations, at the end from "
+            f"{number(float(lower[-1]))} to {number(float(upper[-1]))}"
+        )
+        pictures.append(
+            html.fill(
+                "<figure><figcaption>$name</figcaption>$picture</figure>",
+                name=column,
+                picture=panel.draw(told, label, words),
+            )
+        )
+        if len(pictures) == _MOST_PICTURES:
+            break
+    return Markup(f'<div class="multiples wide">{"".join(pictures)}</div>')
+
+
+def _table(made: Prediction, bands: PredictedBands, share: str) -> Markup:
+    """Return a table of outputs without times."""
+    noisy = bool(np.isfinite(bands.measured_lower).any())
+    headings = ["output", "median", f"{share} of simulations"]
+    headings += [f"{share} of new measurements"] if noisy else []
+    rows = []
+    for i, label in enumerate(made.columns.labels[:_MOST_ROWS]):
+        row = (label, number(float(bands.median[i])), _ends(bands.lower[i], bands.upper[i]))
+        measured = _ends(bands.measured_lower[i], bands.measured_upper[i])
+        rows.append((*row, measured) if noisy else row)
+    return html.table("Predicted outputs", headings, rows, numbers=(1, 2, 3))
+
+
+def _ends(low: float, high: float) -> str:
+    known = np.isfinite(low)
+    return f"{number(float(low))} to {number(float(high))}" if known else "not known"

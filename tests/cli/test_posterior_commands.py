@@ -1,0 +1,177 @@
+"""The commands that use a posterior, as their users meet them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import supac
+from drivers import COMMAND, Driver
+from supac.cli import app
+from supac.problem_file import starter_files
+
+SCENARIO = """
+title = "Once more"
+draws = 30
+"""
+MODEL = """
+import time
+from math import exp
+from pathlib import Path
+
+TIMES = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 6, 8, 10]
+
+
+def simulate(initial, k1, k2, times=TIMES):
+    a = [initial * exp(-k1 * t) for t in times]
+    b = [initial * k1 * (exp(-k1 * t) - exp(-k2 * t)) / (k2 - k1) for t in times]
+    return {"A": a, "B": b}
+
+
+def slowly(initial, k1, k2):
+    with Path("calls.txt").open("a") as file:
+        file.write(f"{initial!r} {k1!r} {k2!r}\\n")
+    time.sleep(0.1)
+    return simulate(initial, k1, k2, [12, 20])
+"""
+SLOW = """
+draws = 30
+[simulator]
+python = "model:slowly"
+[outputs]
+times = [12.0, 20.0]
+"""
+
+
+def call(*words: object, code: int = 0) -> Result:
+    """A command in this process."""
+    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "100"})
+    assert result.exit_code == code, result.output + str(result.exception)
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run, which nobody changes."""
+    folder = tmp_path_factory.mktemp("finished")
+    for name, text in starter_files("python").items():
+        (folder / name).write_text(text)
+    (folder / "model.py").write_text(MODEL)
+    (folder / "scenario.toml").write_text(SCENARIO)
+    (folder / "slow.toml").write_text(SLOW)
+    call("run", folder / "problem.toml", "--quiet")
+    return folder
+
+
+@pytest.fixture
+def study(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it to work on."""
+    for path in finished.iterdir():
+        if path.is_file():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def test_predict_prints_and_writes_bands(study: Path) -> None:
+    said = call("predict", study / "run.supac", study / "scenario.toml", "-o", study / "b.csv")
+    assert "Once more: 30 draws of the posterior" in said.output
+    assert "90 % of measurements" in said.output
+    with (study / "b.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["output"] for row in rows} == {"A", "B"}
+    made = supac.read_prediction(study / "run.scenario.supac")
+    assert [float(row["upper"]) for row in rows] == made.bands().upper.tolist()
+    told = json.loads(
+        call("predict", study / "run.supac", study / "scenario.toml", "--json").stdout
+    )
+    assert (told["draws"], told["failed"]) == (30, 0)
+    assert told["bands"]["median"] == made.bands().median.tolist()
+    call("predict", study / "run.supac", study / "scenario.toml", "-o", study / "b.csv", code=1)
+    call("predict", study / "run.supac", study / "scenario.toml", "-o", study / "b.txt", code=1)
+    call("predict", study / "problem.toml", study / "scenario.toml", "-q", "-o", study / "b.nc")
+    assert (study / "b.nc").stat().st_size > 0
+
+
+def test_the_report_shows_predictions_of_its_posterior(study: Path) -> None:
+    call("predict", study / "run.supac", study / "scenario.toml", "--quiet")
+    call("report", study / "run.supac")
+    page = (study / "run-report.html").read_text()
+    assert "What is predicted" in page
+    assert "Once more" in page
+    assert "90 % of new measurements" in page
+    # That of another posterior is not shown, nor continued.
+    call("resume", study / "run.supac", "--budget", 100, "--quiet")
+    call("report", study / "run.supac", "--force")
+    assert "What is predicted" not in (study / "run-report.html").read_text()
+    said = call("predict", study / "run.supac", study / "scenario.toml", code=1)
+    assert "the posterior is another one" in said.output.replace("\n", " ")
+    call("predict", study / "run.supac", study / "scenario.toml", "--quiet", "--force")
+    call("report", study / "run.supac", "--force")
+    assert "What is predicted" in (study / "run-report.html").read_text()
+
+
+def test_a_changed_scenario_begins_anew_with_force_alone(study: Path) -> None:
+    call("predict", study / "run.supac", study / "scenario.toml", "--quiet")
+    text = (study / "scenario.toml").read_text()
+    (study / "scenario.toml").write_text(text.replace("draws = 30", "draws = 40"))
+    call("predict", study / "run.supac", study / "scenario.toml", "--quiet")
+    assert len(supac.read_prediction(study / "run.scenario.supac").x) == 40
+    (study / "scenario.toml").write_text(text + "\n[outputs]\nnoise = 0.5\n")
+    said = call("predict", study / "run.supac", study / "scenario.toml", code=1)
+    assert "the scenario has changed" in said.output.replace("\n", " ")
+    call("predict", study / "run.supac", study / "scenario.toml", "--quiet", "--force")
+    noise = supac.read_prediction(study / "run.scenario.supac").columns.noise
+    assert noise is not None
+    np.testing.assert_array_equal(noise, 0.5)
+
+
+def test_mistakes_are_told_by_line_and_key(study: Path) -> None:
+    (study / "wrong.toml").write_text("draws = 10\n[settings]\nk1 = 2.0\n")
+    said = call("predict", study / "run.supac", study / "wrong.toml", code=1)
+    assert "wrong.toml, line 3, settings.k1: is calibrated" in said.output
+    said = call("predict", study / "run.supac", study / "nothing.toml", code=1)
+    assert "there is no such file" in said.output
+
+
+@pytest.mark.slow
+def test_a_killed_prediction_goes_on_to_the_same_bits(study: Path) -> None:
+    """SIGKILL twice, then two workers: no run that has ended is made again."""
+    calls, store = study / "calls.txt", study / "run.slow.supac"
+    kept: list[int] = []
+    for enough in (5, 12):
+        driver = Driver(COMMAND, "predict", "run.supac", "slow.toml", "--quiet", cwd=study)
+        end = time.monotonic() + 60.0
+        while not (calls.exists() and len(calls.read_text().splitlines()) >= enough):
+            assert time.monotonic() < end
+            assert driver.poll() is None
+            time.sleep(0.01)
+        driver.kill()
+        driver.end()
+        kept.append(len(supac.read_store(store).light_runs))
+    assert 0 < kept[0] < kept[1] < 30
+    before = {run.id: run.x.tobytes() for run in supac.read_store(store).light_runs}
+    last = Driver(COMMAND, "predict", "run.supac", "slow.toml", "--workers", "2", "-q", cwd=study)
+    assert last.end()[0] == 0
+    made = supac.read_prediction(store)
+    assert len(made.x) == 30
+    # Lost are the runs that were in progress at the two kills.
+    lines = calls.read_text().splitlines()
+    assert len(set(lines)) == 30
+    assert len(lines) <= 32
+    after = {run.id: run.x.tobytes() for run in supac.read_store(store).light_runs}
+    assert before.items() <= after.items()
+    unbroken = study / "unbroken"
+    unbroken.mkdir()
+    for name in ("problem.toml", "data.csv", "model.py", "run.supac", "slow.toml"):
+        (unbroken / name).write_bytes((study / name).read_bytes())
+    assert Driver(COMMAND, "predict", "run.supac", "slow.toml", "-q", cwd=unbroken).end()[0] == 0
+    whole = supac.read_prediction(unbroken / "run.slow.supac")
+    np.testing.assert_array_equal(whole.outputs, made.outputs)
+    np.testing.assert_array_equal(whole.x, made.x)

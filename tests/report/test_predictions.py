@@ -1,0 +1,48 @@
+"""Predictions in the report and in plots."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import supac
+from supac.report.account import account_of
+from supac.report.page import make_page
+
+
+def prediction(rows: int, *, noisy: bool) -> supac.Prediction:
+    rng = np.random.default_rng(0)
+    times = np.arange(float(rows)) if rows > 1 else None
+    noise = np.array([0.5, np.nan]) if noisy else None
+    table = supac.Outputs(("A<b>", "B"), rows, times, ("g/L", ""), noise=noise)
+    outputs = rng.standard_normal((40, 2 * rows))
+    return supac.Prediction(np.zeros((40, 2)), outputs, table=table, title="Cold & wet")
+
+
+@pytest.fixture(scope="module")
+def result() -> supac.Result:
+    prior = supac.gaussian(np.zeros(2), np.eye(2))
+    return supac.minimize(lambda x: float(np.tanh(x @ x)), prior, supac.Catoni(0.1), budget=30)
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+@pytest.mark.parametrize("noisy", [False, True])
+def test_a_section_on_each_prediction(result: supac.Result, rows: int, noisy: bool) -> None:
+    made = prediction(rows, noisy=noisy)
+    page = make_page(account_of(result, predictions=[made, made]))
+    assert page.count("Cold &amp; wet") == 2
+    assert "A&lt;b&gt;" in page
+    assert "A<b>" not in page
+    assert ("new measurements" in page.split("What is predicted")[2]) == noisy
+    assert "What is predicted" not in make_page(account_of(result))
+
+
+def test_a_plot_of_bands() -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    every = supac.plots.prediction_bands(prediction(6, noisy=True))
+    assert [axes.get_ylabel() for axes in every] == ["A<b> (g/L)", "B"]
+    assert len(every[0].collections) == 2
+    assert len(every[1].collections) == 1
+    (one,) = supac.plots.prediction_bands(prediction(6, noisy=True), ["B"], axes=[every[0]])
+    assert one is every[0]
+    pyplot.close("all")
