@@ -25,7 +25,7 @@ _REASONS = {
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """What a file of runs is a prediction of."""
+    """Description of a file of runs: the prediction that they are of."""
 
     identity: dict[str, Any]
     """Posterior, seed and scenario: only runs that agree in these are of one prediction."""
