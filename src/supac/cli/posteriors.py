@@ -24,12 +24,12 @@ from supac.cli.app import (
 )
 from supac.cli.options import AsBegun, Json, Quiet, StorePath, Workers
 from supac.cli.problems import problem_behind
-from supac.cli.tables import short
 from supac.posterior.prediction import Prediction
 from supac.posterior.prediction_file import file_for
 from supac.problem_file import Scenario, is_problem_file, read_scenario, store_of
 from supac.record.record import Record, read_store
 from supac.record.store.replaced import set_aside, settle
+from supac.report.tables import short
 from supac.running.terminal import duration
 
 _ROWS = 5  # times of an output that are shown
