@@ -59,7 +59,7 @@ REACHES_UP = {
     "record.best_run": {"report.notebook"},
     "record.calibrated": {
         *("report.notebook", "exchange.frames", "exchange.table", "record.record"),
-        *("running.execution", "posterior.prediction"),
+        *("running.execution", "posterior.prediction", "posterior.sensitivity"),
     },
     "record.record": {"record.result"},
     "record.result": {

@@ -22,6 +22,7 @@ from supac.meta.scores import PriorScores, evaluate_priors
 from supac.meta.task import Task
 from supac.posterior.outputs import Outputs
 from supac.posterior.prediction import Prediction, predict, read_prediction
+from supac.posterior.sensitivity import Sensitivity
 from supac.problem import Evaluations, Observations, Parameters, Problem, marginals
 from supac.problem.bounds import (
     Bound,
@@ -84,7 +85,8 @@ __all__ = [
     "Parameters",
     "PerWorker", "Plan", "Prediction", "PriorScores", "Problem", "ProblemFile", "ProblemFileError",
     "Program", "Provenance", "Record", "Result", "ResultFormatError", "Reuse", "Ridge",
-    "RootMeanSquare", "Run", "SquareLoss", "Stage", "State", "Status", "StopReason",
+    "RootMeanSquare", "Run", "Sensitivity", "SquareLoss",
+    "Stage", "State", "Status", "StopReason",
     "StoreBusyError", "StoreDamagedError", "StoreError", "StoreMismatchError",
     "StoreTooNewError", "SuPAC", "Surrogate", "Task", "TaskResult", "Thiemann",
     "TolstikhinSeldin", "TooManyStatisticsError", "TrustRegion", "UMBridge", "Voronoi",

@@ -140,6 +140,21 @@ def test_mistakes_are_told_by_line_and_key(study: Path) -> None:
     assert "there is no such file" in said.output
 
 
+def test_sensitivity(study: Path) -> None:
+    said = call("sensitivity", study / "run.supac", "-o", study / "s.csv").output
+    assert "The data determine 3 of 3 combinations" in said
+    assert "Shares of the variance over the posterior" in said
+    with (study / "s.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["parameter"] for row in rows} == {"initial", "k1", "k2"}
+    assert {"A", "B", "all outputs", "risk", "A at 0.25"} <= {row["output"] for row in rows}
+    told = json.loads(call("sensitivity", study / "run.supac", "--prior", "--json").stdout)
+    assert told["under"] == "prior"
+    assert len(told["directions"]) == 3
+    call("sensitivity", study / "run.supac", "-o", study / "s.csv", code=1)
+    call("sensitivity", study / "run.supac", "-o", study / "s.txt", code=1)
+
+
 @pytest.mark.slow
 def test_a_killed_prediction_goes_on_to_the_same_bits(study: Path) -> None:
     """SIGKILL twice, then two workers: no run that has ended is made again."""

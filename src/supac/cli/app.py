@@ -60,6 +60,10 @@ COMMANDS = {
         "posteriors",
         "Run the simulator under another scenario at draws of the posterior; print the bands.",
     ),
+    "sensitivity": (
+        "posteriors",
+        "Show which parameters matter: combinations that the data determine, and Sobol indices.",
+    ),
     "report": (
         "stores",
         "Write a run as one HTML page: the problem, the posterior, and whether to trust it.",

@@ -1,4 +1,4 @@
-"""The command `supac predict`, which uses the posterior of a store."""
+"""The commands `supac predict` and `sensitivity`, which use the posterior of a store."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from supac.cli.app import (
     user_code,
     warn,
 )
-from supac.cli.options import AsBegun, Json, Quiet, StorePath, Workers
+from supac.cli.options import AsBegun, Force, Json, Quiet, StorePath, Workers
 from supac.cli.problems import problem_behind
+from supac.cli.sensitivity_table import sensitivity_tables
+from supac.exchange.table import write_table
 from supac.posterior.prediction import Prediction
 from supac.posterior.prediction_file import file_for
 from supac.problem_file import Scenario, is_problem_file, read_scenario, store_of
@@ -157,3 +159,36 @@ def _show(made: Prediction, target: Path, out: Path | None) -> None:
 def _ends(low: Any, high: Any, place: int) -> str:
     unknown = not np.isfinite(low[place])
     return "not known" if unknown else f"{low[place]:.4g} to {high[place]:.4g}"
+
+
+@command("Example: `supac sensitivity run.supac --prior`.")
+def sensitivity(
+    store: StorePath,
+    prior: Annotated[
+        bool, typer.Option("--prior", help="Over the prior, instead of the posterior.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write all indices as a .csv.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sampled points.")] = 0,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Show which parameters matter: combinations that the data determine, and Sobol indices.
+
+    No run is made: the outputs are emulated from the runs in the store.
+    """
+    if out is not None:
+        if out.suffix != ".csv":
+            raise failed(f"the file must be a .csv, not {out.name}")
+        check_vacant(out, force=force)
+    run = read_store(store_of(store))
+    found = run.sensitivity(under="prior" if prior else "posterior", seed=seed)
+    if out is not None:
+        write_table(out, found.to_table())
+    if as_json:
+        print_json(found.to_dict())
+        return
+    console.print(sensitivity_tables(found))
+    if out is not None:
+        console.print(f"wrote {out}", soft_wrap=True)

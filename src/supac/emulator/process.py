@@ -26,7 +26,8 @@ _ROWS = 128  # predicted at a time: what stays in a core's cache
 _UNEQUAL = 0.05  # logarithms of the lengths of many inputs: scale by which most of them differ
 _POWERS = (0.0, 0.5, 1.0, 1.5, 2.0)
 _LEAST_SHARE = 1e-9
-_CONSTANT = 4.0  # variance of the kernel's constant, in units of the amplitude
+CONSTANT = 4.0
+"""Variance of the kernel's constant, in units of the amplitude."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +200,7 @@ def _kernel(
     np.exp(rbf, out=rbf)
     rbf *= smooth
     whole += rbf
-    whole += _CONSTANT
+    whole += CONSTANT
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,7 +321,7 @@ class Process:
         for rows, cross, squares in self._cross(u):
             np.matmul(cross, self.solved, out=means[rows])
             explained = dtrmm(1.0, self._inverse_root, cross.T, lower=1, overwrite_b=1)
-            before = _CONSTANT + smooth + (linear + quadratic * squares) * squares
+            before = CONSTANT + smooth + (linear + quadratic * squares) * squares
             variances[rows] = before - np.einsum("ij,ij->j", explained, explained)
         return means, np.maximum(variances, 0.0)
 
@@ -341,7 +342,7 @@ class Process:
             explained = dtrmm(1.0, self._inverse_root, cross.T, lower=1)
             solved = dtrmm(1.0, self._inverse_root, explained, lower=1, trans_a=1).T
             own = squares[rows]
-            before = _CONSTANT + smooth + (linear + quadratic * own) * own
+            before = CONSTANT + smooth + (linear + quadratic * own) * own
             variance = before - np.einsum("ij,ij->j", explained, explained)
             values[rows], by_mean, by_variance = function(rows, mean, np.maximum(variance, 0.0))
             weight = by_mean @ self.solved.T - (2.0 * by_variance)[:, None] * solved  # ∂/∂cross
@@ -389,7 +390,7 @@ class Process:
         curvature -= heights.sum() * cho_solve((root, True), np.eye(len(root)))
         by_linear = linear * (weights @ self.v)
         hessian = 2.0 * quadratic * (self.v * weights[:, None]).T @ self.v
-        value = heights.sum() + _CONSTANT * weights.sum()
+        value = heights.sum() + CONSTANT * weights.sum()
         value += by_linear @ centre + 0.5 * (centre @ hessian @ centre + np.vdot(hessian, spread))
         slope = slope + by_linear + hessian @ centre
         back = self.metric.T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import xarray
 
     from supac.posterior.prediction import Prediction
+    from supac.posterior.sensitivity import Sensitivity
     from supac.problem.frozen import Frozen
     from supac.record.record import Record
     from supac.report.notebook import Summary
@@ -306,6 +307,22 @@ class Calibrated(ABC):
             store=store,
             seed=seed,
         )
+
+    def sensitivity(
+        self,
+        *,
+        under: Literal["posterior", "prior"] = "posterior",
+        points: int | None = None,
+        seed: int = 0,
+    ) -> Sensitivity:
+        """Compute which parameters matter: combinations that the data determine, Sobol indices.
+
+        From the runs that were made; no run is needed. The indices say which share of each output's
+        variance, over the posterior or the prior, the parameters are responsible for.
+        """
+        from supac.posterior.sensitivity import sensitivity  # noqa: PLC0415
+
+        return sensitivity(self, under=under, points=points, seed=seed)
 
     @property
     def frozen(self) -> Frozen:

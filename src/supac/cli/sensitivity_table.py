@@ -1,0 +1,66 @@
+"""Sensitivities for the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from supac.posterior.sensitivity import ALL, Indices, Sensitivity
+
+_MOST = 8  # directions, and outputs beside all of them, that are shown
+_PARAMETERS = 20
+
+
+def sensitivity_tables(found: Sensitivity) -> RenderableType:
+    """Return what the data determine, and the indices of each column."""
+    parts: list[RenderableType] = []
+    if found.directions is not None:
+        known = found.directions.degrees
+        words = f"The data determine {known:.2g} of {len(found.directions)} combinations"
+        parts += [Text(words, style="bold"), _directions(found), Text()]
+    wrong = float(found.unexplained.mean())
+    title = f"Shares of the variance over the {found.under}"
+    about = f"emulated from {found.runs} runs, which leaves {100 * wrong:.2g} % unexplained"
+    parts += [Text.assemble((title, "bold"), f": {about}"), _indices(found)]
+    worst = max(found.columns.first_error.max(), found.columns.total_error.max())
+    parts.append(
+        Text(
+            "first: what would vanish if the parameter were known; total: what would remain if all "
+            f"others were. Standard errors are up to {worst:.2g}; --json and --out have each."
+        )
+    )
+    return Group(*parts)
+
+
+def _directions(found: Sensitivity) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("width", justify="right")
+    table.add_column("combination", overflow="fold")
+    for one in found.combinations(_MOST):
+        words = " ".join(
+            f"{each['sign']} {each['name']} ({100 * each['share']:.0f} %)"
+            for each in one["parameters"]
+        )
+        table.add_row(f"{one['width']:.2g}", Text(words.removeprefix("+ ")))
+    return table
+
+
+def _indices(found: Sensitivity) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("first, total of", overflow="fold")
+    columns = list(found.columns.outputs)
+    shown = columns if len(columns) <= _MOST + 1 else [*columns[:_MOST], *columns[-2:]]
+    for name in shown:
+        table.add_column(Text(name), justify="right", overflow="fold", min_width=9)
+    main = ALL if ALL in columns else columns[0]
+    order = (-found.columns.row(main)["total"]).argsort(kind="stable")
+    for j in order[:_PARAMETERS].tolist():
+        cells = [_cell(found.columns, name, j) for name in shown]
+        table.add_row(Text(found.parameters[j]), *cells)
+    return table
+
+
+def _cell(of: Indices, name: str, j: int) -> str:
+    row = of.row(name)
+    return f"{max(row['first'][j], 0.0):.2f} {max(row['total'][j], 0.0):.2f}"

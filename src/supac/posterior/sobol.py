@@ -1,0 +1,122 @@
+"""Sobol indices: the shares of an output's variance that its inputs are responsible for.
+
+The first-order index of an input is the share of the variance that would vanish if it were known,
+Var E[f | x_i] / Var f; the total index is the share that would remain if all others were known,
+E Var[f | x_others] / Var f. Between independent inputs the total is the larger, by the
+interactions; between correlated ones (Kucherenko et al., 2012) an input may tell much by the others
+it goes with, and add little to them.
+
+Points come in threes: x, x′ with the same x_i and all others drawn anew given it, and x″ with
+the same others and x_i drawn anew given them. Then, with the mean and the variance of all of them,
+
+    first = Cov(f(x), f(x′)) / Var f,    total = ½ E(f(x) − f(x″))² / Var f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from supac.arrays import FloatArray, IntArray
+from supac.families import Distribution, Product
+
+
+@dataclass(frozen=True, eq=False)
+class PickFreeze:
+    """Points at which indices of groups of inputs are estimated."""
+
+    x: FloatArray
+    """(n, dim)."""
+    kept: FloatArray
+    """(groups, n, dim): a group is as in x, all others are drawn anew."""
+    anew: FloatArray
+    """(groups, n, dim): a group is drawn anew, all others are as in x."""
+
+    @classmethod
+    def draw(
+        cls,
+        of: Distribution,
+        groups: Sequence[IntArray],
+        n: int,
+        rng: np.random.Generator,
+    ) -> PickFreeze:
+        """Draw n sets of points; ValueError for a distribution without known conditionals."""
+        x, other = of.sample(n, rng), of.sample(n, rng)
+        kept, anew = np.tile(other, (len(groups), 1, 1)), np.tile(x, (len(groups), 1, 1))
+        covariance = _covariance(of)
+        for i, mine in enumerate(groups):
+            rest = np.setdiff1d(np.arange(of.dim), mine)
+            kept[i][:, mine], anew[i][:, mine] = x[:, mine], other[:, mine]
+            if covariance is not None and len(rest):
+                # A draw moved by what its condition differs: exact for Gaussians.
+                step = _regression(covariance, mine, rest)
+                anew[i][:, mine] += (x[:, rest] - other[:, rest]) @ step
+                step = _regression(covariance, rest, mine)
+                kept[i][:, rest] += (x[:, mine] - other[:, mine]) @ step
+        return cls(x, kept, anew)
+
+    @property
+    def points(self) -> FloatArray:
+        """All points, one below the other."""
+        dim = self.x.shape[1]
+        return np.concatenate([self.x, self.kept.reshape(-1, dim), self.anew.reshape(-1, dim)])
+
+    def moments(self, values: FloatArray) -> Moments:
+        """Compute the moments, that indices are made of, of values at all points (…, k)."""
+        groups, n = self.kept.shape[:2]
+        mean = values.mean(axis=0)
+        values = values - mean
+        base, rest = values[:n], values[n:].reshape(2, groups, n, -1)
+        first = np.array([_symmetric(base.T @ each / n) for each in rest[0]])
+        steps = [base - each for each in rest[1]]
+        total = np.array([0.5 * step.T @ step / n for step in steps])
+        return Moments(values.T @ values / len(values), first, total)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Second moments of k values that indices are made of."""
+
+    variance: FloatArray
+    """(k, k)."""
+    first: FloatArray
+    """(groups, k, k)."""
+    total: FloatArray
+    """(groups, k, k)."""
+
+    def along(self, loadings: FloatArray) -> FloatArray:
+        """Compute variance and numerators of outputs = loadings @ values: (1 + 2·groups, m)."""
+        every = np.concatenate([self.variance[None], self.first, self.total])
+        return np.array([np.einsum("ij,ij->i", loadings @ each, loadings) for each in every])
+
+
+def indices_of(parts: FloatArray) -> FloatArray:
+    """Return first-order and total indices from `Moments.along`: (1 + 2g, …) → (2g, …)."""
+    return np.asarray(parts[1:] / np.maximum(parts[0], 1e-300))
+
+
+def _symmetric(matrix: FloatArray) -> FloatArray:
+    return np.asarray(0.5 * (matrix + matrix.T))
+
+
+def _covariance(of: Distribution) -> FloatArray | None:
+    """Return the covariance of a Gaussian with correlations; None for independent coordinates."""
+    family = of.family
+    coupled = family.coupled & ~np.eye(of.dim, dtype=bool)
+    if not coupled.any():
+        return None
+    factors = family.factors if isinstance(family, Product) else (family,)
+    if all(each.is_gaussian or each.dim == 1 for each in factors):
+        return of.covariance
+    raise ValueError(
+        f"Sobol indices need independent parameters or a Gaussian, not {family}: give the other of "
+        'under="prior" and under="posterior"'
+    )
+
+
+def _regression(covariance: FloatArray, mine: IntArray, rest: IntArray) -> FloatArray:
+    """Return Σ_rest⁻¹ Σ_rest,mine: (rest, mine)."""
+    inner = covariance[np.ix_(rest, rest)]
+    return np.asarray(np.linalg.solve(inner, covariance[np.ix_(rest, mine)]))

@@ -1,0 +1,221 @@
+"""Which parameters matter: against closed forms, and against SALib."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import supac
+from supac import marginals
+from supac.arrays import FloatArray
+from supac.emulator.paths import draw_paths
+from supac.emulator.process import Hyperprior, Process
+from supac.families import Distribution
+from supac.posterior.sensitivity import factors_of
+from supac.posterior.sobol import PickFreeze, indices_of
+
+A, B = 7.0, 0.1
+# Ishigami's function has these indices in closed form.
+_V1, _V2, _V13 = 0.5 * (1.0 + B * np.pi**4 / 5.0) ** 2, A**2 / 8.0, B**2 * np.pi**8 * 8.0 / 225.0
+FIRST = np.array([_V1, _V2, 0.0]) / (_V1 + _V2 + _V13)
+TOTAL = np.array([_V1 + _V13, _V2, _V13]) / (_V1 + _V2 + _V13)
+ANGLES = supac.Parameters({f"x{i}": marginals.Uniform(-np.pi, np.pi) for i in (1, 2, 3)})
+MATRIX = np.array([[1.0, 2.0, 0.0], [0.5, -1.0, 3.0]])
+
+
+def ishigami(x: FloatArray) -> FloatArray:
+    one, two, three = np.atleast_2d(x).T
+    return np.asarray(np.sin(one) + A * np.sin(two) ** 2 + B * three**4 * np.sin(one))
+
+
+def exact(of: Distribution, function: Any, n: int) -> tuple[FloatArray, FloatArray]:
+    """First-order and total indices of a cheap function with one output: (dim,) each."""
+    groups = [np.array([i]) for i in range(of.dim)]
+    points = PickFreeze.draw(of, groups, n, np.random.default_rng(0))
+    found = indices_of(points.moments(function(points.points)[:, None]).along(np.eye(1)))
+    first, total = found.reshape(2, -1)
+    return first, total
+
+
+def test_ishigami() -> None:
+    n = 40_000
+    first, total = exact(ANGLES.prior, lambda u: ishigami(ANGLES.from_latent(u)), n)
+    # The standard error of an index is below 2/√n; a function of kurtosis 3.5 has no heavy tails.
+    np.testing.assert_allclose(first, FIRST, atol=4.0 * 2.0 / np.sqrt(n))
+    np.testing.assert_allclose(total, TOTAL, atol=4.0 * 2.0 / np.sqrt(n))
+
+
+def test_the_same_as_salib() -> None:
+    sample = pytest.importorskip("SALib.sample.sobol")
+    analyze = pytest.importorskip("SALib.analyze.sobol")
+    problem = {"num_vars": 3, "names": list(ANGLES.names), "bounds": [[-np.pi, np.pi]] * 3}
+    points = sample.sample(problem, 4_096, calc_second_order=False, seed=1)
+    theirs = analyze.analyze(
+        problem, ishigami(points), calc_second_order=False, seed=1, print_to_console=False
+    )
+    n = 40_000
+    first, total = exact(ANGLES.prior, lambda u: ishigami(ANGLES.from_latent(u)), n)
+    own = 2.0 / np.sqrt(n)
+    # Theirs are half-widths of intervals with 95 %.
+    assert (np.abs(first - theirs["S1"]) <= 4.0 * np.hypot(own, theirs["S1_conf"] / 1.96)).all()
+    assert (np.abs(total - theirs["ST"]) <= 4.0 * np.hypot(own, theirs["ST_conf"] / 1.96)).all()
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6])
+def test_linear_functions_of_correlated_inputs(correlation: float) -> None:
+    """With y = w·x, first = (Σw)ᵢ²/Σᵢᵢ/Var y and total = wᵢ²·Var(xᵢ | others)/Var y."""
+    covariance = np.eye(3)
+    covariance[0, 1] = covariance[1, 0] = correlation
+    weights, n = np.array([1.0, 2.0, -0.5]), 40_000
+    prior = supac.gaussian(np.array([1.0, -2.0, 0.0]), covariance)
+    first, total = exact(prior, lambda x: x @ weights, n)
+    variance = weights @ covariance @ weights
+    wanted = (covariance @ weights) ** 2 / np.diag(covariance) / variance
+    np.testing.assert_allclose(first, wanted, atol=4.0 * 2.0 / np.sqrt(n))
+    left = weights**2 / np.diag(np.linalg.inv(covariance)) / variance
+    np.testing.assert_allclose(total, left, atol=4.0 * 2.0 / np.sqrt(n))
+
+
+def test_paths_have_the_mean_and_the_variance_of_the_process() -> None:
+    rng = np.random.default_rng(3)
+    u = rng.standard_normal((15, 2))
+    y = np.column_stack([np.sin(u[:, 0]) + u[:, 1], u[:, 0] * u[:, 1]])
+    prior = Hyperprior.build(
+        np.ones((2, 2), dtype=bool), (1.0, 1.0, 0.22, 0.05), (1e-3, 0.1), 1e-3, 8.0
+    )
+    process = Process(prior.centre, prior, u, y, np.ones(15)).fit(20)
+    at = rng.standard_normal((6, 2))
+    mean, variance = process.predict_with_variance(at)
+    count = 4_000
+    values = draw_paths(process, count, rng)(at)
+    spread = np.sqrt(process.amplitude * variance)
+    assert values.shape == (count, 6, 2)
+    error = 5.0 * spread[:, None] / np.sqrt(count)
+    assert (np.abs(values.mean(axis=0) - mean) <= error).all()
+    # All of them share 600 waves, which are nearly, not quite, the kernel.
+    np.testing.assert_allclose(values.std(axis=0), np.tile(spread[:, None], 2), rtol=0.15)
+
+
+@pytest.fixture(scope="module")
+def linear() -> supac.Result:
+    prior = supac.gaussian(np.zeros(3), np.eye(3))
+    data = supac.Observations(("A", "B"), np.array([1.0, -1.0]), np.array([0.5, 2.0]))
+    risk = supac.Composite(lambda x: MATRIX @ x, supac.MeanSquare(), data)
+    return supac.minimize(risk, prior, supac.Catoni(1.0), budget=40)
+
+
+@pytest.mark.parametrize("under", ["prior", "posterior"])
+def test_a_linear_simulator_without_a_run(linear: supac.Result, under: Any) -> None:
+    found = linear.sensitivity(under=under)
+    over = linear.prior if under == "prior" else linear.posterior
+    covariance = over.covariance
+    variance = np.diag(MATRIX @ covariance @ MATRIX.T)[:, None]
+    first = (MATRIX @ covariance) ** 2 / np.diag(covariance) / variance
+    total = MATRIX**2 / np.diag(np.linalg.inv(covariance)) / variance
+    assert found.columns.outputs == ("A", "B", "all outputs", "risk")
+    assert (np.abs(found.indices.first - first) <= 4.0 * found.indices.first_error).all()
+    assert (np.abs(found.indices.total - total) <= 4.0 * found.indices.total_error + 1e-9).all()
+    # All outputs together count in units of their noise: A four times as much as B, squared.
+    weight = variance[:, 0] / np.array([0.5, 2.0]) ** 2
+    every = weight @ total / weight.sum()
+    row = found.columns.row("all outputs")
+    assert (np.abs(row["total"] - every) <= 4.0 * row["total_error"]).all()
+    assert found.unexplained.max() < 1e-6
+    assert found.runs == 40
+
+
+def test_the_data_determine_combinations(linear: supac.Result) -> None:
+    """Two measurements determine two of three directions: those of the weighted matrix."""
+    found = linear.sensitivity()
+    assert found.directions is not None
+    widths = found.directions.widths
+    assert widths[2] == pytest.approx(1.0, abs=0.05)
+    assert widths[1] < 0.8
+    left = np.linalg.svd(MATRIX)[2][2]  # which no output depends on
+    last = found.combinations(3)[2]
+    shares = {each["name"]: each["share"] for each in last["parameters"]}
+    for i, share in enumerate(left**2):
+        assert shares.get(f"x{i}", 0.0) == pytest.approx(share, abs=0.05)
+    told = json.loads(json.dumps(found.to_dict()))
+    assert told["columns"]["A"]["x1"]["total"] == found.columns.row("A")["total"][1]
+    table = found.to_table()
+    assert len(table["output"]) == 3 * (len(found.columns.outputs) + 2)
+
+
+def decay(x: FloatArray) -> FloatArray:
+    return np.asarray(x[0] * np.exp(-x[1] * np.linspace(0.2, 4.0, 8)))
+
+
+def test_errors_are_those_of_a_non_linear_simulator(tmp_path: Path) -> None:
+    """Over the prior and the posterior, against the simulator itself, from a file."""
+    prior = supac.Parameters(
+        {
+            "initial": marginals.Uniform(0.5, 5.0),
+            "rate": marginals.LogNormal(median=1.0, log_sd=0.5),
+            "unused": marginals.Normal(0.0, 1.0),
+        }
+    )
+    data = supac.Observations(("A",), decay(np.array([2.0, 0.7])), np.full(8, 0.1))
+    risk = supac.Composite(decay, supac.Welsch(), data)
+    store = tmp_path / "run.supac"
+    supac.minimize(risk, prior, supac.Catoni(0.02), budget=60, store=store)
+    record = supac.read_store(store)
+    for under in ("prior", "posterior"):
+        found = record.sensitivity(under=under)
+        over = record.prior if under == "prior" else record.known_posterior()
+        n = 20_000
+        for i, time in enumerate(np.linspace(0.2, 4.0, 8)):
+
+            def output(u: FloatArray, time: float = time) -> FloatArray:
+                x = prior.from_latent(u)
+                return np.asarray(x[:, 0] * np.exp(-x[:, 1] * time))
+
+            first, total = exact(over, output, n)
+            for kind, wanted in (("first", first), ("total", total)):
+                error = np.hypot(getattr(found.indices, f"{kind}_error")[i], 2.0 / np.sqrt(n))
+                assert (np.abs(getattr(found.indices, kind)[i] - wanted) <= 4.0 * error).all()
+        assert found.columns.row("A")["total"][2] < 0.05
+    again = record.sensitivity(seed=0)
+    np.testing.assert_array_equal(again.indices.total, record.sensitivity().indices.total)
+
+
+def test_a_field_is_one_parameter_and_a_risk_alone_an_output() -> None:
+    grid = supac.Parameters(
+        {"k": supac.Field(marginals.Normal(0.0, 1.0), [5], 0.3), "b": marginals.Normal(0.0, 1.0)}
+    )
+    names, groups = factors_of(grid, 6)
+    assert names == ("k", "b")
+    assert [each.tolist() for each in groups] == [[0, 1, 2, 3, 4], [5]]
+    result = supac.minimize(
+        lambda x: float(np.tanh(0.3 * x[:5].mean() ** 2 + 0.1 * x[5] ** 2)),
+        grid,
+        supac.Catoni(0.5),
+        budget=60,
+    )
+    found = result.sensitivity(under="prior")
+    assert found.parameters == ("k", "b")
+    assert found.columns.outputs == ("risk",)
+
+
+def test_what_cannot_be_told(linear: supac.Result) -> None:
+    with pytest.raises(ValueError, match='under must be "posterior" or "prior"'):
+        linear.sensitivity(under="both")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="there is no output 'C'; they are A, B"):
+        linear.sensitivity().columns.row("C")
+    mixture = supac.split_mixture(supac.gaussian(np.zeros(2), np.eye(2)), 2)
+    both = supac.minimize(lambda x: float(np.tanh(x @ x)), mixture, supac.Catoni(0.1), budget=60)
+    with pytest.raises(ValueError, match="independent parameters or a Gaussian"):
+        both.sensitivity()
+
+
+def test_a_plot_of_indices(linear: supac.Result) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    found = linear.sensitivity()
+    axes = supac.plots.sobol_indices(found)
+    assert axes.get_title() == "all outputs"
+    assert supac.plots.sobol_indices(found, "A", axes=axes) is axes
+    pyplot.close("all")
