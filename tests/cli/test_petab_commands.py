@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 import petab_example as example
 import supac
+from extras import needs
 from supac.cli import app
 
-pytest.importorskip("roadrunner")
-pytest.importorskip("petab")
+needs("roadrunner", "petab")
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "petab"
 

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from extras import needs
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
-pytest.importorskip("numba", reason="the simulators need the extra adm1")
-pytest.importorskip("matplotlib", reason="the picture needs the extra plot")
+needs("numba", "matplotlib")
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import supac
+from extras import needs
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 if TYPE_CHECKING:
     from outside.problem import Gaussian
 
-pytest.importorskip("numba", reason="the simulators need the extra adm1")
-pytest.importorskip("matplotlib", reason="the picture needs the extra plot")
+needs("numba", "matplotlib")
 
 
 @pytest.fixture

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from extras import needs
+
 EXPERIMENT = Path(__file__).parents[2] / "experiments" / "reproduction"
 if TYPE_CHECKING:
     from records import Results
 
-pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
-pytest.importorskip("matplotlib", reason="the pictures need the extra plot")
+needs("numba", "matplotlib")
 Rows = list[dict[str, str]]
 
 

@@ -39,21 +39,18 @@ LATENT = {
 QUANTILES = np.array([1e-6, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-6])
 
 
-def laws() -> list[Any]:
-    # A Student-t's far quantiles are nearer to a bound than numbers of 16 digits can be.
-    inner = {"student": QUANTILES[1:-1]}
-    return [
-        pytest.param(
-            supac.Frozen(latent, HOUSE).marginal(name),
-            inner.get(kind, QUANTILES),
-            id=f"{kind}, {name}",
-        )
-        for kind, latent in LATENT.items()
-        for name in HOUSE.names
-    ]
+@pytest.fixture(scope="module", params=[(kind, name) for kind in LATENT for name in HOUSE.names])
+def law(request: pytest.FixtureRequest) -> Any:
+    kind, name = request.param
+    return supac.Frozen(LATENT[kind], HOUSE).marginal(name)
 
 
-@pytest.mark.parametrize(("law", "shares"), laws())
+@pytest.fixture
+def shares(request: pytest.FixtureRequest) -> FloatArray:
+    """A Student-t's far quantiles are nearer to a bound than numbers of 16 digits can be."""
+    return QUANTILES[1:-1] if request.node.callspec.params["law"][0] == "student" else QUANTILES
+
+
 def test_the_density_is_the_slope_of_the_distribution_function(
     law: Any, shares: FloatArray
 ) -> None:
@@ -62,7 +59,6 @@ def test_the_density_is_the_slope_of_the_distribution_function(
     np.testing.assert_allclose(pieces, np.diff(shares), rtol=1e-8)  # and so its integral is 1
 
 
-@pytest.mark.parametrize(("law", "shares"), laws())
 def test_quantiles_are_the_inverse(law: Any, shares: FloatArray) -> None:
     np.testing.assert_allclose(law.cdf(law.ppf(shares)), shares, rtol=1e-9)
     np.testing.assert_allclose(law.sf(law.isf(shares)), shares, rtol=1e-9)

@@ -8,21 +8,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import supac
+from extras import needs
 from servers import local_cluster, mortal_cluster
 from supac.arrays import FloatArray
 from supac.running import Request, Simulator, executors, futures, open_pool
 from waves import wave
 
-pytest.importorskip("distributed", reason="distributed is not installed: pip install 'supac[dask]'")
+if TYPE_CHECKING:
+    from distributed import LocalCluster
 
-import dask
-from distributed import Client, LocalCluster
+needs("distributed")
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)
@@ -31,18 +32,29 @@ QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
+def connected(cluster: LocalCluster | str) -> Any:
+    """Return a client that closes with its context."""
+    from distributed import Client  # noqa: PLC0415
+
+    return Client(cluster, set_as_default=False)  # type: ignore[no-untyped-call]
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
+    import dask  # noqa: PLC0415
+
     # A LocalCluster gives a worker up for good that is not there 15 s after any of its deaths: on a
     # busy machine one that has died again may be starting just then, and runs would wait for ever.
     patient = dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"})
-    with patient, local_cluster(2, processes=True) as cluster:
+    # A run that has killed two workers is deadly: each start of a worker takes a second.
+    strict = dask.config.set({"distributed.scheduler.allowed-failures": 1})
+    with patient, strict, local_cluster(2, processes=True) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def client(cluster: LocalCluster) -> Iterator[Any]:
-    with Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+    with connected(cluster) as client:
         yield client
 
 
@@ -246,7 +258,7 @@ def mute() -> Iterator[tuple[Any, Callable[[], None]]]:
 
     with (
         local_cluster(1, processes=False) as cluster,
-        Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
+        connected(cluster) as client,
     ):
         yield client, lambda: setattr(client.scheduler, "ncores", hang)
 
@@ -281,7 +293,7 @@ def test_a_scheduler_that_is_gone_is_no_failure_of_the_runs(tmp_path: Path) -> N
 
     with (
         cluster,
-        Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
+        connected(cluster) as client,
         pytest.raises(supac.ExecutionError, match="can make no more runs"),
     ):
         minimize(
@@ -311,7 +323,7 @@ def test_a_scheduler_that_is_killed_is_said_within_ten_seconds(
         return 0.5 + 0.3 * float(np.sin(x).mean())  # the cluster has no module of tests
 
     with mortal_cluster() as (address, process), ExitStack() as stack:
-        client = Client(address, set_as_default=False) if owned else None  # type: ignore[no-untyped-call]
+        client = connected(address) if owned else None
         if client is not None:
             stack.callback(client.close, timeout=1)
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import supac
+from extras import needs
 from servers import free_port, serving
 from supac.arrays import FloatArray
 from supac.simulators.umbridge import UMBridgeError
 
-pytest.importorskip("umbridge", reason="umbridge is not installed: pip install 'supac[umbridge]'")
+needs("umbridge")
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=500), supac.FixedStep(), first=10, batch=10)

@@ -10,14 +10,12 @@ from scipy import stats
 
 import petab_example as example
 import supac
+from extras import needs
 from supac import marginals
 from supac.codec import from_spec, to_spec
-
-pytest.importorskip("roadrunner")
-pytest.importorskip("petab")
-
 from supac.simulators import petab
 
+needs("roadrunner", "petab")
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "petab"
 PUBLISHED = {
     "Boehm_JProteomeRes2014": 138.2220,

@@ -16,13 +16,14 @@ import numpy as np
 import pytest
 
 import supac
+from extras import needs
 from supac.arrays import FloatArray
 from supac.simulators import adm1
 from supac.simulators.adm1 import generate, model
 from supac.simulators.adm1.kernel import announced
 from supac.simulators.adm1.simulator import kinetics_of
 
-pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
+needs("numba")
 
 SHARED = Path(__file__).parents[4] / "shared" / "reference"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the reference data are not here")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import supac
+from extras import needs
 from supac.simulators import pest
 from supac.simulators.pest import PestError
 from supac.simulators.pest.control import load_pyemu
@@ -19,7 +20,7 @@ from supac.simulators.pest.instructions import InstructionFile
 from supac.simulators.pest.template import TemplateFile, fitted
 from walks import steps
 
-pytest.importorskip("pyemu", reason="pyemu is not installed: pip install 'supac[pest]'")
+needs("pyemu")
 PAGE = Path(__file__).parents[3] / "docs" / "pest.md"
 
 
