@@ -418,13 +418,14 @@ def latin_hypercube(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
 
 def orthogonal(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
     """Draw normal pairs ±z, in groups of up to `dim` mutually orthogonal pairs: (n, dim)."""
-    blocks = []
-    left = n
+    normal, radii, left = [], [], n
     while left > 0:
         pairs = min((left + 1) // 2, dim)
-        basis, triangle = np.linalg.qr(rng.standard_normal((dim, dim)))
-        basis *= np.sign(np.diag(triangle))  # without it the rotation would not be uniform
-        z = basis[:pairs] * np.sqrt(rng.chisquare(dim, size=(pairs, 1)))
-        blocks += [z, -z]
+        normal.append(rng.standard_normal((dim, dim)))
+        radii.append(np.sqrt(rng.chisquare(dim, size=(pairs, 1))))
         left -= 2 * pairs
-    return np.concatenate(blocks)[:n]
+    bases, triangles = np.linalg.qr(np.reshape(normal, (-1, dim, dim)))
+    # Without the signs the rotations would not be uniform.
+    bases *= np.sign(np.diagonal(triangles, axis1=1, axis2=2))[:, None]
+    pairs_of = [basis[: len(r)] * r for basis, r in zip(bases, radii, strict=True)]
+    return np.concatenate([z for pairs in pairs_of for z in (pairs, -pairs)])[:n]
