@@ -10,7 +10,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.families.gaussian import GaussianFamily
+from supac.families.gaussian import Gaussian, GaussianFamily
 from supac.problem.observation import ObservationLoss
 from supac.surrogate.estimator import Context
 
@@ -305,3 +305,66 @@ def test_a_loss_that_does_not_take_them_is_told_so() -> None:
     words = r"residuals \(n, k\) and the 3 observation parameters \(n, 3\)"
     with pytest.raises(RuntimeError, match=words):
         supac.minimize(risk, PRIOR, supac.Catoni(0.1), budget=30)
+
+
+@pytest.mark.parametrize("blocks", [None, [[0, 3], [1, 2, 4]], []])
+def test_a_marginal_and_a_conditional_make_a_member(blocks: list[list[int]] | None) -> None:
+    rng, members = np.random.default_rng(1), []
+    for _ in range(2):
+        half = rng.standard_normal((5, 5))
+        covariance = half @ half.T + np.eye(5)
+        coupled = supac.gaussian(np.zeros(5), np.eye(5), blocks=blocks).family.coupled
+        mean = rng.standard_normal(5)
+        members.append(supac.gaussian(mean, np.where(coupled, covariance, 0.0), blocks=blocks))
+    first, second = members
+    family = first.family
+    assert isinstance(family, Gaussian)
+    theta = family.with_marginal(3, first.theta, second.theta)
+    assert theta is not None
+    found = first.at(theta)
+    np.testing.assert_allclose(found.mean[:3], second.mean[:3])
+    np.testing.assert_allclose(found.covariance[:3, :3], second.covariance[:3, :3])
+    given = [_given(each, np.array([0.3, -1.0, 0.5])) for each in (first, found)]
+    for one, other in zip(*given, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+    assert family.with_marginal(3, -first.theta, second.theta) is None
+
+
+def _given(member: supac.Distribution, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of the last coordinates, given the first."""
+    mean, spread, k = member.mean, member.covariance, len(x)
+    slope = np.linalg.solve(spread[:k, :k], spread[:k, k:]).T
+    return mean[k:] + slope @ (x - mean[:k]), spread[k:, k:] - slope @ spread[:k, k:]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_their_best_values_are_found_in_the_first_round(seed: int) -> None:
+    """The radius of the others does not limit them: what is left is far less than if they lag."""
+    seen: list[float] = []
+    supac.minimize(
+        DECLARED,
+        PRIOR,
+        supac.Catoni(TEMPERATURE),
+        budget=40,
+        validation=0,
+        seed=seed,
+        execution=supac.Execution(vectorized=True, progress=False),
+        callback=lambda each: seen.append(objective(each.next_posterior, PRIOR) / TEMPERATURE),
+    )
+    assert objective(PRIOR, PRIOR) / TEMPERATURE > seen[-1] + 10_000.0
+    assert seen[0] < seen[-1] + 60.0
+    # The first risks differ so much that their mean is hardly known: no reason to begin again.
+    assert max(seen[3:]) < seen[-1] + 1.0
+
+
+def test_small_batches_have_their_means_given_the_others() -> None:
+    problem = supac.problem.Problem(PRIOR, supac.Catoni(TEMPERATURE), PRIOR, loss=DECLARED.loss)
+    algorithm = supac.SuPAC()
+    state = algorithm.init(problem, 0)
+    x = algorithm.ask(problem, state)
+    rows = DECLARED.simulate(x)
+    state, _ = algorithm.tell(problem, state, x, DECLARED.loss(rows), rows)
+    batch = algorithm.ask(problem, state)
+    assert len(batch) == 3
+    for each in batch:
+        np.testing.assert_allclose(each[6:], _given(state.posterior, each[:6])[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -46,8 +46,10 @@ class OutputEmulator:
 
     def plan(self, problem: Problem, n: int) -> BatchPlan:
         """Return small batches, the first of about one point a parameter."""
-        first = min(max(problem.start.dim - observation_count(problem.loss), 10), 20)
-        return emulator_plan(problem, first, n, self.widening, self.probes)
+        observed = observation_count(problem.loss)
+        first = min(max(problem.start.dim - observed, 10), 20)
+        plan = emulator_plan(problem, first, n, self.widening, self.probes)
+        return replace(plan, observed=observed)
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None

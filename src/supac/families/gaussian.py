@@ -273,6 +273,25 @@ class Gaussian(GaussianFamily):
         root = np.linalg.cholesky(matched)
         return self._natural(mean, np.asarray(cho_solve((root, True), np.eye(self.dim))))
 
+    def with_marginal(self, count: int, theta: FloatArray, other: FloatArray) -> FloatArray | None:
+        """Combine a marginal and a conditional; None if there is no such conditional.
+
+        The first `count` coordinates x have their marginal in the member `other`, N(μ, S), and the
+        rest, given these, is as in `theta`, of which P_xz, P_zz and (Pμ)_z are kept:
+        P_xx = S⁻¹ + P_xz P_zz⁻¹ P_zx. So P_zz of `theta` must be positive definite, P need not.
+        """
+        mean, covariance = self.moments(other)
+        precision = -self.quadratic_form(theta)[1]
+        cross, linear = precision[:count, count:], np.array(theta[: self.dim])
+        factor, failed = dpotrf(precision[count:, count:], lower=1)
+        if failed or not np.isfinite(theta).all():
+            return None
+        own = factor, True
+        root = np.linalg.cholesky(covariance[:count, :count]), True
+        precision[:count, :count] = cho_solve(root, np.eye(count)) + cross @ cho_solve(own, cross.T)
+        linear[:count] = cho_solve(root, mean[:count]) + cross @ cho_solve(own, linear[count:])
+        return np.concatenate([linear, self._quadratic(-precision)])
+
     def features(self, z: FloatArray) -> FloatArray:
         """Return z_i, then z_i z_j for i ≤ j, with (z_i² − 1)/√2 on the diagonal."""
         i, j = self._upper

@@ -26,7 +26,7 @@ def plan_batch(plan: BatchPlan, state: State, n: int, model: RiskModel | None = 
     if not (plan.latin and isinstance(whitening, NormalWhitening)):
         return Batch.plain(state.draw(n), posterior)
     if is_moving(plan, state) and state.last_step is not None:
-        return _around_the_mean(state, whitening, n, state.last_step.shift)
+        return _around_the_mean(state, whitening, n, plan.observed)
     rng, probes = state.rng(DRAW), getattr(model, "probes", None)
     count = max(round(plan.probes * n), 1) if probes is not None and n > 3 else 0
     x = whitening.spread(plan.width * latin_hypercube(n - count, posterior.dim, rng))
@@ -35,19 +35,27 @@ def plan_batch(plan: BatchPlan, state: State, n: int, model: RiskModel | None = 
     return Batch(x, _widened(posterior, plan.width), np.arange(n) < n - count)
 
 
-def _around_the_mean(state: State, whitening: NormalWhitening, n: int, shift: float) -> Batch:
+def _around_the_mean(state: State, whitening: NormalWhitening, n: int, observed: int) -> Batch:
     """Return the mean, and draws about as far from it as the mean has just moved.
+
+    The last `observed` parameters need no run: they have their means, given the others.
 
     The mean counts as drawn: the trial of a step needs it.
     `Importance`, which estimates mean risks, leaves it out.
     """
-    posterior = state.posterior
-    middle = np.clip(_OF_SHIFT * shift / np.sqrt(posterior.dim), _NARROWEST, _WIDEST)
+    posterior, simulated = state.posterior, state.posterior.dim - observed
+    shift = 0.0 if state.last_step is None else state.last_step.shift
+    middle = np.clip(_OF_SHIFT * shift / np.sqrt(simulated), _NARROWEST, _WIDEST)
     widths = middle * np.resize(_SIDES, n - 1)
     z = np.zeros((n, posterior.dim))
     z[1:] = widths[:, None] * latin_hypercube(n - 1, posterior.dim, state.rng(DRAW))
     usual = float(np.sqrt(np.mean(widths**2))) if n > 1 else 1.0
-    return Batch.plain(whitening.spread(z), _widened(posterior, usual))
+    x = whitening.spread(z)
+    if observed:
+        known, others = np.split(whitening.covariance[:simulated], [simulated], axis=1)
+        away = x[:, :simulated] - whitening.mean[:simulated]
+        x[:, simulated:] = whitening.mean[simulated:] + away @ np.linalg.solve(known, others)
+    return Batch.plain(x, _widened(posterior, usual))
 
 
 def _widened(posterior: Distribution, factor: float) -> Distribution:

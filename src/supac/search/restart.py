@@ -30,7 +30,8 @@ def has_learnt_nothing(
     """Return True if a posterior is hardly better than the start, and the risk is not understood.
 
     `nat` is the risk that is worth one nat, `error` that of predicting a run from the others. The
-    risk of the start is that of the first batch, less two of its standard errors.
+    risk of the start is that of the first batch, less two of its standard errors, which are many
+    where risks differ by orders of magnitude: but no less than its smallest.
     """
     runs = state.evaluations.usable(problem.failure_risk)
     runs = runs.select(runs.drawn)
@@ -40,7 +41,7 @@ def has_learnt_nothing(
         return False
     first = runs.risk[runs.iteration == 0]
     kl = problem.start.divergence(problem.prior).value
-    least = float(first.mean() - 2.0 * first.std() / np.sqrt(len(first)))
+    least = max(float(first.mean() - 2.0 * first.std() / np.sqrt(len(first))), first.min())
     return problem.bound(least, kl) - objective < _LEARNT * nat
 
 

@@ -242,7 +242,9 @@ class SuPAC:
             moved = replace(
                 told,
                 posterior=descent.last.posterior,
-                last_step=_remember(descent, update.radius, context.resolution, last),
+                last_step=_remember(
+                    descent, update.radius, context.resolution, last, plan.observed
+                ),
                 emulator=getattr(model, "state", None),
             )
             inside = descent.last.kl_from_start < steps.INSIDE * update.radius
@@ -288,12 +290,20 @@ class SuPAC:
 
 
 def _remember(
-    descent: steps.Descent, radius: float, resolution: float, before: LastStep | None
+    descent: steps.Descent,
+    radius: float,
+    resolution: float,
+    before: LastStep | None,
+    observed: int,
 ) -> LastStep:
     """Return what the next batch and the next step need to know of this one."""
     start, end = descent.first.posterior, descent.last.posterior
     nats, shift = descent.gain / max(resolution, 1e-300), 0.0
-    if end.family.is_gaussian:
+    if end.family.is_gaussian and observed:
+        simulated = slice(end.dim - observed)
+        moved = (start.mean - end.mean)[simulated]
+        shift = float(np.sqrt(moved @ np.linalg.solve(end.covariance[simulated, simulated], moved)))
+    elif end.family.is_gaussian:
         shift = float(np.linalg.norm(end.whiten().points(start.mean[None])[0]))
     settled = before is not None and before.settled
     step = LastStep(radius, start.theta, descent.gain, nats, shift, settled, descent.last.objective)

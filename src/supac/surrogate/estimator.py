@@ -76,6 +76,8 @@ class BatchPlan:
     """Number of closed-form updates on one model."""
     uses_known: bool = False
     """Accept runs that were not drawn from a known distribution."""
+    observed: int = 0
+    """Number of parameters, the last ones, that enter after the simulator."""
     regresses: bool = True
     """Solve for a coefficient of each statistic, which limits their number."""
 
