@@ -9,9 +9,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
 
-# All tests, one process a core, at most four; ARGS="-n 0" runs them in this one. Which tests share a
-# process, and which ones are slow, is said in tests/conftest.py.
-PYTEST := $(BIN)/pytest --numprocesses logical --maxprocesses 4
+# All tests; ARGS="-n 0" runs them in this process. How many processes there are otherwise, which
+# tests share one, and which ones are slow, is said in tests/conftest.py.
+PYTEST := $(BIN)/pytest --numprocesses auto
 test: .venv/ready
 	$(PYTEST) $(ARGS)
 

@@ -1,7 +1,7 @@
 """Which tests share a process (`pytest -n`, as `make test`), and which ones are slow.
 
 `make test-fast` leaves out the slow ones: those of the places in SLOW, and those with the marker
-`slow`, which is for a single test of two seconds or more in a file of quick ones.
+`slow`, which is for a single test of a second or more in a file of quick ones.
 """
 
 from __future__ import annotations
@@ -41,10 +41,17 @@ GROUPS = {
         "tests/problem_file",
     ),
 }  # fmt: skip
-# Processes, clusters, compilers, a browser, documents and experiments.
 SLOW = (
+    # Processes, clusters, compilers, a browser, documents and experiments.
     *GROUPS["processes"], "tests/cli/test_demo.py", "tests/cli/test_safety.py", "tests/examples",
     "tests/experiments", "tests/report/test_browser.py", "tests/simulators/adm1/test_simulator.py",
+    # Searches from end to end, many in each file.
+    "tests/calibration/test_generic.py", "tests/calibration/test_honest_endings.py",
+    "tests/calibration/test_noise.py", "tests/guarantee/test_counted.py",
+    "tests/guarantee/test_every_posterior.py", "tests/guarantee/test_held_out.py",
+    "tests/meta/test_meta_certificates.py", "tests/meta/test_meta_learn.py",
+    "tests/search/test_many_parameters.py", "tests/search/test_observation.py",
+    "tests/search/test_restart.py",
 )  # fmt: skip
 
 
@@ -65,6 +72,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if WORKER:
         ranks = {group: rank for rank, group in enumerate(GROUPS)}
         items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Use all cores, at most four, and one process more for the tests that mostly wait."""
+    waits = "not slow" not in config.option.markexpr
+    return min(os.cpu_count() or 1, 4) + waits
 
 
 @pytest.hookimpl(optionalhook=True)
