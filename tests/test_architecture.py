@@ -178,6 +178,17 @@ def test_docstrings_begin_with_what_a_thing_is_or_does() -> None:
         assert not found, f"{path}: {found}"
 
 
+def test_the_page_names_packages_and_files_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    told = set(re.findall(r"`([\w/]+\.py|\w+/)`", page))
+    packages = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
+    assert packages <= told
+    files = [path.relative_to(PACKAGE.parent).as_posix() for path in modules().values()]
+    for name in told - packages - {"store/"}:
+        here = (ROOT / name).exists() or any(f"/{path}".endswith(f"/{name}") for path in files)
+        assert here, f"docs/architecture.md: {name} is not there"
+
+
 def test_tests_lie_where_their_package_lies() -> None:
     packages = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
     kinds = {"laws", "theorems", "faults", "examples", "experiments"}
