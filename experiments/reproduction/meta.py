@@ -69,6 +69,7 @@ def experiments(quick: bool, environments: Sequence[int] = (3,)) -> list[Experim
         found = [
             replace(each, tasks=10, tests=6, epochs=min(each.epochs, 3), weight_draws=500)
             for each in found
+            if each.temperature == TEMPERATURES[0]
         ]
     return found
 

@@ -53,7 +53,7 @@ def test_demo_without_extras_keeps_the_tables(tmp_path: Path) -> None:
         "import sys, importlib.util as util; find = util.find_spec; "
         "util.find_spec = lambda name, *a: None if name == 'matplotlib' else find(name, *a); "
         "sys.modules['numba'] = None; "
-        f"sys.argv = ['supac', 'demo', PROBLEM, '--budget', '200', '--out', {str(tmp_path)!r}]; "
+        f"sys.argv = ['supac', 'demo', PROBLEM, '--budget', '40', '--out', {str(tmp_path)!r}]; "
         "from supac.cli import app; app()"
     )
     plain, missing = (

@@ -37,13 +37,13 @@ def test_from_its_own_files_to_a_report(folder: Path) -> None:
     said = command("run", "problem.yaml", "--check")
     assert "outputs compared 16" in said
     assert "no mistake found" in said
-    said = command("run", "problem.yaml", "--budget", "60")
-    assert "60 of 60" in said
+    said = command("run", "problem.yaml", "--budget", "40")
+    assert "40 of 40" in said
     assert "nothing: a likelihood has no largest value" in said
     assert "leave the range" not in said
-    said = command("resume", "problem.yaml", "--budget", "80", "--workers", "2")
-    assert "80 of 80" in said
-    assert "100 of 100" in command("resume", "problem.supac", "--budget", "100")
+    said = command("resume", "problem.yaml", "--budget", "50", "--workers", "2")
+    assert "50 of 50" in said
+    assert "60 of 60" in command("resume", "problem.supac", "--budget", "60")
     assert "problem (problem.supac)" in command("show", "problem.yaml")
     assert "wrote problem-report.html" in command("report", "problem.yaml")
     page = (folder / "problem-report.html").read_text()
@@ -74,11 +74,11 @@ def test_published_problems_end_to_end(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_same_bits_from_python_and_with_any_number_of_workers(folder: Path) -> None:
-    command("run", "problem.yaml", "--budget", "40", "--store", "one.supac")
-    command("run", "problem.yaml", "--budget", "40", "--workers", "2", "--store", "two.supac")
+    command("run", "problem.yaml", "--budget", "30", "--store", "one.supac")
+    command("run", "problem.yaml", "--budget", "30", "--workers", "2", "--store", "two.supac")
     one, two = (supac.read_store(name).result() for name in ("one.supac", "two.supac"))
     assert one.objective == two.objective
-    again = supac.read_problem("problem.yaml").minimize(budget=40, store=folder / "three.supac")
+    again = supac.read_problem("problem.yaml").minimize(budget=30, store=folder / "three.supac")
     assert again.objective == one.objective
 
 
