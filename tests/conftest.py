@@ -77,8 +77,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Use all cores, at most four, and one process more for the tests that mostly wait."""
-    waits = "not slow" not in config.option.markexpr
-    return min(os.cpu_count() or 1, 4) + waits
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return min(cores, 4) + ("not slow" not in config.option.markexpr)
 
 
 @pytest.hookimpl(optionalhook=True)
