@@ -124,8 +124,8 @@ def outputs_by_lsoda(simulator: adm1.Simulator, row: FloatArray) -> FloatArray:
         def change(
             _: float, y: FloatArray, inflow: FloatArray = inflow, D: float = D
         ) -> FloatArray:
-            W[places("Y")] = y
-            module.rhs(W, constants, nu, inflow, D, 0.0)
+            W[places("y")] = y
+            module.rates(W, constants, nu, inflow, D, 0.0)
             return W[places("f")]
 
         if length > 0.0:

@@ -11,8 +11,8 @@ import pytest
 
 from numerics import derivative
 from supac.arrays import FloatArray
-from supac.simulators.adm1 import compiler, model
-from supac.simulators.adm1.compiler import Equations, factorise, states_of, stoichiometry
+from supac.simulators.adm1 import model
+from supac.simulators.adm1.equations import HELD, Equations, factorise, states_of, stoichiometry
 from supac.simulators.adm1.expressions import Graph, Node, code, constant, needed, parse
 from supac.simulators.adm1.model import BLOCKS, PRIOR
 
@@ -86,7 +86,7 @@ def test_factors_solve_the_matrix_of_a_step(variant: str) -> None:
     """L·U = diag(g, 0) − J."""
     differential, algebraic = states_of(variant, {})
     states = differential + algebraic
-    held = () if variant == "dae" else compiler.HELD
+    held = () if variant == "dae" else HELD
     equations = Equations([*states, *held], {})
     factors = factorise(equations, differential, algebraic)
     rng = np.random.default_rng(0)
@@ -116,7 +116,7 @@ def test_factors_solve_the_matrix_of_a_step(variant: str) -> None:
 
 def test_the_factors_are_sparse() -> None:
     """A dense factorisation of 26 states has 676 entries; the chain of reactions needs few."""
-    equations = Equations([*states_of("split", {})[0], *compiler.HELD], {})
+    equations = Equations([*states_of("split", {})[0], *HELD], {})
     assert len(factorise(equations, *states_of("split", {})).all()) < 120
 
 

@@ -14,13 +14,19 @@ import numpy as np
 
 N = len(STATES)
 NL = N * LANES
-DL = DIFFERENTIAL * LANES
 # Below these the error of a step is absolute.
 SMALL = np.array([{"S_h2": 1e-5, "S_H": 1e-6}.get(s, 1e-2) for s in STATES])
 # Concentrations must not become negative; recorded flows may.
 CONCENTRATION = np.array([s[:2] in ("S_", "X_") for s in STATES])
 SOLVED = (AT_S_H, AT_S_h2, AT_S_cation, AT_S_anion, AT_gas)
 STATE_OUTPUTS = tuple(STATES.index(s) for s in ("S_va", "S_bu", "S_pro", "S_ac", "S_IN"))
+
+
+@compiled
+def copy(W, start, end, count):
+    """Copy quantities; slices would take longer to compile than all else."""
+    for k in range(count):
+        W[end + k] = W[start + k]
 
 
 @compiled
@@ -34,24 +40,23 @@ def add_drift(W, now, later, washed, share):
 
 
 @compiled
-def note_lowest(W):
-    """Update the lowest concentration of each lane; NaN stays NaN."""
-    for i in range(N):
-        if CONCENTRATION[i]:
-            for lane in range(LANES):
-                value, lowest = W[AT_Y + i * LANES + lane], W[AT_lowest + lane]
-                W[AT_lowest + lane] = lowest if value >= lowest else value
-
-
-@compiled
 def error_of_step(W, rtol):
     """Compute the root mean square of error/tolerance in the first lane."""
     total = 0.0
     for i in range(N):
         k = i * LANES
-        size = max(abs(W[AT_y + k]), abs(W[AT_Y + k]))
-        total += (W[AT_K4 + k] / (rtol * (SMALL[i] + size))) ** 2
+        size = max(abs(W[AT_saved + k]), abs(W[AT_y + k]))
+        total += ((W[AT_y + k] - W[AT_Y + k]) / (rtol * (SMALL[i] + size))) ** 2
     return math.sqrt(total / N)
+
+
+@compiled
+def negative(W):
+    """Return True if a concentration of any lane was negative so far, or is none."""
+    fine = 0
+    for lane in range(LANES):
+        fine += W[AT_lowest + lane] >= 0.0
+    return fine < LANES
 
 
 @compiled
@@ -69,52 +74,167 @@ def settle(W, constants, nu, D, in_S_h2, tolerance):
 
     They are the algebraic states of the variant dae.
     """
-    W[AT_residual : AT_residual + LANES] = 1.0
+    for lane in range(LANES):
+        W[AT_residual + lane] = 1.0
+    begin_S_H(W, constants, nu, W, 0.0, 0.0)
     for _ in range(1000):
         newton_S_H(W, constants, nu, W, 0.0, 0.0, tolerance)
         if not unsettled(W, tolerance):
             break
     if DAE:
         inhibition(W)
-    W[AT_residual : AT_residual + LANES] = 1.0
+    for lane in range(LANES):
+        W[AT_residual + lane] = 1.0
+    begin_S_h2(W, constants, nu, W, D, in_S_h2)
     for _ in range(1000):
         newton_S_h2(W, constants, nu, W, D, in_S_h2, tolerance)
         if not unsettled(W, tolerance):
             break
     ions(W, constants)
     if DAE:
-        W[AT_y + NL - 2 * LANES : AT_y + NL - LANES] = W[AT_S_h2 : AT_S_h2 + LANES]
-        W[AT_y + NL - LANES : AT_y + NL] = W[AT_S_H : AT_S_H + LANES]
+        copy(W, AT_S_h2, AT_y + NL - 2 * LANES, LANES)
+        copy(W, AT_S_H, AT_y + NL - LANES, LANES)
 
 
 @compiled
-def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_in, day, solids,
+def report(W, lane, sums, parts, solids, row):
+    """Write the nine outputs of a day, NaN if something impossible happened."""
+    left, least = solids[N], np.inf
+    for i in range(N):
+        value = W[AT_y + i * LANES + lane]
+        left -= solids[i] * value
+        if CONCENTRATION[i] and not value >= 0.0:
+            least = -1.0
+    for k in range(5):
+        row[k] = W[AT_y + STATE_OUTPUTS[k] * LANES + lane]
+    for k in range(4):
+        row[5 + k] = sums[k, lane] if k < 2 else sums[k, lane] / parts
+        least = min(least, row[5 + k])
+    if not min(least, left, 1.0 - W[AT_S_H + lane]) > 0.0:
+        row[0] = np.nan
+
+
+@compiled
+def step(W, constants, nu, feed, washed, inflow, h, done, length):
+    """Make a step of RODAS3 at time `done` of an interval; its error is then y − Y."""
+    now, later, ramp = feed[0], feed[1], False
+    if DAE:  # the variant split holds the feed
+        for i in range(N + 1):
+            slope = (feed[1, i] - feed[0, i]) / length
+            inflow[0, i] = feed[0, i] + slope * done
+            inflow[1, i] = inflow[0, i] + slope * h
+            ramp = ramp or slope != 0.0
+        now, later = inflow[0], inflow[1]
+    g = 2.0 / h
+    factorise(W, constants, nu, now, now[N], g)
+    if ramp:
+        add_drift(W, now, later, washed, 0.5)
+    stage_1(W)
+    if ramp:
+        add_drift(W, now, later, washed, 1.0)
+    stage_2(W, g)
+    stage_3(W, constants, nu, later, later[N], g)
+    stage_4(W, constants, nu, later, later[N], g)
+
+
+@compiled
+def euler(W, constants, nu, inflow, h):
+    """Make a linearly implicit step of first order."""
+    factorise(W, constants, nu, inflow, inflow[N], 1.0 / h)
+    stage_1(W)
+    for k in range(NL):
+        W[AT_y + k] += W[AT_K1 + k]
+
+
+@compiled
+def integrate(W, constants, nu, feed, washed, inflow, length, h_max, early):
+    """Integrate over an interval with fixed steps of about h_max.
+
+    Early, in the initial transient, they begin with h_max/80 and grow by 1.3. Later those of the
+    variant split begin with an Euler step of 0.06 and a step of 0.45: what is held jumps between
+    intervals, and within minutes the gas follows.
+    """
+    if early:
+        h, total = h_max / 80.0, 0.0
+        while total < length * (1.0 - 1e-9):
+            total += h
+            h = min(1.3 * h, h_max)
+        stretch, h, done = length / total, h_max / 80.0, 0.0
+        while done < length * (1.0 - 1e-9):
+            step(W, constants, nu, feed, washed, inflow, h * stretch, done, length)
+            done += h * stretch
+            h = min(1.3 * h, h_max)
+        return
+    count = max(1, math.ceil(length / h_max * (1.0 - 1e-9)))
+    h, done = length / count, 0.0
+    if not DAE:
+        done = 0.06 * h
+        euler(W, constants, nu, feed[0], done)
+        if count > 1:
+            step(W, constants, nu, feed, washed, inflow, 0.45 * h, done, length)
+            done += 0.45 * h
+            count -= 1
+        h = (length - done) / count
+    for k in range(count):
+        step(W, constants, nu, feed, washed, inflow, h, done + k * h, length)
+
+
+@compiled
+def adapt(W, constants, nu, feed, washed, inflow, length, h, rtol):
+    """Integrate over an interval with adaptive steps, the first h; return the first of the next.
+
+    If steps become too short, that is below 1e-10.
+    """
+    done, h_next, first = 0.0, h, True
+    while done < length:
+        left = length - done
+        h_step = left if h >= 0.999 * left else min(h, 0.5 * left)
+        copy(W, AT_y, AT_saved, NL)
+        step(W, constants, nu, feed, washed, inflow, h_step, done, length)
+        error = error_of_step(W, rtol)
+        factor = 0.1
+        if error < 1e30:
+            factor = min(6.0, max(0.15, 0.9 * (error + 1e-12) ** (-1.0 / 3.0)))
+        if not error <= 1.0:
+            h = h_step * factor
+            if h < 1e-10:
+                return 0.0
+            copy(W, AT_saved, AT_y, NL)
+            continue
+        h = min(h_step * factor, 1.0)
+        if first:
+            h_next, first = h, False
+        done = length if h_step == left else done + h_step
+    return h_next
+
+
+@compiled
+def simulate(W, kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_in, day, solids,
              options, outputs, trace, lowest):  # fmt: skip
     """Simulate all feed intervals in LANES lanes.
 
-    kinetics (LANES, …); initial (N + 4,): the states, then S_H, S_h2, S_cation, S_anion. feed
-    (n, 2, N + 1): inflow (dilution rate times concentration) and dilution rate at the beginning and
-    the end of each interval; ions_in (n, 2); h2_in (n,), the inflow of S_h2; day (n,): the row of
-    the outputs that an interval completes, or −1; solids (days, N + 1): weights of the states in
-    volatile solids, and the solids of the feed.
+    W (SIZE,): zeros; kinetics (LANES, …); initial (N + 4,): the states, then S_H, S_h2, S_cation,
+    S_anion. feed (n, 2, N + 1): inflow (dilution rate times concentration) and dilution rate at the
+    beginning and the end of each interval; ions_in (n, 2); h2_in (n,), the inflow of S_h2; day
+    (n,): the row of the outputs that an interval completes, or −1; solids (days, N + 1): weights of
+    the states in volatile solids, and the solids of the feed.
 
-    Steps are fixed: they grow by 1.3 from h_first to h_max during the initial transient, and are
-    about h_max after it. With rtol > 0 they adapt to the error of the first lane. Outputs (LANES,
-    days, 9) are NaN from the day a simulation fails; `lowest` (LANES,) is the lowest concentration
-    until then, negative if a fixed step was too long.
+    Steps are fixed, as in `integrate`; with rtol > 0 they adapt to the error of the first lane.
+    Outputs (LANES, days, 9) are NaN from the day a simulation fails; `lowest` (LANES,) is the
+    lowest concentration until then, negative if a fixed step was too long.
     """
-    h_first, h_max, transient, rtol, tolerance = options
-    W = np.zeros(SIZE)
+    h_max, transient, rtol, tolerance = options
     for lane in range(LANES):
         for k in range(kinetics.shape[1]):
             W[AT_kinetics + k * LANES + lane] = kinetics[lane, k]
-        W[AT_y + lane : AT_y + NL : LANES] = initial[:N]
+        for i in range(N):
+            W[AT_y + i * LANES + lane] = initial[i]
         for k in range(4):
             W[SOLVED[k] + lane] = initial[N + k]
         W[AT_lowest + lane] = np.inf
     ions(W, constants)
     failed = np.zeros(LANES, np.bool_)
-    now, later = np.empty(N + 1), np.empty(N + 1)
+    inflow = np.empty((2, N + 1))
     sums = np.zeros((4, LANES))  # of gas and methane volume, and of two partial pressures
     parts, h = 0, 0.01
     for n in range(len(times) - 1):
@@ -125,101 +245,26 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
         elif not DAE:
             inhibition(W)
             prepare(W, constants, nu)
-        W[AT_before : AT_before + NL] = W[AT_y : AT_y + NL]
+        copy(W, AT_y, AT_before, NL)
+        if rtol > 0.0:
+            h = adapt(W, constants, nu, feed[n], washed, inflow, length, h, rtol)
+            if h < 1e-10:
+                for lane in range(LANES):
+                    failed[lane] = True
+                h = 1e-8
+        elif length > 0.0:
+            early = times[n] - times[0] < transient
+            integrate(W, constants, nu, feed[n], washed, inflow, length, h_max, early)
 
-        ramp = (feed[n, 0] != feed[n, 1]).any()
-        now[:] = later[:] = feed[n, 0]
-        stretch, done, first = 1.0, 0.0, True
-        if rtol == 0.0 and length > 0.0:
-            h_start = h_first if times[n] - times[0] < transient else h_max
-            total, h = 0.0, h_start
-            while total < length * (1.0 - 1e-9):
-                total += h
-                h = min(1.3 * h, h_max)
-            stretch, h = length / total, h_start
-        h_next = h
-        while done < length:
-            # RODAS3 (Sandu et al., 1997): stages at times 0, 0, 1, 1, one factorisation, γ = 1/2.
-            if rtol > 0.0:
-                left = length - done
-                h_step = left if h >= 0.999 * left else min(h, 0.5 * left)
-            else:
-                h_step = h * stretch
-            if ramp:
-                for i in range(N + 1):
-                    slope = (feed[n, 1, i] - feed[n, 0, i]) / length
-                    now[i] = feed[n, 0, i] + slope * done
-                    later[i] = now[i] + slope * h_step
-            per_h = 1.0 / h_step
-            for k in range(NL):
-                W[AT_Y + k] = W[AT_y + k]
-            rhs_and_factors(W, constants, nu, now, now[N], 2.0 * per_h)
-            for k in range(NL):
-                W[AT_f0 + k] = W[AT_f + k]
-            if ramp:
-                add_drift(W, now, later, washed, 0.5)
-            solve(W)
-            for k in range(NL):
-                W[AT_K1 + k] = W[AT_f + k]
-            for k in range(DL):
-                W[AT_f + k] = W[AT_f0 + k] + 4.0 * per_h * W[AT_K1 + k]
-            for k in range(DL, NL):
-                W[AT_f + k] = W[AT_f0 + k]
-            if ramp:
-                add_drift(W, now, later, washed, 1.5)
-            solve(W)
-            for k in range(NL):
-                W[AT_K2 + k] = W[AT_K1 + k] - W[AT_f + k]  # K1 − K2
-                W[AT_Y + k] = W[AT_y + k] + 2.0 * W[AT_K1 + k]
-            rhs(W, constants, nu, later, later[N], 0.0)
-            for k in range(DL):
-                W[AT_f + k] += per_h * W[AT_K2 + k]
-            solve(W)
-            for k in range(NL):
-                W[AT_K3 + k] = W[AT_f + k]
-                W[AT_Y + k] += W[AT_f + k]
-            rhs(W, constants, nu, later, later[N], 0.0)
-            for k in range(DL):
-                W[AT_f + k] += per_h * (W[AT_K2 + k] - 8.0 / 3.0 * W[AT_K3 + k])
-            solve(W)
-            for k in range(NL):
-                W[AT_K4 + k] = W[AT_f + k]
-                W[AT_Y + k] += W[AT_f + k]
-
-            factor = 1.3
-            if rtol > 0.0:
-                error = error_of_step(W, rtol)
-                factor = 0.1
-                if error < 1e30:
-                    factor = min(6.0, max(0.15, 0.9 * (error + 1e-12) ** (-1.0 / 3.0)))
-                if not error <= 1.0:
-                    h = h_step * factor
-                    if h < 1e-10:
-                        failed[:] = True
-                        break
-                    continue
-                h = min(h_step * factor, 1.0)
-                if first:
-                    h_next, first = h, False
-                done = length if h_step == left else done + h_step
-            else:
-                note_lowest(W)
-                done += h_step
-                h = min(1.3 * h, h_max)
-                if done > length * (1.0 - 1e-9):
-                    done = length
-            for k in range(NL):
-                W[AT_y + k] = W[AT_Y + k]
-        h = h_next
-
-        for i in range(N):
-            if CONCENTRATION[i]:
-                for k in range(i * LANES, (i + 1) * LANES):
-                    if W[AT_y + k] < 0.0:  # as the paper's code does
-                        W[AT_y + k] = 0.5 * W[AT_before + k]
+        if negative(W):
+            for i in range(N):
+                if CONCENTRATION[i]:
+                    for k in range(i * LANES, (i + 1) * LANES):
+                        if W[AT_y + k] < 0.0:  # as the paper's code does
+                            W[AT_y + k] = 0.5 * W[AT_before + k]
         if DAE:
-            W[AT_S_h2 : AT_S_h2 + LANES] = W[AT_y + NL - 2 * LANES : AT_y + NL - LANES]
-            W[AT_S_H : AT_S_H + LANES] = W[AT_y + NL - LANES : AT_y + NL]
+            copy(W, AT_y + NL - 2 * LANES, AT_S_h2, LANES)
+            copy(W, AT_y + NL - LANES, AT_S_H, LANES)
         else:
             kept = math.exp(-feed[n, 1, N] * length)
             for lane in range(LANES):
@@ -236,29 +281,25 @@ def simulate(kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_
             for lane in range(LANES):
                 if failed[lane]:
                     continue
-                trace[lane, n, :N] = W[AT_y + lane : AT_y + NL : LANES]
+                for i in range(N):
+                    trace[lane, n, i] = W[AT_y + i * LANES + lane]
                 for k in range(5):
                     trace[lane, n, N + k] = W[SOLVED[k] + lane]
         if day[n] < 0:
             continue
+        going = False
         for lane in range(LANES):
-            row = outputs[lane, day[n]]
-            left, least = solids[day[n], N], np.inf
-            for i in range(N):
-                value = W[AT_y + i * LANES + lane]
-                left -= solids[day[n], i] * value
-                if CONCENTRATION[i] and not value >= 0.0:
-                    least = -1.0
-            for j in range(5):
-                row[j] = W[AT_y + STATE_OUTPUTS[j] * LANES + lane]
-            row[5:7], row[7:9] = sums[:2, lane], sums[2:, lane] / parts
-            least = min(least, left, 1.0 - W[AT_S_H + lane], row[5], row[6], row[7], row[8])
+            report(W, lane, sums, parts, solids[day[n]], outputs[lane, day[n]])
             if not failed[lane]:  # values after a failure mean nothing
                 lowest[lane] = W[AT_lowest + lane]
-            failed[lane] = failed[lane] or not least > 0.0
+            failed[lane] = failed[lane] or math.isnan(outputs[lane, day[n], 0])
             if failed[lane]:
-                row[:] = np.nan
-            sums[:, lane] = 0.0
+                for k in range(9):
+                    outputs[lane, day[n], k] = np.nan
+            else:
+                going = True
+            for k in range(4):
+                sums[k, lane] = 0.0
         parts = 0
-        if failed.all():
+        if not going:
             break

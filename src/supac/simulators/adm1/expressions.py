@@ -7,6 +7,7 @@ need is written.
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -165,19 +166,39 @@ def frontier(results: Collection[Node], moving: Iterable[Node]) -> list[Node]:
     return sorted((node for node in edge if node.arguments), key=lambda node: node.index)
 
 
-def code(results: Mapping[str, Node], given: Mapping[Node, str]) -> list[str]:
-    """Return straight-line statements that assign each result to its target."""
-    text, lines = dict(given), []
-    for node in needed(results.values(), given):
-        if node in given:
-            continue
-        if not node.arguments:
-            text[node] = str(node.leaf)
-            continue
-        operands = [text[each] for each in node.arguments]
+def code(
+    results: Mapping[str, Node], given: Mapping[Node, str], places: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return straight-line statements that assign each result to its target.
+
+    Names of `places` are read from there. Everything is computed just before it is needed first,
+    and assigned at once, so that few values are alive at a time.
+    """
+    text, lines, places = dict[Node, str](), list[str](), places or {}
+
+    def compute(node: Node) -> str:
+        if node in text:
+            return text[node]
+        if node in given or not node.arguments:
+            text[node] = name = given.get(node, str(node.leaf))
+            if name in places:
+                lines.append(f"{name} = {places[name]}")
+            return name
+        # The later made argument first: it is the longer computation.
+        operands = {each: compute(each) for each in sorted(node.arguments, key=_later_first)}
         text[node] = f"t{node.index}"
-        lines.append(f"{text[node]} = {_OPERATIONS[node.operation].code.format(*operands)}")
-    return lines + [f"{target} = {text[node]}" for target, node in results.items()]
+        formula = _OPERATIONS[node.operation].code
+        lines.append(f"{text[node]} = {formula.format(*map(operands.get, node.arguments))}")
+        return text[node]
+
+    for target, node in sorted(results.items(), key=lambda item: item[1].index):
+        name = compute(node)
+        lines.append(f"{target} = {name}")
+    return lines
+
+
+def _later_first(node: Node) -> int:
+    return -node.index
 
 
 _OPERATORS: dict[type[ast.operator], Callable[[Node, Node], Node]] = {
@@ -188,8 +209,8 @@ _OPERATORS: dict[type[ast.operator], Callable[[Node, Node], Node]] = {
 def parse(formula: str, names: Mapping[str, Node], graph: Graph) -> Node:
     """Parse a formula of named nodes, with +, −, *, / and the functions below."""
 
-    def hill(concentration: Node, half: Node, order: Node) -> Node:
-        distance = graph.make("log", concentration) - graph.make("log", half)
+    def hill(concentration: Node, exponent: Node, order: Node) -> Node:
+        distance = graph.make("log", concentration) + graph.number(math.log(10.0)) * exponent
         return graph.make("1/", graph.number(1.0) + graph.make("exp", order * distance))
 
     functions: dict[str, Callable[..., Node]] = {

@@ -1,0 +1,168 @@
+"""Routines of LANES simulations as vector instructions: one vector for each quantity.
+
+Statements of `routines.py` are run once, at compilation, with operands that write LLVM code instead
+of computing. As Python code of a loop they would take Numba ten times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+# Contraction lets a·b + c be one instruction; nothing that would reorder sums.
+FAST = ("contract", "nsz", "arcp")
+_DOUBLE = ir.DoubleType()
+
+
+class Vector:
+    """Value of a quantity in all lanes."""
+
+    def __init__(self, code: Code, value: ir.Value):
+        self.code, self.value = code, value
+
+    def _do(self, operation: str, left: Any, right: Any) -> Vector:
+        operands = (self.code.vector(left), self.code.vector(right))
+        return Vector(self.code, getattr(self.code.builder, operation)(*operands, flags=FAST))
+
+    def __add__(self, other: Any) -> Vector:
+        return self._do("fadd", self, other)
+
+    def __radd__(self, other: Any) -> Vector:
+        return self._do("fadd", other, self)
+
+    def __sub__(self, other: Any) -> Vector:
+        return self._do("fsub", self, other)
+
+    def __rsub__(self, other: Any) -> Vector:
+        return self._do("fsub", other, self)
+
+    def __mul__(self, other: Any) -> Vector:
+        return self._do("fmul", self, other)
+
+    def __rmul__(self, other: Any) -> Vector:
+        return self._do("fmul", other, self)
+
+    def __truediv__(self, other: Any) -> Vector:
+        return self._do("fdiv", self, other)
+
+    def __rtruediv__(self, other: Any) -> Vector:
+        return self._do("fdiv", other, self)
+
+    def __abs__(self) -> Vector:
+        return self.code.call("llvm.fabs", self)
+
+    def _compare(self, operator: str, other: Any) -> ir.Value:
+        return self.code.builder.fcmp_ordered(operator, self.value, self.code.vector(other))
+
+    def __gt__(self, other: Any) -> ir.Value:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Any) -> ir.Value:
+        return self._compare(">=", other)
+
+
+class Code:
+    """Writes vector instructions; also the module `math` of the statements."""
+
+    def __init__(self, builder: ir.IRBuilder, lanes: int):
+        self.builder, self.lanes = builder, lanes
+        self.type = ir.VectorType(_DOUBLE, lanes)
+
+    def vector(self, operand: Any) -> ir.Value:
+        """Return the operand in all lanes: a vector, a scalar or a number."""
+        if isinstance(operand, Vector):
+            return operand.value
+        if isinstance(operand, ir.Value):
+            place = ir.Constant(ir.IntType(32), 0)
+            nothing = ir.Constant(self.type, ir.Undefined)
+            one = self.builder.insert_element(nothing, operand, place)
+            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), None)
+            return self.builder.shuffle_vector(one, nothing, everywhere)
+        return ir.Constant(self.type, [float(operand)] * self.lanes)
+
+    def call(self, name: str, *operands: Any) -> Vector:
+        """Call an intrinsic function of LLVM."""
+        kind = ir.FunctionType(self.type, [self.type] * len(operands))
+        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            self.builder.module, kind, f"{name}.v{self.lanes}f64"
+        )
+        return Vector(self, self.builder.call(function, [self.vector(each) for each in operands]))
+
+    def exp(self, x: Vector) -> Vector:
+        """Compute the exponential."""
+        return self.call("llvm.exp", x)
+
+    def log(self, x: Vector) -> Vector:
+        """Compute the natural logarithm."""
+        return self.call("llvm.log", x)
+
+    def copysign(self, size: float, sign: Vector) -> Vector:
+        """Give `size` the sign of the other."""
+        return self.call("llvm.copysign", size, sign)
+
+    def choose(self, condition: ir.Value, value: Any, other: Any) -> Vector:
+        """Choose in each lane."""
+        return Vector(self, self.builder.select(condition, self.vector(value), self.vector(other)))
+
+
+class Scalars:
+    """Array of values that are the same in all lanes."""
+
+    def __init__(self, code: Code, start: ir.Value):
+        self.code, self.start = code, start
+
+    def __getitem__(self, place: int) -> Vector:
+        builder = self.code.builder
+        pointer = builder.gep(self.start, [ir.Constant(ir.IntType(64), place)])
+        return Vector(self.code, self.code.vector(builder.load(pointer)))
+
+
+class Work:
+    """The work array: quantity q of all lanes at q·LANES."""
+
+    def __init__(self, code: Code, start: ir.Value):
+        self.code, self.start = code, start
+
+    def _pointer(self, place: int) -> ir.Value:
+        offset = ir.Constant(ir.IntType(64), place * self.code.lanes)
+        pointer = self.code.builder.gep(self.start, [offset])
+        return self.code.builder.bitcast(pointer, self.code.type.as_pointer())
+
+    def __getitem__(self, place: int) -> Vector:
+        value = self.code.builder.load(self._pointer(place), align=8)
+        return Vector(self.code, value)
+
+    def __setitem__(self, place: int, value: Any) -> None:
+        self.code.builder.store(self.code.vector(value), self._pointer(place), align=8)
+
+
+def routine(arguments: str, statements: Sequence[str], lanes: int) -> Any:
+    """Return a function for compiled code that runs the statements in all lanes."""
+    names = arguments.split(", ")
+    program = compile("\n".join(statements), "<routine>", "exec")
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, given: Any) -> Any:
+        code = Code(builder, lanes)
+        # Values that find no register are kept on the stack, each in one cache line.
+        builder.function.attributes.alignstack = 64
+        scope: dict[str, Any] = {"math": code, "choose": code.choose}
+        for name, kind, value in zip(names, signature.args, given, strict=True):
+            if isinstance(kind, types.Array):
+                start = context.make_array(kind)(context, builder, value).data
+                scope[name] = Work(code, start) if name == "W" else Scalars(code, start)
+            else:
+                scope[name] = Vector(code, code.vector(value))
+        exec(program, scope)
+        return context.get_dummy_value()
+
+    def typed(typing: Any, *kinds: Any) -> Any:
+        return types.void(*kinds), generate
+
+    # Numba looks at the names of the arguments.
+    text = f"lambda typing, {arguments}: typed(typing, {arguments})"
+    return intrinsic(eval(text, {"typed": typed}))
