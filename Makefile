@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-projection bench-peers bench-outside bench-outside-best bench-ablation bench-studies bench-dimension bench-dimension-best poisson-chain poisson-study meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-cuda bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-projection bench-peers bench-outside bench-outside-best bench-ablation bench-studies bench-dimension bench-dimension-best poisson-chain poisson-study meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
@@ -46,6 +46,10 @@ bench-startup: .venv/ready
 
 bench-adm1: .venv/ready
 	$(BIN)/python benchmarks/adm1.py $(ARGS)
+
+# Needs a GPU and the extra cuda.
+bench-cuda: .venv/ready
+	$(BIN)/python benchmarks/cuda.py $(ARGS)
 
 bench-queries: .venv/ready
 	$(BIN)/python benchmarks/queries.py $(ARGS)

@@ -1,5 +1,6 @@
 """Anaerobic Digestion Model No. 1 (ADM1), compiled."""
 
+from supac.simulators.adm1.cuda import NoDeviceError
 from supac.simulators.adm1.digester import (
     OUTPUT_UNITS,
     OUTPUTS,
@@ -13,5 +14,6 @@ from supac.simulators.adm1.simulator import Simulator
 
 __all__ = [
     "BSM2", "BSM2_KINETICS", "CALIBRATED", "OUTPUTS", "OUTPUT_UNITS", "PAPER", "PAPER_KINETICS",
-    "Digester", "DigesterError", "Problem", "Simulator", "UnitsWarning", "example", "load",
+    "Digester", "DigesterError", "NoDeviceError", "Problem", "Simulator", "UnitsWarning", "example",
+    "load",
 ]  # fmt: skip

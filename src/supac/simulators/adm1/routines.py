@@ -199,7 +199,7 @@ class Routines:
         """
         given = {*model.LIQUID, *model.GAS, "S_H", *HELD} - set(computed)
         equations = Equations(sorted(given), {})
-        results = {"new": equations.change(name), "slope": equations.slope(name, name)}
+        results = {"excess": equations.change(name), "slope": equations.slope(name, name)}
         fixed = frontier(list(results.values()), [equations.names[name]])
         assert len(fixed) <= _NEWTON_CONSTANTS
         ahead = {node: f"c{k}" for k, node in enumerate(fixed)}
@@ -212,10 +212,10 @@ class Routines:
         following = self.target.choose("newer > 0.0", "newer", "1e-12")
         iteration = [
             *code(results, ahead, places | kept),
-            f"newer = {own} - new / slope",
+            f"newer = {own} - excess / slope",
             f"newest = {following}",
             f"{own} = {self.target.choose(active, 'newest', own)}",
-            f"{residual} = {self.target.choose(active, 'new', residual)}",
+            f"{residual} = {self.target.choose(active, 'excess', residual)}",
         ]
         return [
             *self._function(f"begin_{name}", arguments, code(first, {}, places)),

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from supac.simulators.adm1 import kernel, model
+from supac.simulators.adm1 import cuda, kernel, model
 from supac.simulators.adm1.digester import OUTPUTS, Digester, FloatArray, whole_days
-from supac.simulators.adm1.equations import COEFFICIENTS, CONSTANTS, KINETICS
+from supac.simulators.adm1.equations import COEFFICIENTS, CONSTANTS, KINETICS, states_of
 from supac.simulators.adm1.expressions import constant
 
 GAS_CONSTANT = 0.083145  # bar m³/(kmol K)
 BASE_TEMPERATURE = 298.15
+_TRANSIENT = 2.0  # days with shorter steps
+_LOOSE = 1e-7  # residual of the balances of S_H and S_h2 after an interval of fixed steps
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,6 +31,7 @@ class Simulator:
     that are not calibrated, such as `model.BSM2` or `model.PAPER`. `interpolate`: flow and loads
     (flow times concentration) change linearly between rows instead of stepwise. `normalised`: gas
     flows at atmospheric pressure. `steps_a_day`: number of fixed steps, more in the first days.
+    `device`: "cpu", or "cuda" for a GPU; adaptive steps and trajectories are the processor's.
     """
 
     digester: Digester
@@ -38,6 +41,7 @@ class Simulator:
     normalised: bool = False
     steps_a_day: int = 12
     threads: int = 1
+    device: Literal["cpu", "cuda"] = "cpu"
     watch: tuple[tuple[str, str], ...] = ()
     """Additional states, (name, formula of the rate of change), to record flows."""
 
@@ -50,6 +54,8 @@ class Simulator:
             )
         if not isinstance(self.threads, int) or self.threads < 1:
             raise ValueError(f"threads must be a whole number, 1 or more, not {self.threads!r}")
+        if self.device not in ("cpu", "cuda"):
+            raise ValueError(f'device must be "cpu" or "cuda", not {self.device!r}')
         if not self.steps_a_day >= 1:
             raise ValueError(f"steps_a_day must be 1 or more, not {self.steps_a_day!r}")
         _check_fixed(self.fixed)
@@ -66,7 +72,30 @@ class Simulator:
         the variant "split" as in the paper, the effluent has more volatile solids than the feed of
         that day. With rtol > 0 the steps are adaptive.
         """
+        if self.device == "cuda" and rtol == 0.0:
+            nothing = np.full((len(self.digester.days), len(OUTPUTS)), np.nan)
+            outputs, _, doubtful = self._on_device(_checked(x), nothing, keep_outputs=True)
+            outputs[doubtful] = replace(self, device="cpu").outputs(x[doubtful])
+            return outputs
         return self._run(x, rtol, trace=False)[0]
+
+    def squares(self, x: FloatArray, log_observed: FloatArray) -> tuple[FloatArray, Any]:
+        """Sum the squared residuals of each run on the GPU: (n,), and the doubtful rows.
+
+        NaN if failed; rows that need shorter steps are doubtful, and left to the processor.
+        """
+        _, squares, doubtful = self._on_device(_checked(x), log_observed, keep_outputs=False)
+        return squares, doubtful
+
+    def _on_device(
+        self, x: FloatArray, log_observed: FloatArray, *, keep_outputs: bool
+    ) -> tuple[FloatArray, FloatArray, Any]:
+        compiled = cuda.load(self.variant, self.watch, self.interpolate)
+        options, days = (1.0 / self.steps_a_day, _TRANSIENT, _LOOSE), len(self.digester.days)
+        outputs, squares, lowest = cuda.run(
+            compiled, kinetics_of(x), self._data, log_observed, options, days, keep_outputs
+        )
+        return outputs, squares, np.flatnonzero(~(lowest >= 0.0))
 
     def trajectories(self, x: FloatArray, rtol: float = 0.0) -> dict[str, FloatArray]:
         """Simulate all 35 states, pH and q_gas at the `time` of each feed row: name → (n, rows).
@@ -75,8 +104,8 @@ class Simulator:
         """
         _, traces = self._run(x, rtol, trace=True)
         solved = ("S_H", "S_h2", "S_cation", "S_anion", "q_gas")  # states themselves in "dae"
-        states = {n: traces[:, :, len(self._module.STATES) + k] for k, n in enumerate(solved)}
-        states |= {name: traces[:, :, k] for k, name in enumerate(self._module.STATES)}
+        states = {n: traces[:, :, len(self._states) + k] for k, n in enumerate(solved)}
+        states |= {name: traces[:, :, k] for k, name in enumerate(self._states)}
         with np.errstate(invalid="ignore"):
             pH = -np.log10(states["S_H"])
         time = self.digester.feed["time"]
@@ -95,8 +124,16 @@ class Simulator:
         }
 
     def load(self) -> None:
-        """Load the model before the first run; ImportError without Numba."""
-        assert self._module
+        """Load the model before the first run; ImportError without Numba, or CuPy on a GPU."""
+        if self.device == "cuda":
+            cuda.load(self.variant, self.watch, self.interpolate)
+        else:
+            assert self._module
+
+    @cached_property
+    def _states(self) -> tuple[str, ...]:
+        differential, algebraic = states_of(self.variant, dict(self.watch))
+        return (*differential, *algebraic)
 
     @cached_property
     def _module(self) -> Any:
@@ -123,12 +160,12 @@ class Simulator:
         lanes, n = self._module.LANES, len(kinetics)
         width = 1 if rtol > 0.0 else lanes
         groups = -(-n // width)
-        rows = (len(self._data["day"]), len(self._module.STATES) + 5)
+        rows = (len(self._data["day"]), len(self._states) + 5)
         outputs = np.full((groups, lanes, len(self.digester.days), len(OUTPUTS)), np.nan)
         traces = np.full((groups, lanes if trace else 0, *rows), np.nan)
         lowest = np.full((groups, lanes), np.inf)
         h_max = 1.0 / self.steps_a_day
-        options = (h_max, 2.0, rtol, 1e-12 if rtol > 0.0 else 1e-7)
+        options = (h_max, _TRANSIENT, rtol, 1e-12 if rtol > 0.0 else _LOOSE)
 
         def simulate(group: int) -> None:
             chosen = np.minimum(group * width + np.arange(lanes) % width, n - 1)
@@ -149,7 +186,7 @@ class Simulator:
     @cached_property
     def _data(self) -> dict[str, FloatArray]:
         """Return the kernel's arguments from the digester, in their order."""
-        digester, states = self.digester, self._module.STATES
+        digester, states = self.digester, self._states
         feed, initial = digester.feed, digester.initial
         dilution = feed["Q"] / digester.V_liq
         inflow = np.zeros((len(dilution), len(states) + 1))
@@ -200,7 +237,7 @@ class Simulator:
 
     def _solids(self) -> FloatArray:
         """Return the states' weights in volatile solids, and the solids of each day's feed."""
-        feed, states, completes = self.digester.feed, self._module.STATES, self._completed_days()
+        feed, states, completes = self.digester.feed, self._states, self._completed_days()
         table = np.zeros((len(self.digester.days), len(states) + 1))
         table[:, :-1] = [
             1.0 / model.COD_OF_SOLIDS[n] if n in model.COD_OF_SOLIDS else 0.0 for n in states

@@ -1,0 +1,160 @@
+"""ADM1 on a GPU; without one, the generated source through the processor's C++ compiler."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
+
+from supac.arrays import FloatArray
+from supac.simulators import adm1
+from supac.simulators.adm1 import cuda
+from supac.simulators.adm1.problem import Loss
+from supac.simulators.adm1.simulator import kinetics_of
+
+VARIANTS = pytest.mark.parametrize("variant", ["dae", "split"])
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+DAYS = 12
+
+# One simulation after the other, as one thread after the other.
+PRELUDE = """
+#include <cmath>
+#include <cstddef>
+using std::fabs; using std::fmax; using std::fmin;
+#define __device__ static
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(n)
+#define __restrict__
+struct Place { int x; };
+static Place blockIdx{0}, blockDim{0}, threadIdx{0};
+"""
+LOOP = """
+extern "C" void run(int n, int intervals, int days, const double** a, const long long* day,
+                    const double* solids, const double* seen, const double* options,
+                    double* outputs, double* squares, double* lowest)
+{
+    for (int row = 0; row < n; ++row) {
+        threadIdx.x = row;
+        simulate(n, intervals, days, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], day,
+                 solids, seen, options[0], options[1], options[2], outputs, squares, lowest);
+    }
+}
+"""
+
+
+def short(problem: adm1.Problem) -> adm1.Problem:
+    """The first days of it."""
+    digester = problem.digester
+    kept = digester.feed["time"] <= DAYS
+    feed = {name: column[kept] for name, column in digester.feed.items()}
+    seen = digester.observations["time"] <= DAYS
+    observations = {name: column[seen] for name, column in digester.observations.items()}
+    digester = replace(digester, feed=feed, observations=observations)
+    return replace(
+        problem, digester=digester, simulator=replace(problem.simulator, digester=digester)
+    )
+
+
+def through_gcc(
+    folder: Path, problem: adm1.Problem, x: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Outputs and sums of squares by the source that a GPU gets."""
+    simulator = problem.simulator
+    source, library = folder / "kernel.cpp", folder / "kernel.so"
+    text = cuda.generate(simulator.variant, {}, simulator.interpolate)
+    source.write_text(PRELUDE + text + LOOP)
+    command = ["g++", "-O1", "-fPIC", "-shared", "-w", str(source), "-o", str(library)]
+    subprocess.run(command, check=True)
+    data: dict[str, Any] = simulator._data
+    arrays = [np.ascontiguousarray(kinetics_of(x).T)]
+    names = ("initial", "constants", "nu", "times", "feed", "washed", "ions_in", "h2_in")
+    arrays += [np.ascontiguousarray(data[name]) for name in names]
+    n, days = len(x), len(problem.digester.days)
+    outputs, squares, lowest = np.full((n, days, 9), np.nan), np.empty(n), np.empty(n)
+    real = ctypes.POINTER(ctypes.c_double)
+
+    def pointer(array: FloatArray) -> Any:
+        return array.ctypes.data_as(real)
+
+    table = (real * len(arrays))(*map(pointer, arrays))
+    day = np.ascontiguousarray(data["day"], dtype=np.int64)
+    options = np.array([1.0 / simulator.steps_a_day, 2.0, 1e-7])
+    solids, seen = np.ascontiguousarray(data["solids"]), problem.data.log_observed
+    ctypes.CDLL(str(library)).run(
+        n, len(data["times"]) - 1, days, table, day.ctypes.data_as(ctypes.c_void_p),
+        pointer(solids), pointer(seen), pointer(options), pointer(outputs), pointer(squares),
+        pointer(lowest),
+    )  # fmt: skip
+    assert (lowest >= 0.0).all()
+    return outputs, squares
+
+
+@needs_compiler
+@VARIANTS
+def test_the_source_for_a_gpu_computes_what_the_processor_does(
+    variant: Any, tmp_path: Path
+) -> None:
+    problem = short(adm1.example(variant))
+    x = problem.parameters.sample(problem.prior, 5, 3)
+    outputs, squares = through_gcc(tmp_path, problem, x)
+    np.testing.assert_allclose(outputs, problem.simulator.outputs(x), rtol=1e-10)
+    risk = Loss().of_mean_square(squares / problem.data.measured)
+    assert (risk < 3.0).sum() > 3
+    np.testing.assert_allclose(risk, problem.risk(x), rtol=1e-10)
+
+
+@needs_compiler
+def test_an_interpolated_feed_is_the_same_too(tmp_path: Path) -> None:
+    problem = short(adm1.example("dae"))
+    problem = replace(problem, simulator=replace(problem.simulator, interpolate=True))
+    x = problem.parameters.sample(problem.prior, 3, 3)
+    outputs, _ = through_gcc(tmp_path, problem, x)
+    np.testing.assert_allclose(outputs, problem.simulator.outputs(x), rtol=1e-10)
+
+
+def device() -> bool:
+    try:
+        cuda._cupy()
+    except (ImportError, adm1.NoDeviceError):
+        return False
+    return True
+
+
+@pytest.mark.skipif(not device(), reason="there is no GPU, or no CuPy")
+@VARIANTS
+def test_a_gpu_computes_what_the_processor_does(variant: Any) -> None:
+    processor, gpu = adm1.example(variant), adm1.example(variant, device="cuda")
+    x = processor.parameters.sample(processor.prior, 300, 0)
+    np.testing.assert_allclose(gpu.risk(x), processor.risk(x), rtol=1e-10)
+    np.testing.assert_allclose(gpu.simulate(x), processor.simulate(x), rtol=1e-10)
+    np.testing.assert_array_equal(gpu.risk(x[100:103]), gpu.risk(x)[100:103])
+
+
+@pytest.mark.skipif(device(), reason="there is a GPU")
+def test_without_a_gpu_the_error_says_so() -> None:
+    with pytest.raises((ImportError, adm1.NoDeviceError), match=r"needs (CuPy|a GPU)"):
+        adm1.example(device="cuda")
+
+
+def test_without_cupy_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['cupy'] = None; from supac.simulators import adm1; "
+        "adm1.example(device='cuda')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'supac[cuda]'" in done.stderr
+
+
+def test_devices_are_named() -> None:
+    with pytest.raises(ValueError, match='device must be "cpu" or "cuda"'):
+        adm1.example(device="gpu")  # type: ignore[arg-type]
