@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from supac.arrays import FloatArray
+from supac.simulators.adm1.digester import FloatArray
 from supac.simulators.adm1.equations import KINETICS
 from supac.simulators.adm1.routines import Routines
 
