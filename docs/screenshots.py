@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from PIL import Image
@@ -18,6 +20,10 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from browser import Page, open_browser
+from supac.problem_file import starter_files
+from supac.record.record import read_store
+from supac.record.store.file import StoreError
+from supac.report.live import make_live_page
 
 DOCS = Path(__file__).parent
 FILES = r"^\*\*`([^`]+)`\*\*\n\n```\w+\n(.*?)^```"
@@ -26,6 +32,13 @@ TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
 body {{ margin: 0; padding: 14px 18px; background: #12181f; color: #e6ebf0; width: max-content; }}
 pre {{ font: 13px/1.4 ui-monospace, "DejaVu Sans Mono", monospace; margin: 0; }}
 </style><pre>{code}</pre>"""
+
+TROUBLE = """    time.sleep(0.4 + 0.8 * (1e4 * k1 % 1.0))
+    if k2 > 0.9:
+        raise RuntimeError(f"the solver did not converge at k2 = {k2:.3g}")
+    if k1 < 0.45:
+        time.sleep(60.0)
+"""
 
 
 def supac(folder: Path, *words: str) -> str:
@@ -61,8 +74,50 @@ def shoot(page: Page, name: str, height: int | None = None) -> None:
     print(f"wrote {path} ({path.stat().st_size // 1024} kB)")
 
 
+def live(page: Page, folder: Path) -> None:
+    """Pictures of the live page: two workers, runs that fail and that are killed as they hang."""
+    for name, text in starter_files("python").items():
+        (folder / name).write_text(text)
+    model, problem = folder / "model.py", folder / "problem.toml"
+    whole, solution = model.read_text(), "    solution = solve_ivp"
+    assert solution in whole
+    model.write_text(f"import time\n{whole}".replace(solution, f"{TROUBLE}{solution}"))
+    text = problem.read_text().replace("# workers = 4 ", "workers = 2 ")
+    problem.write_text(text.replace("# timeout = 600.0", "timeout = 4.0 #"))
+    program = [sys.executable, "-m", "supac", "run", "problem.toml", "-q"]
+    with subprocess.Popen(program, cwd=folder) as run:
+        store = folder / "run.supac"
+        while not (store.exists() and store.stat().st_size and _moment(store)):
+            assert run.poll() is None, "the run has ended before there was enough to see"
+            time.sleep(0.2)
+        path = folder / "run-live.html"
+        path.write_text(make_live_page(read_store(store)))
+        run.terminate()
+    page.look(path, width=1280)
+    page.click("#search circle.timed-out")
+    page.value("window.scrollTo({top: 0, behavior: 'instant'})")
+    shoot(page, "live", height=2200)
+    page.look(path, width=1280, dark=True)
+    shoot(page, "live-dark", height=1500)
+    page.look(path, width=360)
+    shoot(page, "live-phone", height=2600)
+
+
+def _moment(store: Path) -> bool:
+    """Return True when there is enough to see, and runs are in progress."""
+    with suppress(StoreError):
+        record = read_store(store)
+        begun = [each for each in record.timeline.values() if not each.ended > 0.0]
+        return len(record.rounds) > 5 and len(begun) > 1
+    return False
+
+
 def main() -> None:
-    """All of them."""
+    """All of them; those of the live page alone if asked for `live`."""
+    with tempfile.TemporaryDirectory() as name, open_browser() as page:
+        live(page, Path(name))
+    if sys.argv[1:] == ["live"]:
+        return
     with tempfile.TemporaryDirectory() as name, open_browser() as page:
         folder = Path(name)
         text = (DOCS / "your-simulator.md").read_text()

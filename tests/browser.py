@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ class Page:
 
     def look(
         self,
-        path: Path,
+        path: Path | str,
         *,
         width: int = 1100,
         height: int = 900,
@@ -72,8 +72,9 @@ class Page:
         media: str = "",
         motion: str = "no-preference",
     ) -> None:
-        """Open a file in a window of this width, in the light or the dark theme."""
-        place = path.resolve(strict=True)  # a browser shows a page of its own for a missing file
+        """Open a file or an address in a window of this width, in the light or the dark theme."""
+        # A browser shows a page of its own for a missing file.
+        place = path if isinstance(path, str) else path.resolve(strict=True).as_uri()
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=900, deviceScaleFactor=1, mobile=width < 600,
@@ -84,7 +85,7 @@ class Page:
         ]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
         self._events.clear()
-        self.call("Page.navigate", url=place.as_uri())
+        self.call("Page.navigate", url=place)
         while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
             self._events.append(self._next())
 
@@ -93,6 +94,22 @@ class Page:
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def click(self, selector: str) -> None:
+        """Press and release the mouse in the middle of an element, which is brought into sight."""
+        x, y = self.value(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center', behavior: 'instant'});"
+            "const b = e.getBoundingClientRect();"
+            "return [b.left + b.width / 2, b.top + b.height / 2] })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def write(self, selector: str, words: str) -> None:
+        """Click into a field and type."""
+        self.click(selector)
+        self.call("Input.insertText", text=words)
 
     @property
     def requests(self) -> list[str]:
@@ -158,3 +175,15 @@ def open_browser() -> Iterator[Page]:
             os.close(answer_in)
             process.terminate()
             process.wait(timeout=30)
+
+
+def open_or_skip(stack: ExitStack) -> Page:
+    """A page of a browser; the tests skip without one, unless SUPAC_BROWSER_REQUIRED=1."""
+    import pytest  # noqa: PLC0415 - pictures for the documents need none
+
+    try:
+        return stack.enter_context(open_browser())
+    except NoBrowserError as error:
+        if os.environ.get("SUPAC_BROWSER_REQUIRED") == "1":
+            raise
+        pytest.skip(str(error))

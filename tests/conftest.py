@@ -33,7 +33,7 @@ GROUPS = {
     # They kill processes, wait for them or count their seconds: never two of them at a time.
     "processes": (
         "tests/faults", "tests/cli/test_commands.py", "tests/cli/test_elsewhere.py",
-        "tests/running",
+        "tests/cli/test_watch.py", "tests/running",
     ),
     # They run ADM1: the first of them compiles it, and the others need not.
     "compiled": (

@@ -11,17 +11,15 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 import supac
-from drivers import COMMAND, Driver
+from commands import call, ended, start, until
 from supac.cli import app
 from supac.cli.app import COMMANDS
 from supac.problem_file import StarterKind, starter_files
@@ -41,14 +39,6 @@ def simulate(initial, k1, k2):
     b = [initial * k1 * (exp(-k1 * t) - exp(-k2 * t)) / (k2 - k1) for t in TIMES]
     return {"A": a, "B": b}
 """
-
-
-def call(*words: object, code: int = 0) -> Result:
-    """A command in this process."""
-    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "80"})
-    assert result.exit_code == code, result.output + str(result.exception)
-    assert "Traceback" not in result.output
-    return result
 
 
 @pytest.fixture(scope="module")
@@ -75,25 +65,6 @@ def slow(tmp_path: Path) -> Path:
         (tmp_path / name).write_text(text)
     (tmp_path / "model.py").write_text(SLOW)
     return tmp_path
-
-
-def start(folder: Path, *words: str) -> Driver:
-    """A command in a process of its own."""
-    return Driver(COMMAND, *words, cwd=folder, environment={"COLUMNS": "80"})
-
-
-def ended(process: Driver, code: int = 0) -> str:
-    """What it said, when it has ended with this code."""
-    found, said, complained = process.end()
-    assert found == code, said + complained
-    return said
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def made(store: Path) -> int:

@@ -123,6 +123,10 @@ def test_a_run_in_progress_is_seen_by_another_process(tmp_path: Path, workers: i
         assert record.running
         made = {(run.task, run.id) for run in record.light_runs}
         assert not made & set(begun)
+        for key in begun:  # its point is known before it has ended
+            point = record.timeline[key].x
+            assert point is not None
+            assert point.shape == (2,)
     finally:
         process.kill()
         process.wait()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 import supac
-from browser import NoBrowserError, Page, open_browser
+from browser import NoBrowserError, Page, open_or_skip
 from supac import marginals
 from supac.arrays import FloatArray
 
@@ -25,20 +24,10 @@ def risk(x: FloatArray) -> float:
     return float(np.tanh(0.1 * np.sum(x**2)))
 
 
-def enter(stack: ExitStack) -> Page:
-    """A page of a browser; the tests skip without one, unless SUPAC_BROWSER_REQUIRED=1."""
-    try:
-        return stack.enter_context(open_browser())
-    except NoBrowserError as error:
-        if os.environ.get("SUPAC_BROWSER_REQUIRED") == "1":
-            raise
-        pytest.skip(str(error))
-
-
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
     with ExitStack() as stack:
-        yield enter(stack)
+        yield open_or_skip(stack)
 
 
 def test_a_browser_that_is_required_is_not_skipped(
@@ -48,10 +37,10 @@ def test_a_browser_that_is_required_is_not_skipped(
     monkeypatch.delenv("SUPAC_BROWSER", raising=False)
     monkeypatch.setenv("SUPAC_BROWSER_REQUIRED", "1")
     with ExitStack() as stack, pytest.raises(NoBrowserError, match="name it in SUPAC_BROWSER"):
-        enter(stack)
+        open_or_skip(stack)
     monkeypatch.delenv("SUPAC_BROWSER_REQUIRED")
     with ExitStack() as stack, pytest.raises(pytest.skip.Exception):
-        enter(stack)
+        open_or_skip(stack)
 
 
 @pytest.fixture(scope="module")

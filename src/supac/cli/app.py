@@ -52,6 +52,10 @@ COMMANDS = {
         "Continue an interrupted or killed run, or one with a larger budget.",
     ),
     "show": ("stores", "Show the content of a store, also while another process writes to it."),
+    "watch": (
+        "watch",
+        "Show a run on its way as a live page for the browser: fit, outlook, workers, every run.",
+    ),
     "certify": (
         "stores",
         "Show what is guaranteed on new data of the parameter sets that validated the posterior.",

@@ -76,12 +76,14 @@ def run_from(told: Mapping[str, Any], *, x: FloatArray, outputs: FloatArray | No
 def span_to_row(span: Span) -> tuple[Any, ...]:
     """Return the columns of a span after its task and id."""
     ended = None if np.isnan(span.ended) else float(span.ended)
-    return float(span.started), ended, _text(span.worker)
+    x = None if span.x is None else array_to_bytes(span.x)
+    return float(span.started), ended, _text(span.worker), x
 
 
-def span_from_row(started: Any, ended: Any, worker: Any) -> Span:
+def span_from_row(started: Any, ended: Any, worker: Any, x: Any) -> Span:
     """Invert `span_to_row`."""
-    return Span(float(started), number(ended), str(worker))
+    point = None if x is None else array_from_bytes(x)
+    return Span(float(started), number(ended), str(worker), point)
 
 
 def array_to_bytes(array: FloatArray) -> bytes:

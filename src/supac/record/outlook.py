@@ -11,7 +11,7 @@ from supac.record.record import Record
 from supac.record.timeline import stretches
 
 _RECENT = 50  # runs whose pace counts
-_MISSES = 6  # rounds whose predictions are compared with what came of them
+_MISSES = 4  # rounds whose predictions are compared with what came of them
 _FEWEST = 2  # comparisons without which nothing is said
 
 

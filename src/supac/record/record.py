@@ -509,6 +509,17 @@ class Record(Calibrated):
         )
 
     @property
+    def posterior_kl(self) -> float:
+        """KL(posterior, prior); before the end, the estimate's is that of the one before.
+
+        NaN if it is not known.
+        """
+        posterior, prior = self.posterior, self.prior
+        if posterior is None or not isinstance(prior, Distribution):
+            return np.nan
+        return posterior.kl(prior) if posterior.family == prior.family else np.nan
+
+    @property
     def stop_reason(self) -> StopReason | None:
         """Reason why the search ended; None if it has not."""
         return None if self.ending is None else self.ending.stop_reason

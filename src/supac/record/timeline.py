@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+
+from supac.arrays import FloatArray
 
 _PAUSE, _PAUSES = 60.0, 10.0  # shortest pause: seconds, and durations of a usual run
 
@@ -20,6 +22,8 @@ class Span:
     """NaN while the run is in progress."""
     worker: str = ""
     """Empty if the pool does not tell which."""
+    x: FloatArray | None = field(default=None, compare=False)
+    """Point of a run in progress, (dim,); later the run itself has it."""
 
 
 Spans = Mapping[tuple[int, int], Span]

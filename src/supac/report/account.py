@@ -154,21 +154,21 @@ class Account(Estimate):
         """Outputs of the first batch, (n, m), if any."""
         own = {run.id for run in self.record.made}
         batches = ([i for i in each.ids if i in own] for each in self.record.rounds)
-        return self._outputs(next(filter(None, batches), []))
+        return self.outputs_of(next(filter(None, batches), []))
 
     @cached_property
     def latest(self) -> FloatArray | None:
         """Outputs of the latest runs of the search, (n, m), which lie around the posterior."""
         made = [run.id for run in self.record.search_runs if run.ok and not run.source]
         begun = len(self.record.rounds) > 1
-        return self._outputs(made[-_LATEST:]) if begun else None
+        return self.outputs_of(made[-_LATEST:]) if begun else None
 
     @cached_property
     def fresh(self) -> FloatArray | None:
         """Outputs of the validation runs, (n, m)."""
-        return None if self.record.ending is None else self._outputs(self.record.ending.fresh)
+        return None if self.record.ending is None else self.outputs_of(self.record.ending.fresh)
 
-    def _outputs(self, ids: Iterable[int]) -> FloatArray | None:
+    def outputs_of(self, ids: Iterable[int]) -> FloatArray | None:
         """Return the outputs of successful runs, (n, m), as the data are shown."""
         record, seen = self.record, self.observations
         found, data = self._simulated(ids), record.settings.get("data")
@@ -200,10 +200,8 @@ class Account(Estimate):
     @property
     def posterior_kl(self) -> float:
         """KL(posterior, prior); before the end, `kl` is that of the previous posterior."""
-        if self.prior is None or self.posterior is None:
-            return self.kl
-        same = self.prior.family == self.posterior.family
-        return self.posterior.kl(self.prior) if same else self.kl
+        known = self.record.posterior_kl
+        return self.kl if math.isnan(known) else known
 
     @property
     def ceiling(self) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 
-from supac.families import Distribution
 from supac.record.outlook import promise, seconds_left
 from supac.record.record import Record
 from supac.running.terminal import duration
@@ -38,18 +37,10 @@ def _on_the_way(run: Record) -> list[tuple[str, str]]:
     rows = []
     if math.isfinite(predicted):
         rows.append(("objective", f"{predicted:.4g}, as the model predicts"))
-    kl = present_kl(run)
+    kl = run.posterior_kl
     if math.isfinite(kl):
         rows.append(("KL to prior", f"{kl:.3g} nats"))
     return [*rows, ("step before", f"objective {before}, from runs")]
-
-
-def present_kl(run: Record) -> float:
-    """Return KL(posterior, prior) of the latest posterior; NaN if it is not known."""
-    posterior, prior = run.posterior, run.prior
-    if posterior is None or not isinstance(prior, Distribution):
-        return math.nan
-    return posterior.kl(prior) if posterior.family == prior.family else math.nan
 
 
 def ahead(run: Record) -> list[tuple[str, str]]:

@@ -228,7 +228,8 @@ class Runner:
         tickets = {n: self._submitted[n] for n in new if n in self._submitted}
         if tickets:
             self._noted |= set(new)
-            self.record.note_begun({(each.task, each.id): new[n] for n, each in tickets.items()})
+            spans = {(t.task, t.id): replace(new[n], x=t.x) for n, t in tickets.items()}
+            self.record.note_begun(spans)
 
     def cancel(self) -> None:
         """Cancel the runs that have not started."""

@@ -46,7 +46,7 @@ _ROUNDS = """CREATE TABLE rounds (
         PRIMARY KEY (task, iteration))"""
 # Without an index apart: whoever reads it notices that a page is missing.
 _TIMELINE = """CREATE TABLE timeline (
-        task INTEGER, id INTEGER, started REAL NOT NULL, ended REAL, worker TEXT NOT NULL,
+        task INTEGER, id INTEGER, started REAL NOT NULL, ended REAL, worker TEXT NOT NULL, x BLOB,
         checksum BLOB NOT NULL, PRIMARY KEY (task, id)) WITHOUT ROWID"""
 _SCHEMA_2 = (
     _META,
