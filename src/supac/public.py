@@ -57,7 +57,7 @@ from supac.running import ExecutionError
 from supac.running.execution import Execution
 from supac.running.runner import EvaluationError
 from supac.search.algorithm import Algorithm, Info, State, TooManyStatisticsError
-from supac.search.gradient import GradientDescent, Nesterov
+from supac.search.gradient import GradientDescent, HeavyBall, Nesterov
 from supac.search.steps import FixedStep, TrustRegion
 from supac.search.supac import SuPAC
 from supac.simulators.output_file import OutputFile
@@ -79,7 +79,7 @@ __all__ = [
     "FMU", "Algorithm", "Bands", "BatchPlan", "Bound", "CappedSquare", "Catoni", "Certificate",
     "CertificateError", "ClosedForm", "Composite", "Ensemble", "EvaluationError", "Evaluations",
     "Execution", "ExecutionError", "Field", "FixedStep", "FreshDraws", "Frozen", "GaussianProcess",
-    "GradientDescent", "GradientStep", "Importance", "Info", "Iteration", "KnownRuns",
+    "GradientDescent", "GradientStep", "HeavyBall", "Importance", "Info", "Iteration", "KnownRuns",
     "MaurerLangfordSeeger", "McAllester", "MeanSquare", "MetaInfo", "MetaResult", "MetaSuPAC",
     "Nesterov", "NotAStoreError", "Observations", "OutputEmulator", "OutputFile", "Outputs",
     "Parameters",

@@ -80,8 +80,9 @@ def test_states_of_tasks_of_version_0_1_are_read_and_written_alike() -> None:
         supac.SuPAC.paper(first=20, draws=500),
         supac.GradientDescent(batch=10),
         supac.Nesterov(batch=10),
+        supac.HeavyBall(batch=10),
     ],
-    ids=["emulator", "weights", "paper", "gradient", "momentum"],
+    ids=["emulator", "weights", "paper", "gradient", "nesterov", "heavy ball"],
 )
 def test_every_part_of_a_state_survives_a_file(algorithm: supac.Algorithm) -> None:
     """The state that was read goes on to the same bits as the one that was written."""

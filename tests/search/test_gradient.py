@@ -38,6 +38,7 @@ def test_score_gradients_are_unbiased() -> None:
     [
         supac.GradientDescent(step_size=0.3, batch=200),
         supac.Nesterov(0.05, batch=200, momentum=0.8),
+        supac.HeavyBall(0.05, batch=200, momentum=0.8),
     ],
 )
 @pytest.mark.parametrize(
@@ -121,6 +122,27 @@ def test_nesterov_is_nesterovs_recursion(start: supac.Distribution) -> None:
         assert state.posterior.kl(ahead) < 1e-10
 
 
+def test_a_heavy_ball_is_polyaks_recursion() -> None:
+    """φ ← φ − ε∇f(φ) + μ(φ − the one before); the risk is flat, so f = KL(·, prior)."""
+    start = supac.gaussian([2.0, -1.0], [[0.5, 0.3], [0.3, 2.0]])
+    family = start.exponential
+    prior = start.at(family.from_moments(np.zeros(2), np.eye(2)))
+    algorithm = supac.HeavyBall(step_size=0.05, batch=4, momentum=0.8)
+    problem = supac.Problem(prior, supac.Catoni(1.0), start)
+    state = algorithm.init(problem, 0)
+    phi = before = family.coordinates(start.theta)
+
+    def kl(at: FloatArray) -> float:
+        return family.kl(family.from_coordinates(at), prior.theta)
+
+    for _ in range(8):
+        x = algorithm.ask(problem, state)
+        state, _ = algorithm.tell(problem, state, x, np.full(4, 0.3))
+        step = 0.8 * (phi - before) - 0.05 * derivative(kl, phi)
+        phi, before = phi + step, phi
+        assert state.posterior.kl(start.at(family.from_coordinates(phi))) < 1e-10
+
+
 def test_a_proxy_is_of_no_use_to_gradients() -> None:
     with pytest.raises(ValueError, match="no use for a proxy"):
         supac.minimize(
@@ -145,6 +167,7 @@ def test_failed_batches_make_no_step() -> None:
         (lambda: supac.GradientDescent(step_size=0.0), "step_size must be a positive"),
         (lambda: supac.GradientDescent(batch=1), "batch must be at least 2"),
         (lambda: supac.Nesterov(momentum=1.0), "momentum must be in"),
+        (lambda: supac.HeavyBall(momentum=-0.1), "momentum must be in"),
     ],
 )
 def test_bad_baselines_are_refused(make: object, message: str) -> None:

@@ -214,6 +214,8 @@ class Record(Calibrated):
 
     def add(self, runs: Sequence[Run], spans: Spans = MappingProxyType({})) -> None:
         """Store completed runs, and when they were made; replace earlier ones with the same ids."""
+        if not runs and not spans:  # a commit waits for the disk
+            return
         if self._store is not None:
             self._store.add_runs(runs, spans)
         self.timeline.update(spans)

@@ -1,4 +1,4 @@
-"""The paper's baselines: gradient descent and Nesterov's acceleration on the bound itself."""
+"""The paper's baselines: gradient descent on the bound itself, plain and with momentum."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ class GradientDescent:
     def _momentum(self) -> float:
         return 0.0
 
+    def _move(self, velocity: FloatArray, gradient: FloatArray) -> FloatArray:
+        """Return the move of c from the new velocity: with momentum, that of the look-ahead."""
+        return self._momentum * velocity - self.step_size * gradient
+
     def init(self, problem: Problem, seed: int) -> State:
         """Return the state before the first batch."""
         if problem.proxy is not None:
@@ -57,7 +61,7 @@ class GradientDescent:
         risk: FloatArray,
         outputs: FloatArray | None = None,
     ) -> tuple[State, Info]:
-        """Update v ← μv − ε∇ and the look-ahead c ← c + μv − ε∇, halved until it stays in Θ."""
+        """Update v ← μv − ε∇, and c by the move of the method, halved until it stays in Θ."""
         step_size, momentum = self.step_size, self._momentum
         evaluations = state.told(x, risk)
         batch = evaluations.usable(problem.failure_risk)
@@ -78,7 +82,7 @@ class GradientDescent:
         gradient = family.pull_back(at, family.fisher(posterior.theta) @ natural)
         before = np.zeros_like(at) if last is None else last.velocity
         velocity = momentum * before - step_size * gradient
-        move = momentum * velocity - step_size * gradient
+        move = self._move(velocity, gradient)
         alpha = 1.0
         while alpha > 1e-12 and not _inside(posterior, at + alpha * move):
             alpha *= 0.5
@@ -110,6 +114,22 @@ class Nesterov(GradientDescent):
     @property
     def _momentum(self) -> float:
         return self.momentum
+
+
+@register
+@dataclass(frozen=True)
+class HeavyBall(GradientDescent):
+    """Accelerate gradient descent with Polyak's momentum: gradients are taken where it stands."""
+
+    momentum: float = 0.9
+
+    @property
+    def _momentum(self) -> float:
+        return self.momentum
+
+    def _move(self, velocity: FloatArray, gradient: FloatArray) -> FloatArray:
+        """Return the velocity."""
+        return velocity
 
 
 _NO_STEP = "no share of the gradient step stays in the family's domain: no step was made"
