@@ -97,6 +97,7 @@ def live(page: Page, folder: Path) -> None:
     page.click("#search circle.timed-out")
     page.value("window.scrollTo({top: 0, behavior: 'instant'})")
     shoot(page, "live", height=2200)
+    page.click("#unpick")
     page.look(path, width=1280, dark=True)
     shoot(page, "live-dark", height=1500)
     page.look(path, width=360)

@@ -89,7 +89,7 @@ def test_promises_are_kept() -> None:
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [((0.2, 0.8, 0.1), "by 0.2 to 0.9"), ((0.05, 0.2, 0.1), "by at most 0.3"),
-     ((0.001, 0.004, 0.01), "Expect little"), ((math.nan,) * 3, "not known yet")],
+     ((0.001, 0.004, 0.01), "Nothing that another 20 runs"), ((math.nan,) * 3, "not known yet")],
 )  # fmt: skip
 def test_words_follow_the_noise(numbers: tuple[float, float, float], words: str) -> None:
     assert words in Promise(20, *numbers).sentence
@@ -102,6 +102,7 @@ def test_a_search_on_its_way_is_described_by_one_posterior(record: Record) -> No
     assert told["objective"] == f"{record.rounds[-1].info.predicted:.4g}, as the model predicts"
     assert f"KL {record.rounds[-1].info.kl:.3g}" in told["step before"]
     assert "for 40 runs" in told["time left"]
+    assert record.to_dict()["posterior_kl"] == posterior.kl(PLANE)
     assert standing(shortened(record, 0)) == []
 
 

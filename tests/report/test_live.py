@@ -121,6 +121,8 @@ def test_it_says_where_the_search_stands(store: Path, tmp_path: Path) -> None:
     assert row[2] == "running"
     assert row[8:] == [0.5, 3.0]
     assert 49.0 < row[3] < 60.0
+    record.timeline[0, 100] = Span(time.time() - 1.0)  # a pool that does not tell its workers
+    assert re.search(r'<text [^>]*text-anchor="end">submitted</text>', make_live_page(record))
 
 
 def test_a_search_without_any_run_yet(tmp_path: Path) -> None:

@@ -65,9 +65,8 @@ class Promise:
                 f"predictions are off by {self.noise:.2g}."
             )
         return (
-            f"Expect little of {again}: the predicted decrease of the objective, "
-            f"{max(self.next_step, 0.0):.1g} a step, is below the error of such predictions, "
-            f"{self.noise:.1g}."
+            f"Nothing that {again} would bring exceeds the error of such predictions, "
+            f"{self.noise:.1g}: the last step promises {max(self.next_step, 0.0):.1g}."
         )
 
 

@@ -580,6 +580,7 @@ class Record(Calibrated):
         estimates = ("objective", "mean_risk", "mean_risk_error", "kl")
         numbers = {name: getattr(self.estimate, name) for name in estimates}
         numbers["best_objective"] = self.best_objective
+        numbers["posterior_kl"] = self.posterior_kl  # as the parameters: of the latest posterior
         bands = self.usual_bands()
         return {
             "store": None if self.path is None else str(self.path),

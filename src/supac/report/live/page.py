@@ -127,6 +127,8 @@ def _tiles(snapshot: Snapshot) -> Markup:
 
 def _time_left(snapshot: Snapshot) -> tuple[str, str]:
     seconds = snapshot.seconds_left
+    if snapshot.account.made >= snapshot.record.budget:
+        return "none", "the budget is spent"
     if math.isnan(seconds):
         return "–", "not known before a run has ended"
     clock = time.strftime("%H:%M", time.localtime(snapshot.now + seconds))
