@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-cuda bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-projection bench-peers bench-outside bench-outside-best bench-ablation bench-studies bench-dimension bench-dimension-best poisson-chain poisson-study meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-cuda bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-projection bench-peers bench-outside bench-outside-best bench-ablation bench-stopping bench-studies bench-dimension bench-dimension-best poisson-chain poisson-study meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
@@ -104,6 +104,10 @@ bench-ablation: .venv/ready
 
 bench-studies: .venv/ready
 	$(BIN)/python benchmarks/outside/studies.py $(ARGS)
+
+# What an early stop loses and saves.
+bench-stopping: .venv/ready
+	$(BIN)/python benchmarks/outside/stopping.py $(ARGS)
 
 bench-outside-best: .venv-peers/ready
 	.venv-peers/bin/python benchmarks/outside/best.py $(ARGS)

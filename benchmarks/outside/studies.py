@@ -91,7 +91,7 @@ def _development() -> list[str]:
     return [name for name in development.PROBLEMS if name != "adm1_raw"]
 
 
-def _all() -> list[str]:
+def all_problems() -> list[str]:
     """Return all problems that need no other environment and no data from elsewhere."""
     return [*_development(), *life.PROBLEMS, *physics.PROBLEMS, *gr4j.PROBLEMS]
 
@@ -188,7 +188,7 @@ STUDIES = {
         "Per cent of the gap left after 30, 60 and 100 runs with parts of the model switched off, "
         "median (worst) of three seeds",
         _PARTS,
-        _all,
+        all_problems,
         _gaps_table,
         checkpoints=(30, 60, 100),
     ),
@@ -213,7 +213,7 @@ STUDIES = {
         "Per cent of the gap left after 60, 100 and 200 runs of stochastic simulators, median "
         "(worst) of five seeds",
         {"outputs": Variant(), "risk alone": Variant(risk=v.scalar)},
-        lambda: [name for name in _all() if p.problem(name).noisy],
+        lambda: [name for name in all_problems() if p.problem(name).noisy],
         _gaps_table,
         seeds=5,
         budget=200,

@@ -67,10 +67,10 @@ def call(folder: Path, *words: str, code: int = 0) -> str:
     return " ".join(result.output.split())
 
 
-def posterior(folder: Path, runs: int = 60) -> supac.Distribution:
+def posterior(folder: Path, runs: int | None = 51) -> supac.Distribution:
     run = supac.read_store(folder / "run.supac")
-    assert run.stop_reason is supac.StopReason.BUDGET
-    assert len(run.made) == runs
+    assert run.stop_reason in (supac.StopReason.BUDGET, supac.StopReason.CONVERGED)
+    assert runs is None or len(run.made) == runs
     assert not run.failures
     assert run.posterior is not None
     return run.posterior
@@ -119,7 +119,7 @@ def test_a_run_goes_on_when_the_server_is_back(
     assert "no UM-Bridge server answers at http://127.0.0.1" in said
     served(tmp_path, url)
     call(tmp_path, "resume", "problem.toml")
-    assert posterior(tmp_path, 60 + 9) == here  # the smaller budget was validated as well
+    assert posterior(tmp_path, 51 + 9) == here  # the smaller budget was validated as well
 
 
 def test_what_the_server_lacks_is_said(url: str, tmp_path: Path) -> None:
@@ -154,10 +154,10 @@ def test_a_cluster_gives_the_bits_of_one_process(
     assert 1 <= len(set((tmp_path / "ledger").read_text().split())) <= 2
 
 
-def test_asynchronous_runs_on_a_cluster_spend_the_budget(address: str, tmp_path: Path) -> None:
+def test_asynchronous_runs_on_a_cluster_come_to_an_end(address: str, tmp_path: Path) -> None:
     on_dask(tmp_path, address, 'mode = "async"')
     call(tmp_path, "run", "problem.toml")
-    posterior(tmp_path)
+    posterior(tmp_path, runs=None)
 
 
 def test_a_killed_run_on_a_cluster_is_resumed_to_the_same_bits(

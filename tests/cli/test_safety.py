@@ -257,7 +257,7 @@ def test_check_says_how_the_function_wants_to_be_called(tmp_path: Path) -> None:
 def test_a_record_is_printed_in_a_line(finished: Path) -> None:
     run = supac.read_store(finished / "run.supac")
     assert re.fullmatch(
-        r"Record\('.*run\.supac', 60 of 60 runs, ended: budget, objective=0\.\d+, .*\)", str(run)
+        r"Record\('.*run\.supac', 51 of 60 runs, ended: converged, objective=0\.\d+, .*\)", str(run)
     )
 
 
@@ -266,7 +266,7 @@ def test_known_runs_must_have_the_outputs_of_the_file(study: Path) -> None:
     call("export", study / "run.supac", table)
     change(problem, ("seed = 0", 'known = "runs.csv"\ntolerance = 1e-3'))
     ready = supac.read_problem(problem)
-    assert len(ready.options["known"]) == 60
+    assert len(ready.options["known"]) == 51
     assert ready.options["tolerance"] == 1e-3
     lines = [line.split(",") for line in table.read_text().splitlines()]
     at = lines[0].index("output_3")

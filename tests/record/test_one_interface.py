@@ -56,7 +56,7 @@ def test_memory_file_and_what_is_read_back_tell_the_same(tmp_path: Path) -> None
     again = supac.Result.from_json(kept.to_json(runs=True))
     assert told(plain) == told(kept) == told(read) == told(again)
     for each in (plain, kept, read, again):
-        assert each.record.to_dict()["queries"] == 40
+        assert each.record.to_dict()["queries"] == len(plain.evaluations)
         assert "None" not in repr(each.record)
     one, two = (
         supac.reoptimize(each, RISK, budget=10, bound=supac.Catoni(0.02)) for each in (plain, read)
@@ -86,11 +86,11 @@ def test_a_file_that_was_replaced_is_noticed(tmp_path: Path) -> None:
 
 def test_another_folder_is_no_other_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    search(store="run.supac")
+    result = search(store="run.supac")
     record = supac.read_store("run.supac")
     os.mkdir("elsewhere")
     monkeypatch.chdir("elsewhere")
-    assert len(record.runs) == 40
+    assert len(record.runs) == result.queries > 20
 
 
 def test_residuals_of_version_0_1_are_not_taken_for_outputs(tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ def test_it_tells_what_was_returned(tmp_path: Path) -> None:
         assert getattr(run.estimate, name) == getattr(result, name)
     for name, column in result.history.items():
         np.testing.assert_array_equal(run.history[name], column)
-    assert len(run.made) == len(run.runs) == run.budget == 60
+    assert len(run.made) == len(run.runs) == result.queries
+    assert run.budget == 60
     assert len(run.failures) == len(result.failures) > 0
     (status, count, message), *others = run.failures_by_kind
     assert (status, count) == (supac.Status.RAISED, len(run.failures))

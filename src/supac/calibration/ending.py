@@ -107,13 +107,16 @@ def validate(
         both = replace(fresh, risk=np.concatenate([fresh.risk, second.risks.risk]))
         return Validated(second.told, both, batches)
     if not len(fresh.risk) + len(second.risks.risk):
-        words = "all fresh runs of the last posterior failed: it could not be checked"
+        words = (
+            "all fresh runs of the last posterior failed: it could not be checked; their messages "
+            "are in the table of `supac export`"
+        )
         return Validated(second.told, None, batches, (words,))
     values = [each.objective(problem) for each in (fresh, second.risks)]
     note = (
         f"fresh runs of the last posterior gave an objective of {values[0]:.4g} where "
-        f"{predicted:.4g} was predicted; after learning from them, {values[1]:.4g}. The "
-        "better of the two posteriors is returned"
+        f"{predicted:.4g} was predicted; after learning from them, {values[1]:.4g}. The better of "
+        "the two posteriors is returned; `supac resume --budget`, or budget= of resume, goes on"
     )
     if values[0] <= values[1]:
         return Validated(second.told, fresh, batches, (note,), FIRST)

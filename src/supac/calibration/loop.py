@@ -26,8 +26,8 @@ from supac.search.algorithm import Algorithm, Batch, Info, State, widened
 
 _ENOUGH_TO_TELL = 30  # runs before the share of failures is judged
 _ENOUGH_IN_ANY_CASE = 100  # and if steps still promise much
-_ROUNDS_TO_SETTLE, _RUNS_TO_SETTLE = 4, 30  # without change, after which a search ends
-_UNCHANGED = 0.005  # nats between successive posteriors
+_ROUNDS_TO_SETTLE, _RUNS_TO_SETTLE = 3, 15  # without change, after which a search ends
+_UNCHANGED = 0.005  # nats between successive posteriors: far below the error of an objective
 _ELSEWHERE = (
     "the search had settled on a posterior that is hardly better than the start, and began again "
     "elsewhere"
@@ -325,7 +325,7 @@ class Loop:
         Algorithms that do not look for bad runs in the tails cannot tell, nor can mixtures: where
         no step promises a gain they may lie between modes, and another batch shows the way.
         """
-        if not self.state.posterior.family.is_gaussian:
+        if self.record.spend_all or not self.state.posterior.family.is_gaussian:
             return False
         runs, wrong = 0, self.record.rounds[-1].info.wrong
         for count, each in enumerate(reversed(self.record.rounds), start=1):

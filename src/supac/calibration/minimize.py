@@ -26,6 +26,7 @@ from supac.families import Density, Distribution
 from supac.guarantee.gate import Provenance
 from supac.problem import Bound, Composite, Function, Observations, Parameters, Problem
 from supac.problem.composite import loss_and_data
+from supac.record.diagnostics import advice_on_decades
 from supac.record.ending import StopReason
 from supac.record.record import Record
 from supac.record.result import Result
@@ -179,7 +180,8 @@ class Search:
             function = runner.functions[0]
             risk = function.composite or self.risk
             ending = make_ending(problem, validated, loop.record, stop, risk, function.failure_loss)
-            ending = replace(ending, advice=loop.advice)
+            decades = advice_on_decades(problem, validated.state.evaluations)
+            ending = replace(ending, advice=loop.advice + decades)
             loop.record.finish(ending, validated.state.evaluations)
         made = ending.certificate or ending.held_out
         if self._origin is not None and made is not None:

@@ -158,8 +158,10 @@ def resume(
             f"repaired, start again: supac run {short(ready.path)}{other}"
         )
     wanted = budget or max(before.budget, ready.budget)
-    ended = before.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
-    if ended and wanted <= before.budget and not before.running:
+    settled = before.stop_reason is StopReason.CONVERGED
+    least = before.queries if settled and wanted != before.budget else before.budget
+    ended = settled or before.stop_reason is StopReason.BUDGET
+    if ended and wanted <= least and not before.running:
         print_run(before, f"{ready.title} ({short(before.file)})", as_json=as_json, quiet=quiet)
         warn("nothing is left to do; continue with a larger --budget")
         return

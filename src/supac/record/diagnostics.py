@@ -9,9 +9,11 @@ import numpy as np
 from scipy.special import chdtri
 
 from supac.arrays import BoolArray, FloatArray
+from supac.emulator.view import View
 from supac.families import Distribution
 from supac.problem import Bound, Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
+from supac.problem.observation import observation_count
 from supac.record.run import Run, by_kind
 from supac.search.algorithm import NO_STEP, Info, State
 from supac.search.restart import has_learnt_nothing
@@ -21,6 +23,8 @@ _DRAWS = 10_000  # of the posterior, that say how far it reaches
 _SMALL = 0.1  # nats: a step below this changes little
 _SURE = 2.0  # standard errors
 _NEIGHBOURS = 500  # latest runs that tell the noise of the risk
+_MORE = "raise it, by `supac resume --budget` or budget= of resume"
+_DECADES = 3.0  # that outputs span over the runs from which it is told
 _REMEDY = (
     "a mixture may follow them, with start=split_mixture(prior, 2) of minimize in Python; a "
     "problem file knows Gaussians alone"
@@ -36,7 +40,8 @@ def notes_on_the_estimate(
     if size < unknowns and not fresh and state.evaluations.ok.any():
         notes.append(
             f"the mean risk rests on the equivalent of {size:.1f} independent runs, fewer than the "
-            f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior"
+            f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior, by "
+            "`supac certify --posterior` or `certify`"
         )
     risk, ceiling = state.evaluations.risk, getattr(problem.bound, "ceiling", None)
     likelihood = getattr(problem.loss, "unbounded", "")
@@ -49,7 +54,8 @@ def notes_on_the_estimate(
     ):
         notes.append(
             f"risks from {np.nanmin(risk):.3g} to {np.nanmax(risk):.3g} leave the range "
-            f"[0, {ceiling:.3g}] that the bound assumes: its value guarantees nothing"
+            f"[0, {ceiling:.3g}] that the bound assumes: its value guarantees nothing; give the "
+            "bound the ceiling= of the loss, or use a bounded loss such as Welsch()"
         )
     return tuple(notes)
 
@@ -89,7 +95,7 @@ def note_on_the_budget(history: Mapping[str, FloatArray], bound: Bound | None) -
     the objective, the last one over a twentieth; and if the next one promises a nat or more.
     """
     if hardly_begun(history):
-        return ("the budget ended after a single step, before the search had settled: raise it",)
+        return (f"the budget ended after a single step, before the search had settled: {_MORE}",)
     known = history["objective"][np.isfinite(history["objective"])]
     if len(known) < 4 or known[-2] - known[-1] < 0.05 * (known[0] - known[-1]):
         return ()
@@ -101,7 +107,7 @@ def note_on_the_budget(history: Mapping[str, FloatArray], bound: Bound | None) -
     if known[-1] - last["predicted"] < nat:
         return ()
     falling = " → ".join(f"{value:.3g}" for value in known[-3:])
-    return (f"the objective was still falling when the budget ended ({falling}): raise it",)
+    return (f"the objective was still falling when the budget ended ({falling}): {_MORE}",)
 
 
 def note_on_noise(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
@@ -128,8 +134,8 @@ def note_on_learning(
         return ()
     return (
         "the posterior is hardly better than where the search began, and runs could not be "
-        "predicted from each other: the search may have missed where the risk is low; a larger "
-        "budget lets it begin again elsewhere",
+        "predicted from each other: the search may have missed where the risk is low; with a "
+        "larger budget, by `supac resume --budget` or budget= of resume, it begins again elsewhere",
     )
 
 
@@ -142,6 +148,24 @@ def advice_on_workers(workers: int, batch: int, first: int) -> str:
         f"{idle} of {workers} workers {wait} in rounds of {batch} runs, "
         "which do not grow with the workers so that results do not depend on these; "
         f'SuPAC({option}), or mode="async", uses them all, for more runs in less time'
+    )
+
+
+def advice_on_decades(problem: Problem, runs: Evaluations) -> tuple[str, ...]:
+    """Say that outputs span decades, and that large ones were compressed for the emulator."""
+    good = runs.select(runs.ok)
+    if problem.loss is None or good.outputs is None or len(good) < 2 or not good.outputs.size:
+        return ()
+    sizes = np.abs(good.outputs).max(axis=1)
+    usual = float(np.median(sizes))
+    decades = float(np.log10(sizes.max() / usual)) if usual > 0.0 else 0.0
+    view = View.of(good.outputs, good.risk, problem.loss, observation_count(problem.loss))
+    if not decades >= _DECADES or view is None or not np.isfinite(view.scale):
+        return ()
+    return (
+        f"outputs span {decades:.0f} decades over the runs: large ones were compressed, by asinh, "
+        "to be emulated, and the loss was computed from them as they are; where all are positive, "
+        'compare = "log" in [data], or logarithmic=True of Observations, may need fewer runs',
     )
 
 

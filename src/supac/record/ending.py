@@ -25,7 +25,7 @@ class StopReason(StrEnum):
         """Explanation for the user, with advice."""
         return {
             "budget": "The budget is spent, or too little is left for another batch.",
-            "converged": "Successive posteriors differ by less than the tolerance.",
+            "converged": "The search has settled: further runs would gain nothing.",
             "user": "The callback asked to stop.",
             "too many failures": "More of the runs failed than max_failures allows: look at the "
             "simulator, or narrow the prior to where it works.",

@@ -93,6 +93,8 @@ class Record(Calibrated):
         self._runs = {(run.task, run.id): run for run in runs}
         self._widths: dict[tuple[int, int], int] = {}  # of outputs that are only in the file
         self.provenance = Provenance()
+        self.spend_all = False
+        """True if another budget was given after a search had settled: it is spent whole."""
         self.timeline: dict[tuple[int, int], Span] = {}
         """When and where runs were made, by task and id; those in progress have no end."""
         self._store: Store | None = None
@@ -112,6 +114,9 @@ class Record(Calibrated):
         config = {name: to_spec(value) for name, value in settings.items()} | words
         store = Store(path, config, lambda _: family)
         record = cls._of(store.contents, settings, family, store.path, store)
+        settled = record.stop_reason is StopReason.CONVERGED
+        if settled and store.contents.config.get("budget") != settings.get("budget"):
+            record.spend_all = True
         # Whole: what a search learns from, and its result, must not depend on the file any more.
         try:
             record._runs = {(run.task, run.id): run for run in record.iterate()}
@@ -138,6 +143,7 @@ class Record(Calibrated):
         record.state, record._widths, record._store = found.state, found.widths, store
         record.description, record.created = found.description, found.created
         record.made_with, record.provenance = found.made_with, found.provenance
+        record.spend_all = found.spend_all
         record.timeline = dict(found.timeline)
         if found.holds_residuals:
             record.settings["data"] = RESIDUALS
@@ -255,7 +261,7 @@ class Record(Calibrated):
         self.ending = None
         self.description = self.description if description is None else description
         if self._store is not None:
-            self._store.confirm(description, self.provenance)
+            self._store.confirm(description, self.provenance, spend_all=self.spend_all)
 
     def describe(self, description: str) -> None:
         """Write a description of the runs to the file."""

@@ -40,4 +40,7 @@ def next_steps(run: Account, verdict: Verdict) -> list[Markup]:
         command = command if run.store else "result.ensemble.x"
         words = words if run.store else words.replace(" writes them", " has them")
         steps.append(fill(words, count=run.validated, command=command))
+        if named and run.observations is not None:
+            other = "Look at another scenario: <code>supac predict $store scenario.toml</code>."
+            steps.append(fill(other, store=run.store))
     return steps

@@ -122,7 +122,10 @@ def state(run: Record) -> Text:
         return Text(f"interrupted; {again}", style="yellow")
     if run.stop_reason is StopReason.FAILURES:
         return Text(run.stop_reason.sentence, style="red")
-    return Text(f"done. {run.stop_reason.sentence}", style="green")
+    words = f"done. {run.stop_reason.sentence}"
+    if run.stop_reason is StopReason.CONVERGED and name:
+        words += f" `supac resume{name} --budget {2 * run.budget}` makes more all the same."
+    return Text(words, style="green")
 
 
 def parameter_table(

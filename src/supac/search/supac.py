@@ -45,12 +45,12 @@ from supac.surrogate.voronoi import Voronoi
 MANY = 1_500
 """Number of evaluations from which regression on them all is as good as an emulator."""
 _RIDGE = (
-    "the runs do not determine the surrogate, which was fitted with a ridge; a larger first batch "
-    "avoids it"
+    "the runs do not determine the surrogate, which was fitted with a ridge; a larger first batch, "
+    "SuPAC(first=…), avoids it"
 )
 _EXTRAPOLATES = (
-    "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; smaller "
-    "steps or larger batches avoid it"
+    "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; larger "
+    "batches, SuPAC(batch=…), avoid it"
 )
 _HELPED_FROM, _SLOW = 8, 60  # parameters, and runs of a search that still moves
 _OUTPUTS = (
@@ -58,7 +58,10 @@ _OUTPUTS = (
     "Composite(simulate, loss) in place of the risk learns from all of them, and usually needs "
     "half of the runs or fewer"
 )
-_REJECTED = "a step made things worse than predicted and was taken back"
+_REJECTED = (
+    "a step made things worse than predicted and was taken back; if many are, larger batches, "
+    "SuPAC(batch=…), help"
+)
 
 
 @register(later=("tolerance",))

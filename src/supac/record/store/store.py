@@ -75,6 +75,8 @@ class Contents:
     made_with: str = ""
     provenance: Provenance = Provenance()
     timeline: dict[tuple[int, int], Span] = field(default_factory=dict)
+    spend_all: bool = False
+    """True if the whole budget is to be spent, though the search had settled before."""
 
     @property
     def holds_residuals(self) -> bool:
@@ -135,13 +137,17 @@ class Store:
                 "settings, or another file"
             )
 
-    def confirm(self, description: str | None, provenance: Provenance) -> None:
+    def confirm(
+        self, description: str | None, provenance: Provenance, *, spend_all: bool = False
+    ) -> None:
         """Accept the settings: from now on they are the file's, and the search goes on."""
         data = (self.contents.config if self.contents.runs else self._config)["data"]
         with self._db.writing():
             self._db.write_config(json.dumps({**self._config, "data": data}))
             self._db.execute("DELETE FROM meta WHERE key = 'end'")
             _write_provenance(self._db, provenance)
+            if spend_all:
+                self._db.write_meta("spend_all", "true")
             if description is not None:
                 self._db.write_meta("description", with_checksum(description))
 
@@ -255,6 +261,7 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
         str(meta.get("made with", "")),
         _provenance_of(db),
         _timeline_of(db),
+        spend_all="spend_all" in meta,
     )
 
 
