@@ -120,7 +120,8 @@ def test_the_first_screen_has_the_answer(study: Path) -> None:
     assert f"no worse than a constant error of {error} noise standard deviations would" in shown
     for row in run.parameter_changes:
         assert f"{number(row.posterior[1])} {row.unit}{number(row.posterior[0])} to " in shown
-    assert "19 fresh runs of the posterior: median, 50 % and 90 %" in shown
+    fresh = run.estimate.validated
+    assert f"{fresh} fresh runs of the posterior: median, 50 % and 90 %" in shown
     assert "supac export run.supac sets.csv --ensemble" in shown
     assert 'class="area posterior"' in first
 

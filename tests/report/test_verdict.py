@@ -127,8 +127,8 @@ CASES: list[tuple[str, Any, Level, str]] = [
     ),
     ("disappointed", lambda r: {"history": column(r, predicted=0.01)}, LOOK, "two standard errors"),
     ("rough", lambda r: {"mean_risk_error": 0.3 * r.objective}, LOOK, "Roughly"),
-    ("most failed", lambda r: {"failures": failures(40)}, NEVER, "40 of 60"),
-    ("some failed", lambda r: {"failures": failures(12)}, LOOK, "12 of 60"),
+    ("most failed", lambda r: {"failures": failures(40)}, NEVER, "Most: 40 of "),
+    ("some failed", lambda r: {"failures": failures(12)}, LOOK, "12 of "),
     (
         "a few left out",
         lambda r: {"failures": failures(1), "on_failure": "drop"},
@@ -140,7 +140,10 @@ CASES: list[tuple[str, Any, Level, str]] = [
     ("no better", lambda r: {"objective": 0.99}, LOOK, "may say nothing"),
     (
         "still falling",
-        lambda r: {"history": r.history | {"objective": np.array([1.0, 0.9, 0.8, 0.7])}},
+        lambda r: {
+            "history": r.history | {"objective": np.array([1.0, 0.9, 0.8, 0.7])},
+            "stop_reason": supac.StopReason.BUDGET,
+        },
         LOOK,
         "still falling",
     ),
