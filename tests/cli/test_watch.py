@@ -68,6 +68,12 @@ def page() -> Iterator[Page]:
         yield open_or_skip(stack)
 
 
+def shows_a_run_in_progress(folder: Path) -> bool:
+    """Write the page of this moment, which may be one between two rounds."""
+    call("watch", folder / "run.supac", "--once", "--out", folder / "then.html")
+    return 'class="span run running' in (folder / "then.html").read_text()
+
+
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Driver, Driver]]:
     """A run on its way and its watcher, when runs have failed and hung and others hang still."""
@@ -76,7 +82,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Dr
     run = start(folder, "run", "problem.toml", "-q")
     wanted = {"ok", "raised", "timed out", "begun", "told"}
     until(lambda: wanted <= set(statuses(folder / "run.supac")))
-    call("watch", folder / "run.supac", "--once", "--out", folder / "then.html")
+    until(lambda: shows_a_run_in_progress(folder))
     until((folder / "run-live.html").exists)
     yield folder, watcher, run
     for each in (watcher, run):

@@ -89,7 +89,8 @@ def test_promises_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [((0.2, 0.8, 0.1), "by 0.2 to 0.9"), ((0.05, 0.2, 0.1), "by at most 0.3"),
-     ((0.001, 0.004, 0.01), "Nothing that another 20 runs"), ((math.nan,) * 3, "not known yet")],
+     ((0.001, 0.004, 0.01), "Another 20 runs promise no gain beyond 0.01"),
+     ((math.nan,) * 3, "not known yet")],
 )  # fmt: skip
 def test_words_follow_the_noise(numbers: tuple[float, float, float], words: str) -> None:
     assert words in Promise(20, *numbers).sentence

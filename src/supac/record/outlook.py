@@ -65,8 +65,8 @@ class Promise:
                 f"predictions are off by {self.noise:.2g}."
             )
         return (
-            f"Nothing that {again} would bring exceeds the error of such predictions, "
-            f"{self.noise:.1g}: the last step promises {max(self.next_step, 0.0):.1g}."
+            f"{again.capitalize()} promise no gain beyond {self.noise:.1g}, the error of such "
+            f"predictions; the last step promises {max(self.next_step, 0.0):.1g}."
         )
 
 
