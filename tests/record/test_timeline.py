@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,28 +14,13 @@ import numpy as np
 import pytest
 
 import supac
-from supac.arrays import FloatArray
+from drivers import Driver
+from slow_risks import hanging, risk
 from supac.record.record import Record, read_store
 from supac.record.run import Status
 
 PLANE = supac.gaussian(np.zeros(2), np.eye(2))
 BOUND = supac.Catoni(0.05)
-
-
-def risk(x: FloatArray) -> float:
-    time.sleep(0.02)
-    return float(np.tanh(0.1 * x @ x))
-
-
-def slow(x: FloatArray) -> float:
-    time.sleep(0.5)
-    return risk(x)
-
-
-def hanging(x: FloatArray) -> float:
-    if x[0] > 1.0:
-        time.sleep(60.0)
-    return risk(x)
 
 
 def search(store: Path, function: Any = risk, **options: Any) -> supac.Result:
@@ -90,13 +73,14 @@ def test_a_run_that_was_killed_has_its_span(tmp_path: Path) -> None:
 
 
 DRIVER = """
-import sys, time
+import sys
 import supac
-from record.test_timeline import BOUND, PLANE, hanging, slow
+from slow_risks import hanging, slow
 
 store, workers = sys.argv[1], int(sys.argv[2]) or None
+plane, bound = supac.gaussian([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]]), supac.Catoni(0.05)
 risk = hanging if workers else slow
-supac.minimize(risk, PLANE, BOUND, budget=24, store=store, execution=workers)
+supac.minimize(risk, plane, bound, budget=24, store=store, execution=workers)
 """
 
 
@@ -116,8 +100,7 @@ def watched(store: Path) -> tuple[Record, list[tuple[int, int]]]:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_run_in_progress_is_seen_by_another_process(tmp_path: Path, workers: int) -> None:
     store = tmp_path / "run.supac"
-    command = [sys.executable, "-c", DRIVER, str(store), str(workers)]
-    process = subprocess.Popen(command, cwd=Path(__file__).parents[1])
+    driver = Driver(DRIVER, store, workers)
     try:
         record, begun = watched(store)
         assert record.running
@@ -128,8 +111,8 @@ def test_a_run_in_progress_is_seen_by_another_process(tmp_path: Path, workers: i
             assert point is not None
             assert point.shape == (2,)
     finally:
-        process.kill()
-        process.wait()
+        driver.kill()
+        driver.end()
     again = read_store(store)
     assert not again.running
     execution = supac.Execution(2, timeout=0.5, on_failure="penalise")

@@ -36,9 +36,9 @@ def test_score_gradients_are_unbiased() -> None:
 @pytest.mark.parametrize(
     "algorithm",
     [
-        supac.GradientDescent(step_size=0.3, batch=200),
-        supac.Nesterov(0.05, batch=200, momentum=0.8),
-        supac.HeavyBall(0.05, batch=200, momentum=0.8),
+        supac.GradientDescent(step_size=0.3, batch=100),
+        supac.Nesterov(0.05, batch=100, momentum=0.8),
+        supac.HeavyBall(0.05, batch=100, momentum=0.8),
     ],
 )
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_baselines_descend(algorithm: supac.Algorithm, bound: supac.Bound) -> No
         bowl,
         PLANE,
         bound,
-        budget=20_000,
+        budget=8_000,
         execution=supac.Execution(vectorized=True),
         algorithm=algorithm,
     )
