@@ -6,7 +6,7 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 import supac
 import supac.meta as pure
+from bowls import Bowl, Fails, Residuals, bowls
 from supac.arrays import FloatArray
 from supac.codec import from_spec, to_spec
 from supac.simulators.synthetic import Environment
@@ -23,35 +24,6 @@ FIRST = supac.gaussian(np.zeros(2), np.eye(2))
 LEARNER = supac.MetaSuPAC(
     (supac.Stage(inner=supac.Reuse(supac.SuPAC(first=10, batch=5), first=30, most=10)),)
 )
-
-
-@dataclass(frozen=True)
-class Bowl:
-    """A risk in [0, 1) with its minimum at (a, b)."""
-
-    a: float
-    b: float
-
-    def __call__(self, x: FloatArray) -> float:
-        return float(np.tanh(0.5 * (x[0] - self.a) ** 2 + (x[1] - self.b) ** 2))
-
-
-@dataclass(frozen=True)
-class Fails:
-    """A bowl that cannot be computed on one side."""
-
-    bowl: Bowl
-
-    def __call__(self, x: FloatArray) -> float:
-        if x[0] < -0.8:
-            raise RuntimeError("it has frozen")
-        return self.bowl(x)
-
-
-def bowls(n: int, seed: int = 0) -> list[Bowl]:
-    """Minima around (1, −1), wide in one direction and narrow in the other."""
-    rng = np.random.default_rng(seed)
-    return [Bowl(1.0 + 0.8 * u, -1.0 + 0.02 * v) for u, v in rng.standard_normal((n, 2))]
 
 
 def tasks_of(n: int, temperature: float = 0.05, seed: int = 0) -> list[supac.Task]:
@@ -371,17 +343,6 @@ def test_bounds_without_a_temperature() -> None:
     # At KL = 0 a bound of 100 data still is 0.06: what can be gained is the price of KL.
     assert result.history["kl"][-1] < 0.5 * result.history["kl"][0]
     assert result.history["objective"][-1] < result.history["objective"][0] - 0.02
-
-
-@dataclass(frozen=True)
-class Residuals:
-    """Outputs of a simulator with two parameters in units, minus those of the truth."""
-
-    rate: float
-
-    def __call__(self, x: FloatArray) -> FloatArray:
-        times = np.linspace(0.0, 2.0, 6)
-        return np.asarray(x[0] * np.exp(-x[1] * times) - 2.0 * np.exp(-self.rate * times))
 
 
 @pytest.mark.slow
