@@ -32,8 +32,11 @@ settings.load_profile("patient")
 GROUPS = {
     # They kill processes, wait for them or count their seconds: never two of them at a time.
     "processes": (
-        "tests/faults", "tests/cli/test_commands.py", "tests/cli/test_elsewhere.py",
-        "tests/cli/test_watch.py", "tests/running",
+        "tests/faults/test_killed.py", "tests/faults/test_killed_later.py",
+        "tests/faults/test_certify_killed.py", "tests/faults/test_field_killed.py",
+        "tests/faults/test_meta_killed.py", "tests/cli/test_commands.py",
+        "tests/cli/test_elsewhere.py", "tests/cli/test_posterior_commands.py",
+        "tests/cli/test_watch.py", "tests/record/test_timeline.py", "tests/running",
     ),
     # They run ADM1: the first of them compiles it, and the others need not.
     "compiled": (
@@ -43,8 +46,9 @@ GROUPS = {
 }  # fmt: skip
 SLOW = (
     # Processes, clusters, compilers, a browser, documents and experiments.
-    *GROUPS["processes"], "tests/cli/test_demo.py", "tests/cli/test_safety.py", "tests/examples",
-    "tests/experiments", "tests/report/test_browser.py", "tests/simulators/adm1/test_simulator.py",
+    *GROUPS["processes"], "tests/faults", "tests/cli/test_demo.py", "tests/cli/test_safety.py",
+    "tests/examples", "tests/experiments", "tests/report/test_browser.py",
+    "tests/simulators/adm1/test_simulator.py",
     # Searches from end to end, many in each file.
     "tests/calibration/test_generic.py", "tests/calibration/test_honest_endings.py",
     "tests/calibration/test_noise.py", "tests/guarantee/test_counted.py",
