@@ -51,8 +51,10 @@ SLOW = (
     "tests/simulators/adm1/test_simulator.py",
     # Searches from end to end, many in each file.
     "tests/calibration/test_generic.py", "tests/calibration/test_honest_endings.py",
-    "tests/calibration/test_noise.py", "tests/guarantee/test_counted.py",
-    "tests/guarantee/test_every_posterior.py", "tests/guarantee/test_held_out.py",
+    "tests/calibration/test_noise.py", "tests/emulator/test_view.py",
+    "tests/exchange/test_other_runs.py", "tests/guarantee/test_counted.py",
+    "tests/guarantee/test_ensemble.py", "tests/guarantee/test_every_posterior.py",
+    "tests/guarantee/test_held_out.py",
     "tests/meta/test_meta_certificates.py", "tests/meta/test_meta_learn.py",
     "tests/search/test_many_parameters.py", "tests/search/test_observation.py",
     "tests/search/test_restart.py",
