@@ -59,7 +59,8 @@ def main() -> None:
             taken[name].append(seconds(code))
     lines = [
         f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, NumPy "
-        f"{np.__version__}, SciPy {scipy.__version__}. Seconds of a new process, {REPEATS} each.\n",
+        f"{np.__version__}, SciPy {scipy.__version__}. Seconds of a new process, {REPEATS} each, "
+        f"while {os.getloadavg()[0]:.0f} processes wanted a core: processor times are steadier.\n",
         "| | best | median | processor, median |",
         "|---|---|---|---|",
         *(_row(name, np.array(times)) for name, times in taken.items()),
