@@ -257,10 +257,9 @@ class ComparedLosses(Losses):
         every = residuals = None
         if isinstance(risk, Composite) and outputs:
             try:
-                residuals = risk.residuals(np.array(outputs))
+                residuals = risk.compared(np.array(outputs))
             except ValueError as error:  # such as the logarithm of a negative output
                 raise CertificateError(f"the outputs cannot be compared: {error}") from error
-            residuals = residuals[:, : residuals.shape[1] - risk.observation]
             every = np.full((len(runs), residuals.shape[1]), np.nan)
             every[good] = residuals
         measured = None if residuals is None else residuals.shape[1]

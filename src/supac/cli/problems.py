@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -17,8 +18,8 @@ from supac.cli.app import RESUMABLE, command, console, failed, guarded, print_ru
 from supac.cli.log_lines import RoundLines
 from supac.cli.options import AsBegun, Force, Json, Quiet, Workers
 from supac.problem import Composite
+from supac.problem.observation import ObservedSimulator
 from supac.problem_file import ProblemFile, StarterKind, read_problem
-from supac.problem_file.experiments import Experiments
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.simulator import Simulate
 from supac.record.ending import StopReason
@@ -253,7 +254,7 @@ def _check_run(ready: ProblemFile) -> None:
     if not run.ok:
         raise failed(f"the run failed: {run.message}{_hint(ready, run)}")
     x = ready.parameters.from_latent(point)[0]
-    trouble = simulate.check(x) if isinstance(simulate, Simulate | Experiments) else ""
+    trouble = str(getattr(simulate, "check", lambda _: "")(x))
     if trouble:
         raise failed(trouble)
     if isinstance(risk, Composite) and run.outputs is not None:
@@ -267,11 +268,12 @@ def _check_run(ready: ProblemFile) -> None:
 def _allowed_point(ready: ProblemFile, simulate: object) -> tuple[FloatArray, str]:
     """Return a latent point (1, dim) that no constraint refuses, and what it is."""
     median = np.zeros((1, len(ready.parameters)))
-    if not isinstance(simulate, Simulate | Experiments):
+    refuses: Callable[[FloatArray], str] | None = getattr(simulate, "refuses", None)
+    if refuses is None:
         return median, "the prior's median"
     points = np.vstack([median, ready.parameters.prior.sample(_DRAWS_TO_CHECK, 0)])
     for i, x in enumerate(ready.parameters.from_latent(points)):
-        if not simulate.refuses(x):
+        if not refuses(x):
             draw = "a draw of the prior, whose median breaks a constraint"
             return points[i : i + 1], draw if i else "the prior's median"
     raise failed(f"all of {len(points)} draws of the prior break a constraint: mend [constraints]")
@@ -284,6 +286,8 @@ def _hint(ready: ProblemFile, run: Run) -> str:
     """Suggest a change of the file if it calls the simulator in the wrong way."""
     risk = ready.risk
     simulate = risk.simulate if isinstance(risk, Composite) else risk
+    if isinstance(simulate, ObservedSimulator):
+        simulate = simulate.simulate
     if not isinstance(simulate, Simulate):
         return ""
     if (

@@ -228,9 +228,11 @@ def basis_of(
     top = positive(getattr(bound, "ceiling", 1.0) if ceiling is None else ceiling, "ceiling")
     loss = getattr(risk, "loss", None) if isinstance(risk, Composite) else None
     data = risk.data if isinstance(risk, Composite) else None
-    known = isinstance(loss, ResidualLoss)
     if isinstance(loss, ResidualLoss | ObservationLoss) and loss.unbounded:
         raise CertificateError(loss.unbounded)
+    if isinstance(loss, ObservationLoss):
+        loss = loss.residual_loss or loss
+    known = isinstance(loss, ResidualLoss)
     if isinstance(loss, ResidualLoss) and type(loss).each is ResidualLoss.each:
         raise CertificateError(
             f"{loss!r} does not say what it is a mean of: give it a method `each`, or choose a "

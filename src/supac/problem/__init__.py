@@ -1,12 +1,13 @@
 """Problems: parameters with priors, bounds, losses, and the columns of past runs."""
 
 from supac.problem.bounds import Bound
+from supac.problem.columns import ColumnLoss
 from supac.problem.combined import CombinedMeasurements
 from supac.problem.composite import Composite, Data, Observations
 from supac.problem.likelihood import Measurements
 from supac.problem.problem import Evaluations, Function, Loss, Parameters, Problem, joined, names_of
 
 __all__ = [
-    "Bound", "CombinedMeasurements", "Composite", "Data", "Evaluations", "Function", "Loss",
-    "Measurements", "Observations", "Parameters", "Problem", "joined", "names_of",
+    "Bound", "ColumnLoss", "CombinedMeasurements", "Composite", "Data", "Evaluations", "Function",
+    "Loss", "Measurements", "Observations", "Parameters", "Problem", "joined", "names_of",
 ]  # fmt: skip

@@ -346,6 +346,11 @@ class Composite:
             return np.ascontiguousarray(self.data.residuals(outputs))
         return self.loss.residuals(self.data.residuals, outputs)
 
+    def compared(self, outputs: FloatArray) -> FloatArray:
+        """Return the residuals from the data, without observation parameters: (n, m) → (n, k)."""
+        rows = self.residuals(outputs)
+        return self.loss.compared(rows) if isinstance(self.loss, ObservationLoss) else rows
+
     def __call__(self, x: FloatArray) -> Any:
         """Return the risk of one point or of many, as `simulate` takes them."""
         outputs = np.asarray(self.simulate(x), dtype=np.float64)
@@ -367,7 +372,12 @@ class Composite:
     @property
     def tested(self) -> Composite | None:
         """The risk on the held-out data; None if there are none."""
-        return None if self.held_out is None else replace(self, data=self.held_out, held_out=None)
+        if self.held_out is None:
+            return None
+        loss = self.loss
+        if isinstance(loss, ObservationLoss):
+            loss = loss.for_data(self.held_out)
+        return replace(self, loss=loss, data=self.held_out, held_out=None)
 
 
 def loss_and_data(risk: object) -> dict[str, Any]:

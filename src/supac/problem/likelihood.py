@@ -13,7 +13,7 @@ from supac.problem.composite import Observations, ResidualLoss, SquareLoss
 
 _FLOOR = 1e-12  # a simulated value below this share of the measured one has its logarithm
 _TAIL = 10.0  # residual, in units of the noise, above which the likelihood has a long tail
-_UNBOUNDED = (
+UNBOUNDED = (
     "a likelihood has no largest value; a certificate needs a loss that has one, such as Welsch()"
 )
 _HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
@@ -171,7 +171,7 @@ class Measurements:
 class NormalLikelihood(SquareLoss):
     """Minus the mean log-likelihood of normal measurements of known noise: ½ mean r² + constant."""
 
-    unbounded = _UNBOUNDED
+    unbounded = UNBOUNDED
     constant: float
 
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
@@ -192,7 +192,7 @@ class NoisyLikelihood(ResidualLoss):
     noise; and a constant.
     """
 
-    unbounded = _UNBOUNDED
+    unbounded = UNBOUNDED
     constant: float
     levels: tuple[int, ...]
     """Index of each row's noise level, −1 where the difference is in units of the noise."""

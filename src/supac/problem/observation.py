@@ -39,10 +39,10 @@ class ObservedSimulator:
 
     def __getattr__(self, name: str) -> Any:
         """Return a method of the simulator that takes names or a point, for the others alone."""
-        if name not in ("named", "with_fields", "refuses"):
+        if name not in ("named", "with_fields", "refuses", "check"):
             raise AttributeError(name)
         own = getattr(self.simulate, name)
-        if name == "refuses":
+        if name in ("refuses", "check"):
             return lambda x: own(x[: -self.count])
         if name == "named":
             return lambda names: replace(self, simulate=own(names[: -self.count]))
@@ -90,6 +90,30 @@ class ObservationLoss:
     def unbounded(self) -> str:
         """Reason why there is no certificate, if the loss is a likelihood."""
         return str(getattr(self.loss, "unbounded", ""))
+
+    @property
+    def residual_loss(self) -> object:
+        """Loss of the residuals that `compared` returns, if there is one; else None."""
+        return getattr(self.loss, "loss", None) if hasattr(self.loss, "residuals") else None
+
+    @property
+    def ceiling(self) -> float | None:
+        """Largest possible risk, if that loss has one."""
+        return getattr(self.residual_loss, "ceiling", None)
+
+    def compared(self, rows: FloatArray) -> FloatArray:
+        """Return residuals from the data, (n, m + count) → (n, m), of what was observed if known.
+
+        These are the simulated ones, unless the loss has a method `residuals(simulated, z)`.
+        """
+        simulated, own = rows[:, : -self.count], rows[:, -self.count :]
+        observed = getattr(self.loss, "residuals", None)
+        return simulated if observed is None else np.asarray(observed(simulated, own))
+
+    def for_data(self, data: object) -> ObservationLoss:
+        """Return the loss of other data of the same design."""
+        other = getattr(self.loss, "for_data", None)
+        return self if other is None else replace(self, loss=other(data))
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """(n, m + count) → (n,)."""

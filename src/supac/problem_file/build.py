@@ -21,6 +21,7 @@ from supac.problem_file.errors import Source, suggestion
 from supac.problem_file.experiments import Experiments, make_simulate
 from supac.problem_file.inputs import read_inputs
 from supac.problem_file.noise import is_unknown
+from supac.problem_file.observed import check_priors, column_loss, observation_names
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, bound_kind, loss_kind, shape_of
 from supac.problem_file.simulator import Simulate, load_function, simulator_of
@@ -31,7 +32,8 @@ from supac.search.supac import SuPAC
 def build(source: Source) -> ProblemFile:
     """Return the problem, or raise the first errors that prevent the rest."""
     simulator = simulator_of(source)
-    given = _parameters(source, optional=bool(simulator.complete))
+    own = () if simulator.complete else observation_names(source)
+    given = _parameters(source, own, optional=bool(simulator.complete))
     observations, vectorized = None, simulator.takes_many
     risk: Callable[..., Any]
     if simulator.complete:
@@ -43,11 +45,12 @@ def build(source: Source) -> ProblemFile:
     else:
         assert given is not None
         parameters = given
+        check_priors(source, parameters)
         if "data" in source.document:
             observations = read_observations(source)
-        inputs = read_inputs(source, parameters)
+        inputs = read_inputs(source, parameters, own)
         simulate = make_simulate(source, simulator, inputs, observations)
-        risk, vectorized = _risk(source, simulate), simulate.vectorized
+        risk, vectorized = _risk(source, simulate, own), simulate.vectorized
     bound = _bound(source, risk, simulator.ceiling)
     run, table = source.table("run"), source.table("bound")
     options, first = _options(source, risk, parameters, bound)
@@ -72,8 +75,10 @@ def build(source: Source) -> ProblemFile:
     )
 
 
-def _parameters(source: Source, *, optional: bool) -> Parameters | None:
-    table = source.table("parameters")
+def _parameters(source: Source, last: tuple[str, ...], *, optional: bool) -> Parameters | None:
+    """Return the parameters with a prior, the `last` ones at the end; None if there is no table."""
+    given = source.table("parameters")
+    table = {name: given[name] for name in sorted(given, key=last.__contains__)}
     if not table:
         if optional:
             return None
@@ -129,8 +134,13 @@ def _blocks(source: Source, names: tuple[str, ...]) -> list[list[str]] | None:
     return blocks
 
 
-def _risk(source: Source, simulate: Simulate | Experiments) -> Callable[..., Any]:
-    """Return the risk: the loss of residuals, or the simulator itself."""
+def _risk(
+    source: Source, simulate: Simulate | Experiments, own: tuple[str, ...]
+) -> Callable[..., Any]:
+    """Return the risk: the loss of residuals, or the simulator itself.
+
+    The parameters `own` are scales, offsets and noise levels.
+    """
     table, observations = source.table("loss"), simulate.observations
     if "loss" not in source.document and observations is None:
         return simulate
@@ -143,7 +153,17 @@ def _risk(source: Source, simulate: Simulate | Experiments) -> Callable[..., Any
         make = LOSSES[loss_kind(table)]
         loss = make(**{name: value for name, value in table.items() if name != "kind"})
     train, test = (None, None) if observations is None else held_out(source, observations)
-    return Composite(simulate, loss, train, test)
+    if not own or observations is None or train is None:
+        return Composite(simulate, loss, train, test)
+    mine = loss if "loss" in source.document or not _noise_is_sought(source, own) else None
+    columns = column_loss(source, own, observations, mine)
+    return Composite(simulate, columns.for_data(train), train, test, observation=len(own))
+
+
+def _noise_is_sought(source: Source, own: tuple[str, ...]) -> bool:
+    given = [table.get("noise") for table in data_tables(source).values()]
+    every = [n for each in given for n in (each.values() if isinstance(each, dict) else [each])]
+    return any(name in own for name in every)
 
 
 def _bound(source: Source, risk: Callable[..., Any], ceiling: float) -> Bound:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -258,12 +259,26 @@ def read_known(
                 raise ValueError(f"{path.name} is the store of this search: its runs are known")
         known = known_runs(told, parameters, getattr(risk, "data", None))
         assert known is not None
+        known = _with_own(known, risk, observations)
         _check_known(paths[-1], known, risk, observations)
     except (OSError, ValueError, StoreError) as error:
         unread = f"{paths[-1].name} cannot be read: {getattr(error, 'strerror', None) or error}"
         words = unread if isinstance(error, OSError) else str(error)
         raise source.fail(("run", "known"), words) from error
     return known
+
+
+def _with_own(
+    known: KnownRuns, risk: Callable[..., Any], observations: Observations | None
+) -> KnownRuns:
+    """Append the observation parameters to outputs that lack them."""
+    count = risk.observation if isinstance(risk, Composite) else 0
+    outputs = known.outputs
+    if not count or outputs is None or observations is None:
+        return known
+    if outputs.shape[1] != len(observations.values):
+        return known
+    return replace(known, outputs=np.hstack([outputs, known.x[:, -count:]]))
 
 
 def known_files(source: Source) -> list[Path]:
@@ -285,7 +300,7 @@ def _check_known(
                 "outputs, only a risk: remove these columns, or add the tables"
             )
         return
-    count = None if observations is None else len(observations.values)
+    count = None if observations is None else len(observations.values) + risk.observation
     wanted = "output_0, output_1, …" if count is None else f"output_0 to output_{count - 1}"
     if known.outputs is None:
         raise ValueError(

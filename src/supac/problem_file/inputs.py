@@ -86,9 +86,16 @@ class Inputs:
         )
 
 
-def read_inputs(source: Source, parameters: Parameters) -> Inputs:
-    """Return the inputs of the checked tables [parameters] and [constraints]."""
-    table, free = source.table("parameters"), parameters.names
+def read_inputs(
+    source: Source, parameters: Parameters, observation: tuple[str, ...] = ()
+) -> Inputs:
+    """Return the inputs of the checked tables [parameters] and [constraints].
+
+    The `observation` parameters, the last ones, enter after the simulator, which is not given them.
+    """
+    every, free = source.table("parameters"), parameters.names
+    free = free[: len(free) - len(observation)]
+    table = {name: entry for name, entry in every.items() if name not in observation}
     fields = {name: each.names(name) for name, each in parameters.fields.items()}
     fixed, formulas, units = {}, {}, {}
     for name, entry in table.items():
@@ -98,11 +105,11 @@ def read_inputs(source: Source, parameters: Parameters) -> Inputs:
         given = plain.get("value", plain.get("formula")) if plain else entry
         if isinstance(given, str):
             key = ("parameters", name, *(("formula",) if plain else ()))
-            formulas[name] = _formula(source, key, given, table)
+            formulas[name] = _formula(source, key, given, table, observation)
         elif given is not None:
             fixed[name] = float(given)
     rules = {
-        name: _formula(source, ("constraints", name), text, table, compares=True)
+        name: _formula(source, ("constraints", name), text, table, observation, compares=True)
         for name, text in source.table("constraints").items()
     }
     source.raise_any()
@@ -113,7 +120,13 @@ def read_inputs(source: Source, parameters: Parameters) -> Inputs:
 
 
 def _formula(
-    source: Source, key: Key, text: str, table: Mapping[str, Any], *, compares: bool = False
+    source: Source,
+    key: Key,
+    text: str,
+    table: Mapping[str, Any],
+    observation: tuple[str, ...],
+    *,
+    compares: bool = False,
 ) -> Formula | None:
     """Return a formula of parameters of the table; add an error if it is none."""
     try:
@@ -123,7 +136,9 @@ def _formula(
         return None
     for name in sorted(each for each in formula.names if _is_field(table.get(each))):
         source.add(key, f"{name} is a field: formulas are of single parameters")
-    for name in sorted(formula.names - set(table)):
+    for name in sorted(formula.names & set(observation)):
+        source.add(key, f"{name} is a scale, offset or noise level in [data], which no formula has")
+    for name in sorted(formula.names - set(table) - set(observation)):
         hint = suggestion(name, table) or f"; they are {', '.join(table)}"
         source.add(key, f"{name} is no parameter{hint}")
     if formula.compares != compares:

@@ -36,7 +36,12 @@ def noise_of_columns(
     made = []
     for name, values in columns.items():
         mine, place = (given[name], (*key, name)) if isinstance(given, Mapping) else (given, key)
-        if mine == UNKNOWN and UNKNOWN not in data.header:
+        if is_parameter(mine, data.source.table("parameters")):
+            if mine in data.header:
+                both = f"is a parameter and a column of {data.path.name}: rename one of them"
+                raise data.fail(f"{mine} {both}", place)
+            made.append(np.ones(len(values)))
+        elif mine == UNKNOWN and UNKNOWN not in data.header:
             made.append(_estimated(name, values, times, data, place, logarithmic))
         elif isinstance(mine, str) and "%" in mine:
             made.append(_share(mine, name, values, data, place, logarithmic))
@@ -48,6 +53,11 @@ def noise_of_columns(
 def is_unknown(given: Any) -> bool:
     """Return True if the noise of any column is estimated from the data."""
     return UNKNOWN in (given.values() if isinstance(given, Mapping) else [given])
+
+
+def is_parameter(given: Any, parameters: Mapping[str, Any]) -> bool:
+    """Return True if a noise is the name of a parameter."""
+    return isinstance(given, str) and given in parameters
 
 
 def _given(given: str | float, key: Key, data: CSVFile) -> FloatArray:

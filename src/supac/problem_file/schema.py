@@ -104,8 +104,12 @@ DATA = Table(
         Setting("observed", NAMES, "the columns that the simulator predicts", required=True),
         Setting("noise", values.NOISE,
                 'standard error of a measurement: a number, a column, a share such as "5 %" or '
-                '"5 % + 0.02", "unknown", or a table of these',
+                '"5 % + 0.02", a parameter, "unknown", or a table of these',
                 required=True),
+        Setting("scale", values.UNITS,
+                "a parameter that what was simulated is multiplied by: it costs no run", "none"),
+        Setting("offset", values.UNITS,
+                "a parameter that is added to what was simulated: it costs no run", "none"),
         Setting("units", values.UNITS,
                 "of the observed columns; also read from a header such as `X [g/L]`", "none"),
         Setting("name", TEXT, "of the experiment, in reports", "that of the file"),

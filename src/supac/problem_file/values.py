@@ -144,7 +144,8 @@ URL = ValueType(
     lambda v: _text(v) and v.startswith(("http://", "https://")),
 )
 NOISE = ValueType(
-    'a number above 0, a column, a share, "unknown", or a table with one per observed column',
+    'a number above 0, a column, a share, a parameter, "unknown", or a table with one per observed '
+    "column",
     lambda v: (
         _number_or_column(v)
         or (isinstance(v, dict) and bool(v) and all(map(_number_or_column, v.values())))

@@ -239,10 +239,14 @@ class Calibrated(ABC):
                 "no bands: they need simulated outputs and the data that these are compared with, "
                 "as in Composite(simulate, loss, Observations(…))"
             )
+        loss = record.settings.get("loss")
+        if record.observation:
+            raise CertificateError(
+                "no bands: there are none yet where scales, offsets or noise levels are parameters"
+            )
         check_declared(data, getattr(bound, "n", None))
         if self.held_out_data is not None:
             return conformal_bands(outputs, self.held_out_data, coverage)
-        loss = record.settings.get("loss")
         if bound is None or not callable(loss):
             raise CertificateError("no bands: the file has only the name of its bound or its loss")
         if not record.provenance.prior_is_independent:

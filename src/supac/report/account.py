@@ -14,7 +14,8 @@ from supac.families import Distribution
 from supac.guarantee.bands import Bands
 from supac.guarantee.certificate import Certificate
 from supac.posterior.prediction import Prediction, predictions_beside
-from supac.problem import CombinedMeasurements, Measurements, names_of
+from supac.problem import ColumnLoss, CombinedMeasurements, Measurements, names_of
+from supac.problem.observation import ObservationLoss
 from supac.problem_file import Observations, observations_of, source_of, title_of
 from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.diagnostics import (
@@ -147,7 +148,18 @@ class Account(Estimate):
         if isinstance(seen, Measurements | CombinedMeasurements):
             known = self._simulated(() if self.record.ending is None else self.record.ending.fresh)
             return seen.table(known)[0]
+        columns = self._columns_of_data
+        if columns is not None and isinstance(seen, Observations):
+            known = self._simulated(() if self.record.ending is None else self.record.ending.fresh)
+            return seen if known is None else columns.table(seen, known)[0]
         return seen if isinstance(seen, Observations) else observations_of(self.record)
+
+    @property
+    def _columns_of_data(self) -> ColumnLoss | None:
+        """The loss that knows scales, offsets and noise levels of observed columns, if any."""
+        loss = self.record.settings.get("loss")
+        own = loss.loss if isinstance(loss, ObservationLoss) else None
+        return own if isinstance(own, ColumnLoss) else None
 
     @cached_property
     def first(self) -> FloatArray | None:
@@ -174,6 +186,9 @@ class Account(Estimate):
         found, data = self._simulated(ids), record.settings.get("data")
         if isinstance(data, Measurements | CombinedMeasurements):
             return None if found is None else data.table(found)[1]
+        columns = self._columns_of_data
+        if columns is not None and isinstance(data, Observations):
+            return None if found is None else columns.table(data, found)[1]
         if found is not None and seen is not None and data == "residuals":
             return seen.outputs(found) if found.shape[1] == seen.measured else None
         return found

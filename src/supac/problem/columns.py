@@ -1,0 +1,147 @@
+"""Scales, offsets and noise levels of observed columns, as parameters that need no run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray, IntArray, frozen
+from supac.codec import register
+from supac.problem.composite import Observations, ResidualLoss, SquareLoss
+from supac.problem.likelihood import UNBOUNDED
+
+
+@register
+class Likelihood(SquareLoss, kind="likelihood"):
+    """Half the mean of the squared residuals, and the mean logarithm of noise that is a parameter.
+
+    Up to a constant, minus the mean log-likelihood of normal measurements.
+    """
+
+    unbounded = UNBOUNDED
+
+    def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
+        """(n,) → (n,)."""
+        return 0.5 * mean_square
+
+    def slopes(self, residuals: FloatArray) -> FloatArray:
+        """Compute the derivative in each residual: (n, m) → (n, m)."""
+        return residuals / residuals.shape[1]
+
+
+@register
+@dataclass(frozen=True, eq=False)
+class ColumnLoss:
+    """A loss of the residuals of scale · simulated + offset, some of the noise σ.
+
+    It takes residuals of what was simulated, r = (s − y)/noise, and the observation parameters z,
+    by the place of a measurement's own, −1 for none: scale a, offset b and noise level σ, where
+    `noise` is 1. Then the residual is (a·s + b − y)/(noise·σ), or log(a·s/y)/(noise·σ) for
+    logarithms.
+    """
+
+    loss: Callable[[FloatArray], Any]
+    scales: IntArray
+    """Of each cell of the data, as are all that follow: (rows · columns,)."""
+    offsets: IntArray
+    levels: IntArray
+    values: FloatArray
+    """y, NaN for missing measurements."""
+    noise: FloatArray
+    logarithmic: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("scales", "offsets", "levels"):
+            object.__setattr__(self, name, np.array(getattr(self, name), dtype=np.intp))
+        for name in ("values", "noise"):
+            given = np.array(getattr(self, name), dtype=np.float64)
+            object.__setattr__(self, name, frozen(given))
+
+    def for_data(self, data: Observations) -> ColumnLoss:
+        """Return the loss of other measurements of the same cells."""
+        return replace(self, values=data.values, noise=data.noise)
+
+    @cached_property
+    def _measured(self) -> ColumnLoss:
+        """The same of the measured cells alone."""
+        seen = np.isfinite(self.values)
+        names = ("scales", "offsets", "levels", "values", "noise")
+        return replace(self, **{name: getattr(self, name)[seen] for name in names})
+
+    def __repr__(self) -> str:
+        return f"{self.loss!r} of columns with scales, offsets or noise levels"
+
+    @property
+    def unbounded(self) -> str:
+        """Why there is no certificate, if the loss can have no ceiling."""
+        return str(getattr(self.loss, "unbounded", ""))
+
+    def residuals(self, simulated: FloatArray, z: FloatArray) -> FloatArray:
+        """Return residuals of the observed values from those of the simulated ones: (n, m)."""
+        own, every = self._measured, _with(z, 1.0)
+        scale, level = every[:, own.scales], every[:, own.levels]
+        if self.logarithmic:
+            return np.asarray((simulated + np.log(scale) / own.noise) / level)
+        offset = _with(z, 0.0)[:, own.offsets]
+        shift = ((scale - 1.0) * own.values + offset) / own.noise
+        return np.asarray((scale * simulated + shift) / level)
+
+    def __call__(self, simulated: FloatArray, z: FloatArray) -> FloatArray:
+        """(n, m) and (n, parameters) → (n,)."""
+        with np.errstate(all="ignore"):
+            risk = np.asarray(self.loss(self.residuals(simulated, z)))
+            return risk + self._log_noise(z) if isinstance(self.loss, Likelihood) else risk
+
+    def _log_noise(self, z: FloatArray) -> FloatArray:
+        return np.asarray(np.log(_with(z, 1.0)[:, self._measured.levels]).mean(axis=1))
+
+    def each(self, simulated: FloatArray, z: FloatArray) -> FloatArray | None:
+        """Compute the loss of each datum, of which the loss is the mean: (n, m)."""
+        if not isinstance(self.loss, ResidualLoss):
+            return None
+        return self.loss.each(self.residuals(simulated, z))
+
+    def slopes(self, simulated: FloatArray, z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Compute the derivatives in residuals of what was simulated, and in z."""
+        if not isinstance(self.loss, ResidualLoss):
+            return None
+        residuals = self.residuals(simulated, z)
+        slopes = self.loss.slopes(residuals)
+        if slopes is None:
+            return None
+        own, every = self._measured, _with(z, 1.0)
+        scale, level = every[:, own.scales], every[:, own.levels]
+        by_value = slopes / level  # of the residual, in units of the known noise
+        by_level = -slopes * residuals / level
+        if isinstance(self.loss, Likelihood):
+            by_level = by_level + 1.0 / level / residuals.shape[1]
+        if self.logarithmic:
+            by_simulated, by_scale = by_value, by_value / own.noise / scale
+        else:
+            by_simulated = by_value * scale
+            by_scale = by_value * (simulated + own.values / own.noise)
+        by_z = np.zeros(z.shape)
+        parts = ((own.scales, by_scale), (own.offsets, by_value / own.noise))
+        for places, by_own in (*parts, (own.levels, by_level)):
+            by_z += by_own @ (places[:, None] == np.arange(z.shape[1]))
+        return by_simulated, by_z
+
+    def table(self, data: Observations, outputs: FloatArray) -> tuple[Observations, FloatArray]:
+        """Return data and outputs (n, cells + parameters) as observed, for figures.
+
+        Noise that is a parameter is the median of the outputs.
+        """
+        simulated, z = outputs[:, : len(data.values)], outputs[:, len(data.values) :]
+        usual = _with(np.median(z, axis=0)[None], 1.0)[0, self.levels]
+        levels = _with(z, 1.0)[:, self._measured.levels]
+        residuals = self.residuals(data.residuals(simulated), z) * levels
+        return replace(data, noise=data.noise * usual), data.outputs(residuals)
+
+
+def _with(z: FloatArray, last: float) -> FloatArray:
+    """Return z with one more column, which place −1 is."""
+    return np.concatenate([z, np.full((len(z), 1), last)], axis=1)
