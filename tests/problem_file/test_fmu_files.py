@@ -126,6 +126,26 @@ def test_wrong_files_are_told(study: Path, old: str, new: str, key: str, words: 
         assert each in message
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new", "words"),
+    [
+        ("data.csv", "1.5,", "0.7,",
+         "data.file: data.csv, line 4, column time: 0.7 is before 1.0: sort the rows by time"),
+        ("data.csv", "time,h", "time [h],h",
+         'data.csv are in h, .* model\'s unit, s: write time_unit = "h" in .simulator'),
+        ("problem.toml", "[data]\n", '[data]\ntime_unit = "min"\n', "data.csv are in min"),
+        ("inputs.csv", "\n2,0", "\n1.2,0",
+         "inputs.csv ends at the time 1.2, but the data go on until 2: add rows, or one at 2"),
+    ],
+)  # fmt: skip
+def test_times_that_cannot_be_meant_are_told(
+    study: Path, file: str, old: str, new: str, words: str
+) -> None:
+    change(study / file, old, new)
+    with pytest.raises(ProblemFileError, match=words):
+        supac.read_problem(study / "problem.toml")
+
+
 def test_units_of_columns_are_converted_and_checked(study: Path) -> None:
     point = np.array([9.81, 0.7, 1.0])
     metres = supac.read_problem(study / "problem.toml").risk.simulate(point)  # type: ignore[attr-defined]

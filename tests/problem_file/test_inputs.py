@@ -79,6 +79,9 @@ REFUSED = [
     ("2 k1", "is no formula"),
     ("(" * 300 + ")" * 300, "is no formula"),
     ("1 + " * 500 + "1", "more than 1000 characters"),
+    ("9" * 400, "has a number that is too large"),
+    ("2 * 1e999", "has a number that is too large"),
+    ("-" * 990 + "k1", "is nested too deeply|is no formula"),
 ]
 
 

@@ -231,3 +231,13 @@ def test_runs_of_a_table_need_not_repeat_them(folder: Path) -> None:
     text = PROBLEM.replace("budget = 40", 'budget = 40\nknown = "old.csv"')
     known = read(folder, text).options["known"]
     np.testing.assert_array_equal(known.outputs[:, 24:], rows[:, 2:5])
+
+
+def test_a_field_of_too_many_points_is_named_by_its_key(folder: Path) -> None:
+    field = (
+        'k2 = { field = [40, 40], length = 0.2, prior = "lognormal", median = 0.5, log_sd = 0.8 }'
+    )
+    text = PROBLEM.replace('k2 = { prior = "lognormal", median = 0.5, log_sd = 0.8 }', field)
+    words = "line 6, parameters.k2.field: has 1,600 points, and at most 1,000"
+    with pytest.raises(supac.ProblemFileError, match=words):
+        read(folder, text)

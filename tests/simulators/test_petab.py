@@ -14,6 +14,7 @@ from extras import needs
 from supac import marginals
 from supac.codec import from_spec, to_spec
 from supac.simulators import petab
+from supac.simulators.petab.formulas import formula, split
 
 needs("roadrunner", "petab")
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "petab"
@@ -303,3 +304,13 @@ def test_published_likelihoods(name: str) -> None:
     problem = petab.load(path)
     nll = problem.negative_log_likelihood(problem.nominal)
     assert nll == pytest.approx(PUBLISHED[name], abs=1e-3)
+
+
+def test_a_formula_of_many_summands_is_not_expanded() -> None:
+    """Its parameters are simulated like others: expanding it would take minutes."""
+    long = formula("(s*A + s*B + o)^40 * (s + A)^30").expression
+    found = split(long, ("s", "o"))
+    assert found.odd == {"s", "o"}
+    short = split(formula("s*(A + B) + o").expression, ("s", "o"))
+    assert not short.odd
+    assert len(short.parts) == 2

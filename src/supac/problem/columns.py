@@ -67,7 +67,7 @@ class ColumnLoss:
 
     @cached_property
     def _measured(self) -> ColumnLoss:
-        """The same of the measured cells alone."""
+        """Return the loss of the measured cells alone."""
         seen = np.isfinite(self.values)
         names = ("scales", "offsets", "levels", "values", "noise")
         return replace(self, **{name: getattr(self, name)[seen] for name in names})
@@ -77,7 +77,7 @@ class ColumnLoss:
 
     @property
     def unbounded(self) -> str:
-        """Why there is no certificate, if the loss can have no ceiling."""
+        """Return why there is no certificate, if the loss can have no ceiling."""
         return str(getattr(self.loss, "unbounded", ""))
 
     def residuals(self, simulated: FloatArray, z: FloatArray) -> FloatArray:

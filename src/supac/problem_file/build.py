@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, bound_kind, loss_kind, shape_of
 from supac.problem_file.simulator import Simulate, load_function, simulator_of
 from supac.running.execution import Execution
+from supac.search.algorithm import MOST_PARAMETERS
 from supac.search.supac import SuPAC
 
 
@@ -100,6 +102,11 @@ def _parameters(source: Source, last: tuple[str, ...], *, optional: bool) -> Par
             marginals[name] = _field(prior, entry) if "field" in entry else prior
         except ValueError as error:
             source.add(("parameters", name), str(error))
+        made = marginals.get(name)
+        if isinstance(made, Field) and math.prod(made.shape) > MOST_PARAMETERS:
+            words = f"has {math.prod(made.shape):,} points, and at most {MOST_PARAMETERS:,} can be"
+            fix = "calibrated: make the grid coarser, and interpolate in the simulator"
+            source.add(("parameters", name, "field"), f"{words} {fix}")
     source.raise_any()
     if not marginals:
         raise source.fail(("parameters",), "no parameter has a prior: nothing is sought")

@@ -13,6 +13,7 @@ from supac.problem_file import values
 from supac.problem_file.csv_file import CSVFile
 from supac.problem_file.data import data_tables
 from supac.problem_file.errors import Key, Source, no_file
+from supac.problem_file.fmu_times import check_data_times, check_inputs_last
 from supac.problem_file.inputs import Inputs
 from supac.problem_file.simulator import Simulate, Simulator
 from supac.problem_file.values import FLAG, NUMBER, TABLE, TEXT, one_of, positive, setting
@@ -93,7 +94,7 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
         texts = {name: each for name, each in parameters.fixed.items() if isinstance(each, str)}
         own = texts.pop("input_file", None)
         numbers = [name for name in parameters.names if name not in texts and name != "input_file"]
-        inputs, input_units = self._inputs(source, own)
+        inputs, input_units = self._inputs(source, own, data)
         given = dict(zip(parameters.names, parameters.units, strict=True)) | input_units
         given |= dict(zip(data.columns, data.units or (), strict=False))
         try:
@@ -118,11 +119,12 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
         except FMUError as error:
             key = self._key(source, *error.about)
             raise source.fail(key, f"{self._where(error, own)}{error}") from error
+        check_data_times(source, model.model.time_unit, self.time_unit)
         places = tuple(parameters.names.index(name) for name in numbers)
         return Simulate(OfNumbers(model, places), observations=data)
 
     def _inputs(
-        self, source: Source, own: str | None
+        self, source: Source, own: str | None, data: Observations
     ) -> tuple[dict[str, FloatArray] | None, dict[str, str]]:
         """Read the table of inputs, that of an experiment if it has its own, and its units."""
         if own is None and self.input_file is None:
@@ -143,6 +145,7 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
             if time < before:
                 words = f"{time:g} is before {before:g}: sort the rows by time"
                 raise file.fail(f"{file.path.name}, line {line}, column time: {words}")
+        check_inputs_last(source, key, file.path.name, float(times[-1]), len(times), data)
         return columns, {name: unit for name, unit in file.units.items() if name != "time"}
 
     def _key(self, source: Source, about: str = "", name: str = "", *_: str) -> Key:

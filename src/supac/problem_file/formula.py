@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -54,7 +55,10 @@ class Formula:
     text: str
 
     def __post_init__(self) -> None:
-        _check(_tree(self.text))
+        try:
+            _check(_tree(self.text))
+        except RecursionError as error:
+            raise FormulaError("is nested too deeply") from error
 
     @property
     def names(self) -> set[str]:
@@ -98,6 +102,8 @@ def _check(node: ast.expr, *, inside: bool = False) -> None:
         _check_call(node.func.id, len(node.args))
         parts = node.args
     elif isinstance(node, ast.Name) or _is_number(node):
+        if isinstance(node, ast.Constant) and not abs(node.value) <= sys.float_info.max:  # type: ignore[arg-type]
+            raise FormulaError("has a number that is too large")
         parts = []
     else:
         power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)

@@ -86,6 +86,36 @@ def test_priors_are_those_that_pyemu_draws_from(case: Path) -> None:
     assert narrow.base.sd == pytest.approx(4.0 / 6.0)
 
 
+@pytest.mark.parametrize("end", ["cov", "jcb"])
+def test_a_prior_covariance_is_that_of_the_draws(case: Path, end: str) -> None:
+    """Of decadic logarithms where they are log, with its correlations, in any order of rows."""
+    pyemu, names = load_pyemu(), ["base", "other", "k", "q0"]
+    given = np.array(
+        [[0.04, 0, 0.004, 0], [0, 1, 0, 0], [0.004, 0, 0.01, 0.001], [0, 0, 0.001, 0.0025]]
+    )
+    change(case, "* prior information", f"++parcov(prior.{end})\n* prior information")
+    with quiet():
+        made = pyemu.Cov(given, names=names)
+        path = str(case.with_name(f"prior.{end}"))
+        made.to_ascii(path) if end == "cov" else made.to_binary(path)
+    problem = pest.load(case)
+    assert case.with_name(f"prior.{end}") in problem.control.files
+    latent = problem.parameters.prior.sample(200_000, 0)
+    draws = problem.parameters.from_latent(latent)  # q0, k, base
+    found = np.cov(np.column_stack([np.log10(draws[:, :2]), draws[:, 2]]).T)
+    order = [3, 2, 0]
+    # A covariance of 200,000 draws is known to half a percent of the deviations' product.
+    deviation = np.sqrt(np.diag(given)[order])
+    expected = given[np.ix_(order, order)]
+    assert (np.abs(found - expected) < 0.015 * np.outer(deviation, deviation)).all()
+    change(case, "k       log ", "k       none")
+    with quiet():
+        short = pyemu.Cov(given[:2, :2], names=names[:2])
+        short.to_ascii(path) if end == "cov" else short.to_binary(path)
+    with pytest.raises(PestError, match=rf"prior.{end} has no row for the parameter q0 of case"):
+        pest.load(case)
+
+
 def test_tied_fixed_and_scaled_parameters(case: Path) -> None:
     change(case, "1.0    0.0     4.0  store  1.0  0.0", "1.0    0.0     4.0  store  2.0  0.5")
     control = pest.load(case).control
@@ -228,6 +258,11 @@ WRONG = [
      r"case.pst, line 40: kk is no parameter"),
     ("a negative weight", "case.pst", "9.65   5.0", "9.65  -5.0",
      r"case.pst, line 27: flow3: the weight must not be below 0"),
+    ("a number with a comma", "case.pst", "9.65   5.0", "9,65   5.0",
+     r"case.pst, line 27: 9,65 has a comma: write 9.65"),
+    ("a covariance that is not there", "case.pst", "* prior information",
+     "++parcov(prior.cov)\n* prior information",
+     r"case.pst: parcov names prior.cov, and there is no such file"),
 ]  # fmt: skip
 
 

@@ -6,10 +6,11 @@ import math
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from supac.simulators.pest.covariance import FloatArray, read_covariance
 from supac.simulators.pest.errors import PestError, fail, similar
 from supac.simulators.pest.instructions import InstructionFile
 from supac.simulators.pest.template import TemplateFile
@@ -17,6 +18,8 @@ from supac.simulators.pest.template import TemplateFile
 __all__ = ["Control", "Observation", "Parameter", "PestError", "PriorInformation", "read_control"]
 
 _RANGE = 4.0  # standard deviations between the bounds of a parameter, if the file does not say
+_TABLES = ("parameter data", "observation data", "prior information")
+_COMMA = re.compile(r"(?<!\S)[+-]?\d*,\d+([eEdD][+-]?\d+)?(?!\S)")
 _TERM = re.compile(r"([+-]?)\s*([\d.eE+-]+)\s*\*\s*(log\()?\s*([^\s()]+)\s*\)?")
 
 
@@ -85,6 +88,9 @@ class Control:
     instructions: tuple[InstructionFile, ...]
     sigma_range: float
     """Number of standard deviations between the bounds."""
+    covariance: FloatArray | None = None
+    """Prior covariance of the adjustable parameters, of decadic logarithms where they are log."""
+    covariance_file: str = ""
 
     @property
     def adjustable(self) -> tuple[Parameter, ...]:
@@ -112,6 +118,7 @@ class Control:
     def files(self) -> tuple[Path, ...]:
         """Return the control file, its templates and instructions."""
         names = [*(each.file for each in self.templates), *(i.file for i in self.instructions)]
+        names += [self.covariance_file] if self.covariance_file else []
         return (self.path, *(self.path.parent / name for name in names))
 
 
@@ -133,6 +140,7 @@ def read_control(path: Path) -> Control:
     pyemu = load_pyemu()
     if not path.read_text(encoding="utf-8", errors="replace").lstrip().lower().startswith("pcf"):
         raise fail(path.name, 1, "must be pcf: this is no PEST control file")
+    _check_commas(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -141,6 +149,20 @@ def read_control(path: Path) -> Control:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise PestError(f"{path.name} cannot be read as a PEST control file: {reason}") from error
     return _Reader(path, pst).control()
+
+
+def _check_commas(path: Path) -> None:
+    """Raise PestError for a number with a comma in the tables of the control file."""
+    here = False
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("*"):
+            section = line[1:].strip().lower()
+            here = section.startswith(_TABLES) and not section.endswith("external")
+        found = _COMMA.search(line.partition("#")[0]) if here else None
+        if found:
+            words = f"{found[0]} has a comma: write {found[0].replace(',', '.')}"
+            raise fail(path.name, number, words)
 
 
 class _Reader:
@@ -176,7 +198,12 @@ class _Reader:
         )
         if not made.commands:
             raise PestError(f"{self.path.name}: there is no model command line")
-        return made
+        file = _path(str(pst.pestpp_options.get("parcov", ""))).strip()
+        if not file:
+            return made
+        names = [each.name for each in made.adjustable]
+        found = read_covariance(load_pyemu(), folder / file, names, self.path.name)
+        return replace(made, covariance=found, covariance_file=file)
 
     def line_of(self, name: str, section: str) -> int | None:
         """Return the line of a section that begins with a name; None if it is in another file."""

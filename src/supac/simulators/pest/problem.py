@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from supac.families import gaussian
 from supac.problem import Composite, Parameters, marginals
 from supac.problem.bounds import Catoni
 from supac.problem.likelihood import Measurements
@@ -23,6 +24,7 @@ from supac.simulators.pest.control import (
     PriorInformation,
     read_control,
 )
+from supac.simulators.pest.covariance import FloatArray
 from supac.simulators.pest.errors import PestError, similar
 from supac.simulators.pest.model import CaseModel
 
@@ -79,7 +81,11 @@ def load(
 
     """
     control = read_control(Path(path).absolute())
-    chosen = {each.name: prior_of(each, control.sigma_range) for each in control.adjustable}
+    deviations, correlation = _spread(control)
+    chosen = {
+        each.name: prior_of(each, control.sigma_range, deviation)
+        for each, deviation in zip(control.adjustable, deviations, strict=True)
+    }
     for name, prior in (priors or {}).items():
         if name not in chosen:
             words = f"{name} is no adjustable parameter of {control.path.name}"
@@ -87,20 +93,37 @@ def load(
         chosen[name] = prior
     given = None if copies is None else [control.path.parent / each for each in copies]
     model = CaseModel(control, copies=given, scratch=scratch, keep=keep)
-    return Problem(control, model, Parameters(chosen), measurements_of(control))
+    latent = None
+    if correlation is not None:
+        latent = gaussian(np.zeros(len(correlation)), correlation)
+    parameters = Parameters(chosen, latent=latent)
+    return Problem(control, model, parameters, measurements_of(control))
 
 
-def prior_of(parameter: Parameter, sigma_range: float) -> Marginal:
+def _spread(control: Control) -> tuple[list[float | None], FloatArray | None]:
+    """Return the standard deviations of a prior covariance, and its correlations if it has any."""
+    if control.covariance is None:
+        return [None] * len(control.adjustable), None
+    deviations = np.sqrt(np.diag(control.covariance))
+    correlation = control.covariance / np.outer(deviations, deviations)
+    alone = not np.any(np.tril(correlation, -1))
+    return deviations.tolist(), None if alone else correlation
+
+
+def prior_of(parameter: Parameter, sigma_range: float, deviation: float | None = None) -> Marginal:
     """Return the prior: normal around the value, or its logarithm, and cut at the bounds.
 
-    The bounds are so many standard deviations apart, as in PEST++ and pyemu.
+    The bounds are so many standard deviations apart, as in PEST++ and pyemu, unless a standard
+    deviation is given, of the decadic logarithm for a log parameter.
     """
     base: Marginal
     if parameter.kind == "log":
         width = math.log(parameter.upper / parameter.lower) / sigma_range
+        width = width if deviation is None else deviation * math.log(10.0)
         base = marginals.LogNormal(parameter.value, width)
     else:
-        base = marginals.Normal(parameter.value, (parameter.upper - parameter.lower) / sigma_range)
+        width = (parameter.upper - parameter.lower) / sigma_range
+        base = marginals.Normal(parameter.value, width if deviation is None else deviation)
     return marginals.Truncated(base, parameter.lower, parameter.upper)
 
 

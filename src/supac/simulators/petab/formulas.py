@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
 
+_MOST_SUMMANDS = 500  # of an expanded formula: beyond, its parameters are simulated
 Look = Callable[[str], Any]
 """The value of a symbol: a number or an array."""
 
@@ -76,12 +78,25 @@ class Split:
     """Parameters that are in the expression in another way."""
 
 
+def _summands(expression: Any) -> float:
+    """Return an upper limit of the number of summands of an expanded expression."""
+    if expression.is_Add:
+        return sum(_summands(each) for each in expression.args)
+    if expression.is_Mul:
+        return math.prod(_summands(each) for each in expression.args)
+    if expression.is_Pow and expression.exp.is_Integer and expression.exp > 1:
+        return math.exp(min(float(expression.exp) * math.log(_summands(expression.base)), 700.0))
+    return 1.0
+
+
 def split(expression: Any, parameters: Collection[str]) -> Split:
     """Divide an expression into powers of parameters and what they are multiplied by."""
     sympy = import_module("sympy")
     own = [each for each in expression.free_symbols if str(each) in parameters]
     if not own:
         return Split({(): expression}, frozenset())
+    if _summands(expression) > _MOST_SUMMANDS:
+        return Split({}, frozenset(map(str, own)))
     parts: dict[tuple[tuple[str, float], ...], Any] = {}
     odd: set[str] = set()
     for summand in sympy.Add.make_args(sympy.expand(expression)):
