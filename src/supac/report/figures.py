@@ -234,7 +234,8 @@ def _view(
     low: FloatArray, high: FloatArray, draws: dict[str, FloatArray], held_out: FloatArray
 ) -> Range:
     """Return a range with all data and most posterior runs, and part of the first batch."""
-    ends = {kind: np.nanquantile(lines, _OUTER, axis=0) for kind, lines in draws.items()}
+    known = {kind: lines[:, np.isfinite(lines).any(axis=0)] for kind, lines in draws.items()}
+    ends = {kind: np.nanquantile(lines, _OUTER, axis=0) for kind, lines in known.items()}
     fresh = (each for kind, each in ends.items() if kind == "posterior")
     inner = span(low, high, *fresh, held_out)
     if "prior" not in draws:
