@@ -60,6 +60,7 @@ REACHES_UP = {
     "record.calibrated": {
         *("report.notebook", "exchange.frames", "exchange.table", "record.record"),
         *("running.execution", "posterior.prediction", "posterior.sensitivity"),
+        "posterior.next_measurement",
     },
     "record.record": {"record.result"},
     "record.result": {

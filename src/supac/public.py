@@ -20,6 +20,8 @@ from supac.meta import ClosedForm, GradientStep, MetaInfo, MetaSuPAC, Plan, Reus
 from supac.meta.learn import MetaResult, TaskResult, meta_learn
 from supac.meta.scores import PriorScores, evaluate_priors
 from supac.meta.task import Task
+from supac.posterior.candidates import Candidate, Measurement
+from supac.posterior.next_measurement import NextMeasurements
 from supac.posterior.outputs import Outputs
 from supac.posterior.prediction import Prediction, predict, read_prediction
 from supac.posterior.sensitivity import Sensitivity
@@ -76,24 +78,22 @@ if TYPE_CHECKING:
     from supac.simulators.fmi import FMU
 
 __all__ = [
-    "FMU", "Algorithm", "Bands", "BatchPlan", "Bound", "CappedSquare", "Catoni", "Certificate",
-    "CertificateError", "ClosedForm", "Composite", "Ensemble", "EvaluationError", "Evaluations",
-    "Execution", "ExecutionError", "Field", "FixedStep", "FreshDraws", "Frozen", "GaussianProcess",
-    "GradientDescent", "GradientStep", "HeavyBall", "Importance", "Info", "Iteration", "KnownRuns",
-    "MaurerLangfordSeeger", "McAllester", "MeanSquare", "MetaInfo", "MetaResult", "MetaSuPAC",
-    "Nesterov", "NotAStoreError", "Observations", "OutputEmulator", "OutputFile", "Outputs",
-    "Parameters",
-    "PerWorker", "Plan", "Prediction", "PriorScores", "Problem", "ProblemFile", "ProblemFileError",
-    "Program", "Provenance", "Record", "Result", "ResultFormatError", "Reuse", "Ridge",
-    "RootMeanSquare", "Run", "Sensitivity", "SquareLoss",
-    "Stage", "State", "Status", "StopReason",
-    "StoreBusyError", "StoreDamagedError", "StoreError", "StoreMismatchError",
-    "StoreTooNewError", "SuPAC", "Surrogate", "Task", "TaskResult", "Thiemann",
-    "TolstikhinSeldin", "TooManyStatisticsError", "TrustRegion", "UMBridge", "Voronoi",
-    "Welsch", "certify", "certify_draws", "evaluate_priors", "export", "marginals",
-    "meta_learn", "minimize", "plots", "predict", "read_csv", "read_prediction", "read_problem",
-    "read_result",
-    "read_store", "reoptimize", "resume", "simulators", "write_report",
+    "FMU", "Algorithm", "Bands", "BatchPlan", "Bound", "Candidate", "CappedSquare", "Catoni",
+    "Certificate", "CertificateError", "ClosedForm", "Composite", "Ensemble", "EvaluationError",
+    "Evaluations", "Execution", "ExecutionError", "Field", "FixedStep", "FreshDraws", "Frozen",
+    "GaussianProcess", "GradientDescent", "GradientStep", "HeavyBall", "Importance", "Info",
+    "Iteration", "KnownRuns", "MaurerLangfordSeeger", "McAllester", "MeanSquare", "Measurement",
+    "MetaInfo", "MetaResult", "MetaSuPAC", "Nesterov", "NextMeasurements", "NotAStoreError",
+    "Observations", "OutputEmulator", "OutputFile", "Outputs", "Parameters", "PerWorker", "Plan",
+    "Prediction", "PriorScores", "Problem", "ProblemFile", "ProblemFileError", "Program",
+    "Provenance", "Record", "Result", "ResultFormatError", "Reuse", "Ridge", "RootMeanSquare",
+    "Run", "Sensitivity", "SquareLoss", "Stage", "State", "Status", "StopReason", "StoreBusyError",
+    "StoreDamagedError", "StoreError", "StoreMismatchError", "StoreTooNewError", "SuPAC",
+    "Surrogate", "Task", "TaskResult", "Thiemann", "TolstikhinSeldin", "TooManyStatisticsError",
+    "TrustRegion", "UMBridge", "Voronoi", "Welsch", "certify", "certify_draws", "evaluate_priors",
+    "export", "marginals", "meta_learn", "minimize", "plots", "predict", "read_csv",
+    "read_prediction", "read_problem", "read_result", "read_store", "reoptimize", "resume",
+    "simulators", "write_report",
 ]  # fmt: skip
 __all__ += families.__all__
 

@@ -155,6 +155,28 @@ def test_sensitivity(study: Path) -> None:
     call("sensitivity", study / "run.supac", "-o", study / "s.txt", code=1)
 
 
+def test_next(study: Path) -> None:
+    said = call("next", study / "run.supac", "--quantity", "k2").output
+    assert "What a measurement would leave of the uncertainty of k2" in said
+    (study / "candidates.toml").write_text(
+        'quantity = "B at 20"\nprediction = "slow.toml"\n'
+        '[[candidate]]\noutput = "B"\ntimes = [2.0, 12.0, 20.0]\nnoise = 0.01\n'
+    )
+    said = call("next", study / "run.supac", study / "candidates.toml", code=1).output
+    assert "supac predict" in said.replace("\n", " ")
+    call("predict", study / "run.supac", study / "slow.toml", "--quiet")
+    told = json.loads(call("next", study / "run.supac", study / "candidates.toml", "--json").stdout)
+    assert set(told["candidates"]["candidate"]) == {"B at 2", "B at 12", "B at 20"}
+    assert told["candidates"]["remaining"] == sorted(told["candidates"]["remaining"])
+    out = study / "next.csv"
+    both = ("--together", 2, "-o", out)
+    said = call("next", study / "run.supac", study / "candidates.toml", *both).output
+    assert "together: B at" in said
+    assert out.read_text().startswith("candidate,remaining,error,method,linear,sd of B at 20")
+    said = call("next", study / "run.supac", "--quantity", "k3", code=1).output
+    assert "'k3' is neither a parameter nor an output" in said.replace("\n", " ")
+
+
 @pytest.mark.slow
 def test_a_killed_prediction_goes_on_to_the_same_bits(study: Path) -> None:
     """SIGKILL twice, then two workers: no run that has ended is made again."""

@@ -68,6 +68,10 @@ COMMANDS = {
         "posteriors",
         "Show which parameters matter: combinations that the data determine, and Sobol indices.",
     ),
+    "next": (
+        "posteriors",
+        "Show which measurement would help most: what it would leave of an uncertainty.",
+    ),
     "report": (
         "stores",
         "Write a run as one HTML page: the problem, the posterior, and whether to trust it.",

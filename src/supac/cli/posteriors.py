@@ -1,4 +1,4 @@
-"""The commands `supac predict` and `sensitivity`, which use the posterior of a store."""
+"""The commands `supac predict`, `sensitivity` and `next`, which use the posterior of a store."""
 
 from __future__ import annotations
 
@@ -23,12 +23,18 @@ from supac.cli.app import (
     warn,
 )
 from supac.cli.options import AsBegun, Force, Json, Quiet, StorePath, Workers
+from supac.cli.posterior_tables import next_table, sensitivity_tables
 from supac.cli.problems import problem_behind
-from supac.cli.sensitivity_table import sensitivity_tables
 from supac.exchange.table import write_table
-from supac.posterior.prediction import Prediction
-from supac.posterior.prediction_file import file_for
-from supac.problem_file import Scenario, is_problem_file, read_scenario, store_of
+from supac.posterior.prediction import Prediction, identity_of, read_prediction
+from supac.posterior.prediction_file import beside, file_for
+from supac.problem_file import (
+    Scenario,
+    is_problem_file,
+    read_candidates,
+    read_scenario,
+    store_of,
+)
 from supac.record.record import Record, read_store
 from supac.record.store.replaced import set_aside, settle
 from supac.report.tables import short
@@ -192,3 +198,71 @@ def sensitivity(
     console.print(sensitivity_tables(found))
     if out is not None:
         console.print(f"wrote {out}", soft_wrap=True)
+
+
+@command("Example: `supac next run.supac candidates.toml --quantity k1`.")
+def next(  # noqa: A001 - its name on the command line
+    store: StorePath,
+    candidates: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Candidates, a .toml or .csv; by default every output once more.",
+            metavar="[CANDIDATES]",
+        ),
+    ] = None,
+    quantity: Annotated[
+        list[str] | None,
+        typer.Option("--quantity", help="A parameter, or an output such as 'B at 48'."),
+    ] = None,
+    scenario: Annotated[
+        Path | None, typer.Option(help="Scenario file that was predicted, for its outputs too.")
+    ] = None,
+    together: Annotated[
+        int, typer.Option(min=0, help="Also find so many that are best together.")
+    ] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write all candidates as a .csv.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Show which measurement would help most: what it would leave of an uncertainty.
+
+    No run is made: outputs are emulated from the runs in the store, or those of a prediction.
+    """
+    if out is not None:
+        if out.suffix != ".csv":
+            raise failed(f"the file must be a .csv, not {out.name}")
+        check_vacant(out, force=force)
+    run = read_store(store_of(store))
+    asked = None if candidates is None else read_candidates(candidates)
+    found = run.next_measurements(
+        None if asked is None else asked.candidates,
+        quantity or (asked.quantity if asked is not None else ()) or None,
+        prediction=_predicted(run, scenario, "" if asked is None else asked.prediction),
+        together=together,
+    )
+    if out is not None:
+        write_table(out, found.to_table())
+    if as_json:
+        print_json(found.to_dict())
+        return
+    console.print(next_table(found))
+    if out is not None:
+        console.print(f"wrote {out}", soft_wrap=True)
+
+
+def _predicted(run: Record, scenario: Path | None, named: str) -> Prediction | None:
+    """Read the prediction of a scenario beside a store."""
+    if scenario is None and not named:
+        return None
+    name = Path(named) if scenario is None else scenario
+    path = name if name.suffix == ".supac" else file_for(run.file, name.stem)
+    if not path.exists():
+        raise failed(
+            f"there is no {short(path)} yet: supac predict {run.file.name} {name} makes it"
+        )
+    made = read_prediction(path)
+    if path.resolve() not in [each.resolve() for each in beside(run, identity_of(run))]:
+        raise failed(f"{short(path)} is a prediction of another posterior: predict again")
+    return made

@@ -79,19 +79,18 @@ class Outputs:
     @classmethod
     def of_data(cls, data: Observations) -> Outputs:
         """Make the table of measured columns, with their noise where it is the same in all rows."""
-        shape = (len(data.columns), data.rows)
-        noise = np.where(np.isfinite(data.values), data.noise, np.nan).reshape(shape)
-        low, high = (
-            np.array([bound(row[np.isfinite(row)], initial=start) for row in noise])
-            for bound, start in ((np.min, np.inf), (np.max, -np.inf))
-        )
+        noise = np.full(len(data.columns), np.nan)
+        for i, row in enumerate(data.noise.reshape(len(data.columns), data.rows)):
+            known = row[np.isfinite(row)]
+            if len(known) and np.ptp(known) <= 1e-9 * known.max():
+                noise[i] = known.max()
         return cls(
             data.columns,
             data.rows,
             data.times,
             data.units,
             data.time_label,
-            np.where(high - low <= 1e-9 * high, high, np.nan),
+            noise,
             logarithmic=data.logarithmic,
         )
 

@@ -2,6 +2,7 @@
 
 from supac.problem import Observations
 from supac.problem_file import builtin, fmu, pest, petab
+from supac.problem_file.candidates import CandidatesFile, read_candidates
 from supac.problem_file.errors import FileError, ProblemFileError
 from supac.problem_file.fmu_starter import fmu_starter_files
 from supac.problem_file.petab import petab_starter_files
@@ -22,9 +23,10 @@ from supac.problem_file.schema import BOUNDS
 from supac.problem_file.starter import StarterKind, starter_files
 
 __all__ = [
-    "BOUNDS", "FileError", "Observations", "ProblemFile", "ProblemFileError", "Scenario",
-    "StarterKind",
+    "BOUNDS", "CandidatesFile", "FileError", "Observations", "ProblemFile", "ProblemFileError",
+    "Scenario", "StarterKind",
     "builtin", "check_compatible", "fmu", "fmu_starter_files", "is_problem_file", "make_problem",
     "observations_of", "pest", "petab", "petab_starter_files", "problem_of",
-    "read_problem", "read_scenario", "source_of", "starter_files", "store_of", "title_of",
+    "read_candidates", "read_problem", "read_scenario", "source_of", "starter_files", "store_of",
+    "title_of",
 ]  # fmt: skip

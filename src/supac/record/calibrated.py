@@ -26,11 +26,12 @@ from supac.search.algorithm import Info
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import pandas
     import xarray
 
+    from supac.posterior.next_measurement import NextMeasurements
     from supac.posterior.prediction import Prediction
     from supac.posterior.sensitivity import Sensitivity
     from supac.problem.frozen import Frozen
@@ -327,6 +328,33 @@ class Calibrated(ABC):
         from supac.posterior.sensitivity import sensitivity  # noqa: PLC0415
 
         return sensitivity(self, under=under, points=points, seed=seed)
+
+    def next_measurements(
+        self,
+        candidates: Iterable[Any] | None = None,
+        quantity: Any = None,
+        *,
+        prediction: Prediction | None = None,
+        together: int = 0,
+        draws: int | None = None,
+        seed: int = 0,
+    ) -> NextMeasurements:
+        """Rank measurements that could be made by the variance that they would leave; no run.
+
+        Of `quantity`: a parameter, an output such as "A at 3", a function of points, or several of
+        these. Candidates are (output, time, noise) each; arguments as in `next_measurements`.
+        """
+        from supac.posterior.next_measurement import next_measurements  # noqa: PLC0415
+
+        return next_measurements(
+            self,
+            candidates,
+            quantity,
+            prediction=prediction,
+            together=together,
+            draws=draws,
+            seed=seed,
+        )
 
     @property
     def frozen(self) -> Frozen:

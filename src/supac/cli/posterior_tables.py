@@ -1,4 +1,4 @@
-"""Sensitivities for the terminal."""
+"""Sensitivities and candidate measurements for the terminal."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from supac.posterior.next_measurement import NextMeasurements
 from supac.posterior.sensitivity import ALL, Indices, Sensitivity
 
 _MOST = 8  # directions, and outputs beside all of them, that are shown
 _PARAMETERS = 20
+_CANDIDATES = 15
 
 
 def sensitivity_tables(found: Sensitivity) -> RenderableType:
@@ -64,3 +66,31 @@ def _indices(found: Sensitivity) -> Table:
 def _cell(of: Indices, name: str, j: int) -> str:
     row = of.row(name)
     return f"{max(row['first'][j], 0.0):.2f} {max(row['total'][j], 0.0):.2f}"
+
+
+def next_table(found: NextMeasurements) -> RenderableType:
+    """Return the candidates, the best first, with what each would leave."""
+    one = len(found.quantities) == 1
+    now = f", {found.before[0]:.3g} now" if one else ""
+    what = found.quantities[0] if one else f"{len(found.quantities)} quantities"
+    title = f"What a measurement would leave of the uncertainty of {what}{now}"
+    table = Table(box=None, pad_edge=False)
+    table.add_column("measurement", overflow="fold")
+    table.add_column("variance left", justify="right")
+    if one:
+        table.add_column("standard deviation", justify="right")
+    table.add_column("by")
+    for each in found.choices[:_CANDIDATES]:
+        cells = [f"{100 * each.remaining:.0f} % ± {max(100 * each.error, 0.5):.0f}"]
+        cells += [f"{each.deviations[0]:.3g}"] if one else []
+        table.add_row(Text(each.candidate.words), *cells, each.method)
+    parts: list[RenderableType] = [Text(title, style="bold"), table]
+    left = len(found.choices) - _CANDIDATES
+    if left > 0:
+        parts.append(Text(f"and {left} more; --out writes all of them"))
+    if found.together:
+        steps = "; then ".join(
+            f"{each.candidate.words} ({100 * each.remaining:.0f} % left)" for each in found.together
+        )
+        parts.append(Text(f"together: {steps}"))
+    return Group(*parts)

@@ -1,0 +1,186 @@
+"""Measurements that could be made next, and the draws that tell what they are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from supac.arrays import FloatArray, whole
+from supac.posterior.emulation import EmulatedOutputs
+from supac.posterior.outputs import Outputs
+from supac.posterior.prediction import Prediction
+from supac.problem import names_of
+from supac.record.calibrated import Calibrated
+from supac.search.algorithm import one_thread
+
+Quantity = str | Callable[[FloatArray], FloatArray]
+"""A parameter, an output such as "A at 3", or a function of points (n, dim) → (n,)."""
+_DRAWS = 4_000
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One number that could be measured."""
+
+    output: str
+    """Column of the outputs."""
+    time: float | None = None
+    """None for a column with one row."""
+    noise: float | None = None
+    """Standard error; by default that of the column in the data."""
+
+    @property
+    def words(self) -> str:
+        """Name of what is measured."""
+        return self.output if self.time is None else f"{self.output} at {self.time:g}"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Measurements that would be made together."""
+
+    measurements: tuple[Measurement, ...]
+    name: str = ""
+
+    @classmethod
+    def of(cls, given: Any) -> Candidate:
+        """Make a candidate of itself, of a `Measurement`, or of ("A", 3.0) or ("A", 3.0, 0.1)."""
+        if isinstance(given, Candidate):
+            return given
+        if isinstance(given, Measurement):
+            return cls((given,))
+        if isinstance(given, str):
+            return cls((Measurement(given),))
+        if isinstance(given, tuple) and 1 <= len(given) <= 3 and isinstance(given[0], str):
+            return cls((Measurement(given[0], *(float(each) for each in given[1:])),))
+        raise TypeError(
+            f'a candidate must be a Candidate, or (output, time, noise) such as ("A", 3.0, 0.1), '
+            f"not {given!r}"
+        )
+
+    @property
+    def words(self) -> str:
+        """Its name, or what is measured."""
+        return self.name or " and ".join(each.words for each in self.measurements)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of a posterior, with outputs of one or two tables of them."""
+
+    x: FloatArray
+    """In the user's units: (n, dim)."""
+    names: tuple[str, ...]
+    """Of the parameters."""
+    tables: tuple[tuple[Outputs, FloatArray, FloatArray], ...]
+    """Of each table its outputs and the standard deviations of their errors, (n, m) both."""
+
+    @classmethod
+    def of(
+        cls, posterior: Calibrated, prediction: Prediction | None, count: int | None, seed: int
+    ) -> Draws:
+        """Emulate the outputs of the search at draws, or at those of a prediction."""
+        record = posterior.own_record
+        parameters, over = record.parameters, record.known_posterior()
+        tables = []
+        if prediction is None:
+            rng = np.random.default_rng([whole(seed, "seed", least=0), 0x4E58])
+            latent = over.sample(whole(_DRAWS if count is None else count, "draws", least=50), rng)
+            x = latent if parameters is None else parameters.from_latent(latent)
+        else:
+            x, made = prediction.x, prediction.outputs
+            latent = x if parameters is None else parameters.to_latent(x)
+            tables.append((prediction.columns, made, np.zeros_like(made)))
+        with one_thread():
+            emulated = EmulatedOutputs.of(record, over)
+            outputs, errors = emulated.predict(latent)
+        tables.append((emulated.table, emulated.every(outputs), emulated.every(errors)))
+        return cls(x, names_of(parameters, x.shape[1]), tuple(tables))
+
+    def output(self, wanted: Measurement) -> tuple[FloatArray, FloatArray, float]:
+        """Return an output (n,), the errors of its emulation (n,), and the noise of measuring it.
+
+        Of a column that is compared by its logarithm, these are of the logarithm.
+        """
+        for table, outputs, errors in self.tables:
+            place = _place(table, wanted)
+            if place is None or not np.isfinite(outputs[:, place]).all():
+                continue
+            values, wrong = outputs[:, place], errors[:, place]
+            noise = wanted.noise
+            if noise is None:
+                middle = np.median(outputs, axis=0)[None]
+                noise = float(table.deviations(middle)[0, place])
+            if table.logarithmic and (values > 0.0).all():
+                values, wrong = np.log(values), wrong / values
+            if not (np.isfinite(noise) and noise > 0.0):
+                raise ValueError(f"the noise of measuring {wanted.words} is not known: give it")
+            return values, wrong, noise
+        raise ValueError(f"{wanted.words} is no output of the runs; {self._known()}")
+
+    def _known(self) -> str:
+        words = []
+        for table, *_ in self.tables:
+            clock = table.clock
+            when = f" from {clock.min():g} to {clock.max():g}" if table.rows > 1 else ""
+            times = f" at {table.rows} times{when}" if table.rows > 1 else ""
+            words.append(f"there are {', '.join(table.columns)}{times}")
+        return f"{'; '.join(words)}. For other times, predict at these first"
+
+    def quantity(self, wanted: Quantity) -> FloatArray:
+        """Return the values of a quantity of interest: (n,)."""
+        if callable(wanted):
+            values = np.asarray(wanted(self.x), dtype=np.float64)
+            if values.shape != (len(self.x),):
+                raise ValueError(
+                    f"the quantity must be one number a point, ({len(self.x)},), not {values.shape}"
+                )
+            return values
+        if wanted in self.names:
+            return self.x[:, self.names.index(wanted)]
+        column, _, time = wanted.rpartition(" at ")
+        try:
+            one = Measurement(column, float(time)) if column else Measurement(wanted)
+        except ValueError:
+            one = Measurement(wanted)
+        for table, outputs, _ in self.tables:
+            place = _place(table, one)
+            if place is not None and np.isfinite(outputs[:, place]).all():
+                return outputs[:, place]
+        known = f"parameters are {', '.join(self.names)}; of outputs {self._known()}"
+        raise ValueError(f"{wanted!r} is neither a parameter nor an output: {known}")
+
+
+def _place(table: Outputs, wanted: Measurement) -> int | None:
+    """Return the place of an output in a table; None if it is not there."""
+    if wanted.output not in table.columns:
+        return None
+    first = table.places(wanted.output).start
+    if wanted.time is None:
+        return first if table.rows == 1 else None
+    near = np.flatnonzero(np.isclose(table.clock, wanted.time, rtol=1e-9, atol=1e-12))
+    return first + int(near[0]) if len(near) else None
+
+
+def candidates_of(given: Iterable[Any] | None, draws: Draws) -> list[Candidate]:
+    """Return the candidates; by default every output whose noise is known, once more."""
+    if given is not None:
+        found = [Candidate.of(each) for each in given]
+        if not found:
+            raise ValueError("there is no candidate to choose from")
+        return found
+    table, outputs, _ = draws.tables[0]
+    noise = table.deviations(np.median(outputs, axis=0)[None])[0]
+    there = np.isfinite(outputs).all(axis=0) & (noise > 0.0)
+    cells: Sequence[tuple[str, float]] = table.cells
+    found = [
+        Candidate((Measurement(column, time if table.rows > 1 else None),))
+        for (column, time), known in zip(cells, there, strict=True)
+        if known
+    ]
+    if not found:
+        raise ValueError("the noise of no output is known: give candidates with their noise")
+    return found
