@@ -81,6 +81,10 @@ bench-observation: .venv/ready
 bench-projection: .venv/ready
 	$(BIN)/python benchmarks/projection.py
 
+.PHONY: bench-predictions
+bench-predictions: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/predictions.py $(ARGS)
+
 meta-learning: .venv/ready
 	$(BIN)/python experiments/meta_learning/run.py $(ARGS)
 

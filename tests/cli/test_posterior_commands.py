@@ -155,7 +155,8 @@ def test_sensitivity(study: Path) -> None:
     call("sensitivity", study / "run.supac", "-o", study / "s.txt", code=1)
 
 
-def test_next(study: Path) -> None:
+def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(study)  # where the simulator writes
     said = call("next", study / "run.supac", "--quantity", "k2").output
     assert "What a measurement would leave of the uncertainty of k2" in said
     (study / "candidates.toml").write_text(

@@ -39,6 +39,9 @@ def simulate(rate, start, feed, twice, times=TIMES):
 
 def longer(rate, start, feed, twice):
     return simulate(rate, start, feed, twice, np.array([0.0, 10.0, 20.0]))
+
+def fixed(rate, start, feed, twice):
+    return simulate(rate, start, feed, twice)
 """
 
 
@@ -98,6 +101,16 @@ def test_settings_times_and_another_function(problem: ProblemFile) -> None:
     assert outputs_of(scenario(problem, "[outputs]\nnames = 'A'\n")).columns == ("A",)
     steps = "[outputs]\ntimes = { start = 0, stop = 0.3, step = 0.1 }\n"
     np.testing.assert_allclose(outputs_of(scenario(problem, steps)).clock, [0.0, 0.1, 0.2, 0.3])
+
+
+def test_a_function_with_an_argument_times_is_given_them(problem: ProblemFile) -> None:
+    made = scenario(problem, "[outputs]\ntimes = [0.0, 10.0]\n")
+    simulated = np.asarray(made.simulate(np.array([0.1])))
+    np.testing.assert_allclose(simulated, [2.0, 2.0 * np.exp(-1.0), 4.0, 14.0])
+    made.simulate.set_up()  # type: ignore[attr-defined]
+    without = '[simulator]\npython = "model:fixed"\n[outputs]\ntimes = [0.0, 10.0]\n'
+    with pytest.raises(ValueError, match="returned 6 numbers for A"):
+        scenario(problem, without).simulate(np.array([0.1]))
 
 
 def test_a_scenario_may_lie_elsewhere(problem: ProblemFile, tmp_path: Path) -> None:

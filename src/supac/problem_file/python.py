@@ -9,10 +9,12 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from supac.arrays import FloatArray
 from supac.problem_file.errors import suggestion
 
 _FOLDERS: set[Path] = set()
@@ -71,6 +73,14 @@ class PythonFunction:
             return f"{self.name} takes ({takes}), but the parameters are {', '.join(names)}"
         return ""
 
+    def takes(self, name: str) -> bool:
+        """Return True if the function has an argument of this name."""
+        self.set_up()
+        try:
+            return name in inspect.signature(self._function).parameters  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return False
+
     def _load(self) -> Callable[..., Any]:
         module = _module(self.folder, self.module, self.file)
         function = getattr(module, self.name, None)
@@ -81,6 +91,22 @@ class PythonFunction:
         if not callable(function):
             raise PythonFunctionError(f"{self.module}:{self.name} is {function!r}, no function")
         return function
+
+
+@dataclass(frozen=True, eq=False)
+class AtTimes:
+    """A function that is given the times at which to simulate, as its argument `times`."""
+
+    function: PythonFunction
+    times: FloatArray
+
+    def set_up(self) -> None:
+        """Load the function."""
+        self.function.set_up()
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function."""
+        return self.function(*arguments, times=self.times, **named)
 
 
 def _module(folder: Path, name: str, file: Path) -> ModuleType:

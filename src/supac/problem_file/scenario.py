@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from supac.problem_file.experiments import make_scenario
 from supac.problem_file.inputs import Inputs, read_inputs
 from supac.problem_file.noise import parse_share
 from supac.problem_file.problem import ProblemFile, checksum
+from supac.problem_file.python import AtTimes, PythonFunction
 from supac.problem_file.scenario_schema import check_scenario
-from supac.problem_file.simulator import Simulator, simulator_of
+from supac.problem_file.simulator import Simulate, Simulator, simulator_of
 from supac.record.calibrated import Calibrated
 from supac.running.execution import Execution
 
+_FREE = ("title", "draws", "coverage", "execution")
 _KEYS: dict[Key, Key] = {
     ("data", "observed"): ("outputs", "names"),
     ("data", "time"): ("outputs", "times"),
@@ -78,6 +81,8 @@ class Scenario:
     execution: Execution
     files: Mapping[str, str]
     """Checksums of the simulator's files, by their role."""
+    identity: str
+    """What the file says, but for settings that a continued prediction may change."""
 
     def predict(
         self,
@@ -104,15 +109,8 @@ class Scenario:
             execution=where,
             store=store,
             seed=self.seed,
-            about={"scenario": _without_draws(self.text), "files": dict(self.files)},
+            about={"scenario": self.identity, "files": dict(self.files)},
         )
-
-
-def _without_draws(text: str) -> str:
-    """Return a scenario without the settings that a continued prediction may change."""
-    free = ("draws", "title", "coverage", "#")
-    lines = [line.strip() for line in text.splitlines()]
-    return "\n".join(line for line in lines if line and not line.startswith(free))
 
 
 def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenario:
@@ -134,6 +132,8 @@ def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenari
         inputs = read_inputs(source, problem.parameters)
         settings = _settings(source, inputs, simulator)
         made = make_scenario(source, simulator, inputs.with_settings(settings), outputs)
+        if "times" in source.table("outputs"):
+            made = _at_times(made, inputs, outputs)
         simulate, execution = made, replace(execution, vectorized=made.vectorized)
     table = source.table("execution")
     if table:
@@ -151,7 +151,18 @@ def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenari
         coverage=float(top.get("coverage", 0.9)),
         execution=execution,
         files=_checksums(source, simulator),
+        identity=json.dumps(
+            {name: each for name, each in top.items() if name not in _FREE}, default=str
+        ),
     )
+
+
+def _at_times(made: Simulate, inputs: Inputs, outputs: Outputs) -> Simulate:
+    """Pass the times to a Python function with an argument `times`."""
+    function, times = made.function, outputs.times
+    if not isinstance(function, PythonFunction) or times is None or "times" in inputs.names:
+        return made
+    return replace(made, function=AtTimes(function, times)) if function.takes("times") else made
 
 
 def simulated_by(risk: Composite) -> tuple[Callable[[FloatArray], Any], Outputs | None]:
@@ -256,11 +267,12 @@ def _settings(
     """Return the values of the scenario for fixed parameters and settings of experiments."""
     given = source.table("settings")
     own = [table.get("settings", {}) for table in data_tables(source).values()]
-    every = {name for each in own for name in each if not hasattr(simulator, name)}
+    keys = {each.name for each in fields(simulator)}  # type: ignore[arg-type]
+    every = {name for each in own for name in each if name not in keys}
     known = [*inputs.fixed, *sorted(every - set(inputs.fixed))]
     for name in given:
         key: Key = ("settings", name)
-        if hasattr(simulator, name):
+        if name in keys:
             source.add(key, "belongs in [simulator]")
         elif name in {*inputs.free, *inputs.fields, *inputs.tied}:
             words = (
