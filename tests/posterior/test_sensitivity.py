@@ -212,6 +212,28 @@ def test_what_cannot_be_told(linear: supac.Result) -> None:
         both.sensitivity()
 
 
+def test_an_output_that_never_changes() -> None:
+    """Such as that at the beginning: it has no indices, and does not spoil those of the risk."""
+    data = supac.Observations(("A", "B"), np.array([1.0, 0.2]), np.full(2, 0.5))
+    result = supac.minimize(
+        supac.Composite(lambda x: np.array([1.0, x[0]]), supac.MeanSquare(), data),
+        supac.gaussian(np.zeros(2), np.eye(2)),
+        supac.Catoni(1.0),
+        budget=30,
+    )
+    found = result.sensitivity()
+    assert found.indices.outputs == ("B",)
+    row = found.columns.row("risk")
+    assert abs(row["total"][0] - 1.0) <= 4.0 * row["total_error"][0]
+    assert abs(row["total"][1]) <= 4.0 * row["total_error"][1] + 1e-9
+    left = {
+        each.candidate.words: each.remaining
+        for each in result.next_measurements(quantity="x0").choices
+    }
+    assert left["A"] == pytest.approx(1.0, abs=0.05)
+    assert left["B"] < 0.8
+
+
 def test_a_plot_of_indices(linear: supac.Result) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
     found = linear.sensitivity()

@@ -97,7 +97,9 @@ class Draws:
         with one_thread():
             emulated = EmulatedOutputs.of(record, over)
             outputs, errors = emulated.predict(latent)
-        tables.append((emulated.table, emulated.every(outputs), emulated.every(errors)))
+        every = emulated.every(errors)
+        wrong = np.where(np.isfinite(emulated.constant), 0.0, every)
+        tables.append((emulated.table, emulated.every(outputs), wrong))
         return cls(x, names_of(parameters, x.shape[1]), tuple(tables))
 
     def output(self, wanted: Measurement) -> tuple[FloatArray, FloatArray, float]:

@@ -50,6 +50,8 @@ class EmulatedOutputs:
     """Names and times of all outputs of the simulator."""
     places: IntArray
     """Emulated outputs among them: those that are numbers in all runs and vary: (m,)."""
+    constant: FloatArray = field(repr=False)
+    """Outputs that are the same in all runs, among all of them; NaN for others: (all,)."""
     near: FloatArray = field(repr=False)
     """Distances of the runs from the centre of the distribution, in its units: (n,)."""
 
@@ -78,8 +80,11 @@ class EmulatedOutputs:
         known = loss if isinstance(loss, ObservationLoss) else None
         units = Units.of(under, Context(prior=prior, loss=known))
         process = _fitted(units, x, inputs, scores / unit, under)
-        loadings = unit * right[:count].T
-        return cls(process, units, inputs, mean, deviation, loadings, table, places, distance)
+        loadings, constant = unit * right[:count].T, rows[0].copy()
+        constant[places] = np.nan
+        return cls(
+            process, units, inputs, mean, deviation, loadings, table, places, constant, distance
+        )
 
     @property
     def runs(self) -> int:
@@ -117,8 +122,8 @@ class EmulatedOutputs:
         return np.sqrt((wrong[near] ** 2).mean(axis=0))
 
     def every(self, outputs: FloatArray) -> FloatArray:
-        """Return all outputs of the simulator, (n, all), NaN for those not emulated."""
-        rows = np.full((len(outputs), self.table.width), np.nan)
+        """Return all outputs of the simulator, (n, all), NaN where runs have no number."""
+        rows = np.tile(self.constant, (len(outputs), 1))
         rows[:, self.places] = outputs
         return rows
 
