@@ -100,6 +100,23 @@ def test_paths_have_the_mean_and_the_variance_of_the_process() -> None:
     np.testing.assert_allclose(values.std(axis=0), np.tile(spread[:, None], 2), rtol=0.15)
 
 
+def test_paths_of_many_inputs() -> None:
+    """Beyond a thousand products of inputs, the quadratic part is made of random ones."""
+    rng, dim = np.random.default_rng(4), 60
+    u = rng.standard_normal((30, dim))
+    y = (u[:, :5].sum(axis=1) + 0.1 * (u[:, :3] ** 2).sum(axis=1))[:, None]
+    prior = Hyperprior.build(
+        np.ones((dim, dim), dtype=bool), (1.0, 1.0, 0.22, 0.05), (1e-3, 0.1), 1e-3, 8.0
+    )
+    process = Process(prior.centre, prior, u, y, np.ones(30)).fit(10)
+    at = rng.standard_normal((4, dim))
+    mean, variance = process.predict_with_variance(at)
+    values = draw_paths(process, 4_000, rng)(at)[:, :, 0]
+    spread = np.sqrt(process.amplitude * variance)
+    assert (np.abs(values.mean(axis=0) - mean[:, 0]) <= 5.0 * spread / np.sqrt(4_000)).all()
+    np.testing.assert_allclose(values.std(axis=0), spread, rtol=0.15)
+
+
 @pytest.fixture(scope="module")
 def linear() -> supac.Result:
     prior = supac.gaussian(np.zeros(3), np.eye(3))

@@ -16,6 +16,7 @@ from supac.arrays import FloatArray
 from supac.emulator.process import CONSTANT, Process
 
 _FEATURES = 600  # random waves of the squared-exponential part
+_PRODUCTS = 1_000  # of pairs of inputs, up to which the quadratic part is exact
 _ROWS = 2048  # evaluated at a time
 
 Paths = Callable[[FloatArray], FloatArray]
@@ -35,7 +36,10 @@ class _PriorPaths:
     linear: FloatArray
     """(dim, functions)."""
     quadratic: FloatArray
-    """(dim·(dim + 1)/2, functions)."""
+    """(products, functions)."""
+    sides: tuple[FloatArray, FloatArray] | None
+    """Random directions r and s, (dim, products), with E[(v·r)(v·s)(w·r)(w·s)] = (v·w)²; None if
+    the products of all pairs of inputs are few enough."""
     waves: FloatArray
     """(dim, features)."""
     phases: FloatArray
@@ -45,12 +49,18 @@ class _PriorPaths:
     @classmethod
     def draw(cls, process: Process, functions: int, rng: np.random.Generator) -> _PriorPaths:
         dim = process.metric.shape[0]
+        products, sides = dim * (dim + 1) // 2, None
+        if products > _PRODUCTS:
+            products = _PRODUCTS
+            first, second = rng.standard_normal((2, dim, products))
+            sides = (first, second / np.sqrt(products))
         smooth, linear, quadratic = (np.sqrt(process.amplitude * v) for v in process.variances)
         return cls(
             process.metric,
             np.sqrt(process.amplitude * CONSTANT) * rng.standard_normal(functions),
             linear * rng.standard_normal((dim, functions)),
-            quadratic * rng.standard_normal((dim * (dim + 1) // 2, functions)),
+            quadratic * rng.standard_normal((products, functions)),
+            sides,
             rng.standard_normal((dim, _FEATURES)),
             rng.uniform(0.0, 2.0 * np.pi, _FEATURES),
             smooth * np.sqrt(2.0 / _FEATURES) * rng.standard_normal((_FEATURES, functions)),
@@ -60,10 +70,16 @@ class _PriorPaths:
         v = u @ self.metric.T
         values = self.constant + v @ self.linear
         values += np.cos(v @ self.waves + self.phases) @ self.heights
-        rows, columns = np.triu_indices(v.shape[1])
-        twice = np.where(rows == columns, 1.0, np.sqrt(2.0))  # (v·w)² = Σ of these products
-        values += (v[:, rows] * v[:, columns] * twice) @ self.quadratic
+        values += self._products(v) @ self.quadratic
         return values
+
+    def _products(self, v: FloatArray) -> FloatArray:
+        """Return features of which the inner products are (v·w)²: (n, products)."""
+        if self.sides is not None:
+            return (v @ self.sides[0]) * (v @ self.sides[1])
+        rows, columns = np.triu_indices(v.shape[1])
+        twice = np.where(rows == columns, 1.0, np.sqrt(2.0))
+        return v[:, rows] * v[:, columns] * twice
 
 
 def draw_paths(process: Process, count: int, rng: np.random.Generator) -> Paths:

@@ -46,14 +46,16 @@ class PickFreeze:
         x, other = of.sample(n, rng), of.sample(n, rng)
         kept, anew = np.tile(other, (len(groups), 1, 1)), np.tile(x, (len(groups), 1, 1))
         covariance = _covariance(of)
+        precision = None if covariance is None else np.linalg.inv(covariance)
         for i, mine in enumerate(groups):
             rest = np.setdiff1d(np.arange(of.dim), mine)
             kept[i][:, mine], anew[i][:, mine] = x[:, mine], other[:, mine]
-            if covariance is not None and len(rest):
-                # A draw moved by what its condition differs: exact for Gaussians.
-                step = _regression(covariance, mine, rest)
-                anew[i][:, mine] += (x[:, rest] - other[:, rest]) @ step
-                step = _regression(covariance, rest, mine)
+            if covariance is not None and precision is not None and len(rest):
+                # A draw moved by what its condition differs: exact for Gaussians. The group given
+                # the rest by the precision, the rest given the group by the covariance.
+                step = _solved(precision, mine, rest)
+                anew[i][:, mine] -= (x[:, rest] - other[:, rest]) @ step.T
+                step = _solved(covariance, mine, rest)
                 kept[i][:, rest] += (x[:, mine] - other[:, mine]) @ step
         return cls(x, kept, anew)
 
@@ -116,7 +118,7 @@ def _covariance(of: Distribution) -> FloatArray | None:
     )
 
 
-def _regression(covariance: FloatArray, mine: IntArray, rest: IntArray) -> FloatArray:
-    """Return Σ_rest⁻¹ Σ_rest,mine: (rest, mine)."""
-    inner = covariance[np.ix_(rest, rest)]
-    return np.asarray(np.linalg.solve(inner, covariance[np.ix_(rest, mine)]))
+def _solved(matrix: FloatArray, mine: IntArray, rest: IntArray) -> FloatArray:
+    """Return M_mine⁻¹ M_mine,rest: (mine, rest)."""
+    inner = matrix[np.ix_(mine, mine)]
+    return np.asarray(np.linalg.solve(inner, matrix[np.ix_(mine, rest)]))
