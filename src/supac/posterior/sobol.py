@@ -46,7 +46,7 @@ class PickFreeze:
         x, other = of.sample(n, rng), of.sample(n, rng)
         kept, anew = np.tile(other, (len(groups), 1, 1)), np.tile(x, (len(groups), 1, 1))
         covariance = _covariance(of)
-        precision = None if covariance is None else np.linalg.inv(covariance)
+        precision = None if covariance is None else np.asarray(np.linalg.inv(covariance), float)
         for i, mine in enumerate(groups):
             rest = np.setdiff1d(np.arange(of.dim), mine)
             kept[i][:, mine], anew[i][:, mine] = x[:, mine], other[:, mine]
