@@ -28,7 +28,7 @@ _FEWEST = 30.0  # draws that must keep a weight
 
 @dataclass(frozen=True)
 class Choice:
-    """What a candidate is worth."""
+    """Worth of a candidate."""
 
     candidate: Candidate
     remaining: float
@@ -36,9 +36,9 @@ class Choice:
     error: float
     """Its standard error."""
     linear: float
-    """The same by the best linear prediction."""
+    """Share that is left by the best linear prediction."""
     reweighted: float
-    """The same by re-weighting; NaN if too few draws keep a weight."""
+    """Share that is left by re-weighting; NaN if too few draws keep a weight."""
     deviations: tuple[float, ...]
     """Expected standard deviation of each quantity after the measurement."""
 

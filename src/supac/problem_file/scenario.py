@@ -82,7 +82,7 @@ class Scenario:
     files: Mapping[str, str]
     """Checksums of the simulator's files, by their role."""
     identity: str
-    """What the file says, but for settings that a continued prediction may change."""
+    """Content of the file, but for settings that a continued prediction may change."""
 
     def predict(
         self,
