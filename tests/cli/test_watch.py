@@ -148,6 +148,8 @@ def test_a_moment_of_the_run_at_every_width(
         "[...document.querySelectorAll('#timeline svg text')].map(t => t.textContent)"
     )
     assert {"worker 1", "worker 2"} <= set(lanes)
+    scrolled = "(e => e.scrollWidth - e.clientWidth - e.scrollLeft)({})"
+    assert abs(page.value(scrolled.format("document.querySelector('#timeline .scroll')"))) < 2
     for kind in ("ok", "raised", "timed-out", "running"):
         assert page.value(f"document.querySelectorAll('#timeline rect.{kind}').length") > 0
     assert page.value("document.querySelectorAll('#timeline rect.timed-out.long').length") > 0

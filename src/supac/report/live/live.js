@@ -147,6 +147,9 @@
   if (state.round !== null && state.round < data.rounds.length) showRound(state.round);
   if (state.run !== null) pick(state.run);
   for (const id of before.open) if (byId(id)) byId(id).open = true;
+  document.querySelectorAll("#timeline .broad").forEach((each) => { // the present is at its right end
+    each.parentElement.scrollLeft = each.parentElement.scrollWidth;
+  });
   const field = byId(before.focus);
   field?.focus({ preventScroll: true });
   if (field?.type === "search") field.setSelectionRange(field.value.length, field.value.length);
