@@ -107,8 +107,7 @@ def load(
     observation
         Put parameters that only formulas of observables and noise contain last, and declare them
         as observation parameters, which cost no run; False emulates what they do. By default they
-        are declared if at most 40 others are simulated: searches of more follow derivatives of the
-        loss, which it has of simulated values and noise levels alone.
+        are declared if at most 40 others are simulated: of more, one search was worse with them.
 
     """
     description = read(Path(path).absolute())
