@@ -258,7 +258,8 @@ def _simulate(x: FloatArray) -> FloatArray:
 
 def test_a_field_is_one_variable_of_xarray(result: supac.Result) -> None:
     pytest.importorskip("xarray")
-    for dataset, rows in ((result.to_xarray(), 40), (result.to_xarray(posterior=7), 7)):
+    made = len(result.evaluations)
+    for dataset, rows in ((result.to_xarray(), made), (result.to_xarray(posterior=7), 7)):
         k = dataset["k"]
         assert k.dims[1:] == ("k_dim_0", "k_dim_1")
         assert k.shape == (rows, 3, 2)

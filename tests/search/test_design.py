@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 import supac
-from supac.search.algorithm import LastStep, State
-from supac.search.design import is_moving, plan_batch
+from supac.arrays import FloatArray
+from supac.search.algorithm import Abandoned, LastStep, State
+from supac.search.design import is_moving, look_is_due, plan_batch, was_look
 from supac.surrogate.estimator import BatchPlan
 
 SPACE = supac.gaussian(np.zeros(3), np.diag([1.0, 4.0, 0.25]))
+PROBLEM = supac.Problem.within(SPACE, supac.Catoni(0.1))
 PLAN = BatchPlan(10, 5, latin=True, few=3, width=1.15)
 
 
 def after(nats: float, *, shift: float = 2.0, settled: bool = False) -> State:
-    problem = supac.Problem.within(SPACE, supac.Catoni(0.1))
-    state = supac.SuPAC().init(problem, 3)
+    state = supac.SuPAC().init(PROBLEM, 3)
     step = LastStep(2.0, SPACE.theta, 0.1 * nats, nats, shift, settled)
     return replace(state, last_step=step)
 
@@ -32,7 +33,7 @@ def test_a_posterior_moves_while_steps_gain_much(nats: float, settled: bool, mov
 
 
 def test_a_small_batch_is_the_mean_and_draws_on_the_scale_of_its_shift() -> None:
-    batches = [plan_batch(PLAN, after(10.0, shift=shift), 201) for shift in (0.0, 100.0)]
+    batches = [plan_batch(PROBLEM, PLAN, after(10.0, shift=shift), 201) for shift in (0.0, 100.0)]
     sizes = []
     for batch in batches:
         np.testing.assert_array_equal(batch.x[0], SPACE.mean)
@@ -41,11 +42,11 @@ def test_a_small_batch_is_the_mean_and_draws_on_the_scale_of_its_shift() -> None
         root = np.sqrt(np.diag(batch.proposal.covariance) / np.diag(SPACE.covariance))
         np.testing.assert_allclose(root, sizes[-1], rtol=0.1)
     assert sizes[1] == pytest.approx(3.0 * sizes[0], rel=0.05)
-    assert len(plan_batch(PLAN, after(10.0), 1).x) == 1
+    assert len(plan_batch(PROBLEM, PLAN, after(10.0), 1).x) == 1
 
 
 def test_settled_posteriors_have_usual_batches() -> None:
-    batch = plan_batch(PLAN, after(0.5), 400)
+    batch = plan_batch(PROBLEM, PLAN, after(0.5), 400)
     z = SPACE.whiten().points(batch.x)
     assert np.sqrt(np.mean(z**2)) == pytest.approx(1.15, rel=0.05)
 
@@ -74,7 +75,104 @@ def test_means_of_small_batches_do_not_lower_the_estimated_risk() -> None:
     )
     for seed in range(40):
         state = State(seed, posterior, evaluations, last_step=step)
-        x = np.concatenate([plan_batch(PLAN, state, 3).x[:1], posterior.sample(4, seed)])
+        x = np.concatenate([plan_batch(PROBLEM, PLAN, state, 3).x[:1], posterior.sample(4, seed)])
         evaluations = evaluations.append(x, 0.5 * (x**2).sum(axis=1), posterior)
     mean, error, _ = supac.Importance().fit(evaluations, posterior).mean_risk(posterior)
     assert abs(mean - 8.0) < 3.0 * error  # 1.7 too low with them
+
+
+def linear(x: FloatArray) -> FloatArray:
+    return x @ np.array([[1.0, 0.5], [-0.5, 1.0], [0.2, 0.1]])
+
+
+NARROW = replace(PLAN, opening=0.3, look=10, widest=1.3)
+
+
+@pytest.mark.parametrize("n", [3, 4, 6, 9])
+def test_a_search_begins_along_orthogonal_directions(n: int) -> None:
+    state = supac.SuPAC().init(PROBLEM, 3)
+    z = SPACE.whiten().points(plan_batch(PROBLEM, NARROW, state, n).x)
+    near, rest = z[:6], z[6:]
+    np.testing.assert_allclose(np.linalg.norm(near, axis=1), 0.3 * np.sqrt(3.0))
+    angles = near @ near.T / 0.27
+    np.testing.assert_allclose(angles[:3, :3], np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(angles[3:, :3], -np.eye(3)[: len(near) - 3], atol=1e-12)
+    assert len(np.unique(z, axis=0)) == n
+    assert (np.linalg.norm(rest, axis=1) > 0.6).all()
+
+
+def test_parameters_that_need_no_run_are_not_in_the_first_directions() -> None:
+    plan = replace(NARROW, observed=1)
+    x = plan_batch(PROBLEM, plan, supac.SuPAC().init(PROBLEM, 3), 4).x
+    np.testing.assert_array_equal(x[:, 2], 0.0)
+    np.testing.assert_allclose(np.linalg.norm(x[:, :2] / [1.0, 2.0], axis=1), 0.3 * np.sqrt(2.0))
+
+
+def test_a_search_that_began_narrowly_looks_around_the_start_once_it_has_settled() -> None:
+    problem, settled = PROBLEM, after(0.5, settled=True)
+    x = SPACE.sample(5, 0)
+    begun = settled.evaluations.append(x, linear(x)[:, 0] ** 2, SPACE, linear(x))
+    settled = replace(settled, evaluations=begun)
+    assert look_is_due(problem, NARROW, settled)
+    assert not look_is_due(problem, NARROW, after(10.0))
+    assert not look_is_due(problem, PLAN, settled)
+    far = SPACE.at(SPACE.exponential.from_moments(np.full(3, 5.0), 1e-4 * np.eye(3)))
+    batch = plan_batch(problem, NARROW, replace(settled, posterior=far), 400)
+    z = SPACE.whiten().points(batch.x)
+    np.testing.assert_allclose(z.mean(axis=0), 0.0, atol=0.05)
+    np.testing.assert_allclose(z.std(axis=0), 1.3, rtol=0.05)
+    outputs = linear(batch.x)
+    looked = replace(
+        settled,
+        evaluations=settled.evaluations.append(
+            batch.x, outputs[:, 0] ** 2, batch.proposal, outputs, batch.drawn
+        ),
+    )
+    assert was_look(problem, NARROW, looked.evaluations)
+    assert not was_look(problem, NARROW, settled.evaluations)
+    assert not look_is_due(problem, NARROW, looked)
+    # A second beginning has a look of its own.
+    again = replace(looked, abandoned=Abandoned(SPACE.theta[None], np.array([0.5])))
+    assert look_is_due(problem, NARROW, again)
+
+
+@pytest.mark.parametrize(
+    ("dim", "loss", "narrow"),
+    [
+        (9, supac.MeanSquare(), False),
+        (10, supac.MeanSquare(), True),
+        (20, supac.RootMeanSquare(), True),
+        (21, supac.MeanSquare(), False),
+        (12, supac.CappedSquare(2.0), False),
+    ],
+)
+def test_a_search_begins_narrowly_where_few_runs_cannot_cover_the_prior(
+    dim: int, loss: supac.ResidualLoss, narrow: bool
+) -> None:
+    space = supac.gaussian(np.zeros(dim), np.eye(dim))
+    problem = supac.Problem.within(space, supac.Catoni(0.1), loss=loss)
+    x = supac.SuPAC().init(problem, 0).batch.x  # type: ignore[union-attr]
+    assert len(x) == (dim + 1 if narrow else max(10, min(dim, 20)))
+    assert (np.linalg.norm(x, axis=1) < 0.31 * np.sqrt(dim)).all() == narrow
+
+
+def test_a_long_way_is_gone_in_few_runs() -> None:
+    """Twelve parameters far from the prior's centre and a small temperature: as Gauss-Newton."""
+    rng = np.random.default_rng(0)
+    matrix, truth = rng.standard_normal((40, 12)) / 3.0, rng.standard_normal(12)
+
+    def simulate(x: FloatArray) -> FloatArray:
+        return 20.0 * np.expm1(0.3 * (x - truth) @ matrix.T)
+
+    space = supac.gaussian(np.zeros(12), np.eye(12))
+    result = supac.minimize(
+        supac.Composite(simulate, supac.MeanSquare()),
+        space,
+        supac.Catoni(0.05),
+        budget=30,
+        validation=0,
+        execution=supac.Execution(vectorized=True),
+    )
+    risk = float((simulate(result.posterior.sample(4_000, 1)) ** 2).mean())
+    start = float((simulate(space.sample(4_000, 1)) ** 2).mean())
+    assert risk + 0.05 * result.kl < 0.1 * start

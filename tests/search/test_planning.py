@@ -172,12 +172,13 @@ def test_the_default_estimator_follows_the_problem_and_the_runs() -> None:
 
 
 def test_a_wide_latin_batch_says_what_it_was_drawn_from() -> None:
-    state = initial_state(supac.Problem.within(CUBE, supac.Catoni(0.1)), 5)
+    problem = supac.Problem.within(CUBE, supac.Catoni(0.1))
+    state = initial_state(problem, 5)
     plan = BatchPlan(first=400, batch=10, latin=True, width=1.5)
-    batch = plan_batch(plan, state, 400)
+    batch = plan_batch(problem, plan, state, 400)
     np.testing.assert_allclose(batch.proposal.covariance, 2.25 * np.eye(4), rtol=1e-12)
     np.testing.assert_allclose(batch.x.std(axis=0), 1.5, rtol=0.05)
     assert batch.drawn.all()
-    plain = plan_batch(replace(plan, latin=False), state, 400)
+    plain = plan_batch(problem, replace(plan, latin=False), state, 400)
     assert plain.proposal == CUBE
     np.testing.assert_array_equal(plain.x, state.draw(400))

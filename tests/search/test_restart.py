@@ -89,6 +89,24 @@ def test_only_a_search_that_has_learnt_nothing_is_left(
         assert len(other.abandoned.thetas) == 1
 
 
+@pytest.mark.parametrize(("risk", "elsewhere"), [(0.3, True), (0.43, False)])
+def test_a_search_goes_where_a_look_around_the_start_has_found_a_better_run(
+    risk: float, elsewhere: bool
+) -> None:
+    problem, state = settled(0.40)
+    start, runs = state.posterior, state.evaluations
+    found = replace(
+        state,
+        posterior=start.at(start.exponential.from_moments(runs.x[0], 0.01 * np.eye(4))),
+        evaluations=replace(runs, risk=np.where(np.arange(20) == 7, risk, 0.5)),
+    )
+    assert look_elsewhere(problem, found, state.last_step, 0.01, 0.0) is None
+    other = look_elsewhere(problem, found, state.last_step, 0.01, 0.0, looked=True)
+    assert (other is not None) is elsewhere
+    if other is not None:
+        np.testing.assert_allclose(other.posterior.mean, runs.x[7])
+
+
 def test_families_that_cannot_be_moved_are_not_left() -> None:
     problem, state = settled(0.49)
     start = supac.low_rank_gaussian(np.zeros(4), np.eye(4), rank=1)

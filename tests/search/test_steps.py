@@ -86,7 +86,8 @@ def test_a_trial_compares_what_came_with_what_was_predicted() -> None:
 @pytest.mark.parametrize(
     ("shortfall", "error", "radius", "rejected"),
     [
-        (0.02, 0.01, 4.0, False),  # most of the gain came
+        (0.02, 0.01, 4.0, False),  # nearly all of the gain came
+        (-0.20, 0.01, 4.0, False),  # twice as much
         (0.10, 0.01, 2.0, False),  # half of it
         (0.18, 0.01, 1.0, False),  # a tenth, and not by chance
         (0.18, 0.20, 2.0, False),  # a tenth, but that may be chance
@@ -103,10 +104,17 @@ def test_the_radius_follows_the_realised_gain(
 
 
 def test_the_radius_has_limits() -> None:
-    rule = TrustRegion(start=1.0, least=0.5, most=1.5)
+    rule = TrustRegion(start=1.0, least=0.5, most=1.5, far=5.0)
     assert rule.update_radius(None, None).radius == 1.0
-    assert rule.update_radius(1.0, trial(1.0, 0.0, 0.1)).radius == 1.5
+    assert rule.update_radius(1.0, trial(1.0, -1.0, 0.1)).radius == 1.5
     assert rule.update_radius(0.5, trial(1.0, 3.0, 0.1)).radius == 0.5
+    assert rule.update_radius(1.0, trial(1.0, 0.0, 0.1)).radius == 1.5
+    # Beyond that only as long as steps gain what they promise, neither less nor more.
+    assert rule.update_radius(1.5, trial(1.0, 0.0, 0.1)).radius == 3.0
+    assert rule.update_radius(3.0, trial(1.0, 0.2, 0.1)).radius == 5.0
+    assert rule.update_radius(5.0, trial(1.0, 0.5, 0.1)).radius == 1.5
+    assert rule.update_radius(5.0, trial(1.0, -1.0, 0.1)).radius == 1.5
+    assert rule.update_radius(5.0, trial(1.0, 0.9, 0.1)).radius == 0.75
 
 
 def test_a_trust_region_moves_within_its_radius() -> None:
@@ -121,8 +129,8 @@ def test_a_trust_region_moves_within_its_radius() -> None:
     ("options", "message"),
     [
         ({"alpha": 0.0}, "alpha must be in"),
-        ({"start": 10.0}, "least, start and most"),
-        ({"least": 0.0}, "least, start and most"),
+        ({"start": 10.0}, "least, start, most and far"),
+        ({"least": 0.0}, "least, start, most and far"),
         ({"too_little": 0.8}, "too_little and enough"),
     ],
 )

@@ -25,6 +25,7 @@ from supac.surrogate.estimator import BatchPlan, Context, EmulatorState, Surroga
 from supac.surrogate.least_squares import project_known
 
 _FEW = 3  # runs of a batch while the posterior moves
+_LOOK = 10  # runs around the start, once a search that began narrowly has settled
 _BATCH = 5  # runs of a batch once it has settled
 _RECENT, _RECENT_ERRORS = 40, 60
 _SURPRISE = 9.0  # squared standardised residual from which a run may be an outlier
@@ -79,11 +80,17 @@ def _has_one_centre(start: Distribution) -> bool:
 
 
 def emulator_plan(
-    problem: Problem, first: int, n: int, widening: tuple[float, float], probes: float
+    problem: Problem,
+    first: int,
+    n: int,
+    widening: tuple[float, float],
+    probes: float,
+    opening: float = 0.0,
 ) -> BatchPlan:
     """Return small Latin batches with probes, and many updates on one model.
 
-    They are smallest for posteriors with one centre: a mixture needs runs around all of them.
+    They are smallest for posteriors with one centre: a mixture needs runs around all of them. The
+    first has the width `opening`, if that is not zero, and is followed by a wide one later.
     """
     one_centre = _has_one_centre(problem.start)
     few, batch = (_FEW, _BATCH) if one_centre else (0, 2 * _BATCH)
@@ -93,6 +100,9 @@ def emulator_plan(
         few=few,
         latin=True,
         width=widening[min(n, 1)],
+        opening=opening if one_centre else 0.0,
+        look=_LOOK if opening and one_centre else 0,
+        widest=widening[0],
         probes=probes,
         inner=25,
         uses_known=True,
@@ -210,7 +220,7 @@ def fit_gated(
     inliers = ~outliers
     emulator = training.condition(inliers, inflation[inliers], hyperparameters, steps)
     restarted = total if last is None else last.restarted
-    if last is not None and (total >= 2 * restarted or context.rejected) and total <= _WELL_KNOWN:
+    if last is not None and (total >= 2 * restarted or context.anew) and total <= _WELL_KNOWN:
         restarted = total
         again = training.condition(inliers, inflation[inliers], training.default, _FIRST_STEPS)
         emulator = min(emulator, again, key=lambda each: each.misfit())

@@ -23,6 +23,8 @@ from supac.problem.observation import observation_count
 from supac.surrogate.estimator import MANY_PARAMETERS, NOISY, BatchPlan, Context
 
 _FEW = 20  # parameters
+_FEWEST = 10  # runs of the first batch
+_OPENING = 0.3  # width of a narrow first batch, in standard deviations of the start
 _MOST_COMPONENTS = 200  # of many parameters: each may move an output of its own
 
 
@@ -45,10 +47,17 @@ class OutputEmulator:
     probes: float = 0.35
 
     def plan(self, problem: Problem, n: int) -> BatchPlan:
-        """Return small batches, the first of about one point a parameter."""
+        """Return small batches, the first of about one point a parameter.
+
+        It is wide, unless there are too many parameters for so few runs to cover the prior, they
+        span all directions, and the loss has a slope wherever the start is.
+        """
         observed = observation_count(problem.loss)
-        first = min(max(problem.start.dim - observed, 10), 20)
-        plan = emulator_plan(problem, first, n, self.widening, self.probes)
+        simulated = problem.start.dim - observed
+        first, opening = min(max(simulated, _FEWEST), _FEW), 0.0
+        if _FEWEST <= simulated <= _FEW and isinstance(problem.loss, SquareLoss):
+            first, opening = simulated + 1, _OPENING
+        plan = emulator_plan(problem, first, n, self.widening, self.probes, opening)
         return replace(plan, observed=observed)
 
     def fit(

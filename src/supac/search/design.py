@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from supac.arrays import FloatArray
 from supac.families import Distribution, NormalWhitening, gaussian
 from supac.families.gaussian import latin_hypercube
+from supac.problem import Evaluations, Problem
 from supac.search.algorithm import DRAW, Batch, State
 from supac.surrogate.estimator import BatchPlan, RiskModel
 
@@ -19,20 +21,69 @@ def is_moving(plan: BatchPlan, state: State) -> bool:
     return plan.few > 0 and state.last_step is not None and state.last_step.moving
 
 
-def plan_batch(plan: BatchPlan, state: State, n: int, model: RiskModel | None = None) -> Batch:
+def look_is_due(problem: Problem, plan: BatchPlan, state: State) -> bool:
+    """Return True if a search that began narrowly has settled, and is to look around the start.
+
+    Once for each beginning.
+    """
+    if not plan.look or state.last_step is None or not state.last_step.settled:
+        return False
+    beginnings = 1 if state.abandoned is None else 1 + len(state.abandoned.thetas)
+    wide = _widened(problem.start, plan.widest)
+    return sum(_same(each, wide) for each in state.evaluations.proposals) < beginnings
+
+
+def was_look(problem: Problem, plan: BatchPlan, runs: Evaluations) -> bool:
+    """Return True if the last batch was a look around the start."""
+    if not plan.look or not runs.proposals:
+        return False
+    return _same(runs.proposals[-1], _widened(problem.start, plan.widest))
+
+
+def plan_batch(
+    problem: Problem, plan: BatchPlan, state: State, n: int, model: RiskModel | None = None
+) -> Batch:
     """Draw n points around the posterior, a share of them probes if `model` chooses any."""
-    posterior = state.posterior
+    posterior, rng = state.posterior, state.rng(DRAW)
     whitening = posterior.whiten()
     if not (plan.latin and isinstance(whitening, NormalWhitening)):
         return Batch.plain(state.draw(n), posterior)
+    if plan.opening and not state.evaluations.drawn.any():
+        z = _opening(problem, plan, n, rng)
+        return Batch.plain(whitening.spread(z), _widened(posterior, plan.opening))
+    if look_is_due(problem, plan, state):
+        wide = _widened(problem.start, plan.widest)
+        around = wide.whiten()
+        assert isinstance(around, NormalWhitening)
+        return Batch.plain(around.spread(latin_hypercube(n, wide.dim, rng)), wide)
     if is_moving(plan, state) and state.last_step is not None:
         return _around_the_mean(state, whitening, n, plan.observed)
-    rng, probes = state.rng(DRAW), getattr(model, "probes", None)
+    probes = getattr(model, "probes", None)
     count = max(round(plan.probes * n), 1) if probes is not None and n > 3 else 0
     x = whitening.spread(plan.width * latin_hypercube(n - count, posterior.dim, rng))
     if probes is not None and count:
         x = np.concatenate([x, probes(count, posterior, rng)])
     return Batch(x, _widened(posterior, plan.width), np.arange(n) < n - count)
+
+
+def _opening(problem: Problem, plan: BatchPlan, n: int, rng: np.random.Generator) -> FloatArray:
+    """Return whitened points along orthogonal directions of the simulated parameters: (n, dim).
+
+    They are as far away as draws of that width usually are. Both ways along each direction at most:
+    further points fill a wide Latin hypercube.
+    """
+    dim = problem.start.dim
+    simulated = dim - plan.observed
+    basis = np.linalg.qr(rng.standard_normal((simulated, simulated)))[0]
+    directions = np.concatenate([basis, -basis])[:n]
+    z = plan.widest * latin_hypercube(n, dim, rng)
+    z[: len(directions)] = 0.0
+    z[: len(directions), :simulated] = plan.opening * np.sqrt(simulated) * directions
+    return z
+
+
+def _same(one: Distribution, other: Distribution) -> bool:
+    return one.family == other.family and np.array_equal(one.theta, other.theta)
 
 
 def _around_the_mean(state: State, whitening: NormalWhitening, n: int, observed: int) -> Batch:

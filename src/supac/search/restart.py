@@ -14,7 +14,7 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray
 from supac.families import Distribution, Family
-from supac.problem import Problem
+from supac.problem import Evaluations, Problem
 from supac.search.algorithm import Abandoned, LastStep, State
 
 _LEARNT = 3.0  # nats by which a posterior is better than the start if anything was learnt
@@ -30,7 +30,7 @@ def has_learnt_nothing(
     """Return True if a posterior is hardly better than the start, and the risk is not understood.
 
     `nat` is the risk that is worth one nat, `error` that of predicting a run from the others. The
-    risk of the start is that of the first batch, less two of its standard errors, which are many
+    risk of the start is that of the batches around it, less two standard errors, which are many
     where risks differ by orders of magnitude: but no less than its smallest.
     """
     runs = state.evaluations.usable(problem.failure_risk)
@@ -39,23 +39,35 @@ def has_learnt_nothing(
         return False
     if runs.iteration.min() > 0:  # it began with runs made elsewhere
         return False
-    first = runs.risk[runs.iteration == 0]
+    centre = problem.start.mean
+    around = np.array([np.allclose(each.mean, centre) for each in runs.proposals])
+    first = runs.risk[around[runs.iteration]]
     kl = problem.start.divergence(problem.prior).value
     least = max(float(first.mean() - 2.0 * first.std() / np.sqrt(len(first))), first.min())
     return problem.bound(least, kl) - objective < _LEARNT * nat
 
 
 def look_elsewhere(
-    problem: Problem, state: State, before: LastStep | None, nat: float, error: float
+    problem: Problem,
+    state: State,
+    before: LastStep | None,
+    nat: float,
+    error: float,
+    *,
+    looked: bool = False,
 ) -> State | None:
-    """Return the state around another run if two steps gained little, and all steps no more."""
+    """Return the state around another run if two steps gained little, and all steps no more.
+
+    After a look around the start also if one of its runs is clearly better than all that the
+    posterior has reached.
+    """
     last, start = state.last_step, problem.start
     family = start.family
     if not (isinstance(family, Family) and family.is_gaussian) or last is None or before is None:
         return None
-    if max(before.nats, last.nats) > _QUIET:
-        return None
-    if not has_learnt_nothing(problem, state, last.objective, nat, error):
+    quiet = max(before.nats, last.nats) <= _QUIET
+    nothing = quiet and has_learnt_nothing(problem, state, last.objective, nat, error)
+    if not nothing and (last.moving or not looked or not _found_better(problem, state, nat)):
         return None
     left = _leave(state, last.objective)
     at = _another(problem, left, nat)
@@ -97,12 +109,30 @@ def _leave(state: State, objective: float) -> State:
 def _another(problem: Problem, state: State, nat: float) -> FloatArray | None:
     """Return the best run by prior·exp(−R/λ) out of the reach of what was abandoned, if any."""
     runs = state.evaluations.select(state.evaluations.ok)
-    quality = problem.prior.log_prob(runs.x) - runs.risk / nat
+    quality = _quality(problem, runs, nat)
     assert state.abandoned is not None
     for theta in state.abandoned.thetas:
         known = _reached(problem.start, state.posterior.at(theta), runs.x)
         quality = np.where(known, -np.inf, quality)
     return runs.x[int(np.argmax(quality))] if np.isfinite(quality).any() else None
+
+
+def _found_better(problem: Problem, state: State, nat: float) -> bool:
+    """Return True if a run out of the posterior's reach is better than all within.
+
+    Draws of a posterior are about half a nat a parameter worse than its mean.
+    """
+    runs = state.evaluations.select(state.evaluations.ok)
+    quality = _quality(problem, runs, nat)
+    z = state.posterior.whiten().points(runs.x)
+    near = np.einsum("ij,ij->i", z, z) < _REACH**2 * state.posterior.dim
+    here = quality[near].max(initial=-np.inf)
+    return bool(quality[~near].max(initial=-np.inf) > here + _LEARNT + state.posterior.dim)
+
+
+def _quality(problem: Problem, runs: Evaluations, nat: float) -> FloatArray:
+    """Compute log(prior·exp(−R/λ)) of each run."""
+    return np.asarray(problem.prior.log_prob(runs.x) - runs.risk / nat)
 
 
 def _reached(start: Distribution, posterior: Distribution, x: FloatArray) -> BoolArray:

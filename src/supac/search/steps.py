@@ -22,6 +22,7 @@ INSIDE = 0.97
 _SETTLED, _PATIENCE = 0.02, 3  # nats that a few updates must gain to be worth another
 _ALPHA_OF_MANY = 0.8  # share of the way to the minimiser of an update of many parameters
 _UPDATES = 25  # of observation parameters alone
+_FARTHER = 16.0  # times the usual largest radius
 _SHORTEST = 1e-4  # share of the way to the minimiser that is not worth trying
 _MOST_EXCLUDED = 0.3  # share of a batch that may be outliers without the step being to blame
 
@@ -138,16 +139,17 @@ class FixedStep:
         return _largest_step(current, target, anchor, self.alpha_max, kl_max)
 
 
-@register(later=("simulated",))
+@register(later=("far", "simulated"))
 @dataclass(frozen=True)
 class TrustRegion:
     """Adapt a radius in KL to the accuracy of the surrogate's predictions.
 
     After each step a fresh batch is drawn from the new posterior anyway, and shows how far the
     surrogate is valid. If its risks confirm more than `enough` of the predicted decrease the radius
-    doubles; if they confirm less than `too_little`, and not by chance, it halves. A step is taken
-    back if the bound rose by more than its standard error and the risks exceed their predictions by
-    more than two.
+    doubles, up to `most`, and up to `far` as long as the decrease is as predicted, no more either:
+    on long ways a narrow posterior moves by few of its own standard deviations a nat. If they
+    confirm less than `too_little`, and not by chance, it halves. A step is taken back if the bound
+    rose by more than its standard error and the risks exceed their predictions by more than two.
     """
 
     alpha: float = 0.5
@@ -156,15 +158,18 @@ class TrustRegion:
     most: float = 8.0
     too_little: float = 0.3
     enough: float = 0.7
+    far: float | None = field(default=None, repr=False)
+    """Largest radius after steps that gained what was predicted; None for 16 times `most`."""
     simulated: int | None = field(default=None, repr=False)
     """Number of parameters, the first ones, whose KL the radius limits; None for all."""
 
     def __post_init__(self) -> None:
         _check_alpha(self.alpha, "alpha")
-        if not 0.0 < self.least <= self.start <= self.most < np.inf:
+        far = self.most if self.far is None else self.far
+        if not 0.0 < self.least <= self.start <= self.most <= far < np.inf:
             raise ValueError(
-                "least, start and most must be positive and in this order, not "
-                f"{self.least!r}, {self.start!r}, {self.most!r}"
+                "least, start, most and far must be positive and in this order, not "
+                f"{self.least!r}, {self.start!r}, {self.most!r}, {self.far!r}"
             )
         if not 0.0 <= self.too_little < self.enough <= 1.0:
             raise ValueError(
@@ -188,6 +193,7 @@ class TrustRegion:
             start=max(self.start, dim / 16.0),
             least=max(self.least, dim / 32.0),
             most=max(self.most, dim / 2.0),
+            far=max(self.far or 0.0, self.most, dim / 2.0),
         )
 
     def validation(self, budget: int) -> int:
@@ -195,15 +201,21 @@ class TrustRegion:
         return min(max(budget // 5, min(budget // 4, 20)), 60)
 
     def update_radius(self, radius: float | None, trial: Trial | None) -> RadiusUpdate:
-        """Double, halve or keep the radius; take back a step that made things worse."""
+        """Increase, halve or keep the radius; take back a step that made things worse."""
         radius = self.start if radius is None else radius
         if trial is None:
             return RadiusUpdate(radius)
         shortfall, error = trial.shortfall, trial.error
-        if trial.ratio > self.enough:
-            radius = min(2.0 * radius, self.most)
+        confirmed = abs(1.0 - trial.ratio) < 1.0 - self.enough
+        usual = min(radius, self.most)
+        if confirmed and radius >= self.most:
+            radius = min(2.0 * radius, _FARTHER * self.most if self.far is None else self.far)
+        elif trial.ratio > self.enough:
+            radius = min(2.0 * usual, self.most)
         elif trial.ratio < self.too_little and shortfall > error:
-            radius = max(0.5 * radius, self.least)
+            radius = max(0.5 * usual, self.least)
+        else:
+            radius = usual
         rise = shortfall - trial.gain
         return RadiusUpdate(radius, rejected=rise > error and shortfall > 2.0 * error)
 

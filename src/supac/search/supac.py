@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from supac.search.algorithm import (
     initial_state,
     one_thread,
 )
-from supac.search.design import is_moving, plan_batch
+from supac.search.design import is_moving, look_is_due, plan_batch, was_look
 from supac.search.ray import view_prior
 from supac.search.restart import conclude, look_elsewhere
 from supac.surrogate.estimator import (
@@ -52,6 +53,7 @@ _EXTRAPOLATES = (
     "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; larger "
     "batches, SuPAC(batch=…), avoid it"
 )
+_CLEARLY = 3.0  # nats
 _HELPED_FROM, _SLOW = 8, 60  # parameters, and runs of a search that still moves
 _OUTPUTS = (
     "only the risk of each run is known; if it is computed from outputs or residuals, "
@@ -137,8 +139,9 @@ class SuPAC:
         if not plan.few:
             return None
         nat = worth_of_a_nat(problem.bound, info.mean_risk, info.kl)
-        other = look_elsewhere(problem, state, before.last_step, nat, info.loo_error)
-        return None if other is None else replace(other, batch=self._plan(plan, other))
+        looked = was_look(problem, plan, state.evaluations)
+        other = look_elsewhere(problem, state, before.last_step, nat, info.loo_error, looked=looked)
+        return None if other is None else replace(other, batch=self._plan(problem, plan, other))
 
     def conclude(self, state: State) -> State:
         """Return the state with the best posterior, if the search has begun more than once."""
@@ -166,7 +169,7 @@ class SuPAC:
     def plan(self, problem: Problem, state: State, n: int | None = None) -> State:
         """Plan the next batch anew around the present posterior, with n points if given."""
         _, plan, _ = self._estimator(problem, state.evaluations)
-        return replace(state, batch=self._plan(plan, state, n=n))
+        return replace(state, batch=self._plan(problem, plan, state, n=n))
 
     def ask(self, problem: Problem, state: State) -> FloatArray:
         """Return the next batch: (n, dim)."""
@@ -218,49 +221,51 @@ class SuPAC:
         with one_thread():
             last, anchor, rng = state.last_step, state.posterior, state.rng(PROJECT)
             step_rule = self._step_rule(problem)
-            update = step_rule.update_radius(None if last is None else last.radius, trial)
+            estimator, plan, notes = self._estimator(problem, told.evaluations)
+            looked = was_look(problem, plan, told.evaluations)
+            # After a look the model is another one, of which no step has been confirmed.
+            radius = None if last is None or looked else last.radius
+            update = step_rule.update_radius(radius, trial)
             if last is not None and update.rejected:
                 anchor = anchor.at(last.previous)
-            estimator, plan, notes = self._estimator(problem, told.evaluations)
-            prior = problem.prior if isinstance(problem.prior, Distribution) else problem.start
-            context = Context(
-                prior=problem.scale or prior,
-                resolution=_resolution(problem, runs, anchor, rng),
-                failure_risk=problem.failure_risk,
-                loss=problem.loss,
-                state=state.emulator,
-                rejected=update.rejected,
-                expected=expected,
-                rng=state.rng(FIT),
-            )
+            context = _context(problem, state, runs, anchor, rng)
+            context = replace(context, anew=update.rejected or looked, expected=expected)
             # f ← Approx(π, R): a model of the risk, to be projected on the statistics.
             model = estimator.fit(told.evaluations, anchor, context)
             # π ← Solve(π_p, π, f), within the trust region.
             bound = steps.SurrogateBound(problem, model, rng, int(state.rng(PRIOR).integers(2**32)))
-            inner = self.inner or plan.inner
-            descent = steps.descend(
-                bound, step_rule, anchor, update.radius, inner, context.resolution
+            descend = partial(
+                steps.descend,
+                bound,
+                step_rule,
+                radius=update.radius,
+                inner=self.inner or plan.inner,
+                resolution=context.resolution,
             )
+            descent = descend(anchor)
+            if looked:  # which may have shown a better way from the start
+                descent = _better(descent, descend(problem.start), context.resolution)
             # Move there, and plan the batch that will test the step.
             moved = replace(
                 told,
                 posterior=descent.last.posterior,
                 last_step=_remember(
-                    descent, update.radius, context.resolution, last, plan.observed
+                    descent, anchor, update.radius, context.resolution, last, plan.observed
                 ),
                 emulator=getattr(model, "state", None),
             )
             inside = descent.last.kl_from_start < steps.INSIDE * update.radius
-            batch = self._plan(plan, moved, model if inside else None)
-            predict = getattr(model, "predict", descent.last.surrogate)
-            moved = replace(moved, batch=replace(batch, expected=predict(batch.x)))
+            batch = self._plan(problem, plan, moved, model if inside else None)
+            if not look_is_due(problem, plan, moved):  # of a look nothing is expected
+                predict = getattr(model, "predict", descent.last.surrogate)
+                batch = replace(batch, expected=predict(batch.x))
+            moved = replace(moved, batch=batch)
             seen = bound.at(state.posterior, np.nan) if update.rejected else descent.first
             # While batches are small, and for less than a nat, that is routine.
             lost = trial is not None and trial.gain > context.resolution
             taken_back = update.rejected and lost and not is_moving(plan, state)
-            return moved, report(
-                runs, model, descent, seen, trial, update, notes, taken_back=taken_back
-            )
+            made = descent, seen, trial, update
+            return moved, report(runs, model, *made, notes, taken_back=taken_back)
 
     def _step_rule(self, problem: Problem) -> steps.StepRule:
         scaled: Callable[[int, int], steps.StepRule] | None = getattr(self.step, "scaled", None)
@@ -283,24 +288,37 @@ class SuPAC:
         return estimator, plan, notes
 
     def _plan(
-        self, plan: BatchPlan, state: State, model: RiskModel | None = None, n: int | None = None
+        self,
+        problem: Problem,
+        plan: BatchPlan,
+        state: State,
+        model: RiskModel | None = None,
+        n: int | None = None,
     ) -> Batch:
         """Plan the next batch; runs that were made elsewhere do not make it a later one."""
         if not state.evaluations.drawn.any():
-            return plan_batch(plan, state, n or self.first or plan.first, model)
-        size = plan.few if is_moving(plan, state) else plan.batch
-        return plan_batch(plan, state, n or self.batch or size, model)
+            return plan_batch(problem, plan, state, n or self.first or plan.first, model)
+        size = self.batch or (plan.few if is_moving(plan, state) else plan.batch)
+        if look_is_due(problem, plan, state):
+            size = max(size, plan.look)
+        return plan_batch(problem, plan, state, n or size, model)
+
+
+def _better(here: steps.Descent, other: steps.Descent, resolution: float) -> steps.Descent:
+    """Return the other descent if it promises to end clearly lower."""
+    return other if other.last.objective + _CLEARLY * resolution < here.last.objective else here
 
 
 def _remember(
     descent: steps.Descent,
+    start: Distribution,
     radius: float,
     resolution: float,
     before: LastStep | None,
     observed: int,
 ) -> LastStep:
-    """Return what the next batch and the next step need to know of this one."""
-    start, end = descent.first.posterior, descent.last.posterior
+    """Return what the next batch and the next step need to know of this one, made at `start`."""
+    end = descent.last.posterior
     nats, shift = descent.gain / max(resolution, 1e-300), 0.0
     if end.family.is_gaussian and observed:
         simulated = slice(end.dim - observed)
@@ -311,6 +329,25 @@ def _remember(
     settled = before is not None and before.settled
     step = LastStep(radius, start.theta, descent.gain, nats, shift, settled, descent.last.objective)
     return replace(step, settled=settled or not step.moving)
+
+
+def _context(
+    problem: Problem,
+    state: State,
+    runs: Evaluations,
+    anchor: Distribution,
+    rng: np.random.Generator,
+) -> Context:
+    """Return what the estimator may know besides the runs."""
+    prior = problem.prior if isinstance(problem.prior, Distribution) else problem.start
+    return Context(
+        prior=problem.scale or prior,
+        resolution=_resolution(problem, runs, anchor, rng),
+        failure_risk=problem.failure_risk,
+        loss=problem.loss,
+        state=state.emulator,
+        rng=state.rng(FIT),
+    )
 
 
 def _resolution(

@@ -72,6 +72,12 @@ class BatchPlan:
     """Share of a batch, at least one point, that a model with `probes` chooses."""
     few: int = 0
     """Number of points of a batch while the posterior still moves far; 0 for `batch`."""
+    opening: float = 0.0
+    """Width of a first batch along orthogonal directions; 0 for a Latin hypercube of `width`."""
+    look: int = 0
+    """Number of points around the start, once a search that began narrowly has settled."""
+    widest: float = 1.0
+    """Width of these, in standard deviations of the start."""
     inner: int = 1
     """Number of closed-form updates on one model."""
     uses_known: bool = False
@@ -119,8 +125,9 @@ class Context:
     """Function from outputs to risks, if the risk is a `Composite`."""
     state: EmulatorState | None = None
     """State of the last model."""
-    rejected: bool = False
-    """The last step was taken back."""
+    anew: bool = False
+    """Fit hyperparameters from their defaults too: the last step was taken back, or the latest runs
+    are far from the others."""
     expected: FloatArray | None = None
     """Predictions of the last model for the latest runs."""
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
