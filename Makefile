@@ -49,7 +49,7 @@ bench-adm1: .venv/ready
 
 # Needs a GPU and the extra cuda.
 bench-cuda: .venv/ready
-	$(BIN)/python benchmarks/cuda.py $(ARGS)
+	$(BIN)/python benchmarks/gpu.py $(ARGS)
 
 bench-queries: .venv/ready
 	$(BIN)/python benchmarks/queries.py $(ARGS)

@@ -4,7 +4,7 @@
     make bench-cuda ARGS="--save FILE"                  # the processor's risks alone, no GPU needed
     make bench-cuda ARGS="--compare FILE"               # with those, where Numba is not installed
 
-Writes benchmarks/results/cuda.md.
+Writes benchmarks/results/cuda.md. (A script named cuda.py would hide the package cuda from CuPy.)
 """
 
 from __future__ import annotations
