@@ -36,7 +36,7 @@ package: .venv/ready
 
 # The pictures in docs/images, taken anew; needs Chromium.
 screenshots: .venv/ready
-	PYTHONPATH=tests $(BIN)/python docs/screenshots.py
+	PYTHONPATH=tests $(BIN)/python docs/screenshots.py $(ARGS)
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/overhead.py $(ARGS)

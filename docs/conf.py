@@ -33,6 +33,7 @@ include_patterns = [
 exclude_patterns = ["docs/_build", ".venv*", ".git", "demo"]
 highlight_language = "text"
 myst_heading_anchors = 3
+myst_enable_extensions = ["html_image"]  # <img> with a width is copied to the site
 smartquotes = False  # a value in quotes is meant as it is written
 
 autodoc_member_order = "bysource"

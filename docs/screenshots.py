@@ -1,6 +1,7 @@
 """Pictures of the report and of the terminal for the documents: `make screenshots`.
 
-They show the study of your-simulator.md, file by file and command by command as the page has it.
+They show the study of your-simulator.md, file by file and command by command as the page has it;
+`fit` shows that of `supac init`, as start.md does.
 """
 
 from __future__ import annotations
@@ -63,15 +64,24 @@ def terminal(page: Page, folder: Path, name: str, *commands: list[str]) -> None:
     shoot(page, name, page.value("Math.ceil(document.body.getBoundingClientRect().height)"))
 
 
-def shoot(page: Page, name: str, height: int | None = None) -> None:
+def shoot(page: Page, name: str, height: int | None = None, of: str = "") -> None:
     """A picture of what the page shows, in few colours: the documents should stay small."""
     path = DOCS / "images" / f"{name}.png"
     path.parent.mkdir(exist_ok=True)
-    page.screenshot(path, height=height)
+    page.screenshot(path, height=height, of=of)
     with Image.open(path) as picture:
         few = picture.convert("RGB").quantize(128, method=Image.Quantize.MAXCOVERAGE)
         few.save(path, optimize=True)
     print(f"wrote {path} ({path.stat().st_size // 1024} kB)")
+
+
+def fit(page: Page, folder: Path) -> None:
+    """A picture of the fit that the first commands of the documents lead to."""
+    supac(folder, "init", "study")
+    supac(folder, "run", "study/problem.toml")
+    supac(folder, "report", "study/run.supac")
+    page.look(folder / "study" / "run-report.html", width=740)
+    shoot(page, "fit", of="#in-short .chart")
 
 
 def live(page: Page, folder: Path) -> None:
@@ -114,11 +124,18 @@ def _moment(store: Path) -> bool:
 
 
 def main() -> None:
-    """All of them; those of the live page alone if asked for `live`."""
-    with tempfile.TemporaryDirectory() as name, open_browser() as page:
-        live(page, Path(name))
-    if sys.argv[1:] == ["live"]:
-        return
+    """All of them; some alone if asked for `fit` or `live`."""
+    asked = sys.argv[1:]
+    for name, take in (("fit", fit), ("live", live)):
+        if asked in ([], [name]):
+            with tempfile.TemporaryDirectory() as folder, open_browser() as page:
+                take(page, Path(folder))
+    if not asked:
+        study()
+
+
+def study() -> None:
+    """Pictures of the terminal and of the report, from your-simulator.md."""
     with tempfile.TemporaryDirectory() as name, open_browser() as page:
         folder = Path(name)
         text = (DOCS / "your-simulator.md").read_text()

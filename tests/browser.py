@@ -124,11 +124,21 @@ class Page:
         kinds = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
         return [json.dumps(e["params"]) for e in self._events if e.get("method") in kinds]
 
-    def screenshot(self, path: Path, *, height: int | None = None) -> None:
-        """The whole page, or its upper part, as PNG."""
+    def screenshot(
+        self, path: Path, *, height: int | None = None, of: str = "", margin: int = 8
+    ) -> None:
+        """Write the whole page, its upper part, or one element at twice its size, as PNG."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
         clip["height"] = min(size["height"], height or size["height"])
+        if of:
+            left, top, width, tall = self.value(
+                f"(() => {{ const b = document.querySelector({json.dumps(of)})"
+                ".getBoundingClientRect();"
+                "return [b.left + scrollX, b.top + scrollY, b.width, b.height] })()"
+            )
+            clip |= {"x": left - margin, "y": top - margin, "scale": 2}
+            clip |= {"width": width + 2 * margin, "height": tall + 2 * margin}
         taken = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(taken["data"]))
 

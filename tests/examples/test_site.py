@@ -65,8 +65,9 @@ def test_numbers_are_compared() -> None:
     assert not says(row.replace(" to ", " and "), row)
 
 
-def test_the_first_five_minutes_are_as_shown(tmp_path: Path) -> None:
-    page = (DOCS / "start.md").read_text()
+@pytest.mark.parametrize("name", ["index.md", "start.md"])
+def test_the_first_five_minutes_are_as_shown(name: str, tmp_path: Path) -> None:
+    page = (DOCS / name).read_text()
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": tools, "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
     said: list[str] = []
@@ -79,6 +80,23 @@ def test_the_first_five_minutes_are_as_shown(tmp_path: Path) -> None:
         said += done.stdout.splitlines()
     for line in "".join(shown(page, "text")).splitlines():
         assert any(says(each, line) for each in said), f"{line}\n{said}"
+
+
+def test_the_numbers_of_the_answers_are_those_of_the_benchmarks() -> None:
+    """Tell after how many runs how much is left, and what ADM1 takes, as the tables do."""
+    tables = (DOCS / "benchmarks.md").read_text()
+    answers = " ".join((DOCS / "questions.md").read_text().split())
+    left = re.search(
+        r"^\| judgement: default search \| ([\d.]+) .*?\| ([\d.]+) .*?\| ([\d.]+) ", tables, re.M
+    )
+    runs = re.search(r"^\| \| 0\.125 \| (\d+) \| (\d+) \| (\d+) \|$", tables, re.M)
+    assert left is not None
+    assert runs is not None
+    assert "{} % left after 30 runs, {} % after 60 and {} % after 100".format(*left.groups()) in (
+        answers
+    )
+    said = "takes {} runs where its outputs are given, {} with the risk alone, and {} with the"
+    assert said.format(*runs.groups()) in answers
 
 
 def test_the_numbers_of_the_comparison_are_the_table_s() -> None:
