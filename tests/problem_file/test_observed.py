@@ -14,7 +14,7 @@ from supac.codec import from_spec, to_spec
 from supac.problem import ColumnLoss, Composite
 from supac.problem.columns import Likelihood
 from supac.problem.observation import ObservationLoss
-from supac.problem_file import make_problem
+from supac.problem_file import make_problem, read_scenario
 from supac.report import write_report
 
 PROBLEM = """
@@ -119,6 +119,18 @@ def test_scales_and_offsets_are_certified(folder: Path) -> None:
     again = problem.certify(supac.read_store(problem.store), subject="ensemble", draws=20)
     assert again.value < 0.85
     assert list(again.in_units) == ["A (mV)", "B (mV)"]
+
+
+def test_a_scenario_predicts_what_is_measured(folder: Path) -> None:
+    problem = read(folder)
+    problem.minimize(budget=25)
+    (folder / "again.toml").write_text("draws = 20\n")
+    made = read_scenario(folder / "again.toml", problem).predict(supac.read_store(problem.store))
+    t, (k1, _, gain, _, sigma) = np.arange(1.0, 13.0), made.x.T
+    np.testing.assert_allclose(made.output("A"), gain[:, None] * np.exp(-k1[:, None] * t))
+    bands = made.bands(0.9)
+    wider = bands.measured_upper - bands.measured_lower
+    assert (wider < 3.3 * sigma.max() + bands.upper - bands.lower + 0.05).all()
 
 
 def test_held_out_data_have_them_too(folder: Path) -> None:

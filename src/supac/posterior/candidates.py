@@ -97,9 +97,11 @@ class Draws:
         with one_thread():
             emulated = EmulatedOutputs.of(record, over)
             outputs, errors = emulated.predict(latent)
-        every = emulated.every(errors)
+        every, table = emulated.every(errors), emulated.table
         wrong = np.where(np.isfinite(emulated.constant), 0.0, every)
-        tables.append((emulated.table, emulated.every(outputs), wrong))
+        if table.observed is not None:
+            wrong = wrong * np.abs(table.observed.scale(x))
+        tables.append((table, table.as_observed(emulated.every(outputs), x), wrong))
         return cls(x, names_of(parameters, x.shape[1]), tuple(tables))
 
     def output(self, wanted: Measurement) -> tuple[FloatArray, FloatArray, float]:
@@ -114,14 +116,18 @@ class Draws:
             values, wrong = outputs[:, place], errors[:, place]
             noise = wanted.noise
             if noise is None:
-                middle = np.median(outputs, axis=0)[None]
-                noise = float(table.deviations(middle)[0, place])
+                noise = float(self.deviations(table, outputs)[place])
             if table.logarithmic and (values > 0.0).all():
                 values, wrong = np.log(values), wrong / values
             if not (np.isfinite(noise) and noise > 0.0):
                 raise ValueError(f"the noise of measuring {wanted.words} is not known: give it")
             return values, wrong, noise
         raise ValueError(f"{wanted.words} is no output of the runs; {self._known()}")
+
+    def deviations(self, table: Outputs, outputs: FloatArray) -> FloatArray:
+        """Return the usual noise of each output: at medians of outputs and of noise levels."""
+        middle, x = (np.median(each, axis=0)[None] for each in (outputs, self.x))
+        return table.deviations(middle, x)[0]
 
     def _known(self) -> str:
         words = []
@@ -175,7 +181,7 @@ def candidates_of(given: Iterable[Any] | None, draws: Draws) -> list[Candidate]:
             raise ValueError("there is no candidate to choose from")
         return found
     table, outputs, _ = draws.tables[0]
-    noise = table.deviations(np.median(outputs, axis=0)[None])[0]
+    noise = draws.deviations(table, outputs)
     there = np.isfinite(outputs).all(axis=0) & (noise > 0.0)
     cells: Sequence[tuple[str, float]] = table.cells
     found = [

@@ -13,6 +13,7 @@ from supac.emulator.gate import Units
 from supac.emulator.paths import Paths, draw_paths
 from supac.emulator.process import Hyperprior, Process
 from supac.families import Distribution
+from supac.posterior.observed import as_calibrated
 from supac.posterior.outputs import Outputs
 from supac.problem import Observations
 from supac.problem.composite import RESIDUALS
@@ -159,7 +160,7 @@ def _runs_and_outputs(record: Record) -> tuple[list[Run], FloatArray, Outputs]:
     rows = rows[:, : rows.shape[1] - record.observation]
     data = record.settings.get("data")
     if isinstance(data, Observations) and len(data.values) == rows.shape[1]:
-        return runs, rows, Outputs.of_data(data)
+        return runs, rows, as_calibrated(Outputs.of_data(data), record)
     return runs, rows, Outputs.plain(rows.shape[1])
 
 

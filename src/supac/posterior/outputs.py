@@ -11,15 +11,16 @@ import numpy as np
 from supac.arrays import FloatArray, finite, frozen, whole
 from supac.codec import register
 from supac.problem import Observations
+from supac.problem.columns import ObservedCells
 
 
-@register
+@register(later=("observed",))
 @dataclass(frozen=True, eq=False)
 class Outputs:
     """Columns of outputs, one after the other, each with one number a row.
 
     A measurement has the standard error noise + share·|output|; with `logarithmic`, its logarithm
-    has the standard error `noise`.
+    has the standard error `noise`. Noise levels of `observed` are factors of it.
     """
 
     columns: tuple[str, ...]
@@ -35,6 +36,8 @@ class Outputs:
     share: FloatArray | None = None
     """(columns,); None for 0."""
     logarithmic: bool = False
+    observed: ObservedCells | None = None
+    """Parameters that make measured values of simulated ones, if there are any."""
 
     def __post_init__(self) -> None:
         count = len(self.columns)
@@ -140,12 +143,24 @@ class Outputs:
         """Share of each column: (columns,)."""
         return np.zeros(len(self.columns)) if self.share is None else self.share
 
-    def deviations(self, outputs: FloatArray) -> FloatArray:
-        """Compute standard errors of measurements of outputs (n, width); NaN if not known."""
+    def as_observed(self, simulated: FloatArray, x: FloatArray) -> FloatArray:
+        """Return simulated outputs (n, width) at points (n, dim) as they would be measured."""
+        return simulated if self.observed is None else self.observed.outputs(simulated, x)
+
+    def deviations(self, outputs: FloatArray, x: FloatArray | None = None) -> FloatArray:
+        """Compute standard errors of measurements of outputs (n, width); NaN if not known.
+
+        Noise levels that are parameters need the points x (n, dim).
+        """
         if self.noise is None:
             return np.full_like(outputs, np.nan)
         noise, share = np.repeat(self.noise, self.rows), np.repeat(self.shares, self.rows)
-        return np.asarray(noise + share * np.abs(outputs))
+        known = np.asarray(noise + share * np.abs(outputs))
+        if self.observed is None:
+            return known
+        if x is None:
+            raise ValueError("x is missing: the noise depends on parameters, pass their values")
+        return np.asarray(known * self.observed.level(x))
 
     def observations(self) -> Observations:
         """Return the columns as data without measurements, which say what is to be simulated."""

@@ -28,13 +28,13 @@ class PredictedBands:
     """Quantiles of new measurements: simulated outputs plus normal noise; NaN if not known."""
 
 
-def bands_of(table: Outputs, outputs: FloatArray, coverage: float) -> PredictedBands:
-    """Compute the bands of outputs (n, m) that leave out as much below as above."""
+def bands_of(table: Outputs, outputs: FloatArray, x: FloatArray, coverage: float) -> PredictedBands:
+    """Compute the bands of outputs (n, m) at draws x that leave out as much below as above."""
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be between 0 and 1, not {coverage!r}")
     ends = 0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)
     lower, median, upper = np.quantile(outputs, (ends[0], 0.5, ends[1]), axis=0)
-    deviations, centres = table.deviations(outputs), outputs
+    deviations, centres = table.deviations(outputs, x), outputs
     if table.logarithmic:
         with np.errstate(invalid="ignore", divide="ignore"):
             centres = np.log(outputs)

@@ -16,10 +16,11 @@ from supac.calibration.fresh import run_fresh
 from supac.codec import fingerprint
 from supac.exchange.table import vacant, write_table
 from supac.posterior import prediction_file, prediction_table
+from supac.posterior.observed import as_calibrated
 from supac.posterior.outputs import Outputs
 from supac.posterior.predicted_bands import PredictedBands, bands_of
 from supac.posterior.scenario import simulator_and_outputs
-from supac.problem import Composite, Parameters
+from supac.problem import Composite, Observations, Parameters
 from supac.record.calibrated import Calibrated
 from supac.record.record import Record
 from supac.record.run import Run
@@ -39,7 +40,7 @@ class Prediction:
     x: FloatArray
     """Draws with successful runs, in the user's units: (n, dim)."""
     outputs: FloatArray
-    """(n, m)."""
+    """(n, m), with the scales and offsets of measured columns that are parameters."""
     failures: tuple[Run, ...] = ()
     """Failed runs, with their messages."""
     table: Outputs | None = None
@@ -69,7 +70,7 @@ class Prediction:
         is known, hold it of the draws plus independent normal noise.
         """
         share = self.coverage if coverage is None else coverage
-        return bands_of(self.columns, self.outputs, share)
+        return bands_of(self.columns, self.outputs, self.x, share)
 
     def to_table(self, coverage: float | None = None) -> dict[str, list[Any]]:
         """Return columns with one row an output: name, time, band and median."""
@@ -123,7 +124,8 @@ def predict(
     with the same parameters, such as a new scenario. `outputs` are the names of what it returns,
     or names with units, `{"A": "mol/L"}`, and `times` those of each: it returns column after
     column, or `{name: values}`. Columns that were measured have the noise of the data if that is
-    the same in all rows; `Outputs` gives another. `coverage` and `title` are for bands and
+    the same in all rows; `Outputs` gives another. Scales, offsets and noise levels that are
+    parameters of a problem file are those of each draw. `coverage` and `title` are for bands and
     reports. With `ensemble`, run it at the certified parameter sets of the result instead.
     `store` keeps every run as it ends, and the same call continues an interrupted prediction; use
     one file per simulator. A file must also have the facts of `about`, as JSON, in common.
@@ -174,11 +176,13 @@ def prediction_of(runs: list[Run], about: prediction_file.Description) -> Predic
     if not good:
         raise ValueError(f"all {len(runs)} runs failed, the first with: {runs[0].message}")
     x, parameters = np.array([run.x for run in good]), about.parameters
+    points = x if parameters is None else parameters.from_latent(x)
+    simulated, table = np.array([run.outputs for run in good]), about.table
     return Prediction(
-        x if parameters is None else parameters.from_latent(x),
-        np.array([run.outputs for run in good]),
+        points,
+        simulated if table is None else table.as_observed(simulated, points),
         tuple(run for run in runs if not run.ok),
-        about.table,
+        table,
         parameters,
         about.title,
         about.coverage,
@@ -192,9 +196,23 @@ def read_prediction(path: str | os.PathLike[str]) -> Prediction:
 
 def predictions_beside(record: Record) -> list[Prediction]:
     """Read the predictions of a record's posterior in the files run.NAME.supac beside run.supac."""
-    found = prediction_file.beside(record, identity_of(record))
-    runs = (prediction_file.read(path) for path in found)
-    return [prediction_of(*each) for each in runs if any(run.ok for run in each[0])]
+    made = []
+    for path in prediction_file.beside(record, identity_of(record)):
+        runs, about = prediction_file.read(path)
+        if any(run.ok for run in runs):
+            made.append(prediction_of(runs, replace(about, table=_completed(about.table, record))))
+    return made
+
+
+def _completed(table: Outputs | None, record: Record) -> Outputs | None:
+    """Return a table with the observation parameters that files of earlier versions lack."""
+    data = record.settings.get("data")
+    if table is None or table.noise is None or not isinstance(data, Observations):
+        return table
+    before = Outputs.of_data(data)
+    known = {} if before.noise is None else dict(zip(before.columns, before.noise, strict=True))
+    pairs = zip(table.columns, table.noise, strict=True)
+    return as_calibrated(table, record, [name for name, own in pairs if own != known.get(name)])
 
 
 def _no_loss(outputs: FloatArray) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.posterior.observed import as_calibrated
 from supac.posterior.outputs import Outputs
 from supac.problem import Composite, Observations
 from supac.problem.observation import ObservedSimulator
@@ -75,7 +76,7 @@ def simulator_and_outputs(
     """
     data = record.settings.get("data")
     known = Outputs.of_data(data) if isinstance(data, Observations) else None
-    table = None
+    table, own_noise = None, list[str]()
     if isinstance(simulate, Composite):
         mine = simulate.data
         table = Outputs.of_data(mine) if isinstance(mine, Observations) else None
@@ -83,9 +84,13 @@ def simulator_and_outputs(
         if isinstance(simulate, ObservedSimulator):
             simulate = simulate.simulate
     if outputs is not None:
-        table = Outputs.of(outputs, times).with_noise_of(known)
+        given = Outputs.of(outputs, times)
+        table = given.with_noise_of(known)
+        own_noise = [] if given.noise is None else list(given.columns)
     elif times is not None:
         raise ValueError("times needs outputs=, the names of what is simulated at these times")
     if not callable(simulate):
         raise TypeError(f"simulate must be a function, not {simulate!r}")
+    if table is not None:
+        table = as_calibrated(table, record, own_noise)
     return ScenarioSimulator(simulate, record.observation, table), table

@@ -11,6 +11,7 @@ import numpy as np
 from supac.arrays import FloatArray, IntArray, whole
 from supac.families import Distribution
 from supac.posterior.emulation import RISK, EmulatedOutputs, risk_of
+from supac.posterior.observed_moments import ObservedMoments
 from supac.posterior.outputs import Outputs
 from supac.posterior.sobol import PickFreeze, indices_of
 from supac.problem import Parameters, names_of
@@ -155,9 +156,10 @@ def sensitivity(
     sets = [PickFreeze.draw(over, groups, n // _BATCHES, rng) for _ in range(_BATCHES)]
     with one_thread():
         emulated = EmulatedOutputs.of(record, over)
-        parts, told = _parts(emulated, risk_of(record, emulated), sets, rng)
+        observed = ObservedMoments.of(emulated, record.parameters, sets)
+        parts, told = _parts(emulated, risk_of(record, emulated), sets, rng, observed)
     variance = parts[:, :, 0].mean(axis=(0, 1))
-    wrong = emulated.left_out**2 / np.maximum(variance, 1e-300)
+    wrong = observed.stretch * emulated.left_out**2 / np.maximum(variance, 1e-300)
     table = emulated.table
     outputs = _indices(tuple(table.name(int(p)) for p in emulated.places), parts, wrong)
     return Sensitivity(
@@ -165,7 +167,7 @@ def sensitivity(
         parameters=names,
         table=table,
         indices=outputs,
-        columns=_of_columns(emulated, parts, told, wrong),
+        columns=_of_columns(emulated, parts, told, wrong, observed.noise),
         unexplained=wrong,
         runs=emulated.runs,
         directions=record.directions,
@@ -188,19 +190,23 @@ def factors_of(parameters: Parameters | None, dim: int) -> tuple[tuple[str, ...]
 
 
 def _parts(
-    emulated: EmulatedOutputs, risk: Risk | None, sets: list[PickFreeze], rng: np.random.Generator
+    emulated: EmulatedOutputs,
+    risk: Risk | None,
+    sets: list[PickFreeze],
+    rng: np.random.Generator,
+    observed: ObservedMoments,
 ) -> tuple[FloatArray, FloatArray | None]:
     """Compute variances and numerators of all outputs, (paths, batches, 1 + 2·groups, m).
 
     And of the risk, with m = 1 and fewer paths.
     """
     paths = emulated.paths(_PATHS, rng)
-    outputs, risks, loadings = [], [], emulated.loadings
+    outputs, risks = [], []
     per_set = len(sets[0].points) * emulated.table.width * _RISK_PATHS
     few = max(min(len(sets), _NUMBERS // max(per_set, 1)), 2)
     for i, each in enumerate(sets):
         scores = paths(each.points)
-        outputs.append([each.moments(values).along(loadings) for values in scores])
+        outputs.append([observed.parts(emulated, values, each) for values in scores])
         if risk is not None and i < few:
             told = [risk(emulated.outputs(v), each.points)[:, None] for v in scores[:_RISK_PATHS]]
             risks.append([each.moments(values).along(np.eye(1)) for values in told])
@@ -228,7 +234,11 @@ def _indices(names: tuple[str, ...], parts: FloatArray, wrong: FloatArray) -> In
 
 
 def _of_columns(
-    emulated: EmulatedOutputs, parts: FloatArray, risk: FloatArray | None, wrong: FloatArray
+    emulated: EmulatedOutputs,
+    parts: FloatArray,
+    risk: FloatArray | None,
+    wrong: FloatArray,
+    noise: FloatArray,
 ) -> Indices:
     """Return indices of each column, of all outputs, and of the risk."""
     table, places = emulated.table, emulated.places
@@ -240,7 +250,7 @@ def _of_columns(
             weights.append(np.where(mine, emulated.deviation**2, 0.0))
             names.append(name)
     if len(places) > 1:
-        sizes = _noise(table)[places]
+        sizes = noise[places]
         known = np.isfinite(sizes) & (sizes > 0.0)
         every = emulated.deviation / np.where(known, sizes, emulated.deviation)
         weights.append(every**2 if known.all() else np.ones(len(places)))
@@ -256,11 +266,3 @@ def _of_columns(
         (*made.outputs, RISK),
         *(np.concatenate([getattr(made, k), getattr(last, k)]) for k in kinds),
     )
-
-
-def _noise(table: Outputs) -> FloatArray:
-    """Return the noise of each output of a table, NaN where it is not known or relative."""
-    unknown = table.noise is None or table.logarithmic or bool(table.shares.any())
-    if unknown or table.noise is None:
-        return np.full(table.width, np.nan)
-    return np.repeat(table.noise, table.rows)

@@ -76,6 +76,15 @@ class PickFreeze:
         total = np.array([0.5 * step.T @ step / n for step in steps])
         return Moments(values.T @ values / len(values), first, total)
 
+    def parts(self, values: FloatArray) -> FloatArray:
+        """Compute variance and numerators of each of the values: (…, m) → (1 + 2·groups, m)."""
+        groups, n = self.kept.shape[:2]
+        values = values - values.mean(axis=0)
+        base, rest = values[:n], values[n:].reshape(2, groups, n, -1)
+        first = (base * rest[0]).mean(axis=1)
+        total = 0.5 * ((base - rest[1]) ** 2).mean(axis=1)
+        return np.concatenate([(values**2).mean(axis=0)[None], first, total])
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:

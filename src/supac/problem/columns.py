@@ -16,6 +16,43 @@ from supac.problem.likelihood import UNBOUNDED
 
 
 @register
+@dataclass(frozen=True, eq=False)
+class ObservedCells:
+    """Scales, offsets and noise levels of outputs, among the last `count` parameters.
+
+    Each is the place of a parameter among these, −1 for none: (outputs,).
+    """
+
+    count: int
+    scales: IntArray
+    offsets: IntArray
+    levels: IntArray
+
+    def __post_init__(self) -> None:
+        for name in ("scales", "offsets", "levels"):
+            object.__setattr__(self, name, np.array(getattr(self, name), dtype=np.intp))
+
+    def at(self, places: IntArray) -> ObservedCells:
+        """Return those of some outputs."""
+        return ObservedCells(
+            self.count, self.scales[places], self.offsets[places], self.levels[places]
+        )
+
+    def scale(self, x: FloatArray) -> FloatArray:
+        """Return the scales at points (n, dim) in the user's units: (n, outputs)."""
+        return _with(x[:, -self.count :], 1.0)[:, self.scales]
+
+    def level(self, x: FloatArray) -> FloatArray:
+        """Return the noise levels at points (n, dim), 1 for none: (n, outputs)."""
+        return _with(x[:, -self.count :], 1.0)[:, self.levels]
+
+    def outputs(self, simulated: FloatArray, x: FloatArray) -> FloatArray:
+        """Return scale · simulated + offset of outputs at points (n, dim): (n, outputs)."""
+        offset = _with(x[:, -self.count :], 0.0)[:, self.offsets]
+        return np.asarray(self.scale(x) * simulated + offset)
+
+
+@register
 class Likelihood(SquareLoss, kind="likelihood"):
     """Half the mean of the squared residuals, and the mean logarithm of noise that is a parameter.
 
@@ -64,6 +101,10 @@ class ColumnLoss:
     def for_data(self, data: Observations) -> ColumnLoss:
         """Return the loss of other measurements of the same cells."""
         return replace(self, values=data.values, noise=data.noise)
+
+    def cells(self, count: int) -> ObservedCells:
+        """Return the places of the observation parameters, of which there are `count`."""
+        return ObservedCells(count, self.scales, self.offsets, self.levels)
 
     @cached_property
     def _measured(self) -> ColumnLoss:

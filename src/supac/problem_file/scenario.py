@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.posterior.observed import ObservedData
 from supac.posterior.outputs import Outputs
 from supac.posterior.prediction import Prediction, predict
 from supac.problem import Composite, Observations
@@ -21,6 +22,7 @@ from supac.problem_file.errors import Key, Source, read_text, suggestion
 from supac.problem_file.experiments import make_scenario
 from supac.problem_file.inputs import Inputs, read_inputs
 from supac.problem_file.noise import parse_share
+from supac.problem_file.observed import observation_names
 from supac.problem_file.problem import ProblemFile, checksum
 from supac.problem_file.python import AtTimes, PythonFunction
 from supac.problem_file.scenario_schema import check_scenario
@@ -129,7 +131,12 @@ def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenari
         simulate, outputs = simulated_by(risk)
     else:
         outputs = _outputs(source, problem.observations)
-        inputs = read_inputs(source, problem.parameters)
+        observed = ObservedData.of(getattr(problem.risk, "loss", None), problem.observations)
+        if observed is not None:
+            noise = source.table("outputs").get("noise", {})
+            own = noise if isinstance(noise, dict) else outputs.columns
+            outputs = observed.describe(outputs, tuple(own))
+        inputs = read_inputs(source, problem.parameters, observation_names(source))
         settings = _settings(source, inputs, simulator)
         made = make_scenario(source, simulator, inputs.with_settings(settings), outputs)
         if "times" in source.table("outputs"):
