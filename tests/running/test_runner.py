@@ -171,3 +171,34 @@ def test_an_unloadable_simulator_is_said_before_any_run() -> None:
         with pytest.raises(supac.EvaluationError, match=r"no licence.*no run can be made"):
             runner.run(X)
         runner.close()
+
+
+def test_a_run_that_hangs_among_quick_ones_is_noted(tmp_path: Path) -> None:
+    go_on, record = tmp_path / "go_on", Record.of_runs(square, 2)
+
+    def one_hangs(x: FloatArray) -> float:
+        deadline = time.monotonic() + 30.0
+        while x[0] == 9.0 and not go_on.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.02)
+        return square(x)
+
+    def open_ends() -> set[int]:
+        return {i for (_, i), span in record.timeline.items() if np.isnan(span.ended)}
+
+    with ThreadPoolExecutor(2) as threads:
+        runner = runner_of(one_hangs, execution=threads, record=record)
+        runner.queue(np.zeros(2))
+        while not runner.collect():  # the first are noted: nobody knows yet how long runs take
+            pass
+        hung, deadline = runner.queue(np.array([9.0, 0.0])), time.monotonic() + 20.0
+        noted: set[int] = set()
+        while hung not in noted and time.monotonic() < deadline:
+            runner.queue(np.zeros(2))
+            runner.collect(2)
+            noted |= open_ends()
+        go_on.touch()
+        while runner.under_way:
+            runner.collect()
+    assert hung in noted
+    assert record.timeline[0, hung].ended - record.timeline[0, hung].started > 1.0

@@ -42,6 +42,7 @@ _COMPLAINTS = {
     Status.REFUSED: "a run was refused at {place}: {message}",
 }
 _PATIENCE = 0.2  # seconds between checks for a requested stop
+_HANGING = 1.0  # seconds from which on a run among quick ones is noted, and between such notes
 _MESSAGE = 2_000  # characters of a failure message that are kept
 
 
@@ -108,6 +109,7 @@ class Runner:
         self._numbers = itertools.count()
         self._noted: set[int] = set()
         self._slow = True  # runs take long enough to be noted in the file when they begin
+        self._looked = -np.inf  # when quick runs were last searched for one that hangs
         # Last: nothing that fails above may leave workers behind.
         self._pool = open_pool(execution, self._simulators)
         self.capacity = self._pool.capacity
@@ -215,16 +217,24 @@ class Runner:
             self._submitted[number] = ticket
             units = self._in_units(ticket.x[None])[0]
             self._pool.submit(Request(number, units, ticket.task))
-        if self._slow:
-            self._note_begun()
+        self._note_begun()
         start = time.monotonic()
         answers = self._pool.collect(_PATIENCE)
         self._slow = time.monotonic() - start > 0.9 * _PATIENCE
         return self._keep([(self._submitted.pop(answer.id), answer) for answer in answers])
 
     def _note_begun(self) -> None:
-        """Record which runs are in progress since when, for those who watch the file."""
-        new = {n: span for n, span in self._pool.begun.items() if n not in self._noted}
+        """Record which runs are in progress since when, for those who watch the file.
+
+        A note waits for the disk: of quick runs only those are noted that hang.
+        """
+        latest = np.inf
+        if not self._slow:
+            if time.monotonic() < self._looked + _HANGING:
+                return
+            self._looked, latest = time.monotonic(), time.time() - _HANGING
+        begun = self._pool.begun.items()
+        new = {n: span for n, span in begun if n not in self._noted and span.started <= latest}
         tickets = {n: self._submitted[n] for n in new if n in self._submitted}
         if tickets:
             self._noted |= set(new)
