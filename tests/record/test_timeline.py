@@ -142,12 +142,45 @@ def test_a_file_without_a_timeline_is_read_and_gone_on_with(tmp_path: Path) -> N
     assert 0 < len(record.timeline) < len(record.light_runs)
 
 
-def test_a_changed_time_is_noticed(tmp_path: Path) -> None:
-    store = tmp_path / "run.supac"
-    search(store)
+def changed(store: Path, statement: str) -> None:
     db = sqlite3.connect(store)
-    db.execute("UPDATE timeline SET started = started + 1 WHERE id = 3")
+    db.execute(statement)
     db.commit()
     db.close()
-    with pytest.raises(supac.StoreDamagedError, match="the times of run 3"):
+
+
+@pytest.mark.parametrize("change", ["started = started + 1", "started = 'noon'", "worker = x'ff'"])
+def test_a_damaged_timeline_is_left_out_and_begins_again(tmp_path: Path, change: str) -> None:
+    store = tmp_path / "run.supac"
+    told = str(search(store))
+    changed(store, f"UPDATE timeline SET {change} WHERE id = 3")
+    record = read_store(store)
+    assert record.timeline == {}
+    assert str(record.result()) == told
+    supac.minimize(risk, PLANE, BOUND, budget=40, store=store)
+    record = read_store(store)
+    assert 0 < len(record.timeline) < len(record.light_runs)
+
+
+@pytest.mark.parametrize("table", ["runs", "rounds"])
+def test_a_damaged_run_or_round_is_an_error(tmp_path: Path, table: str) -> None:
+    store = tmp_path / "run.supac"
+    search(store)
+    changed(store, f"UPDATE {table} SET checksum = x'00' WHERE task = 0")
+    with pytest.raises(supac.StoreDamagedError, match=r"run \d|round \d"):
         read_store(store)
+
+
+def test_runs_in_progress_of_a_killed_process_are_forgotten(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    driver = Driver(DRIVER, store, 2)
+    try:
+        _, begun = watched(store)
+    finally:
+        driver.kill()
+        driver.end()
+    assert set(begun) <= set(read_store(store).timeline)
+    settings = read_store(store).settings
+    with Record.of_search(store, settings, PLANE.family, kind="minimize", proxy=None):
+        pass  # it makes no run
+    assert all(span.ended > 0.0 for span in read_store(store).timeline.values())

@@ -27,6 +27,7 @@ from supac.record.run import Purpose, Round, Run
 from supac.record.store import schema
 from supac.record.store.file import (
     Database,
+    StoreDamagedError,
     StoreMismatchError,
     checked,
     open_for_writing,
@@ -115,6 +116,8 @@ class Store:
         self.contents = contents_of(db, self._family_of)
         """Contents of the file when it was opened."""
         self._count = Counter(each.task for each in self.contents.rounds)
+        if not self.contents.timeline:  # none, or damaged
+            db.execute("DELETE FROM timeline")
         db.execute("DELETE FROM timeline WHERE ended IS NULL")  # killed with their process
         db.write_owner()
         db.commit()
@@ -266,12 +269,16 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
 
 
 def _timeline_of(db: Database) -> dict[tuple[int, int], Span]:
+    """Read when runs were made; nothing if a row is damaged, as no result depends on it."""
     if not db.columns("timeline"):
         return {}
     found = {}
-    for task, number, *row in db.rows("SELECT * FROM timeline", "the times of run"):
-        with raise_if_damaged(db.path, f"the times of run {number}"):
-            found[int(task), int(number)] = encoding.span_from_row(*row)
+    try:
+        for task, number, *row in db.rows("SELECT * FROM timeline", "the times of run"):
+            with raise_if_damaged(db.path, f"the times of run {number}"):
+                found[int(task), int(number)] = encoding.span_from_row(*row)
+    except StoreDamagedError:
+        return {}
     return found
 
 
