@@ -16,6 +16,7 @@ from supac.problem.columns import Likelihood
 from supac.problem.observation import ObservationLoss
 from supac.problem_file import make_problem, read_scenario
 from supac.report import write_report
+from supac.report.account import account_of
 
 PROBLEM = """
 [parameters]
@@ -109,6 +110,16 @@ def test_a_search_goes_on_where_it_ended_and_is_reported(folder: Path) -> None:
     page = (folder / "report.html").read_text()
     assert "Misfit by observed column" in page
     assert "sigma" in page
+
+
+def test_before_the_end_the_noise_is_that_of_the_latest_runs(folder: Path) -> None:
+    problem = read(folder)
+    problem.minimize(store=folder / "run.supac")
+    record = supac.read_store(folder / "run.supac")
+    record.ending = None  # as while the search goes on
+    seen = account_of(record).observations
+    assert seen is not None
+    assert 0.01 < seen.noise.max() < 0.3  # sigma is 0.05
 
 
 def test_scales_and_offsets_are_certified(folder: Path) -> None:

@@ -195,3 +195,22 @@ def test_many_runs_and_parameters_make_a_small_page(tmp_path: Path) -> None:
     assert len(told["headings"]) == 8 + 12
     assert len(told["rounds"]) <= 14
     assert "Of 300 parameters the table has the 12 that changed most" in page
+
+
+def test_lost_runs_do_not_count_as_busy(store: Path) -> None:
+    record = read_store(store)
+    last = max(span.ended for span in record.timeline.values())
+    record.timeline[0, 99] = Span(last, worker="7")
+    record.running, record.ending = True, None
+
+    def busy() -> str:
+        found = re.search(
+            r'worker 7</th><td class="number">1</td><td class="number">(.*?)</td>',
+            make_live_page(record, now=last + 3600.0),
+        )
+        assert found is not None
+        return found[1]
+
+    assert busy() == "100 %"
+    record.running = False
+    assert busy() == "0 %"

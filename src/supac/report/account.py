@@ -146,13 +146,24 @@ class Account(Estimate):
         """The data; those of a version 0.1 file, which kept only residuals, from the data file."""
         seen = self.record.settings.get("data")
         if isinstance(seen, Measurements | CombinedMeasurements):
-            known = self._simulated(() if self.record.ending is None else self.record.ending.fresh)
-            return seen.table(known)[0]
+            return seen.table(self._for_noise)[0]
         columns = self._columns_of_data
         if columns is not None and isinstance(seen, Observations):
-            known = self._simulated(() if self.record.ending is None else self.record.ending.fresh)
+            known = self._for_noise
             return seen if known is None else columns.table(seen, known)[0]
         return seen if isinstance(seen, Observations) else observations_of(self.record)
+
+    @property
+    def _for_noise(self) -> FloatArray | None:
+        """Simulated outputs whose noise levels the data are shown with; None before any run."""
+        fresh = () if self.record.ending is None else self.record.ending.fresh
+        known = self._simulated(fresh)
+        return self._simulated(self._latest_ids) if known is None else known
+
+    @property
+    def _latest_ids(self) -> list[int]:
+        made = [run.id for run in self.record.search_runs if run.ok and not run.source]
+        return made[-_LATEST:]
 
     @property
     def _columns_of_data(self) -> ColumnLoss | None:
@@ -171,9 +182,8 @@ class Account(Estimate):
     @cached_property
     def latest(self) -> FloatArray | None:
         """Outputs of the latest runs of the search, (n, m), which lie around the posterior."""
-        made = [run.id for run in self.record.search_runs if run.ok and not run.source]
         begun = len(self.record.rounds) > 1
-        return self.outputs_of(made[-_LATEST:]) if begun else None
+        return self.outputs_of(self._latest_ids) if begun else None
 
     @cached_property
     def fresh(self) -> FloatArray | None:

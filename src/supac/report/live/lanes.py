@@ -76,8 +76,6 @@ def _chart(snapshot: Snapshot, name: str, ids: list[int], kinds: dict[int, str])
     spans = {i: snapshot.spans[i] for i in ids}
     clock = Clock(list(spans.values()), snapshot.now)
     ends = {i: span.ended if span.ended > 0.0 else snapshot.now for i, span in spans.items()}
-    if not snapshot.live:  # nobody knows when they were lost
-        ends |= {each.id: each.span.started for each in snapshot.begun if each.id in spans}
     total = max(clock.since(end) for end in ends.values()) or 1.0
     size, unit = next((size, unit) for most, size, unit in _UNITS if total < most)
     workers = sorted({span.worker for span in spans.values()}, key=_natural)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -57,10 +57,16 @@ class Snapshot:
 
     @cached_property
     def spans(self) -> dict[int, Span]:
-        """When and where the runs of the search were made, by id; also those in progress."""
+        """When and where the runs of the search were made, by id; also those in progress.
+
+        Lost runs end where they begin: nobody knows when they were lost.
+        """
         other = {r.id for r in self.record.light_runs} - {run.id for run in self.runs}
-        return {i: span for (task, i), span in self.record.timeline.items()
-                if task == 0 and i not in other}  # fmt: skip
+        return {
+            i: span if self.live or span.ended > 0.0 else replace(span, ended=span.started)
+            for (task, i), span in self.record.timeline.items()
+            if task == 0 and i not in other
+        }
 
     @cached_property
     def begun(self) -> list[Begun]:
