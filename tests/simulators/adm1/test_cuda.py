@@ -17,7 +17,7 @@ pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
 
 from supac.arrays import FloatArray
 from supac.simulators import adm1
-from supac.simulators.adm1 import cuda
+from supac.simulators.adm1 import cuda, kernel
 from supac.simulators.adm1.problem import Loss
 from supac.simulators.adm1.simulator import kinetics_of
 
@@ -120,6 +120,27 @@ def test_an_interpolated_feed_is_the_same_too(tmp_path: Path) -> None:
     x = problem.parameters.sample(problem.prior, 3, 3)
     outputs, _ = through_gcc(tmp_path, problem, x)
     np.testing.assert_allclose(outputs, problem.simulator.outputs(x), rtol=1e-10)
+
+
+@needs_compiler
+def test_the_processor_is_not_asked_where_nothing_is_doubtful(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = short(adm1.example("dae"))
+    x = problem.parameters.sample(problem.prior, 3, 3)
+    outputs, squares = through_gcc(tmp_path, problem, x)
+
+    def no_numba(*words: object) -> None:
+        raise ImportError("Numba was imported")
+
+    # In place of a GPU, the results of its source through the compiler of the processor.
+    monkeypatch.setattr(cuda, "load", lambda *words: None)
+    monkeypatch.setattr(cuda, "run", lambda *words: (outputs.copy(), squares, np.zeros(len(x))))
+    monkeypatch.setattr(kernel, "load", no_numba)
+    gpu = replace(problem, simulator=replace(problem.simulator, device="cuda"))
+    risk = Loss().of_mean_square(squares / problem.data.measured)
+    np.testing.assert_array_equal(gpu.risk(x), risk)
+    np.testing.assert_array_equal(gpu.simulator.outputs(x), outputs)
 
 
 def device() -> bool:

@@ -71,8 +71,9 @@ class Problem:
         # On the device, which then has a number a run to give back instead of all outputs.
         squares, doubtful = self.simulator.squares(x, self.data.log_observed)
         risk = Loss().of_mean_square(squares / self.data.measured)
-        processor = replace(self, simulator=replace(self.simulator, device="cpu"))
-        risk[doubtful] = processor.risk(x[doubtful])
+        if len(doubtful):  # the processor needs Numba, which takes time to import
+            processor = replace(self, simulator=replace(self.simulator, device="cpu"))
+            risk[doubtful] = processor.risk(x[doubtful])
         return risk
 
     def residuals(self, x: FloatArray) -> FloatArray:

@@ -75,7 +75,8 @@ class Simulator:
         if self.device == "cuda" and rtol == 0.0:
             nothing = np.full((len(self.digester.days), len(OUTPUTS)), np.nan)
             outputs, _, doubtful = self._on_device(_checked(x), nothing, keep_outputs=True)
-            outputs[doubtful] = replace(self, device="cpu").outputs(x[doubtful])
+            if len(doubtful):  # the processor needs Numba, which takes time to import
+                outputs[doubtful] = replace(self, device="cpu").outputs(x[doubtful])
             return outputs
         return self._run(x, rtol, trace=False)[0]
 
