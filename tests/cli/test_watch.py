@@ -17,6 +17,7 @@ import supac
 from browser import Page, open_or_skip
 from commands import call, ended, start, until
 from drivers import Driver
+from supac.cli.page_server import PageServer
 from supac.problem_file import starter_files
 
 MODEL = """
@@ -334,3 +335,47 @@ def test_a_server_for_this_machine_alone(tmp_path: Path, page: Page) -> None:
     assert not (folder / "run-live.html").exists()
     with pytest.raises(ConnectionRefusedError):
         fetched(port)
+
+
+def test_two_watchers_of_one_run_write_the_same_page(finished: Path) -> None:
+    page = finished / "both.html"
+    code = (
+        "import sys; from pathlib import Path; from supac.cli.watch import Places\n"
+        "places = Places(Path(sys.argv[1]), None)\n"
+        "for _ in range(2_000): places.put('page')\n"
+    )
+    both = [Driver(code, page) for _ in range(2)]
+    for each in both:
+        status, _, complained = each.end()
+        assert status == 0, complained
+    assert page.read_text() == "page"
+    assert not list(finished.glob("*.part"))
+
+
+def sent(port: int, request: bytes) -> bytes:
+    """Send a request as it is; return the answer up to its end."""
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+def test_odd_requests_and_browsers_that_leave_are_answered_in_silence(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    server = PageServer(0)
+    server.show(b"x" * 20_000_000)  # more than a connection holds
+    port = int(server.address.rsplit(":", 1)[1].rstrip("/"))
+    assert b" 400 " in sent(port, b"GET / HTTP/1.1\r\nHost: [\r\n\r\n").split(b"\n")[0]
+    assert b" 404 " in sent(port, b"HEAD /no HTTP/1.1\r\nHost: localhost\r\n\r\n").split(b"\n")[0]
+    head = sent(port, b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert b" 200 " in head.split(b"\n")[0]
+    assert b"Content-Length: 20000000" in head
+    assert head.endswith(b"\r\n\r\n")
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", port), 10) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            connection.recv(10)
+    status, page = fetched(port)
+    assert (status, len(page)) == (200, 20_000_000)
+    server.close()
+    assert capfd.readouterr().err == ""

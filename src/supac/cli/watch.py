@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -35,7 +36,7 @@ class Places:
         if self._server is not None:
             self._server.show(data)
         if self._file is not None:
-            part = self._file.with_name(f"{self._file.name}.part")
+            part = self._file.with_name(f"{self._file.name}.{os.getpid()}.part")
             part.write_bytes(data)
             part.replace(self._file)
 
