@@ -195,6 +195,12 @@ class Database(sqlite3.Connection):
         if trouble != "ok":
             raise self.damaged(trouble)
 
+    def check_length(self) -> None:
+        """Raise StoreDamagedError if the file ends within a page: SQLite reads zeros there."""
+        page = int(self.execute("PRAGMA page_size").fetchone()[0])
+        if self.path.stat().st_size % page:
+            raise self.damaged("its end is missing")
+
     def columns(self, table: str) -> set[str]:
         """Return the names of the columns of a table."""
         return {row[1] for row in self.execute(f"PRAGMA table_info({table})")}

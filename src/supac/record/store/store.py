@@ -278,6 +278,7 @@ def _timeline_of(db: Database) -> dict[tuple[int, int], Span]:
             with raise_if_damaged(db.path, f"the times of run {number}"):
                 found[int(task), int(number)] = encoding.span_from_row(*row)
     except StoreDamagedError:
+        db.check_length()  # more than the timeline may be lost
         return {}
     return found
 
