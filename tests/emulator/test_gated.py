@@ -59,3 +59,27 @@ def test_the_default_algorithm_serves_every_family(name: str) -> None:
     assert result.validated >= 7  # half of the reserve, if that was worse than predicted
     mean = risk(result.posterior.sample(100_000, 0)).mean()
     assert mean + 0.2 * result.kl < risk(prior.sample(100_000, 0)).mean()
+
+
+def test_failures_under_a_loss_without_a_limit_do_not_drive_the_posterior_away() -> None:
+    """A cliff thirty widths from where the data are, and first risks of some hundreds."""
+
+    def simulate(x: FloatArray) -> FloatArray:
+        outputs = 12.0 * np.column_stack([x[:, 0] + 0.8, x[:, 0] ** 2 - 0.64, x[:, 1]])
+        return np.where(x[:, :1] < -1.25, np.nan, outputs)
+
+    results = [
+        supac.minimize(
+            supac.Composite(simulate, supac.MeanSquare()),
+            supac.gaussian(np.zeros(2), np.eye(2)),
+            supac.Catoni(0.07),
+            budget=50,
+            seed=seed,
+            execution=supac.Execution(vectorized=True, on_failure="penalise"),
+        )
+        for seed in range(5)
+    ]
+    assert min(result.evaluations.failed for result in results) > 0
+    widths = [np.sqrt(result.posterior.covariance[0, 0]) for result in results]
+    errors = [abs(result.posterior.mean[0] + 0.8) for result in results]
+    assert np.median(np.array(errors) / widths) < 1.0

@@ -118,7 +118,8 @@ def test_families_that_cannot_be_moved_are_not_left() -> None:
 def test_where_runs_were_made_elsewhere_the_start_is_not_known() -> None:
     problem, state = settled(0.49)
     runs = state.evaluations
-    later = replace(state, evaluations=replace(runs, iteration=runs.iteration + 1))
+    moved = SPACE.at(SPACE.exponential.from_moments(np.ones(4), np.eye(4)))
+    later = replace(state, evaluations=replace(runs, proposals=(moved,)))
     assert look_elsewhere(problem, later, state.last_step, 0.01, 0.05) is None
 
 

@@ -32,6 +32,7 @@ _SURPRISE = 9.0  # squared standardised residual from which a run may be an outl
 _MOST_OUTLIERS = 0.6  # share of the runs
 _FIRST_STEPS, _STEPS, _FEW_STEPS = 40, 10, 4  # of L-BFGS on the hyperparameters
 _WELL_KNOWN = 250  # runs from which few steps do: the hyperparameters hardly change any more
+_DEAREST = 30.0  # nats that an outlier costs at most, if the ceiling of the risk is less
 _NEWS = 1.08  # growth of the number of runs that is worth fitting them anew
 
 
@@ -228,6 +229,9 @@ def fit_gated(
     residual = runs.risk[inliers] - emulator.leave_one_out()[0]
     coupled, rng = current.family.coupled, context.rng
     gate, severity = _fit_gate(emulator, training.units, runs, outliers, coupled, rng)
+    if context.failure_risk is not None:
+        # Risks without a limit say nothing on what a failure costs: the worst is an accident.
+        severity = min(severity, max(context.failure_risk, _DEAREST * context.resolution))
     state = EmulatorState(
         emulator.hyperparameters, all_outliers, all_inflation, threshold, restarted, fitted
     )

@@ -152,7 +152,9 @@ def fit_pictures(run: Account, *, first: int = 0, last: int | None = None) -> Ma
         return Markup()
     kinds = {}
     if "prior" in draws:
-        kinds["prior band"] = "first batch, drawn from the prior: 90 % of its runs"
+        drawn = run.record.rounds[0].drawn.any()
+        where = "drawn from the prior" if drawn else "near the prior's centre"
+        kinds["prior band"] = f"first batch, {where}: 90 % of its runs"
     if "posterior" in draws:
         kinds["posterior"] = f"{_posterior_runs(run)}: median, 50 % and 90 %"
     kinds["data"] = "measured, with its standard error"

@@ -21,6 +21,15 @@ def is_moving(plan: BatchPlan, state: State) -> bool:
     return plan.few > 0 and state.last_step is not None and state.last_step.moving
 
 
+def is_first(problem: Problem, plan: BatchPlan, state: State) -> bool:
+    """Return True if no batch was run yet; runs that were made elsewhere are none."""
+    runs = state.evaluations
+    if runs.drawn.any() or not plan.opening:
+        return not runs.drawn.any()
+    narrow = _widened(problem.start, plan.opening)
+    return not any(_same(each, narrow) for each in runs.proposals)
+
+
 def look_is_due(problem: Problem, plan: BatchPlan, state: State) -> bool:
     """Return True if a search that began narrowly has settled, and is to look around the start.
 
@@ -48,9 +57,10 @@ def plan_batch(
     whitening = posterior.whiten()
     if not (plan.latin and isinstance(whitening, NormalWhitening)):
         return Batch.plain(state.draw(n), posterior)
-    if plan.opening and not state.evaluations.drawn.any():
+    if plan.opening and is_first(problem, plan, state):
         z = _opening(problem, plan, n, rng)
-        return Batch.plain(whitening.spread(z), _widened(posterior, plan.opening))
+        narrow = _widened(posterior, plan.opening)
+        return Batch(whitening.spread(z), narrow, np.zeros(n, dtype=bool))
     if look_is_due(problem, plan, state):
         wide = _widened(problem.start, plan.widest)
         around = wide.whiten()
@@ -69,8 +79,8 @@ def plan_batch(
 def _opening(problem: Problem, plan: BatchPlan, n: int, rng: np.random.Generator) -> FloatArray:
     """Return whitened points along orthogonal directions of the simulated parameters: (n, dim).
 
-    They are as far away as draws of that width usually are. Both ways along each direction at most:
-    further points fill a wide Latin hypercube.
+    They are as far away as draws of that width usually are, but no draws. Both ways along each
+    direction at most: further points fill a wide Latin hypercube.
     """
     dim = problem.start.dim
     simulated = dim - plan.observed

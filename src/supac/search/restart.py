@@ -37,11 +37,11 @@ def has_learnt_nothing(
     runs = runs.select(runs.drawn)
     if not len(runs) or not nat > 0.0 or not error > _EXPLAINED * float(runs.risk.std()):
         return False
-    if runs.iteration.min() > 0:  # it began with runs made elsewhere
-        return False
     centre = problem.start.mean
     around = np.array([np.allclose(each.mean, centre) for each in runs.proposals])
     first = runs.risk[around[runs.iteration]]
+    if not len(first):  # it began with runs made elsewhere, or narrowly
+        return False
     kl = problem.start.divergence(problem.prior).value
     least = max(float(first.mean() - 2.0 * first.std() / np.sqrt(len(first))), first.min())
     return problem.bound(least, kl) - objective < _LEARNT * nat

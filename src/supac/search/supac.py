@@ -28,7 +28,7 @@ from supac.search.algorithm import (
     initial_state,
     one_thread,
 )
-from supac.search.design import is_moving, look_is_due, plan_batch, was_look
+from supac.search.design import is_first, is_moving, look_is_due, plan_batch, was_look
 from supac.search.ray import view_prior
 from supac.search.restart import conclude, look_elsewhere
 from supac.surrogate.estimator import (
@@ -295,8 +295,8 @@ class SuPAC:
         model: RiskModel | None = None,
         n: int | None = None,
     ) -> Batch:
-        """Plan the next batch; runs that were made elsewhere do not make it a later one."""
-        if not state.evaluations.drawn.any():
+        """Plan the next batch."""
+        if is_first(problem, plan, state):
             return plan_batch(problem, plan, state, n or self.first or plan.first, model)
         size = self.batch or (plan.few if is_moving(plan, state) else plan.batch)
         if look_is_due(problem, plan, state):
