@@ -290,6 +290,35 @@ def test_a_killed_run_is_resumed_to_the_same_bits(slow: Path) -> None:
     assert same(slow / "run.supac", slow / "whole.supac")
 
 
+def test_resume_has_the_workers_of_before(slow: Path) -> None:
+    killed = start(slow, "run", "problem.toml", "-q", "--workers", "2")
+    until(lambda: made(slow / "run.supac") >= 12)
+    os.killpg(killed.pid, signal.SIGKILL)
+    ended(killed, code=-signal.SIGKILL)
+    before = len(supac.read_store(slow / "run.supac").made)
+    said = call("resume", slow / "run.supac").output
+    assert "2 workers, as before; --workers takes another number" in said
+    run = supac.read_store(slow / "run.supac")
+    later = [run.timeline[each.task, each.id].worker for each in run.made[before:]]
+    assert set(later) == {"1", "2"}
+    said = call("resume", slow / "run.supac", "--budget", 80, "--workers", 1).output
+    assert "as before" not in said
+
+
+def test_nobody_has_to_read_to_the_end(finished: Path) -> None:
+    for words in (["certify"], ["certify", "--json"], ["show"], ["show", "--json"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        process = subprocess.run(
+            [sys.executable, "-m", "supac", words[0], finished / "run.supac", *words[1:]],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+        os.close(writer)
+        assert (process.returncode, process.stderr) == (1, b""), words
+
+
 def test_an_interrupted_run_exits_with_three(slow: Path) -> None:
     process = start(slow, "run", "problem.toml")
     until(lambda: made(slow / "run.supac") >= 12)
@@ -552,6 +581,7 @@ def test_every_command_has_help_with_an_example() -> None:
         assert f"supac {command}" in said
         assert re.search("Examples?:", said)
         assert "Exit codes" in said
+    assert ".yaml or a PEST .pst" in call("run", "--help").output
 
 
 def test_shells_complete_commands() -> None:

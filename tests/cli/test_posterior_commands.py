@@ -126,10 +126,47 @@ def test_a_changed_scenario_begins_anew_with_force_alone(study: Path) -> None:
     (study / "scenario.toml").write_text(text + "\n[outputs]\nnoise = 0.5\n")
     said = call("predict", study / "run.supac", study / "scenario.toml", code=1)
     assert "the scenario has changed" in said.output.replace("\n", " ")
+    assert "--force" in said.output
     call("predict", study / "run.supac", study / "scenario.toml", "--quiet", "--force")
     noise = supac.read_prediction(study / "run.scenario.supac").columns.noise
     assert noise is not None
     np.testing.assert_array_equal(noise, 0.5)
+
+
+LONGER = "draws = 30\n[outputs]\ntimes = { start = 0, stop = 48, step = 1 }\n"
+
+
+def test_the_starter_predicts_a_longer_horizon(tmp_path: Path) -> None:
+    call("init", tmp_path, "--simulator", "python")
+    call("run", tmp_path / "problem.toml", "--quiet")
+    (tmp_path / "longer.toml").write_text(LONGER)
+    call("predict", tmp_path / "run.supac", tmp_path / "longer.toml", "--quiet")
+    made = supac.read_prediction(tmp_path / "run.longer.supac")
+    assert (made.outputs.shape, len(made.failures)) == ((30, 2 * 49), 0)
+    initial, k1 = made.x[:, :1], made.x[:, 1:2]
+    np.testing.assert_allclose(
+        made.output("A"), initial * np.exp(-k1 * np.arange(49.0)), rtol=1e-3, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("workers", [[], ["--workers", "2"]])
+def test_another_number_of_outputs_ends_a_prediction_at_once(
+    study: Path, workers: list[str]
+) -> None:
+    model = (study / "model.py").read_text()
+    old = model.replace("k2, times=TIMES):", "k2):").replace("in times]", "in TIMES]")
+    (study / "model.py").write_text(old)
+    (study / "longer.toml").write_text(LONGER)
+    words = ["predict", study / "run.supac", study / "longer.toml"]
+    said = " ".join(call(*words, *workers, code=1).output.split())
+    assert "the simulator returned 12 numbers for A, but the scenario has 49 times" in said
+    assert "def simulate(..., times=TIMES)" in said
+    kept = supac.read_store(study / "run.longer.supac").runs
+    assert 1 <= len(kept) <= 4
+    # Nothing is lost with these runs, so that nobody is asked to replace them.
+    (study / "model.py").write_text(model)
+    call(*words, *workers, "--quiet")
+    assert not supac.read_prediction(study / "run.longer.supac").failures
 
 
 def test_mistakes_are_told_by_line_and_key(study: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,6 +80,30 @@ def test_failed_runs_are_left_out_and_told(result: supac.Result) -> None:
 def test_a_prediction_without_a_good_run_is_an_error(result: supac.Result) -> None:
     with pytest.raises(ValueError, match=r"all 5 runs failed, the first with: .*NaN"):
         supac.predict(result, lambda x: np.full(2, np.nan), 5)
+
+
+def test_only_the_first_run_decides_how_many_outputs_there_are(
+    result: supac.Result, tmp_path: Path
+) -> None:
+    calls: list[int] = []
+
+    def shorter_from(number: int, x: FloatArray) -> FloatArray:
+        calls.append(number)
+        return later(x)[: 1 if len(calls) >= number else 2]
+
+    asked: dict[str, Any] = {"outputs": "A", "times": [7.0, 9.0]}
+    with pytest.raises(ValueError, match="returned 1 numbers, but the scenario has 2 times of A"):
+        supac.predict(result, partial(shorter_from, 1), 20, **asked)
+    assert len(calls) == 1
+    # A simulator that gives up now and then has failed runs; also one that goes on with a file.
+    for n in (10, 20):
+        calls.clear()
+        start = 6 if n == 10 else 1
+        made = supac.predict(
+            result, partial(shorter_from, start), n, store=tmp_path / "a.supac", **asked
+        )
+        assert len(calls) == 10
+        assert len(made.failures) == n - 5
 
 
 def test_what_is_in_the_file_is_not_run_again(result: supac.Result, tmp_path: Path) -> None:

@@ -377,7 +377,7 @@ def test_residuals_are_misfits_in_units_of_the_noise() -> None:
     np.testing.assert_allclose(positive.residuals(np.array([[2.0 * np.exp(1.0)]])), [[2.0]])
     with pytest.raises(ValueError, match="needs positive outputs"):
         positive.residuals(np.array([[-1.0]]))
-    with pytest.raises(ValueError, match=r"returned 2 numbers.*but the data are 3 rows of A"):
+    with pytest.raises(ValueError, match=r"returned 2 numbers.*but the data have 3 rows of A"):
         SEEN.residuals(np.zeros(2))
 
 

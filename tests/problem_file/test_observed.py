@@ -14,7 +14,7 @@ from supac.codec import from_spec, to_spec
 from supac.problem import ColumnLoss, Composite
 from supac.problem.columns import Likelihood
 from supac.problem.observation import ObservationLoss
-from supac.problem_file import make_problem, read_scenario
+from supac.problem_file import make_problem, read_scenario, starter_files
 from supac.report import write_report
 from supac.report.account import account_of
 
@@ -191,13 +191,28 @@ def test_experiments_may_have_their_own(folder: Path) -> None:
          "line 7, parameters.sigma: may be negative, but is a noise in"),
         ("[bound]", '[loss]\nkind = "welsch"\n[bound]', 'noise: .* needs kind = "likelihood" in'),
         ("[bound]", '[constraints]\na = "gain < k1"\n[bound]', "constraints.a: gain is a scale"),
-        ("[bound]\n", '[bound]\nn = 24\n', "a likelihood has no largest value"),
+        ("[bound]\n", '[bound]\nn = 24\n', "bound.n: a likelihood has no largest value.* in place "
+         r"of n and delta, write kind = \"catoni\" and temperature = 0.0417 \(1/24, one over"),
         ('scale = "gain"', 'scale = "gain"\ncompare = "log"', "offset.B: goes without compare"),
     ],
 )  # fmt: skip
 def test_errors_name_line_key_and_fix(folder: Path, old: str, new: str, words: str) -> None:
     with pytest.raises(supac.ProblemFileError, match=words):
         read(folder, PROBLEM.replace(old, new, 1))
+
+
+def test_the_starter_s_comment_on_noise_can_be_followed(tmp_path: Path) -> None:
+    for name, text in starter_files("builtin").items():
+        (tmp_path / name).write_text(text)
+    text = (tmp_path / "problem.toml").read_text()
+    assert 'noise = "sigma"' in text
+    assert "temperature = 0.042" in text
+    prior = 'sigma = { prior = "lognormal", median = 0.1, log_sd = 1.0 }'
+    text = text.replace("[parameters]", f"[parameters]\n{prior}", 1)
+    text = text.replace("noise = 0.05 ", 'noise = "sigma" ', 1)
+    head, end = text.partition("\n[loss]\n")[0], text.partition("\n[run]\n")[2]
+    made = read(tmp_path, f"{head}\n[bound]\ntemperature = 0.042\n[run]\n{end}")
+    assert made.parameters.names[-1] == "sigma"
 
 
 def test_a_column_of_the_same_name_is_told(folder: Path) -> None:

@@ -88,7 +88,7 @@ WRONG = [
     ("a file in place of a function", '"model:simulate"', '"model.py"', "simulator.python",
      ['written as "module:function"']),
     ("other arguments", "k2 = {", "k3 = {", "simulator.arguments",
-     ["simulate takes (initial, k1, k2), but the parameters are initial, k1, k3"]),
+     ["simulate takes (initial, k1, k2, times), but the parameters are initial, k1, k3"]),
     ("two simulators", "arguments =", 'command = ["true"] #', "simulator.command",
      ["there is python already: keep one"]),
     ("an option of another simulator", "arguments =", 'keep = "all" #', "simulator.keep",
@@ -556,12 +556,12 @@ def test_outputs_may_come_in_three_shapes(folder: Path) -> None:
     for wrong, words in (
         ({"A": flat[:3]}, "not B, which the data have"),
         ({"A": flat[:2], "B": flat[:3]}, "2 numbers for A, but the data have 3 rows"),
-        (flat[:4], "4 numbers, but the data are 3 rows of A, B: return 6"),
+        (flat[:4], "4 numbers, but the data have 3 rows of A, B: return 6"),
         (flat.reshape(2, 3), r"shape \(2, 3\)"),
     ):
         with pytest.raises(ValueError, match=words):
             seen.flat(wrong)
-    with pytest.raises(ValueError, match=r"shape \(9, 4\), but the data are 3 rows"):
+    with pytest.raises(ValueError, match=r"shape \(9, 4\), but the data have 3 rows"):
         seen.residuals(np.zeros((9, 4)))  # as a vectorised simulator returns them
 
 

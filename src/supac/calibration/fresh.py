@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise, takewhile
 from typing import Any
@@ -31,10 +31,12 @@ def run_fresh(
     enough: Callable[[list[Run]], bool] | None = None,
     some: bool = False,
     opened: Callable[[Record], None] = lambda record: None,
+    watch: Callable[[Sequence[Run]], None] = lambda runs: None,
 ) -> list[Run]:
     """Make runs at latent points x (n, dim), or read them from `store`, which keeps new ones.
 
-    `opened` is called with the record before any run is made.
+    `opened` is called with the record before any run is made, and `watch` with new runs as they
+    end: what it raises ends all others.
 
     With `enough`, stop when it is True of the runs made so far, which it is asked after the first
     20 and whenever a quarter has been added, whatever the number of workers. On Ctrl-C, finish the
@@ -44,7 +46,7 @@ def run_fresh(
     bar = ProgressBar(len(x), execution.progress)
     open_record = partial(Record.of_runs, risk, x.shape[1], store, purpose)
     with Runner.opened(
-        [risk], execution, open_record, bar, parameters=parameters, ceilings=[ceiling]
+        [risk], execution, open_record, bar, parameters=parameters, ceilings=[ceiling], watch=watch
     ) as runner:
         record = runner.record
         opened(record)

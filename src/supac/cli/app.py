@@ -224,7 +224,15 @@ def print_run(run: Record, title: str, *, as_json: bool, quiet: bool = False) ->
 def print_json(value: dict[str, Any]) -> None:
     """Print JSON, with control characters as escapes."""
     words = json.dumps(value, indent=2, ensure_ascii=False)
-    typer.echo(visible(words, lambda character: json.dumps(character)[1:-1]))
+    print_text(visible(words, lambda character: json.dumps(character)[1:-1]))
+
+
+def print_text(text: str) -> None:
+    """Print a text as it is; exit without a word if nobody reads on, as in `| head`."""
+    try:
+        typer.echo(text)
+    except BrokenPipeError:
+        console.on_broken_pipe()
 
 
 def inform(message: str) -> None:

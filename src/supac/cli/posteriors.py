@@ -36,7 +36,7 @@ from supac.problem_file import (
     store_of,
 )
 from supac.record.record import Record, read_store
-from supac.record.store.replaced import set_aside, settle
+from supac.record.store.replaced import has_good_run, set_aside, settle
 from supac.report.tables import short
 from supac.running.terminal import duration
 
@@ -74,7 +74,8 @@ def predict(
     with user_code():
         asked = read_scenario(scenario, ready)
     target = file_for(run.file, scenario.stem)
-    old = set_aside(target) if target.exists() and force else None
+    replaced = target.exists() and (force or not has_good_run(target))
+    old = set_aside(target) if replaced else None
     try:
         made = _made(run, asked, target, draws, workers, quiet=quiet or as_json)
     finally:

@@ -14,7 +14,17 @@ import typer
 from supac import problem_file
 from supac.arrays import FloatArray
 from supac.calibration.fresh import run_fresh
-from supac.cli.app import RESUMABLE, command, console, failed, guarded, print_run, user_code, warn
+from supac.cli.app import (
+    RESUMABLE,
+    command,
+    console,
+    failed,
+    guarded,
+    inform,
+    print_run,
+    user_code,
+    warn,
+)
 from supac.cli.log_lines import RoundLines
 from supac.cli.options import AsBegun, Force, Json, Quiet, Workers
 from supac.problem import Composite
@@ -80,7 +90,8 @@ def init(
 @command("Example: `supac run problem.toml --workers 4`.")
 def run(
     problem: Annotated[
-        Path, typer.Argument(help="The problem file, or a PEtab .yaml.", metavar="PROBLEM")
+        Path,
+        typer.Argument(help="The problem file, a PEtab .yaml or a PEST .pst.", metavar="PROBLEM"),
     ],
     check: Annotated[
         bool, typer.Option("--check", help="Check the file, make one run, and keep nothing.")
@@ -166,7 +177,18 @@ def resume(
         print_run(before, f"{ready.title} ({short(before.file)})", as_json=as_json, quiet=quiet)
         warn("nothing is left to do; continue with a larger --budget")
         return
+    if workers is None and ready.execution.workers is None:
+        workers = _earlier_workers(before)
+        if workers is not None and not quiet:
+            inform(f"{workers} workers, as before; --workers takes another number")
     _go(_changed(ready, before.file, wanted, workers), as_json=as_json, quiet=quiet)
+
+
+def _earlier_workers(run: Record) -> int | None:
+    """Return the number of local processes that made the runs of a store; None if it was one."""
+    numbers = [int(each.worker) for each in run.timeline.values() if each.worker.isdecimal()]
+    most = max(numbers, default=1)  # local workers are numbered from 1
+    return most if most > 1 else None
 
 
 def problem_behind(run: Record, file: Path | None, *, as_begun: bool) -> ProblemFile:

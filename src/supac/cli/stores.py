@@ -21,6 +21,7 @@ from supac.cli.app import (
     failed,
     inform,
     print_run,
+    print_text,
     user_code,
     warn,
 )
@@ -207,7 +208,7 @@ def _give_certificate(
             out.write_text(certificate.to_json() + "\n", encoding="utf-8")
     finally:
         if as_json:
-            typer.echo(certificate.to_json())
+            print_text(certificate.to_json())
         elif not quiet:
             console.print(_wrapped(str(certificate)))
 

@@ -13,6 +13,19 @@ from supac.codec import register
 from supac.problem import Observations
 from supac.problem.columns import ObservedCells
 
+OTHER_NUMBER = "but the scenario has"
+"""Words of a failed run with another number of outputs than those of the scenario."""
+
+
+@dataclass(frozen=True, eq=False)
+class AskedOutputs(Observations):
+    """Outputs that a scenario asks for, of which nothing is measured."""
+
+    def asks_for(self, rows: int) -> str:
+        """Return the number of rows of a column as words of a message."""
+        kind = "row" if self.times is None else "time"
+        return f"{OTHER_NUMBER.removeprefix('but ')} {rows} {kind}{'s' * (rows != 1)}"
+
 
 @register(later=("observed",))
 @dataclass(frozen=True, eq=False)
@@ -165,7 +178,7 @@ class Outputs:
     def observations(self) -> Observations:
         """Return the columns as data without measurements, which say what is to be simulated."""
         empty = np.full(self.width, np.nan)
-        return Observations(
+        return AskedOutputs(
             self.columns,
             empty,
             empty,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from supac.codec import fingerprint
 from supac.exchange.table import vacant, write_table
 from supac.posterior import prediction_file, prediction_table
 from supac.posterior.observed import as_calibrated
-from supac.posterior.outputs import Outputs
+from supac.posterior.outputs import OTHER_NUMBER, Outputs
 from supac.posterior.predicted_bands import PredictedBands, bands_of
 from supac.posterior.scenario import simulator_and_outputs
 from supac.problem import Composite, Observations, Parameters
@@ -141,6 +141,7 @@ def predict(
         **(about or {}),
     }
     described = prediction_file.Description(identity, table, record.parameters, title, coverage)
+    first = _FirstRun(table)
     runs = run_fresh(
         latent,
         Composite(function, _no_loss),
@@ -148,9 +149,41 @@ def predict(
         "prediction",
         parameters=record.parameters,
         store=store,
-        opened=described.write_to,
+        opened=partial(_opened, described, first),
+        watch=first,
     )
     return prediction_of(runs, described)
+
+
+def _opened(described: prediction_file.Description, first: _FirstRun, record: Record) -> None:
+    """Describe the file, and note if it has a run that succeeded."""
+    described.write_to(record)
+    first.checked = any(run.ok for run in record.light_runs)
+
+
+class UnexpectedOutputsError(ValueError):
+    """The simulator returned another number of outputs than the scenario has."""
+
+
+@dataclass
+class _FirstRun:
+    """Stops a prediction whose first run has another number of outputs than is asked for."""
+
+    table: Outputs | None
+    checked: bool = False
+
+    def __call__(self, runs: Sequence[Run]) -> None:
+        """Check the first run that ends."""
+        if self.checked or not runs or self.table is None:
+            return
+        self.checked, first = True, runs[0]
+        if OTHER_NUMBER in first.message:
+            raise UnexpectedOutputsError(first.message.removeprefix("ValueError: "))
+        if first.outputs is not None and len(first.outputs) != self.table.width:
+            raise UnexpectedOutputsError(
+                f"the simulator returned {len(first.outputs)} numbers, "
+                f"{OTHER_NUMBER} {self.table.width}"
+            )
 
 
 def identity_of(record: Record) -> str:

@@ -66,7 +66,7 @@ class Description:
                 reasons = "; ".join(_REASONS.get(name, f"{name} differs") for name in other)
                 raise StoreMismatchError(
                     f"{record.path} holds another prediction: {reasons}. Give this one a file of "
-                    "its own, or replace that file"
+                    "its own, or replace that file: delete it, or `supac predict --force`"
                 )
         record.describe(self.to_json())
 

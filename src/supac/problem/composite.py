@@ -235,8 +235,8 @@ class Observations:
             for name, part, there in zip(self.columns, parts, present, strict=True):
                 if part.shape not in ((self.rows,), (there.sum(),)):
                     raise ValueError(
-                        f"the simulator returned {part.size} numbers for {name}, but the data have "
-                        f"{there.sum()} rows"
+                        f"the simulator returned {part.size} numbers for {name}, but "
+                        f"{self.asks_for(int(there.sum()))}"
                     )
             if all(len(part) == self.rows for part in parts):
                 return np.concatenate(parts)
@@ -255,9 +255,13 @@ class Observations:
             raise ValueError(self._unfit(values))
         return values
 
+    def asks_for(self, rows: int) -> str:
+        """Return the number of rows of a column as words of a message."""
+        return f"the data have {rows} rows"
+
     def _unfit(self, outputs: FloatArray) -> str:
         return (
-            f"the simulator returned {_shape(outputs)}, but the data are {self.rows} rows of "
+            f"the simulator returned {_shape(outputs)}, but {self.asks_for(self.rows)} of "
             f"{', '.join(self.columns)}: return {self.present.sum()} numbers, column after column"
         )
 

@@ -211,6 +211,20 @@ def _noise_is_estimated(source: Source) -> bool:
     return any(is_unknown(table.get("noise")) for table in data_tables(source).values())
 
 
+def _without_n(risk: Callable[..., Any], reason: str) -> str:
+    """Return why n cannot be, and for a likelihood what to write in its place."""
+    loss, data = getattr(risk, "loss", None), getattr(risk, "data", None)
+    if not getattr(loss, "unbounded", ""):
+        return reason
+    count = getattr(data, "measured", 0)
+    value = f"{1.0 / count:.3g} (1/{count}, one" if count else "… (one"
+    return (
+        f"{reason.partition(';')[0]}, and nothing can be guaranteed for n data: in place of n and "
+        f'delta, write kind = "catoni" and temperature = {value} over the number of data). For a '
+        'guarantee, give the noise as a number, and a loss such as kind = "welsch" in [loss]'
+    )
+
+
 def _check_gate(
     source: Source, risk: Callable[..., Any], bound: Bound, largest: float | None
 ) -> None:
@@ -219,7 +233,7 @@ def _check_gate(
         basis = basis_of(risk, bound)
         admitted(bound_to_certify(bound, basis), basis, 0.05, Provenance())
     except CertificateError as error:
-        raise source.fail(("bound", "n"), str(error)) from error
+        raise source.fail(("bound", "n"), _without_n(risk, str(error))) from error
     if not basis.declared and largest is None and "ceiling" not in source.table("bound"):
         message = (
             "with this loss, n needs a ceiling at which the loss of each datum is capped, chosen "

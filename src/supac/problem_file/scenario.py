@@ -14,7 +14,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.posterior.observed import ObservedData
 from supac.posterior.outputs import Outputs
-from supac.posterior.prediction import Prediction, predict
+from supac.posterior.prediction import Prediction, UnexpectedOutputsError, predict
 from supac.problem import Composite, Observations
 from supac.problem.observation import ObservedSimulator
 from supac.problem_file.data import data_tables
@@ -100,19 +100,22 @@ class Scenario:
             given = isinstance(execution, Execution)
             where = execution if given else replace(where, workers=execution)
         count = draws or self.draws
-        return predict(
-            posterior,
-            self.simulate,
-            count,
-            outputs=self.outputs,
-            coverage=self.coverage,
-            title=self.title,
-            ensemble=count is None,
-            execution=where,
-            store=store,
-            seed=self.seed,
-            about={"scenario": self.identity, "files": dict(self.files)},
-        )
+        try:
+            return predict(
+                posterior,
+                self.simulate,
+                count,
+                outputs=self.outputs,
+                coverage=self.coverage,
+                title=self.title,
+                ensemble=count is None,
+                execution=where,
+                store=store,
+                seed=self.seed,
+                about={"scenario": self.identity, "files": dict(self.files)},
+            )
+        except UnexpectedOutputsError as error:
+            raise UnexpectedOutputsError(f"{error}. {_advice(self.simulate)}") from error
 
 
 def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenario:
@@ -162,6 +165,20 @@ def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenari
             {name: each for name, each in top.items() if name not in _FREE}, default=str
         ),
     )
+
+
+def _advice(simulate: Callable[[FloatArray], Any]) -> str:
+    """Return how a simulator with another number of outputs may return those of a scenario."""
+    function = simulate.function if isinstance(simulate, Simulate) else None
+    if isinstance(function, AtTimes):
+        return f"Return a number for each of the argument times of {function.function.name}"
+    if isinstance(function, PythonFunction):
+        return (
+            f"Give the function an argument that receives them, def {function.name}(..., "
+            "times=TIMES), with the times of the data as its default; or name another function in "
+            "[simulator] of the scenario"
+        )
+    return "Name a command, template or model that has these outputs in [simulator] of the scenario"
 
 
 def _at_times(made: Simulate, inputs: Inputs, outputs: Outputs) -> Simulate:

@@ -174,7 +174,8 @@ EXECUTION = Table(
         Setting("timeout", positive(), "seconds after which a run is killed", "none"),
         Setting("retries", integer(0), "attempts to repeat a crashed run", "2"),
         Setting("on_failure", one_of("penalise", "drop", "raise"),
-                "a failed run counts as the ceiling, is left out, or ends the search",
+                "a failed run counts as the ceiling or the worst risk seen, whichever is larger, "
+                "is left out, or ends the search",
                 '"penalise"'),
         Setting("max_failures", values.FRACTION, "the fraction of failed runs that ends the search",
                 "0.5"),

@@ -264,7 +264,8 @@ class Command(Simulator, kind="command"):
         if self.times is not None and at is None:
             raise source.fail(("simulator", "times"), "needs data with a column of times")
         try:
-            return OutputFile(self.output, key, self.pattern, self.times, at, rows)
+            asks = {} if data is None else {"asks": data.asks_for}
+            return OutputFile(self.output, key, self.pattern, self.times, at, rows, **asks)
         except ValueError as error:
             raise source.fail(("simulator", "pattern"), str(error)) from error
 

@@ -127,11 +127,18 @@ class Runner:
         ceilings: Sequence[float | None],
         parameters: Parameters | None = None,
         vectorized: Sequence[bool] | None = None,
+        watch: Callable[[Sequence[Run]], None] = lambda runs: None,
     ) -> Iterator[Runner]:
         """Make a runner with handling of Ctrl-C; at the end close it, the record and the bar.
 
         The record is opened under that handling: a store takes time to read, and has a lock.
+        `watch` is called with runs that have ended, once they are recorded; it may raise.
         """
+
+        def watch_both(runs: Sequence[Run]) -> None:
+            bar.watch(runs)
+            watch(runs)
+
         with Interrupt() as interrupt, open_record() as record, bar:
             runner = cls(
                 risks,
@@ -141,7 +148,7 @@ class Runner:
                 ceilings=ceilings,
                 vectorized=vectorized,
                 interrupt=interrupt,
-                watch=bar.watch,
+                watch=watch_both,
             )
             with closing(runner):
                 yield runner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class OutputFile:
     """Times at which outputs are wanted, or those of each key."""
     rows: int | Mapping[str, int] | None = None
     """Number of values of each output, if it is known."""
+    asks: Callable[[int], str] = "the data have {} rows".format
+    """Makes words for a message of that number."""
 
     def __post_init__(self) -> None:
         patterns = (self.pattern,) if isinstance(self.pattern, str) else tuple(self.pattern)
@@ -163,7 +165,7 @@ class OutputFile:
         count = len(values) if isinstance(values, list) else 1
         rows = self.rows[key] if isinstance(self.rows, Mapping) else self.rows
         if rows is not None and count != rows:
-            words = f"{count} numbers for {key}, but the data have {rows} rows"
+            words = f"{count} numbers for {key}, but {self.asks(rows)}"
             raise OutputError(f"{self.name} has {words}")
         return values
 
