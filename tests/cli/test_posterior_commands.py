@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import supac
 from drivers import COMMAND, Driver
 from supac.cli import app
+from supac.cli.posterior_tables import next_table
+from supac.posterior.candidates import Candidate
+from supac.posterior.next_measurement import Choice, NextMeasurements
 from supac.problem_file import starter_files
 
 SCENARIO = """
@@ -202,7 +207,10 @@ def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     said = call("next", study / "run.supac", study / "candidates.toml", code=1).output
     assert "supac predict" in said.replace("\n", " ")
-    call("predict", study / "run.supac", study / "slow.toml", "--quiet")
+    call("predict", study / "run.supac", study / "slow.toml", "--quiet", "--draws", 20)
+    said = call("next", study / "run.supac", study / "candidates.toml", code=1).output
+    assert "has 20 draws, and at least 50 are needed" in said.replace("\n", " ")
+    call("predict", study / "run.supac", study / "slow.toml", "--quiet", "--draws", 60)
     told = json.loads(call("next", study / "run.supac", study / "candidates.toml", "--json").stdout)
     assert set(told["candidates"]["candidate"]) == {"B at 2", "B at 12", "B at 20"}
     assert told["candidates"]["remaining"] == sorted(told["candidates"]["remaining"])
@@ -213,6 +221,47 @@ def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert out.read_text().startswith("candidate,remaining,error,method,linear,sd of B at 20")
     said = call("next", study / "run.supac", "--quantity", "k3", code=1).output
     assert "'k3' is neither a parameter nor an output" in said.replace("\n", " ")
+    call("resume", study / "run.supac", "--budget", 100, "--quiet")
+    said = call("next", study / "run.supac", study / "candidates.toml", code=1).output
+    assert "is one of another posterior" in said.replace("\n", " ")
+
+
+def test_the_error_of_a_share_is_never_0() -> None:
+    one = Choice(Candidate.of(("A", 3.0)), 0.4, 0.0012, 0.4, np.nan, (1.0,))
+    console = Console(width=100, color_system=None)
+    with console.capture() as captured:
+        console.print(next_table(NextMeasurements((one,), ("k1",), np.array([1.6]), 100)))
+    assert "40 % ± 1 " in captured.get()
+
+
+@pytest.mark.slow
+def test_an_interrupted_prediction_does_not_cost_the_earlier_one(study: Path) -> None:
+    calls, store = study / "calls.txt", study / "run.slow.supac"
+    first = Driver(COMMAND, "predict", "run.supac", "slow.toml", "--quiet", cwd=study)
+    assert first.end()[0] == 0
+    kept = supac.read_prediction(store)
+    again = Driver(COMMAND, "predict", "run.supac", "slow.toml", "-q", "--force", cwd=study)
+    end = time.monotonic() + 60.0
+    while len(calls.read_text().splitlines()) < 30 + 5:
+        assert time.monotonic() < end
+        assert again.poll() is None
+        time.sleep(0.01)
+    again.send_signal(signal.SIGINT)
+    code, _, complaint = again.end()
+    words = " ".join(complaint.split())
+    assert code == 3  # resumable
+    assert "to continue: supac predict run.supac slow.toml" in words
+    assert "--force" not in words
+    assert "the earlier store is kept as run.slow.supac.replaced" in words
+    np.testing.assert_array_equal(
+        supac.read_prediction(study / "run.slow.supac.replaced").outputs, kept.outputs
+    )
+    assert 0 < len(supac.read_prediction(store).x) < 30
+    call("report", study / "run.supac")
+    assert (
+        "of 30 runs at draws of the posterior, not finished"
+        in (study / "run-report.html").read_text()
+    )
 
 
 @pytest.mark.slow

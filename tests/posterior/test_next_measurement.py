@@ -11,6 +11,7 @@ import pytest
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.posterior.candidates import Draws
 from supac.posterior.next_measurement import linear_remaining, reweighted_remaining
 from supac.problem_file import ProblemFileError, read_candidates
 
@@ -114,6 +115,48 @@ def test_what_only_re_weighting_sees() -> None:
     assert sharp is None
 
 
+def shares_left(draws: Draws, output: str) -> tuple[float, float]:
+    """Share of the variance of x that a measurement leaves, linearly and by re-weighting."""
+    values, wrong, noise = draws.output(supac.Measurement(output))
+    given = draws.x, values[:, None], wrong[:, None], np.array([noise])
+    weighted = reweighted_remaining(*given, np.random.default_rng(2))
+    assert weighted is not None
+    return float(linear_remaining(*given)[0]), float(weighted[0][0])
+
+
+def logarithmic_draws(outputs: FloatArray, errors: FloatArray, x: FloatArray) -> Draws:
+    names, noise = ("steep", "flat"), np.array([0.3, 0.3])
+    table = supac.Outputs(names, 1, noise=noise, logarithmic=True)
+    return Draws(x[:, None], ("x",), ((table, outputs, errors),))
+
+
+def test_logarithms_of_an_emulator_that_is_below_0_somewhere() -> None:
+    """log steep = x and log flat = x/4: the closed forms, also where steep is lost in its error."""
+    x = np.random.default_rng(0).standard_normal(4_000)
+    outputs = np.exp(np.column_stack([x, 0.25 * x]))
+    exact = [0.3**2 / (0.3**2 + slope**2) for slope in (1.0, 0.25)]
+    for output, wanted in zip(("steep", "flat"), exact, strict=True):
+        found = shares_left(logarithmic_draws(outputs, np.zeros_like(outputs), x), output)
+        assert found == pytest.approx((wanted, wanted), abs=0.03)
+    # Were the outputs themselves measured with this noise, steep would leave another share.
+    raw = reweighted_remaining(
+        x[:, None], outputs[:, :1], np.zeros((len(x), 1)), np.array([0.3]), np.random.default_rng(2)
+    )
+    assert raw is not None
+    assert raw[0][0] > exact[0] + 0.05
+    errors = np.zeros_like(outputs)
+    errors[:, 0] = 0.05
+    emulated = outputs - np.where(outputs < 0.1, 1.0, 0.0)[:, [0]] * [0.12, 0.0]
+    assert 10 < (emulated[:, 0] <= 0.0).sum() < 100
+    draws = logarithmic_draws(emulated, errors, x)
+    linear, weighted = shares_left(draws, "steep")
+    assert linear == pytest.approx(exact[0], abs=0.04)
+    assert weighted == pytest.approx(exact[0], abs=0.04)
+    assert max(linear, weighted) < min(shares_left(draws, "flat"))
+    with pytest.raises(ValueError, match="flat is compared by its logarithm, and no emulated one"):
+        logarithmic_draws(-outputs, errors, x).output(supac.Measurement("flat"))
+
+
 def decay(x: FloatArray, times: FloatArray | None = None) -> FloatArray:
     clock = np.linspace(0.2, 2.0, 6) if times is None else times
     return np.asarray(x[0] * np.exp(-x[1] * clock))
@@ -136,6 +179,12 @@ def test_outputs_of_a_prediction_and_other_quantities() -> None:
         [("A", 1.0), ("A", 3.0), ("A", 6.0), ("A", 2.0, 0.01)], "A at 6", prediction=made
     )
     assert found.draws == 300
+    few = result.predict(lambda x: decay(x, later), 49, outputs="A", times=later, title="few")
+    with pytest.raises(ValueError, match="prediction 'few' has 49 draws, and at least 50 are"):
+        result.next_measurements([("A", 1.0)], "rate", prediction=few)
+    other = supac.minimize(risk, prior, supac.Catoni(3 / 6), budget=50)
+    with pytest.raises(ValueError, match="prediction '' is one of another posterior"):
+        other.next_measurements([("A", 1.0)], "rate", prediction=made)
     # The last one has a tenth of the noise, and is emulated beside the prediction.
     assert found.best.candidate.words == "A at 2"
     with pytest.raises(ValueError, match="A at 4 is no output of the runs; there are A at 3 times"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.record.store.file import digest
 
 TIMES = np.linspace(0.0, 5.0, 10)
 RATES = supac.Parameters(
@@ -218,6 +222,63 @@ def test_a_file_tells_what_it_is_a_prediction_of(result: supac.Result, tmp_path:
         moved.predict(later, 20, store=store)
     with pytest.raises(ValueError, match="is not a prediction"):
         supac.read_prediction(tmp_path / "search.supac")
+
+
+def test_runs_keep_their_names_and_times(result: supac.Result, tmp_path: Path) -> None:
+    store = tmp_path / "later.supac"
+    result.predict(later, 12, outputs="A", times=[7.0, 9.0], store=store)
+    for outputs, times, reason in (
+        ("B", [7.0, 9.0], "other names"),
+        ("A", [7.0, 8.0], "at other times"),
+        (("A", "B"), None, "other names; the outputs have another number of rows"),
+        (None, None, "other names"),
+    ):
+        with pytest.raises(supac.StoreMismatchError, match=reason):
+            result.predict(later, 12, outputs=outputs, times=times, store=store)
+    assert supac.read_prediction(store).columns.cells == [("A", 7.0), ("A", 9.0)]
+    other_unit = result.predict(later, 12, outputs={"A": "mol/L"}, times=[7.0, 9.0], store=store)
+    assert other_unit.columns.labels == ("A (mol/L)",)
+
+
+def test_an_unfinished_prediction_knows_it(result: supac.Result, tmp_path: Path) -> None:
+    calls: list[FloatArray] = []
+
+    def stopped(x: FloatArray) -> FloatArray:
+        calls.append(x)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return later(x)
+
+    store = tmp_path / "later.supac"
+    with pytest.raises(KeyboardInterrupt):
+        result.predict(stopped, 20, store=store)
+    part = supac.read_prediction(store)
+    assert (len(part.x), part.asked, part.finished) == (7, 20, False)
+    assert result.predict(stopped, 20, store=store).finished
+    assert supac.read_prediction(store).finished
+
+
+@pytest.mark.parametrize(
+    "module", ["calibration.predict", "calibration.fresh", "posterior.prediction"]
+)
+def test_a_file_of_an_earlier_version_is_continued(
+    result: supac.Result, tmp_path: Path, module: str
+) -> None:
+    """Earlier files have the place of a function in place of the loss, and not the number asked."""
+    store = tmp_path / "later.supac"
+    result.predict(later, 5, outputs="A", times=[7.0, 9.0], store=store)
+    with closing(sqlite3.connect(store)) as db, db:
+        (text,) = db.execute("SELECT value FROM meta WHERE key = 'config'").fetchone()
+        config = json.loads(text)
+        assert config["loss"] == {"class": "NoLoss"}
+        config["loss"] = {"other": f"supac.{module}._no_loss"}
+        earlier = json.dumps(config)
+        for key, value in (("config", earlier), ("checksum", digest(earlier).hex())):
+            db.execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))
+    kept = supac.read_prediction(store)
+    made = result.predict(later, 8, outputs="A", times=[7.0, 9.0], store=store)
+    assert len(made.x) == 8
+    np.testing.assert_array_equal(made.outputs[:5], kept.outputs)
 
 
 def test_csv_and_netcdf(result: supac.Result, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,17 @@ def test_a_section_on_each_prediction(result: supac.Result, rows: int, noisy: bo
     assert "A<b>" not in page
     assert ("new measurements" in page.split("What is predicted")[2]) == noisy
     assert "What is predicted" not in make_page(account_of(result))
+
+
+def test_a_prediction_that_was_killed_is_not_shown_as_whole(result: supac.Result) -> None:
+    made = prediction(1, noisy=False)
+    for asked, words in (
+        (60, "40 of 60 runs at draws of the posterior, not finished."),
+        (40, "40 runs at draws of the posterior."),
+        (None, "40 runs at draws of the posterior."),
+    ):
+        page = make_page(account_of(result, predictions=[replace(made, asked=asked)]))
+        assert words in page
 
 
 def test_a_plot_of_bands() -> None:

@@ -81,7 +81,7 @@ def next_table(found: NextMeasurements) -> RenderableType:
         table.add_column("standard deviation", justify="right")
     table.add_column("by")
     for each in found.choices[:_CANDIDATES]:
-        cells = [f"{100 * each.remaining:.0f} % ± {max(100 * each.error, 0.5):.0f}"]
+        cells = [f"{100 * each.remaining:.0f} % ± {max(100 * each.error, 1.0):.0f}"]
         cells += [f"{each.deviations[0]:.3g}"] if one else []
         table.add_row(Text(each.candidate.words), *cells, each.method)
     parts: list[RenderableType] = [Text(title, style="bold"), table]

@@ -24,10 +24,10 @@ from supac.cli.app import (
 )
 from supac.cli.options import AsBegun, Force, Json, Quiet, StorePath, Workers
 from supac.cli.posterior_tables import next_table, sensitivity_tables
-from supac.cli.problems import problem_behind
+from supac.cli.problems import problem_behind, settle_and_tell
 from supac.exchange.table import write_table
-from supac.posterior.prediction import Prediction, identity_of, read_prediction
-from supac.posterior.prediction_file import beside, file_for
+from supac.posterior.prediction import Prediction, read_prediction
+from supac.posterior.prediction_file import file_for
 from supac.problem_file import (
     Scenario,
     is_problem_file,
@@ -36,7 +36,7 @@ from supac.problem_file import (
     store_of,
 )
 from supac.record.record import Record, read_store
-from supac.record.store.replaced import has_good_run, set_aside, settle
+from supac.record.store.replaced import has_good_run, set_aside
 from supac.report.tables import short
 from supac.running.terminal import duration
 
@@ -76,11 +76,16 @@ def predict(
     target = file_for(run.file, scenario.stem)
     replaced = target.exists() and (force or not has_good_run(target))
     old = set_aside(target) if replaced else None
+    made = None
     try:
         made = _made(run, asked, target, draws, workers, quiet=quiet or as_json)
+    except KeyboardInterrupt as error:
+        again = f"supac predict {store} {scenario}" + (f" --draws {draws}" if draws else "")
+        warn(f"stopped: its runs are kept in {short(target)}; to continue: {again}")
+        raise typer.Exit(RESUMABLE) from error
     finally:
         if old is not None:
-            settle(target, old, ended=True)
+            settle_and_tell(target, old, ended=made is not None)
     if out is not None:
         write = made.to_netcdf if out.suffix == ".nc" else made.to_csv
         write(out, force=force)
@@ -113,13 +118,9 @@ def _made(
         cost = f" of about {duration(each)}" if each > 0.0 else ""
         sets = "the certified parameter sets" if count is None else f"{count} runs{cost}"
         inform(f"{asked.title}: {sets}, kept in {short(target)}")
-    try:
-        with user_code():
-            where = replace(where, progress=False if quiet else None)
-            return asked.predict(run, draws=draws, execution=where, store=target)
-    except KeyboardInterrupt as error:
-        warn(f"stopped: its runs are kept in {short(target)}; the same command continues")
-        raise typer.Exit(RESUMABLE) from error
+    with user_code():
+        where = replace(where, progress=False if quiet else None)
+        return asked.predict(run, draws=draws, execution=where, store=target)
 
 
 def _as_json(made: Prediction, target: Path) -> dict[str, Any]:
@@ -263,7 +264,4 @@ def _predicted(run: Record, scenario: Path | None, named: str) -> Prediction | N
         raise failed(
             f"there is no {short(path)} yet: supac predict {run.file.name} {name} makes it"
         )
-    made = read_prediction(path)
-    if path.resolve() not in [each.resolve() for each in beside(run, identity_of(run))]:
-        raise failed(f"{short(path)} is a prediction of another posterior: predict again")
-    return made
+    return read_prediction(path)

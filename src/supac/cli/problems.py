@@ -130,7 +130,7 @@ def run(
         _go(ready, as_json=as_json, quiet=quiet)
     finally:
         if old is not None:
-            _settle(target, old)
+            settle_and_tell(target, old, ended=_has_ended(target))
 
 
 @command("Example: `supac resume run.supac --budget 100`.")
@@ -240,13 +240,17 @@ def _go(ready: ProblemFile, *, as_json: bool, quiet: bool) -> None:
         raise typer.Exit(RESUMABLE)
 
 
-def _settle(store: Path, old: Path) -> None:
-    """Restore or keep the earlier store after `run --force`, and say so."""
+def _has_ended(store: Path) -> bool:
+    """Return whether the search of a store has come to its end."""
     try:
-        end = read_store(store).stop_reason
+        return read_store(store).stop_reason in (StopReason.BUDGET, StopReason.CONVERGED)
     except (StoreError, OSError):
-        end = None
-    kept = settle(store, old, ended=end in (StopReason.BUDGET, StopReason.CONVERGED))
+        return False
+
+
+def settle_and_tell(store: Path, old: Path, *, ended: bool) -> None:
+    """Restore or keep the earlier store after `--force`, and say so."""
+    kept = settle(store, old, ended=ended)
     if kept == old:
         place, new = (short(old), store.resolve())  # the log is beside the file, not beside a link
         warn(

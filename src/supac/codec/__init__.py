@@ -36,6 +36,7 @@ class _Entry:
 
 _REGISTRY: dict[str, _Entry] = {}
 _NAMES: dict[type, str] = {}
+_FORMER: dict[str, str] = {}  # descriptions in older files, and the names that took their place
 
 
 @overload
@@ -48,6 +49,7 @@ def register(
     name: str | None = None,
     arguments: tuple[str, ...] | None = None,
     later: tuple[str, ...] = (),
+    formerly: tuple[str, ...] = (),
 ) -> Callable[[Class], Class]: ...
 
 
@@ -57,11 +59,13 @@ def register(
     name: str | None = None,
     arguments: tuple[str, ...] | None = None,
     later: tuple[str, ...] = (),
+    formerly: tuple[str, ...] = (),
 ) -> Any:
     """Register a class, so that stores and result files can hold its values; a decorator.
 
     `name` is its name in files, by default the class name. `arguments` are its constructor's, by
-    default the fields of a dataclass; each must also be an attribute.
+    default the fields of a dataclass; each must also be an attribute. Older files have one of the
+    descriptions `formerly` in place of a class without arguments.
     """
 
     def add(each: type) -> type:
@@ -71,6 +75,7 @@ def register(
             raise ValueError(f"{word} is registered already, as {_REGISTRY[word].kind}")
         _REGISTRY[word] = _Entry(each, own if arguments is None else arguments, frozenset(later))
         _NAMES[each] = word
+        _FORMER.update(dict.fromkeys(formerly, word))
         return each
 
     return add if kind is None else add(kind)
@@ -186,6 +191,7 @@ def function_identity(function: Any) -> str:
 
 def differences(old: Spec, new: Spec, where: str = "") -> list[str]:
     """List the differences between two specs, one sentence each."""
+    old, new = _renamed(old), _renamed(new)
     if isinstance(old, dict) and isinstance(new, dict):
         if "items" in old and "items" in new:
             mine, yours = dict(old["items"]), dict(new["items"])
@@ -203,6 +209,12 @@ def differences(old: Spec, new: Spec, where: str = "") -> list[str]:
     if old == new or repr(old) == repr(new):  # NaN does not equal itself
         return []
     return [f"{where}: {_short(old)} in the store, {_short(new)} now"]
+
+
+def _renamed(spec: Spec) -> Spec:
+    """Return the spec of a class where an older file has a description in its place."""
+    other = spec.get("other") if isinstance(spec, dict) else None
+    return {"class": _FORMER[other]} if isinstance(other, str) and other in _FORMER else spec
 
 
 def _short(spec: Spec, most: int = 60) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from supac.arrays import FloatArray, whole
 from supac.posterior.emulation import EmulatedOutputs
 from supac.posterior.outputs import Outputs
-from supac.posterior.prediction import Prediction
+from supac.posterior.prediction import Prediction, identity_of
 from supac.problem import names_of
 from supac.record.calibrated import Calibrated
 from supac.search.algorithm import one_thread
@@ -19,6 +19,7 @@ from supac.search.algorithm import one_thread
 Quantity = str | Callable[[FloatArray], FloatArray]
 """A parameter, an output such as "A at 3", or a function of points (n, dim) → (n,)."""
 _DRAWS = 4_000
+_FEWEST = 50
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,12 @@ class Draws:
         tables = []
         if prediction is None:
             rng = np.random.default_rng([whole(seed, "seed", least=0), 0x4E58])
-            latent = over.sample(whole(_DRAWS if count is None else count, "draws", least=50), rng)
+            latent = over.sample(
+                whole(_DRAWS if count is None else count, "draws", least=_FEWEST), rng
+            )
             x = latent if parameters is None else parameters.from_latent(latent)
         else:
+            _check(prediction, identity_of(record))
             x, made = prediction.x, prediction.outputs
             latent = x if parameters is None else parameters.to_latent(x)
             tables.append((prediction.columns, made, np.zeros_like(made)))
@@ -117,8 +121,8 @@ class Draws:
             noise = wanted.noise
             if noise is None:
                 noise = float(self.deviations(table, outputs)[place])
-            if table.logarithmic and (values > 0.0).all():
-                values, wrong = np.log(values), wrong / values
+            if table.logarithmic:
+                values, wrong = _logarithms(values, wrong, wanted.words)
             if not (np.isfinite(noise) and noise > 0.0):
                 raise ValueError(f"the noise of measuring {wanted.words} is not known: give it")
             return values, wrong, noise
@@ -160,6 +164,37 @@ class Draws:
                 return outputs[:, place]
         known = f"parameters are {', '.join(self.names)}; of outputs {self._known()}"
         raise ValueError(f"{wanted!r} is neither a parameter nor an output: {known}")
+
+
+def _check(prediction: Prediction, posterior: str) -> None:
+    """Refuse a prediction of another posterior, or of too few draws."""
+    if prediction.posterior != posterior:
+        raise ValueError(
+            f"prediction {prediction.title!r} is one of another posterior: the search has gone on, "
+            "or it is another search. Predict again from this one"
+        )
+    if len(prediction.x) < _FEWEST:
+        raise ValueError(
+            f"prediction {prediction.title!r} has {len(prediction.x)} draws, and at least "
+            f"{_FEWEST} are needed: predict at more"
+        )
+
+
+def _logarithms(values: FloatArray, wrong: FloatArray, name: str) -> tuple[FloatArray, FloatArray]:
+    """Return logarithms of outputs (n,), and the standard deviations of their errors.
+
+    An emulator may be at or below 0 where an output is small: of an output below its error, it
+    only tells that it is not above that. Errors are those of log-normal outputs.
+    """
+    positive = values[values > 0.0]
+    if not len(positive):
+        raise ValueError(
+            f"{name} is compared by its logarithm, and no emulated one is above 0: more runs are "
+            "needed, or a prediction with this output"
+        )
+    least = np.maximum(wrong, 1e-6 * np.median(positive))
+    above = np.maximum(values, least)
+    return np.log(above), np.sqrt(np.log1p((wrong / above) ** 2))
 
 
 def _place(table: Outputs, wanted: Measurement) -> int | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, whole
 from supac.calibration.fresh import run_fresh
-from supac.codec import fingerprint
+from supac.codec import fingerprint, register
 from supac.exchange.table import vacant, write_table
 from supac.posterior import prediction_file, prediction_table
 from supac.posterior.observed import as_calibrated
@@ -33,6 +33,21 @@ if TYPE_CHECKING:
 _STREAM = 0x9CED  # of random numbers that neither a search nor a certificate uses
 
 
+@register(
+    formerly=tuple(
+        f"supac.{module}._no_loss"
+        for module in ("calibration.predict", "calibration.fresh", "posterior.prediction")
+    )
+)
+@dataclass(frozen=True)
+class NoLoss:
+    """Loss of predictions, which are not compared with data: 0."""
+
+    def __call__(self, outputs: FloatArray) -> FloatArray:
+        """Return zeros: (n,)."""
+        return np.zeros(len(outputs))
+
+
 @dataclass(frozen=True, eq=False)
 class Prediction:
     """Outputs of a simulator at draws of a posterior."""
@@ -49,6 +64,15 @@ class Prediction:
     title: str = ""
     coverage: float = 0.9
     """Coverage of bands where nobody asks for another."""
+    posterior: str = ""
+    """Hash of the posterior; "" if it has none, or is one of your own class."""
+    asked: int | None = None
+    """Number of draws that were asked for, more than there are after an interruption."""
+
+    @property
+    def finished(self) -> bool:
+        """True if all runs that were asked for are made, or if nobody knows how many."""
+        return self.asked is None or len(self.x) + len(self.failures) >= self.asked
 
     @cached_property
     def columns(self) -> Outputs:
@@ -140,11 +164,13 @@ def predict(
         "seed": seed,
         **(about or {}),
     }
-    described = prediction_file.Description(identity, table, record.parameters, title, coverage)
+    described = prediction_file.Description(
+        identity, table, record.parameters, title, coverage, len(latent)
+    )
     first = _FirstRun(table)
     runs = run_fresh(
         latent,
-        Composite(function, _no_loss),
+        Composite(function, NoLoss()),
         replace(Execution.of(execution), on_failure="drop"),
         "prediction",
         parameters=record.parameters,
@@ -219,6 +245,8 @@ def prediction_of(runs: list[Run], about: prediction_file.Description) -> Predic
         parameters,
         about.title,
         about.coverage,
+        str(about.identity.get("posterior", "")),
+        about.asked,
     )
 
 
@@ -246,8 +274,3 @@ def _completed(table: Outputs | None, record: Record) -> Outputs | None:
     known = {} if before.noise is None else dict(zip(before.columns, before.noise, strict=True))
     pairs = zip(table.columns, table.noise, strict=True)
     return as_calibrated(table, record, [name for name, own in pairs if own != known.get(name)])
-
-
-def _no_loss(outputs: FloatArray) -> FloatArray:
-    """Return zeros: predictions are not compared with data."""
-    return np.zeros(len(outputs))

@@ -18,6 +18,9 @@ _REASONS = {
     "posterior": "the posterior is another one: the search has gone on, or it is another search",
     "ensemble": "one is of new draws, the other of the certified parameter sets",
     "seed": "the seed is another one",
+    "columns": "the outputs have other names",
+    "rows": "the outputs have another number of rows",
+    "times": "the outputs are at other times",
     "scenario": "the scenario has changed",
     "files": "a file of the simulator or of the scenario has changed",
 }
@@ -33,12 +36,26 @@ class Description:
     parameters: Parameters | None = None
     title: str = ""
     coverage: float = 0.9
+    asked: int | None = None
+    """Number of runs that were asked for; None in files that do not tell."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Identity, and names, rows and times of the outputs, as JSON has them."""
+        table = self.table
+        times = None if table is None or table.times is None else table.times.tolist()
+        outputs = {
+            "columns": None if table is None else table.columns,
+            "rows": None if table is None else table.rows,
+            "times": times,
+        }
+        return dict(json.loads(json.dumps({**self.identity, **outputs})))
 
     def to_json(self) -> str:
         """Return the description as JSON."""
         values = {name: to_spec(getattr(self, name)) for name in ("table", "parameters")}
         told = {"identity": self.identity, "title": self.title, "coverage": self.coverage}
-        return json.dumps({"prediction": told | values})
+        return json.dumps({"prediction": told | values | {"asked": self.asked}})
 
     @classmethod
     def of(cls, record: Record) -> Description:
@@ -52,6 +69,7 @@ class Description:
                 parameters if isinstance(parameters, Parameters) else None,
                 str(told["title"]),
                 float(told["coverage"]),
+                None if told.get("asked") is None else int(told["asked"]),
             )
         except (ValueError, LookupError, TypeError) as error:
             raise ValueError(f"{record.path} is not a prediction") from error
@@ -59,8 +77,7 @@ class Description:
     def write_to(self, record: Record) -> None:
         """Describe the file of a record; StoreMismatchError if it holds another prediction."""
         if record.description:
-            old = Description.of(record).identity
-            now = json.loads(json.dumps(self.identity))
+            old, now = Description.of(record).facts, self.facts
             other = [name for name in {**old, **now} if old.get(name) != now.get(name)]
             if other:
                 reasons = "; ".join(_REASONS.get(name, f"{name} differs") for name in other)

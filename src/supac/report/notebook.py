@@ -28,7 +28,6 @@ from supac.report.tables import state, summary
 from supac.report.verdict import assess
 from supac.report.words import number, with_range
 
-_HEADING = "<p><strong>$title</strong> $level</p>"
 _ROWS = 12  # of more parameters than these, the table shows as many
 _outputs = count()
 

@@ -28,6 +28,8 @@ def _prediction(made: Prediction, index: int) -> Markup:
     bands, lost = made.bands(), len(made.failures)
     share = f"{100 * bands.coverage:g} %"
     words = f"{count_of(len(made.x), 'run', 'runs')} at draws of the posterior"
+    if not made.finished:
+        words = f"{len(made.x)} of {made.asked} runs at draws of the posterior, not finished"
     words += (
         f"; {count_of(lost, 'more run', 'more runs')} failed and are left out." if lost else "."
     )
