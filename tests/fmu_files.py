@@ -34,6 +34,11 @@ def van_der_pol_3(folder: Path) -> Path:
     return build(SOURCES / "van_der_pol_3.py", folder, "pythonfmu3")
 
 
+def chain_3(folder: Path) -> Path:
+    """Co-simulation of FMI 3 with arrays: parameters k, mixing and weights, outputs x and y."""
+    return build(SOURCES / "chain_3.py", folder, "pythonfmu3")
+
+
 def ball(folder: Path, *options: str) -> Path:
     """Model exchange of FMI 2, with events of all kinds, units and an input.
 

@@ -16,10 +16,11 @@ from supac.problem_file.csv_file import name_and_unit
 from supac.problem_file.starter import template
 from supac.simulators.fmi.description import (
     Description,
-    Variable,
+    FMUError,
     check_platform,
     read_description,
 )
+from supac.simulators.fmi.variable import Variable
 
 _MOST = 20  # parameters that are switched on
 _ROWS = 10  # of an empty table of data
@@ -101,11 +102,19 @@ def _prior(variable: Variable) -> str:
 
 def _outputs(model: Description, header: Sequence[str]) -> list[Variable]:
     """Return the variables in the header of the data, or else the outputs of the model."""
-    named = [model.variables[name] for name in header if name in model.variables]
+    named = [each for name in header for each in _known(model, name)]
     named = [each for each in named if each.is_number and each.causality != "independent"]
     declared = [each for each in model.of("output") if each.is_number]
     local = [each for each in model.of("local") if each.is_real]
     return named or declared or local[:_FEW]
+
+
+def _known(model: Description, name: str) -> list[Variable]:
+    """Return the variable with a name in a list, which is empty if there is none."""
+    try:
+        return [model.find(name, ())]
+    except FMUError:
+        return []
 
 
 def _times(model: Description) -> list[float]:

@@ -193,7 +193,7 @@ def variable(name: str, **changes: Any) -> Variable:
     given: dict[str, Any] = {
         "reference": 0, "type": "Real", "causality": "input", "variability": "continuous",
         "initial": "exact", "unit": "", "start": "0", "lower": 0.0, "upper": 0.0,
-        "description": "", "is_array": False, "is_difference": False, **changes,
+        "description": "", "is_difference": False, **changes,
     }  # fmt: skip
     return Variable(name, **given)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from supac.simulators.fmi.description import Description, FMUError, Variable, near
+from supac.simulators.fmi.description import Description, FMUError, near
 from supac.simulators.fmi.signals import Signals
 from supac.simulators.fmi.units import Conversion
+from supac.simulators.fmi.variable import Variable, elements
 
 Bound = tuple[Variable, Conversion]
 """A variable, and the conversion from the user's unit to the model's."""
@@ -25,6 +26,19 @@ class Binding:
     variables: Mapping[str, str]
     units: Mapping[str, str]
 
+    def sized(self, values: Mapping[str, Any]) -> Binding:
+        """Return the binding to the model whose arrays have the sizes that `values` give."""
+        sizes: dict[int, int] = {}
+        for name, each in values.items():
+            variable = self.model.variables.get(self.variables.get(name, name))
+            if variable is None or variable.causality != "structuralParameter":
+                continue
+            if isinstance(each, bool) or not isinstance(each, int) or each < 0:
+                words = f"{variable.name} is the size of an array: a whole number, not {each!r}"
+                raise FMUError(words, "values", name)
+            sizes[variable.reference] = each
+        return replace(self, model=self.model.resized(sizes)) if sizes else self
+
     def parameter(self, name: str) -> Bound:
         """Return the variable of a parameter; FMUError if there is none that can be set."""
         likely = self.model.parameters
@@ -32,6 +46,8 @@ class Binding:
         if not (variable.is_real and variable.is_settable):
             others = near("", [each.name for each in likely], ())
             words = f"{variable.name} of {self.model.path.name} is {_what(variable)}"
+            if variable.is_array:
+                raise FMUError(f"{words}: {_name_elements(variable)}", "names", name)
             raise FMUError(f"{words} and cannot be set before a run{others}", "names", name)
         return variable, self._conversion(variable, name)
 
@@ -42,15 +58,21 @@ class Binding:
             words = (
                 f"{variable.name} of {self.model.path.name} is {_what(variable)}, not one number"
             )
-            raise FMUError(f"{words}: choose another output", "outputs", name)
+            fix = _name_elements(variable) if variable.is_array else "choose another output"
+            raise FMUError(f"{words}: {fix}", "outputs", name)
         return variable, self._conversion(variable, name)
 
     def value(self, name: str, value: Any) -> tuple[Variable, Any]:
-        """Return a variable with a value of its type; FMUError if it cannot be set."""
+        """Return a variable with a value of its type, an array with a list; FMUError if it is none.
+
+        The values of an array with several indices are given in rows.
+        """
         variable = self._find(name, self.model.of("parameter"), "values")
         about = ("values", name)
-        if not variable.is_settable or variable.is_array:
+        if not variable.is_settable:
             raise FMUError(f"{variable.name} is {_what(variable)} and cannot be set", *about)
+        if variable.is_array:
+            return variable, _numbers(variable, value, *about)
         wanted = {"String": str, "Boolean": bool}.get(variable.type, float)
         fits = isinstance(value, (int, float) if wanted is float else wanted)
         if not fits or (wanted is float and isinstance(value, bool)):
@@ -73,6 +95,8 @@ class Binding:
             variable = self._find(name, self.model.of("input"), "inputs")
             if variable.causality != "input" or not variable.is_number:
                 words = f"{variable.name} is {_what(variable)}, not an input: remove this column"
+                if variable.causality == "input" and variable.is_array:
+                    words = f"{variable.name} is {_what(variable)}: {_name_elements(variable)}"
                 raise FMUError(words, "inputs", name)
             table.append((variable, self._conversion(variable, name).forward(column)))
         variables = tuple(variable for variable, _ in table)
@@ -80,9 +104,12 @@ class Binding:
 
     def check_complete(self, given: Iterable[Variable], names: Iterable[str]) -> None:
         """Raise FMUError if an input has no value, or a name stands for nothing that is used."""
-        known = {each.name for each in given}
+        listed = list(given)
+        whole = {each.name for each in listed if each.is_array}
+        known = {each.name for each in listed}
+        self._check_arrays(listed, whole, known)
         for each in self.model.of("input"):
-            if each.name not in known:
+            if each.name not in known and (each.array is None or each.array.name not in whole):
                 start = each.start or "0"
                 raise FMUError(
                     f"{self.model.path.name} has the input {each.name}: give it as a column of "
@@ -97,6 +124,21 @@ class Binding:
                     words = f"{name} is no parameter, output or input here{hint}"
                     raise FMUError(words, about, name)
 
+    def _check_arrays(self, given: list[Variable], whole: set[str], known: set[str]) -> None:
+        """Raise FMUError if an array is given in part, and the rest has no start values."""
+        for each in given:
+            array = each.array
+            if array is None or array.name in whole or each.start:
+                continue
+            missing = next((one.name for one in elements(array) if one.name not in known), None)
+            if missing is not None:
+                raise FMUError(
+                    f"{array.name} of {self.model.path.name} has {array.size} elements, for which "
+                    f"its start values do not do: give {missing} as well, or all of {array.name} "
+                    "in values",
+                    "values",
+                )
+
     def _find(self, name: str, likely: Iterable[Variable], about: str) -> Variable:
         if name in self.variables:
             return self.model.find(self.variables[name], likely, "variables", name)
@@ -107,10 +149,37 @@ class Binding:
 
 
 def _what(variable: Variable) -> str:
-    """Return a description of a variable: "an output", "a constant local", "an array"."""
+    """Return a description of a variable: "an output", "a constant local", "an array of 3"."""
     if variable.is_array:
-        return "an array"
+        return f"an array of {' x '.join(map(str, variable.shape))}"
     constant = "constant " if variable.variability == "constant" else ""
     kind = "" if variable.is_real else f"{variable.type.lower()} "
     words = f"{constant}{kind}{variable.causality}"
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+
+def _name_elements(array: Variable) -> str:
+    """Return how to name an element of an array."""
+    first = next(elements(array), None)
+    if first is None:
+        return "it has no elements"
+    return f'name each of its elements, such as "{first.name}"'
+
+
+def _numbers(array: Variable, value: Any, *about: str) -> list[float]:
+    """Return the values of an array one after the other; FMUError if they are not as many."""
+    try:
+        given = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.empty(0)
+    misshaped = given.size != array.size or (given.ndim > 1 and given.shape != array.shape)
+    real = array.type in ("Real", "Float32", "Float64")
+    broken = not real and (given != np.trunc(given)).any()
+    if array.is_textual or misshaped or broken or not np.isfinite(given).all():
+        if array.is_textual:
+            raise FMUError(f"{array.name} is {_what(array)} of texts and cannot be set", *about)
+        kind = "numbers" if real else "whole numbers"
+        rows = ", row by row" if len(array.shape) > 1 else ""
+        words = f"{array.name} is {_what(array)}: give a list of {array.size} {kind}{rows}"
+        raise FMUError(f"{words}, not {value!r}", *about)
+    return given.ravel().tolist()

@@ -6,16 +6,15 @@ import difflib
 import math
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from supac.simulators.fmi.units import Conversion, UnitTable
+from supac.simulators.fmi.variable import Variable, elements, find_element
 
 _SHOWN = 12  # names that an error message lists
-_REAL = ("Real", "Float64", "Float32")
-_TEXTUAL = ("String", "Binary", "Clock")
 
 
 class FMUError(RuntimeError):
@@ -27,54 +26,6 @@ class FMUError(RuntimeError):
     def __init__(self, message: str, *about: str):
         super().__init__(message)
         self.about = about
-
-
-@dataclass(frozen=True)
-class Variable:
-    """One variable of the model."""
-
-    name: str
-    reference: int
-    type: str
-    """As in the calls that get and set it: an enumeration is an integer."""
-    causality: str
-    variability: str
-    initial: str
-    unit: str
-    """"" if none is declared."""
-    start: str
-    lower: float
-    upper: float
-    description: str
-    is_array: bool
-    is_difference: bool
-    """True for a difference of two values, to which the offset of a unit does not apply."""
-
-    @property
-    def is_real(self) -> bool:
-        """Return True for a scalar with real values."""
-        return self.type in _REAL and not self.is_array
-
-    @property
-    def is_number(self) -> bool:
-        """Return True for a scalar that can be recorded as a number."""
-        return self.type not in _TEXTUAL and not self.is_array
-
-    @property
-    def is_parameter(self) -> bool:
-        """Return True for a real parameter that is set before a run."""
-        return self.is_real and self.causality == "parameter" and self.is_settable
-
-    @property
-    def is_settable(self) -> bool:
-        """Return True if its start value may be set."""
-        given = self.causality == "input" or self.initial in ("exact", "approx")
-        return given and self.variability != "constant"
-
-    @property
-    def is_held(self) -> bool:
-        """Return True for an input that keeps its value between the rows of a table."""
-        return not self.is_real or self.variability != "continuous"
 
 
 @dataclass(frozen=True)
@@ -100,20 +51,35 @@ class Description:
     """True if all communication steps of a co-simulation must be equal."""
 
     def of(self, causality: str) -> list[Variable]:
-        """Return the variables with this causality."""
-        return [each for each in self.variables.values() if each.causality == causality]
+        """Return the variables with this causality, arrays element by element."""
+        own = (each for each in self.variables.values() if each.causality == causality)
+        return [each for one in own for each in elements(one)]
 
     @property
     def parameters(self) -> list[Variable]:
-        """Return the real parameters."""
-        return [each for each in self.variables.values() if each.is_parameter]
+        """Return the real parameters, arrays element by element."""
+        return [each for each in self.of("parameter") if each.is_parameter]
 
     def find(self, name: str, likely: Iterable[Variable], *about: str) -> Variable:
-        """Return a variable by its name; FMUError with a similar name or the `likely` ones."""
-        if name not in self.variables:
+        """Return a variable or an element of one, as k[2] or A[1,3], by its name.
+
+        FMUError with a similar name or the `likely` ones if there is none.
+        """
+        found = self.variables.get(name) or find_element(name, self.variables)
+        array = self.variables.get(name.partition("[")[0].strip())
+        if found is None and array is not None and array.is_array:
+            size = " x ".join(map(str, array.shape))
+            words = f"{name} is no element of {array.name} of {self.path.name}, an array of {size}"
+            raise FMUError(f"{words}, with indices from 1", *about)
+        if found is None:
             words = near(name, [each.name for each in likely], self.variables)
             raise FMUError(f"{self.path.name} has no variable {name}{words}", *about)
-        return self.variables[name]
+        return found
+
+    def resized(self, sizes: Mapping[int, int]) -> Description:
+        """Return the model with other values of structural parameters: by their references."""
+        variables = {name: each.resized(sizes) for name, each in self.variables.items()}
+        return replace(self, variables=variables)
 
     def convert(self, variable: Variable, unit: str, *about: str) -> Conversion:
         """Return the conversion from a unit to that of the variable; FMUError if there is none."""
@@ -224,7 +190,8 @@ def _variable(read: Any, model: Any) -> Variable:
         lower=-math.inf if lower is None else lower,
         upper=math.inf if upper is None else upper,
         description=read.description or "",
-        is_array=bool(read.shape),
+        shape=tuple(read.shape or ()),
+        dimensions=tuple(each.valueReference for each in read.dimensions),
         is_difference=bool(attribute("relativeQuantity")),
     )
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from supac.simulators.fmi.description import Description, FMUError, Variable
+from supac.simulators.fmi.description import Description, FMUError
 from supac.simulators.fmi.signals import BoolArray, FloatArray, Signals
+from supac.simulators.fmi.variable import Variable
 
 _CLOSE = 1e-6  # of a step: points of the grid nearer than this to another point are left out
 _MOST = 1_000  # steps of a run, unless the step is given

@@ -96,7 +96,12 @@ class FMU:
         self.path, self.reset = Path(path).absolute(), reset
         model = read_description(self.path)
         check_platform(model)
-        self._binding = Binding(model, dict(variables or {}), dict(units or {}))
+        binding = Binding(model, dict(variables or {}), dict(units or {}))
+        self._binding, chosen = binding.sized(values or {}), _interface(model, interface)
+        if self._binding is not binding and chosen == "model-exchange":
+            words = "sizes of arrays can be set for co-simulation only"
+            raise FMUError(f'{words}: write interface = "co-simulation"', "interface")
+        model = self._binding.model
         self._outputs = {name: self._binding.output(name) for name in outputs}
         self._values = [self._binding.value(*each) for each in (values or {}).items()]
         scale = _time_scale(model, time_unit)
@@ -108,7 +113,7 @@ class FMU:
         self._inputs = tuple(each for each in inputs or {} if each != "time")
         self.experiment = plan(
             model,
-            _interface(model, interface),
+            chosen,
             begin,
             samples,
             None if step is None else step * scale,

@@ -14,10 +14,11 @@ import numpy as np
 from fmpy.fmi1 import FMICallException
 
 from supac.simulators.fmi.co_simulation import co_simulate
-from supac.simulators.fmi.description import FMUError, Variable
+from supac.simulators.fmi.description import FMUError
 from supac.simulators.fmi.experiment import Experiment
 from supac.simulators.fmi.model_exchange import Integrator
 from supac.simulators.fmi.signals import FloatArray
+from supac.simulators.fmi.variable import Variable
 
 _WARNING, _FATAL = 1, 4  # statuses of FMI calls and messages
 _TOLD = 800  # characters of the model's own messages that are kept
@@ -25,6 +26,8 @@ _TYPES = {"co-simulation": "CoSimulation", "model-exchange": "ModelExchange"}
 _CONVERSIONS = {"Real": float, "Float64": float, "Float32": float, "Boolean": bool, "String": str}
 
 Values = Iterable[tuple[Variable, Any]]
+Arrays = dict[tuple[str, int], list[Any]]
+"""Present values of arrays, by type and reference: they are set as a whole."""
 
 
 class Instance:
@@ -34,6 +37,7 @@ class Instance:
         self._folder, self._experiment, self._resets = folder, experiment, reset
         self._model = fmpy.read_model_description(folder, validate=False)
         self._messages: deque[str] = deque(maxlen=5)
+        self._arrays: Arrays = {}
         self._fmu: Any = None
         self._integrator: Integrator | None = None
 
@@ -97,7 +101,14 @@ class Instance:
         if self._model.fmiMajorVersion == 2:
             fmu.setupExperiment(**times)
             times = {}
-        set_values(fmu, values)
+        self._arrays = {}
+        given = list(values)
+        sizes = [each for each in given if each[0].causality == "structuralParameter"]
+        if sizes:
+            fmu.enterConfigurationMode()
+            set_values(fmu, sizes, self._arrays)
+            fmu.exitConfigurationMode()
+        set_values(fmu, [each for each in given if each not in sizes], self._arrays)
         fmu.enterInitializationMode(**times)
         self._apply(experiment.start, after=True)
         fmu.exitInitializationMode()
@@ -106,7 +117,8 @@ class Instance:
         """Set the inputs as they are at this time, before or after a jump."""
         inputs = self._experiment.inputs
         if inputs is not None:
-            set_values(self._fmu, zip(inputs.variables, inputs.at(time, after=after), strict=True))
+            values = zip(inputs.variables, inputs.at(time, after=after), strict=True)
+            set_values(self._fmu, values, self._arrays)
 
     def _steps(self) -> Iterable[tuple[float, bool]]:
         if self._experiment.interface == "co-simulation":
@@ -116,12 +128,21 @@ class Instance:
         return self._integrator.steps()
 
     def _outputs(self) -> list[float]:
+        outputs = self._experiment.outputs
         found: dict[tuple[str, int], Any] = {}
-        for kind, references in _by_type(self._experiment.outputs).items():
+        for kind, references in _by_type(each for each in outputs if each.array is None).items():
             values = getattr(self._fmu, f"get{kind}")(references)
             found.update(zip([(kind, each) for each in references], values, strict=True))
-        outputs = self._experiment.outputs
-        return [float(found[each.type, each.reference]) for each in outputs]
+        arrays: Arrays = {}
+        for each in outputs:
+            key = each.type, each.reference
+            if each.array is not None and key not in arrays:
+                arrays[key] = getattr(self._fmu, f"get{key[0]}")([key[1]], each.array.size)
+        return [
+            float(found[key] if each.array is None else arrays[key][each.place])
+            for each in outputs
+            for key in [(each.type, each.reference)]
+        ]
 
     def close(self, *, fatal: bool = False) -> None:
         """Free the instance; after a fatal error it must not be called again, not even for that."""
@@ -131,14 +152,35 @@ class Instance:
                 fmu.freeInstance()
 
 
-def set_values(fmu: Any, values: Values) -> None:
-    """Set variables, those of one type in one call."""
-    given = list(values)
-    by_reference = {(each.type, each.reference): value for each, value in given}
-    for kind, references in _by_type(each for each, _ in given).items():
+def set_values(fmu: Any, values: Values, arrays: Arrays) -> None:
+    """Set variables, scalars of one type in one call, and arrays with their present values."""
+    scalars: list[tuple[Variable, Any]] = []
+    changed: dict[tuple[str, int], None] = {}
+    # Whole arrays first: an element that is set too is not lost.
+    for each, value in sorted(values, key=lambda pair: not pair[0].is_array):
+        key = each.type, each.reference
+        if each.is_array:
+            arrays[key] = list(value)
+        elif each.array is not None:
+            arrays.setdefault(key, _starts(each.array))[each.place] = value
+        else:
+            scalars.append((each, value))
+            continue
+        changed[key] = None
+    by_reference = {(each.type, each.reference): value for each, value in scalars}
+    for kind, references in _by_type(each for each, _ in scalars).items():
         convert = _CONVERSIONS.get(kind, int)
         some = [convert(by_reference[kind, each]) for each in references]
         getattr(fmu, f"set{kind}")(references, some)
+    for kind, reference in changed:
+        convert = _CONVERSIONS.get(kind, int)
+        getattr(fmu, f"set{kind}")([reference], [convert(each) for each in arrays[kind, reference]])
+
+
+def _starts(array: Variable) -> list[Any]:
+    """Return the start values of an array."""
+    texts = (array.start_at(place) for place in range(array.size))
+    return [float({"true": "1", "false": "0"}.get(each, each) or "0") for each in texts]
 
 
 def _by_type(variables: Iterable[Variable]) -> dict[str, list[int]]:
