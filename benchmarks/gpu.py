@@ -3,8 +3,10 @@
     make bench-cuda                                     # needs a GPU and the extra cuda
     make bench-cuda ARGS="--save FILE"                  # the processor's risks alone, no GPU needed
     make bench-cuda ARGS="--compare FILE"               # with those, where Numba is not installed
+    make bench-cuda ARGS="--data FOLDER"                # a digester in the paper's layout
 
-Writes benchmarks/results/cuda.md. (A script named cuda.py would hide the package cuda from CuPy.)
+Writes benchmarks/results/cuda.md, or cuda_FOLDER.md. (A script named cuda.py would hide the package
+cuda from CuPy.)
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from __future__ import annotations
 import argparse
 import platform
 import time
+import warnings
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,25 +37,39 @@ def main() -> None:
     )
     parser.add_argument("--save", type=Path, help="write the processor's risks, no more")
     parser.add_argument("--compare", type=Path, help="read them")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="the table")
+    parser.add_argument("--data", type=Path, help="a digester, instead of the embedded one")
+    parser.add_argument("--out", type=Path, help="the table")
     options = parser.parse_args()
+    data: Path | None = options.data
     if options.save:
-        np.savez(options.save, split=processor("split"), dae=processor("dae"))
+        risks = {variant: processor(variant, data) for variant in VARIANTS}
+        np.savez(options.save, **risks)  # type: ignore[arg-type]
         return
     known = np.load(options.compare) if options.compare else None
     lines = [
-        f"{device()}; Python {platform.python_version()}; embedded data, prior draws, best of "
-        f"{TURNS} calls of `problem.risk`, transfers and loss included; differences from the "
+        f"{device()}; Python {platform.python_version()}; data: "
+        f"{data.name if data else 'embedded'}; prior draws, best of {TURNS} calls of "
+        "`problem.risk`, transfers and loss included, and of its kernel; differences from the "
         f"processor over {COMPARED} draws.\n",
-        "| variant | batch | ms | µs a query | largest difference of the risk |",
-        "|---|---|---|---|---|",
+        "| variant | batch | ms | µs a query | of it the kernel | largest difference of the risk |",
+        "|---|---|---|---|---|---|",
     ]
     for variant in VARIANTS:
-        expected = processor(variant) if known is None else known[variant]
-        lines += measure(variant, expected)
+        expected = processor(variant, data) if known is None else known[variant]
+        lines += measure(variant, expected, data)
         print("\n".join(lines), flush=True)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text("\n".join(lines) + "\n")
+    out = options.out or (RESULTS.with_stem(f"cuda_{data.name}") if data else RESULTS)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("\n".join(lines) + "\n")
+
+
+def load(variant: Variant, data: Path | None, device: Literal["cpu", "cuda"]) -> adm1.Problem:
+    """The problem of a digester, or the embedded one."""
+    if data is None:
+        return adm1.example(variant, device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", adm1.UnitsWarning)
+        return adm1.load(data, variant, device=device)
 
 
 def draws(problem: adm1.Problem, n: int) -> FloatArray:
@@ -61,16 +78,35 @@ def draws(problem: adm1.Problem, n: int) -> FloatArray:
     return problem.parameters.from_latent(latent)
 
 
-def processor(variant: Variant) -> FloatArray:
+def processor(variant: Variant, data: Path | None) -> FloatArray:
     """Risks of the first draws, by the processor."""
-    problem = adm1.example(variant)
+    problem = load(variant, data, "cpu")
     return problem.risk(draws(problem, COMPARED))
 
 
-def measure(variant: Variant, expected: FloatArray) -> list[str]:
+class TimedKernel:
+    """A kernel that notes how long it takes, in milliseconds."""
+
+    def __init__(self, kernel: Any):
+        self.kernel, self.times = kernel, list[float]()
+        self.max_dynamic_shared_size_bytes = kernel.max_dynamic_shared_size_bytes
+
+    def __call__(self, *words: Any, **options: Any) -> None:
+        """Launch it, and wait."""
+        import cupy  # noqa: PLC0415
+
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        self.kernel(*words, **options)
+        end.record()
+        end.synchronize()
+        self.times.append(cupy.cuda.get_elapsed_time(start, end))
+
+
+def measure(variant: Variant, expected: FloatArray, data: Path | None) -> list[str]:
     """Rows of the table."""
     start = time.perf_counter()
-    problem = adm1.example(variant, device="cuda")
+    problem = load(variant, data, "cuda")
     x = draws(problem, BATCHES[-1])
     risk = problem.risk(x[:COMPARED])
     print(f"{variant}: compiled in {time.perf_counter() - start:.0f} s", flush=True)
@@ -82,9 +118,15 @@ def measure(variant: Variant, expected: FloatArray) -> list[str]:
             start = time.perf_counter()
             problem.risk(x[:batch])
             times.append(time.perf_counter() - start)
-        best = min(times)
+        best, on_device = min(times), problem.simulator._device
+        kernel = on_device.kernel = TimedKernel(on_device.kernel)
+        for _ in range(TURNS):
+            problem.risk(x[:batch])
+        on_device.kernel = kernel.kernel
+        per_query = (1e6 * best / batch, 1e3 * min(kernel.times) / batch)
         rows.append(
-            f"| {variant} | {batch:,} | {1e3 * best:.1f} | {1e6 * best / batch:.2f} | {gap:.1e} |"
+            f"| {variant} | {batch:,} | {1e3 * best:.1f} | {per_query[0]:.2f} | {per_query[1]:.2f} "
+            f"| {gap:.1e} |"
         )
         print(rows[-1], flush=True)
     return rows

@@ -19,7 +19,6 @@ from supac.arrays import FloatArray
 from supac.simulators import adm1
 from supac.simulators.adm1 import cuda, kernel
 from supac.simulators.adm1.problem import Loss
-from supac.simulators.adm1.simulator import kinetics_of
 
 VARIANTS = pytest.mark.parametrize("variant", ["dae", "split"])
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
@@ -29,24 +28,26 @@ DAYS = 12
 PRELUDE = """
 #include <cmath>
 #include <cstddef>
-using std::fabs; using std::fmax; using std::fmin;
+using std::fabs; using std::fma; using std::fmax; using std::fmin;
 #define __device__ static
 #define __global__
 #define __forceinline__ inline
+#define __grid_constant__
 #define __launch_bounds__(n)
 #define __restrict__
 struct Place { int x; };
-static Place blockIdx{0}, blockDim{0}, threadIdx{0};
+static Place blockIdx{0}, threadIdx{0};
 """
 LOOP = """
-extern "C" void run(int n, int intervals, int days, const double** a, const long long* day,
-                    const double* solids, const double* seen, const double* options,
-                    double* outputs, double* squares, double* lowest)
+extern "C" void run(const Same* same, int n, int intervals, int days, const double** a,
+                    const int* marks, double tolerance, double* outputs, double* squares,
+                    int* doubtful)
 {
     for (int row = 0; row < n; ++row) {
-        threadIdx.x = row;
-        simulate(n, intervals, days, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], day,
-                 solids, seen, options[0], options[1], options[2], outputs, squares, lowest);
+        blockIdx.x = row / THREADS;
+        threadIdx.x = row % THREADS;
+        simulate(*same, n, intervals, days, a[0], a[1], a[2], marks, a[3], a[4], tolerance,
+                 outputs, squares, doubtful);
     }
 }
 """
@@ -74,28 +75,24 @@ def through_gcc(
     text = cuda.generate(simulator.variant, {}, simulator.interpolate)
     source.write_text(PRELUDE + text + LOOP)
     command = ["g++", "-O1", "-fPIC", "-shared", "-w", str(source), "-o", str(library)]
-    subprocess.run(command, check=True)
-    data: dict[str, Any] = simulator._data
-    arrays = [np.ascontiguousarray(kinetics_of(x).T)]
-    names = ("initial", "constants", "nu", "times", "feed", "washed", "ions_in", "h2_in")
-    arrays += [np.ascontiguousarray(data[name]) for name in names]
-    n, days = len(x), len(problem.digester.days)
-    outputs, squares, lowest = np.full((n, days, 9), np.nan), np.empty(n), np.empty(n)
+    if not library.exists():
+        subprocess.run(command, check=True)
+    n, days, plan = len(x), len(problem.digester.days), simulator._plan
+    observed = np.exp(problem.data.log_observed).reshape(days, 9)
+    given = [x, plan.rows, plan.steps, observed, plan.limits]
+    arrays = [np.ascontiguousarray(each) for each in given]
+    outputs, squares, doubtful = np.full((n, days, 9), np.nan), np.empty(n), np.ones(n, np.int32)
     real = ctypes.POINTER(ctypes.c_double)
 
-    def pointer(array: FloatArray) -> Any:
-        return array.ctypes.data_as(real)
+    def pointer(array: Any) -> Any:
+        return array.ctypes.data_as(ctypes.c_void_p)
 
-    table = (real * len(arrays))(*map(pointer, arrays))
-    day = np.ascontiguousarray(data["day"], dtype=np.int64)
-    options = np.array([1.0 / simulator.steps_a_day, 2.0, 1e-7])
-    solids, seen = np.ascontiguousarray(data["solids"]), problem.data.log_observed
+    table = (real * len(arrays))(*(array.ctypes.data_as(real) for array in arrays))
     ctypes.CDLL(str(library)).run(
-        n, len(data["times"]) - 1, days, table, day.ctypes.data_as(ctypes.c_void_p),
-        pointer(solids), pointer(seen), pointer(options), pointer(outputs), pointer(squares),
-        pointer(lowest),
+        pointer(plan.same), n, len(plan.rows) - 1, days, table, pointer(plan.marks),
+        ctypes.c_double(plan.tolerance), pointer(outputs), pointer(squares), pointer(doubtful),
     )  # fmt: skip
-    assert (lowest >= 0.0).all()
+    assert not doubtful.any()
     return outputs, squares
 
 
@@ -111,6 +108,10 @@ def test_the_source_for_a_gpu_computes_what_the_processor_does(
     risk = Loss().of_mean_square(squares / problem.data.measured)
     assert (risk < 3.0).sum() > 3
     np.testing.assert_allclose(risk, problem.risk(x), rtol=1e-10)
+    # One step an interval, which begins in another way.
+    coarse = replace(problem, simulator=replace(problem.simulator, steps_a_day=4))
+    outputs, _ = through_gcc(tmp_path, coarse, x)
+    np.testing.assert_allclose(outputs, coarse.simulator.outputs(x), rtol=1e-10)
 
 
 @needs_compiler
@@ -134,8 +135,15 @@ def test_the_processor_is_not_asked_where_nothing_is_doubtful(
         raise ImportError("Numba was imported")
 
     # In place of a GPU, the results of its source through the compiler of the processor.
+    class Device:
+        def __init__(self, *words: object):
+            pass
+
+        def run(self, *words: object, keep_outputs: bool) -> tuple[FloatArray, FloatArray, Any]:
+            return outputs.copy(), squares, np.zeros(len(x), np.int32)
+
     monkeypatch.setattr(cuda, "load", lambda *words: None)
-    monkeypatch.setattr(cuda, "run", lambda *words: (outputs.copy(), squares, np.zeros(len(x))))
+    monkeypatch.setattr(cuda, "Device", Device)
     monkeypatch.setattr(kernel, "load", no_numba)
     gpu = replace(problem, simulator=replace(problem.simulator, device="cuda"))
     risk = Loss().of_mean_square(squares / problem.data.measured)

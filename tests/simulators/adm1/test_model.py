@@ -12,9 +12,18 @@ import pytest
 from numerics import derivative
 from supac.arrays import FloatArray
 from supac.simulators.adm1 import model
-from supac.simulators.adm1.equations import HELD, Equations, factorise, states_of, stoichiometry
+from supac.simulators.adm1.compiler import Lanes
+from supac.simulators.adm1.equations import (
+    HELD,
+    Equations,
+    factorise,
+    matrix_of_step,
+    states_of,
+    stoichiometry,
+)
 from supac.simulators.adm1.expressions import Graph, Node, code, constant, needed, parse
 from supac.simulators.adm1.model import BLOCKS, PRIOR
+from supac.simulators.adm1.routines import Routines
 
 SHARED = Path(__file__).parents[4] / "shared" / "reference"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the reference data are not here")
@@ -83,41 +92,50 @@ def test_the_model_has_its_published_size() -> None:
 
 @pytest.mark.parametrize("variant", ["dae", "split"])
 def test_factors_solve_the_matrix_of_a_step(variant: str) -> None:
-    """L·U = diag(g, 0) − J."""
+    """The factors make the matrix; without the rates of the processes it is diag(g, 0) − J."""
     differential, algebraic = states_of(variant, {})
     states = differential + algebraic
     held = () if variant == "dae" else HELD
     equations = Equations([*states, *held], {})
-    factors = factorise(equations, differential, algebraic)
+    entries, processes = matrix_of_step(equations, differential, algebraic)
+    pivots = factorise(equations.graph, entries)
     rng = np.random.default_rng(0)
     slopes = {(row, column): equations.slope(row, column) for row in states for column in states}
-    nodes = needed([*factors.all().values(), *slopes.values()])
-    symbols = [str(node.leaf) for node in nodes if node.operation == "symbol"]
+    nodes = [node for pivot in pivots.values() for node in pivot.entries()]
+    every = [*nodes, *slopes.values(), *entries.values()]
+    symbols = [str(node.leaf) for node in needed(every) if node.operation == "symbol"]
     values = {name: float(rng.uniform(0.5, 1.5)) for name in symbols} | {"g": 30.0}
-    names = {f"x{k}": node for k, node in enumerate(factors.all().values())}
-    found = dict(zip(factors.all(), numeric(names, values).values(), strict=True))
-    order = {name: k for k, name in enumerate(factors.order)}
-    lower, upper = np.eye(len(states)), np.zeros((len(states), len(states)))
-    for (row, column), value in found.items():
-        i, j = order[row], order[column]
-        if i == j:
-            upper[i, i] = 1.0 / value
-        elif i > j:
-            lower[i, j] = value
-        else:
-            upper[i, j] = value
-    for row in states:
-        for column in states:
-            slope = numeric({"s": slopes[row, column]}, values)["s"]
-            expected = (30.0 if row == column and row in differential else 0.0) - slope
-            product = float(lower[order[row]] @ upper[:, order[column]])
-            assert product == pytest.approx(expected, rel=1e-9, abs=1e-9), (row, column)
+    found = numeric({f"x{k}": node for k, node in enumerate(every)}, values)
+    number = dict(zip(every, found.values(), strict=True))
+
+    unknowns = states + processes
+    at = {name: k for k, name in enumerate(unknowns)}
+    product = np.zeros((len(unknowns), len(unknowns)))
+    for name, pivot in pivots.items():
+        column, row = np.zeros(len(unknowns)), np.zeros(len(unknowns))
+        (column if pivot.first else row)[at[name]] = 1.0 / number[pivot.inverse]
+        (row if pivot.first else column)[at[name]] = 1.0
+        for other, node in pivot.below.items():
+            column[at[other]] = number[node]
+        for other, node in pivot.right.items():
+            row[at[other]] = number[node]
+        product += np.outer(column, row)
+    matrix = np.zeros_like(product)
+    for (row_name, column_name), node in entries.items():
+        matrix[at[row_name], at[column_name]] = number[node]
+    np.testing.assert_allclose(product, matrix, rtol=1e-9, atol=1e-9)
+    n = len(states)
+    alone = product[:n, :n] - product[:n, n:] @ product[n:, :n]
+    for (row_name, column_name), node in slopes.items():
+        diagonal = 30.0 if row_name == column_name and row_name in differential else 0.0
+        expected = diagonal - number[node]
+        found_here = alone[at[row_name], at[column_name]]
+        assert found_here == pytest.approx(expected, rel=1e-9, abs=1e-9), (row_name, column_name)
 
 
 def test_the_factors_are_sparse() -> None:
     """A dense factorisation of 26 states has 676 entries; the chain of reactions needs few."""
-    equations = Equations([*states_of("split", {})[0], *HELD], {})
-    assert len(factorise(equations, *states_of("split", {})).all()) < 120
+    assert Routines("split", {}, Lanes()).lengths["factors"] < 50
 
 
 @needs_shared

@@ -305,7 +305,7 @@ class TestRisk:
         assert self.problem.loss(outputs)[0] == 3.0
 
     def test_residuals_are_capped_softly(self) -> None:
-        from supac.simulators.adm1.problem import soft_cap  # noqa: PLC0415
+        from supac.problem.log_observations import soft_cap  # noqa: PLC0415
 
         residual = np.linspace(0.0, 50.0, 500)
         capped = soft_cap(residual)

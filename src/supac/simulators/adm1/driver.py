@@ -30,13 +30,13 @@ def copy(W, start, end, count):
 
 
 @compiled
-def add_drift(W, now, later, washed, share):
-    """Add share·h·∂f/∂t to f, for a feed that changes linearly during the step."""
+def add_drift(W, now, later, washed, share, at):
+    """Add share·h·∂f/∂t to the vector there, for a feed that changes linearly during the step."""
     for i in range(N):
         change = share * (later[i] - now[i])
         dilution = share * washed[i] * (later[N] - now[N])
         for lane in range(LANES):
-            W[AT_f + i * LANES + lane] += change - dilution * W[AT_y + i * LANES + lane]
+            W[at + i * LANES + lane] += change - dilution * W[AT_y + i * LANES + lane]
 
 
 @compiled
@@ -60,11 +60,11 @@ def negative(W):
 
 
 @compiled
-def unsettled(W, tolerance):
+def unsettled(W, at, tolerance):
     """Return True if a lane needs another Newton iteration; NaN lanes do not count."""
     largest = 0.0
     for lane in range(LANES):
-        largest = max(largest, abs(W[AT_residual + lane]))
+        largest = max(largest, abs(W[at + lane]))
     return largest > tolerance
 
 
@@ -75,20 +75,19 @@ def settle(W, constants, nu, D, in_S_h2, tolerance):
     They are the algebraic states of the variant dae.
     """
     for lane in range(LANES):
-        W[AT_residual + lane] = 1.0
+        W[AT_residual_S_H + lane] = 1.0
+        W[AT_residual_S_h2 + lane] = 1.0
     begin_S_H(W, constants, nu, W, 0.0, 0.0)
     for _ in range(1000):
         newton_S_H(W, constants, nu, W, 0.0, 0.0, tolerance)
-        if not unsettled(W, tolerance):
+        if not unsettled(W, AT_residual_S_H, tolerance):
             break
     if DAE:
         inhibition(W)
-    for lane in range(LANES):
-        W[AT_residual + lane] = 1.0
     begin_S_h2(W, constants, nu, W, D, in_S_h2)
     for _ in range(1000):
         newton_S_h2(W, constants, nu, W, D, in_S_h2, tolerance)
-        if not unsettled(W, tolerance):
+        if not unsettled(W, AT_residual_S_h2, tolerance):
             break
     ions(W, constants)
     if DAE:
@@ -128,11 +127,11 @@ def step(W, constants, nu, feed, washed, inflow, h, done, length):
     g = 2.0 / h
     factorise(W, constants, nu, now, now[N], g)
     if ramp:
-        add_drift(W, now, later, washed, 0.5)
-    stage_1(W)
+        add_drift(W, now, later, washed, 0.5, AT_f)
+    stage_1(W, constants, nu, now, now[N], g)
     if ramp:
-        add_drift(W, now, later, washed, 1.0)
-    stage_2(W, g)
+        add_drift(W, now, later, washed, 0.5 / g, AT_gap)
+    stage_2(W, constants, nu, now, now[N], g)
     stage_3(W, constants, nu, later, later[N], g)
     stage_4(W, constants, nu, later, later[N], g)
 
@@ -141,9 +140,9 @@ def step(W, constants, nu, feed, washed, inflow, h, done, length):
 def euler(W, constants, nu, inflow, h):
     """Make a linearly implicit step of first order."""
     factorise(W, constants, nu, inflow, inflow[N], 1.0 / h)
-    stage_1(W)
+    stage_1(W, constants, nu, inflow, inflow[N], 1.0 / h)
     for k in range(NL):
-        W[AT_y + k] += W[AT_K1 + k]
+        W[AT_y + k] += W[AT_gap + k]
 
 
 @compiled
@@ -151,8 +150,8 @@ def integrate(W, constants, nu, feed, washed, inflow, length, h_max, early):
     """Integrate over an interval with fixed steps of about h_max.
 
     Early, in the initial transient, they begin with h_max/80 and grow by 1.3. Later those of the
-    variant split begin with an Euler step of 0.06 and a step of 0.45: what is held jumps between
-    intervals, and within minutes the gas follows.
+    variant split begin with an Euler step of 0.06 and a step of 0.45, unless there is one alone:
+    what is held jumps between intervals, and within minutes the gas follows.
     """
     if early:
         h, total = h_max / 80.0, 0.0
@@ -167,13 +166,12 @@ def integrate(W, constants, nu, feed, washed, inflow, length, h_max, early):
         return
     count = max(1, math.ceil(length / h_max * (1.0 - 1e-9)))
     h, done = length / count, 0.0
-    if not DAE:
+    if not DAE and count > 1:
         done = 0.06 * h
         euler(W, constants, nu, feed[0], done)
-        if count > 1:
-            step(W, constants, nu, feed, washed, inflow, 0.45 * h, done, length)
-            done += 0.45 * h
-            count -= 1
+        step(W, constants, nu, feed, washed, inflow, 0.45 * h, done, length)
+        done += 0.45 * h
+        count -= 1
         h = (length - done) / count
     for k in range(count):
         step(W, constants, nu, feed, washed, inflow, h, done + k * h, length)

@@ -237,6 +237,18 @@ def parse(formula: str, names: Mapping[str, Node], graph: Graph) -> Node:
     return walk(ast.parse(formula, mode="eval").body)
 
 
+def factors_of(formula: str) -> list[str]:
+    """Return the factors of a product."""
+
+    def walk(node: ast.expr) -> list[ast.expr]:
+        match node:
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                return walk(left) + walk(right)
+        return [node]
+
+    return [ast.unparse(node) for node in walk(ast.parse(formula, mode="eval").body)]
+
+
 def constant(formula: str, values: Mapping[str, float]) -> float:
     """Evaluate a formula of numbers."""
     graph = Graph()

@@ -13,9 +13,16 @@ import numpy as np
 from supac.families import Distribution
 from supac.problem import Parameters
 from supac.problem.composite import Composite, RootMeanSquare
+from supac.problem.log_observations import SMALL, LogObservations
 from supac.problem.marginals import LogNormal
 from supac.simulators.adm1 import model
-from supac.simulators.adm1.digester import OUTPUTS, Digester, DigesterError, FloatArray
+from supac.simulators.adm1.digester import (
+    OUTPUT_UNITS,
+    OUTPUTS,
+    Digester,
+    DigesterError,
+    FloatArray,
+)
 from supac.simulators.adm1.simulator import Simulator
 
 FAILURE = 3.0
@@ -69,7 +76,8 @@ class Problem:
         if self.simulator.device == "cpu":
             return self.loss(self.simulate(x))
         # On the device, which then has a number a run to give back instead of all outputs.
-        squares, doubtful = self.simulator.squares(x, self.data.log_observed)
+        measured = np.exp(self.data.log_observed).reshape(-1, len(OUTPUTS))
+        squares, doubtful = self.simulator.squares(x, measured)
         risk = Loss().of_mean_square(squares / self.data.measured)
         if len(doubtful):  # the processor needs Numba, which takes time to import
             processor = replace(self, simulator=replace(self.simulator, device="cpu"))
@@ -91,49 +99,12 @@ class Problem:
         observed = self.digester.observed
         if np.isnan(observed).all():
             raise DigesterError("there is no observation in the days of the feed")
-        return LogObservations(np.log(observed + _SMALL).ravel())
-
-
-@dataclass(frozen=True, eq=False)
-class LogObservations:
-    """Logarithms of the measurements, NaN where nothing was measured: (9·days,)."""
-
-    log_observed: FloatArray
-
-    def __repr__(self) -> str:
-        return f"LogObservations({self.measured} numbers)"
-
-    @property
-    def measured(self) -> int:
-        """Number of measurements."""
-        return int(np.isfinite(self.log_observed).sum())
-
-    def series(self, residuals: FloatArray) -> list[FloatArray]:
-        """Divide residuals (measured,) into those of each output, day after day."""
-        places = np.full(self.log_observed.size, np.nan)
-        places[np.isfinite(self.log_observed)] = residuals
-        every = places.reshape(-1, len(OUTPUTS)).T
-        return [column[np.isfinite(column)] for column in every]
-
-    @property
-    def blocks_of_measured(self) -> FloatArray:
-        """Days of the measurements: those of one day are not independent: (measured,)."""
-        days = np.arange(self.log_observed.size) // len(OUTPUTS)
-        return days[np.isfinite(self.log_observed)].astype(np.float64)
-
-    def residuals(self, outputs: FloatArray) -> FloatArray:
-        """Compute softly capped log-residuals of the observations; NaN for a failed run."""
-        seen = np.flatnonzero(~np.isnan(self.log_observed))
-        found = np.empty((len(outputs), len(seen)))
-        # Few rows at a time stay in the processor's cache.
-        for first in range(0, len(outputs), _ROWS):
-            rows = slice(first, first + _ROWS)
-            failed = ~np.isfinite(outputs[rows]).all(axis=1)
-            predicted = np.log(np.maximum(outputs[rows].take(seen, axis=1), 0.0) + _SMALL)
-            residual = predicted - self.log_observed[seen]
-            found[rows] = np.sign(residual) * soft_cap(residual)
-            found[rows][failed] = np.nan
-        return found
+        return LogObservations(
+            OUTPUTS,
+            np.log(observed + SMALL).ravel(),
+            self.digester.days,
+            tuple(OUTPUT_UNITS.values()),
+        )
 
 
 class Loss(RootMeanSquare):
@@ -144,18 +115,6 @@ class Loss(RootMeanSquare):
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
         """Compute the root, at most 3."""
         return np.where(np.isnan(mean_square), FAILURE, np.minimum(np.sqrt(mean_square), FAILURE))
-
-
-_ROWS = 8
-_SMALL = 1e-8  # outputs far below it count as zero
-
-
-def soft_cap(residual: FloatArray, cap: float = 3.0, elbow: float = 2.0) -> FloatArray:
-    """Compute a smooth function that is |residual| for small and `cap` for large residuals."""
-    scale = (1.0 + np.exp(-elbow * cap)) / elbow
-    # Twice as fast as logaddexp; elbow * cap cannot overflow.
-    rise = np.log1p(np.exp(elbow * cap)) - np.log1p(np.exp(elbow * (cap - np.abs(residual))))
-    return scale * rise
 
 
 def load(

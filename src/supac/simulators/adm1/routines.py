@@ -21,13 +21,15 @@ from supac.simulators.adm1.equations import (
     PH_INHIBITION,
     Equations,
     factorise,
+    matrix_of_step,
     states_of,
 )  # fmt: skip
-from supac.simulators.adm1.expressions import code, frontier
+from supac.simulators.adm1.expressions import Node, code, frontier
 
-_VECTORS = ("y", "Y", "f", "K1", "gap", "before", "saved")
+_VECTORS = ("y", "Y", "f", "gap", "before", "saved")
 _STEP = "W, constants, nu, inflow, D, g"  # g = 2/h
 _NEWTON_CONSTANTS = 24
+_RESIDUALS = ("residual_S_H", "residual_S_h2")
 
 
 class Target(Protocol):
@@ -57,18 +59,32 @@ class Routines:
         self.states = self.differential + self.algebraic
         self.equations = Equations([*self.states, *(() if self.dae else HELD)], extra)
         graph, names = self.equations.graph, self.equations.names
-        self.factors = factorise(self.equations, self.differential, self.algebraic)
-        self.changes = [self.equations.change(name) for name in self.states]
-        results = [*self.changes, *self.factors.all().values()]
+        matrix, self.processes = matrix_of_step(self.equations, self.differential, self.algebraic)
+        self.pivots = factorise(graph, matrix)
+        # Right-hand sides of a step: f of the states, without the processes among the unknowns,
+        # and the rates of these.
+        equations = self.equations
+        self.f = [equations.change_without(name, self.processes) for name in self.states]
+        self.rates = [equations.rates[process] for process in self.processes]
+        entries = {
+            node.negated or node for pivot in self.pivots.values() for node in pivot.entries()
+        }
+        results = [*self.f, *self.rates, *sorted(entries, key=lambda node: node.index)]
         moving = [names[name] for name in (*self.states, "D")] + [graph.symbol("g")]
         moving += [graph.symbol(f"in_{name}") for name in model.LIQUID]
         # Before the steps: what depends on parameters and held states only.
         self.ahead = {node: f"a{k}" for k, node in enumerate(frontier(results, moving))}
+        # In each step: what else the factors need, apart from symbols and numbers.
+        self.factors = [
+            node
+            for node in results
+            if node in entries and node.arguments and node not in self.ahead
+        ]
         self.lengths = {
-            "kinetics": len(KINETICS), "ahead": len(self.ahead),
-            "factors": len(self.factors.all()), **dict.fromkeys(_VECTORS, len(self.states)),
-            **dict.fromkeys(("S_H", *HELD, *ION_PAIR, "residual", "lowest"), 1), "gas": 4,
-            "newton": _NEWTON_CONSTANTS,
+            "kinetics": len(KINETICS), "ahead": len(self.ahead), "factors": len(self.factors),
+            "rates": len(self.processes), **dict.fromkeys(_VECTORS, len(self.states)),
+            **dict.fromkeys(("S_H", *HELD, *ION_PAIR, *_RESIDUALS, "lowest"), 1), "gas": 4,
+            **dict.fromkeys(("newton_S_H", "newton_S_h2"), _NEWTON_CONSTANTS),
         }  # fmt: skip
         # Where each begins in the work array.
         offsets = accumulate(self.lengths.values(), initial=0)
@@ -119,70 +135,114 @@ class Routines:
         return self._function("prepare", "W, constants, nu", code(results, {}, self.places))
 
     def _factorise(self) -> list[str]:
-        """Return the routine that computes f and the factors of a step at y."""
+        """Return the routine that computes right-hand sides and factors of a step at y."""
         places = self.places | self._names_at("y", self.states)
-        results = {self._at("f", k): node for k, node in enumerate(self.changes)}
-        factors = self.factors.all().values()
-        results |= {self._at("factors", k): node for k, node in enumerate(factors)}
+        results = {self._at("f", k): node for k, node in enumerate(self.f)}
+        results |= {self._at("rates", k): node for k, node in enumerate(self.rates)}
+        results |= {self._at("factors", k): node for k, node in enumerate(self.factors)}
         return self._function("factorise", _STEP, code(results, self.ahead, places))
 
     def _rates(self) -> list[str]:
         """Return the routine that computes f at y, for other integrators."""
         places = self.places | self._names_at("y", self.states)
-        results = {self._at("f", k): node for k, node in enumerate(self.changes)}
-        return self._function("rates", _STEP, code(results, self.ahead, places))
+        changes = map(self.equations.change, self.states)
+        results = {self._at("f", k): node for k, node in enumerate(changes)}
+        return self._function("rates", _STEP, code(results, {}, places))
 
     def _stages(self) -> list[str]:
         """Return the four stages of RODAS3 (Sandu et al., 1997), at times 0, 0, 1, 1, γ = 1/2.
 
         Each solves LU x = f + …, where terms with 1/h belong to differential states, and updates
-        vectors with x. The error of the step is that last x, y − Y.
+        vectors with x. The second, less the first, has −gap/g² for x and the first for right-hand
+        side. The error of the step is that last x, y − Y.
         """
-        places = self.places | self._names_at("Y", self.states)
-        f = {f"f{k}": node for k, node in enumerate(self.changes)}
-        evaluate = code(f, self.ahead, places)
-
         lowest = self._at("lowest")
         note = [
             f"{lowest} = {self.target.choose(f'new{k} >= {lowest}', lowest, f'new{k}')}"
             for k, name in enumerate(self.states)
             if name[:2] in ("S_", "X_")
         ]
-        first = {f"f{k}": self._at("f", k) for k in range(len(self.states))}
-        read = [f"{name} = {at}" for name, at in first.items()]
-        one = self._solve("", "{K1} = {x}", "{Y} = {y} + 2.0 * {x}")
-        two = self._solve(" + 2.0 * g * {K1}", "{gap} = 0.5 * g * ({K1} - {x})")
-        three = self._solve(" + {gap}", "{gap} = {gap} - 4.0 / 3.0 * g * {x}", "{Y} = {Y} + {x}")
-        four = self._solve(" + {gap}", "{new} = {Y} + {x}", "{y} = {new}")
+        places = self.places | self._names_at("Y", self.states)
+        evaluate = code(
+            {f"f{k}": node for k, node in enumerate(self.f)}
+            | {f"r{k}": node for k, node in enumerate(self.rates)},
+            self.ahead, places,
+        )  # fmt: skip
+        kept = {"state": "{f}", "process": "{rates}"}
+        later = {"state": "f{k}{term}", "process": "r{k}"}
+        one = self._solve(kept, "{gap} = {moved}", "{Y} = {y} + 2.0 * {x}")
+        two = self._solve({"state": "{gap}"}, "{gap} = {x} * (0.0 - g * g{scale})")
+        three = self._solve(
+            later, "{gap} = {gap} - (4.0 / 3.0 * g{scale}) * {x}", "{Y} = {Y} + {x}{scale}"
+        )
+        four = self._solve(later, "{new} = {Y} + {x}", "{y} = {new}")
         return [
-            *self._function("stage_1", "W", read + one),
-            *self._function("stage_2", "W, g", read + two),
+            *self._function("stage_1", _STEP, one),
+            *self._function("stage_2", _STEP, two),
             *self._function("stage_3", _STEP, evaluate + three),
             *self._function("stage_4", _STEP, evaluate + four + note),
         ]
 
-    def _solve(self, start: str, *results: str) -> list[str]:
-        """Return statements that solve LU x = f + start, and assign the results."""
-        entry = {key: self._at("factors", k) for k, key in enumerate(self.factors.all())}
-        x = {name: f"x{k}" for k, name in enumerate(self.states)}
-        names = {
-            name: {vector: self._at(vector, k) for vector in _VECTORS}
-            | {"x": x[name], "new": f"new{k}"}
-            for k, name in enumerate(self.states)
-        }
-        loop = []
+    def _solve(self, start: Mapping[str, str], *results: str) -> list[str]:
+        """Return statements that solve LU x = start, and assign the results of each state.
+
+        `start` has formulas for states and processes, the latter 0 without one.
+        """
+        names, lines = dict[str, dict[str, str]](), list[str]()
         for k, name in enumerate(self.states):
-            term = start.format(**names[name]) if name in self.differential else ""
-            loop.append(f"{x[name]} = f{k}{term}")
-        for pivot in self.factors.order:
-            rows = [row for row, column in self.factors.lower if column == pivot]
-            loop += [f"{x[row]} = {x[row]} - {entry[row, pivot]} * {x[pivot]}" for row in rows]
-        for pivot in reversed(self.factors.order):
-            columns = [column for row, column in self.factors.upper if row == pivot]
-            terms = "".join(f" - {entry[pivot, column]} * {x[column]}" for column in columns)
-            loop.append(f"{x[pivot]} = ({x[pivot]}{terms}) * {entry[pivot, pivot]}")
-            loop += [result.format(**names[pivot]) for result in results]
-        return loop
+            names[name] = {vector: self._at(vector, k) for vector in _VECTORS}
+            names[name] |= {"k": str(k), "x": f"x{k}", "new": f"new{k}"}
+            moves = name in self.differential  # algebraic states have no term with 1/h
+            names[name]["moved"] = f"x{k}" if moves else "0.0"
+            names[name]["term"] = f" + {names[name]['gap']}" if moves else ""
+            lines.append(f"x{k} = {start['state'].format(**names[name])}")
+        for k, name in enumerate(self.processes):
+            names[name] = {"k": str(k), "x": f"u{k}", "rates": self._at("rates", k)}
+            if "process" in start:
+                lines.append(f"u{k} = {start['process'].format(**names[name])}")
+        begun = {*self.states, *(self.processes if "process" in start else ())}
+
+        for name, pivot in self.pivots.items():
+            x = names[name]["x"]
+            if name not in begun:
+                lines.append(f"{x} = 0.0")
+                continue
+            if pivot.first and not pivot.inverse.equals(1.0):
+                lines.append(f"{x} = {x} * {self._entry(pivot.inverse)}")
+            for row, node in pivot.below.items():
+                before = names[row]["x"] if row in begun else "0.0"
+                lines.append(f"{names[row]['x']} = {before}{self._minus(node, x)}")
+                begun.add(row)
+        scaled = any("{scale}" in result for result in results)
+        used = {name for pivot in self.pivots.values() for name in pivot.right}
+        for name, pivot in reversed(self.pivots.items()):
+            x = names[name]["x"]
+            terms = "".join(self._minus(node, names[by]["x"]) for by, node in pivot.right.items())
+            if terms:
+                lines.append(f"{x} = {x}{terms}")
+            scale = (
+                ""
+                if pivot.first or pivot.inverse.equals(1.0)
+                else f" * {self._entry(pivot.inverse)}"
+            )
+            if scale and not (scaled and name not in used):
+                lines.append(f"{x} = {x}{scale}")
+                scale = ""
+            if name in self.states:
+                lines += [result.format(**names[name], scale=scale) for result in results]
+        return lines
+
+    def _minus(self, node: Node, x: str) -> str:
+        """Return ` - node * x`."""
+        sign, size = ("-", node) if node.negated is None else ("+", node.negated)
+        return f" {sign} {x}" if size.equals(1.0) else f" {sign} {self._entry(size)} * {x}"
+
+    def _entry(self, node: Node) -> str:
+        """Return the expression of an entry of the factors."""
+        if node in self.factors:
+            return self._at("factors", self.factors.index(node))
+        name = self.ahead.get(node, str(node.leaf))
+        return self.places.get(name, name)
 
     def _algebra(
         self, name: str, arguments: str, made: tuple[str, ...], places: Mapping[str, str]
@@ -203,8 +263,8 @@ class Routines:
         fixed = frontier(list(results.values()), [equations.names[name]])
         assert len(fixed) <= _NEWTON_CONSTANTS
         ahead = {node: f"c{k}" for k, node in enumerate(fixed)}
-        own, residual = self._at(name), self._at("residual")
-        kept = self._names_at("newton", ahead.values())
+        own, residual = self._at(name), self._at(f"residual_{name}")
+        kept = self._names_at(f"newton_{name}", ahead.values())
         places = self.places | self._names_at("y", self.states) | {name: own}
         first = {kept[symbol]: node for node, symbol in ahead.items()}
         arguments = "W, constants, nu, inflow, D, in_S_h2"

@@ -15,6 +15,7 @@ from supac.simulators.adm1 import cuda, kernel, model
 from supac.simulators.adm1.digester import OUTPUTS, Digester, FloatArray, whole_days
 from supac.simulators.adm1.equations import COEFFICIENTS, CONSTANTS, KINETICS, states_of
 from supac.simulators.adm1.expressions import constant
+from supac.simulators.adm1.plan import Plan, plan
 
 GAS_CONSTANT = 0.083145  # bar m³/(kmol K)
 BASE_TEMPERATURE = 298.15
@@ -74,29 +75,40 @@ class Simulator:
         """
         if self.device == "cuda" and rtol == 0.0:
             nothing = np.full((len(self.digester.days), len(OUTPUTS)), np.nan)
-            outputs, _, doubtful = self._on_device(_checked(x), nothing, keep_outputs=True)
+            outputs, _, doubtful = self._on_device(x, nothing, keep_outputs=True)
             if len(doubtful):  # the processor needs Numba, which takes time to import
                 outputs[doubtful] = replace(self, device="cpu").outputs(x[doubtful])
             return outputs
         return self._run(x, rtol, trace=False)[0]
 
-    def squares(self, x: FloatArray, log_observed: FloatArray) -> tuple[FloatArray, Any]:
+    def squares(self, x: FloatArray, observed: FloatArray) -> tuple[FloatArray, Any]:
         """Sum the squared residuals of each run on the GPU: (n,), and the doubtful rows.
 
         NaN if failed; rows that need shorter steps are doubtful, and left to the processor.
         """
-        _, squares, doubtful = self._on_device(_checked(x), log_observed, keep_outputs=False)
+        _, squares, doubtful = self._on_device(x, observed, keep_outputs=False)
         return squares, doubtful
 
     def _on_device(
-        self, x: FloatArray, log_observed: FloatArray, *, keep_outputs: bool
+        self, x: FloatArray, observed: FloatArray, *, keep_outputs: bool
     ) -> tuple[FloatArray, FloatArray, Any]:
-        compiled = cuda.load(self.variant, self.watch, self.interpolate)
-        options, days = (1.0 / self.steps_a_day, _TRANSIENT, _LOOSE), len(self.digester.days)
-        outputs, squares, lowest = cuda.run(
-            compiled, kinetics_of(x), self._data, log_observed, options, days, keep_outputs
-        )
-        return outputs, squares, np.flatnonzero(~(lowest >= 0.0))
+        values = _shaped(x)
+        outputs, squares, doubtful = self._device.run(values, observed, keep_outputs=keep_outputs)
+        if (doubtful > 1).any():
+            _checked(values)
+        return outputs, squares, np.flatnonzero(doubtful)
+
+    @cached_property
+    def _device(self) -> cuda.Device:
+        """Return the kernel with the data of the digester, on the GPU."""
+        return cuda.Device(cuda.load(self.variant, self.watch, self.interpolate), self._plan)
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return plan(
+            self._data, 1.0 / self.steps_a_day, _TRANSIENT, _LOOSE,
+            dae=self.variant == "dae", interpolated=self.interpolate,
+        )  # fmt: skip
 
     def trajectories(self, x: FloatArray, rtol: float = 0.0) -> dict[str, FloatArray]:
         """Simulate all 35 states, pH and q_gas at the `time` of each feed row: name → (n, rows).
@@ -280,12 +292,17 @@ def _check_fixed(fixed: Mapping[str, float]) -> None:
         raise ValueError(f"fixed values must be positive, but these are not: {', '.join(wrong)}")
 
 
-def _checked(x: FloatArray) -> FloatArray:
+def _shaped(x: FloatArray) -> FloatArray:
     values = np.asarray(x, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != len(model.CALIBRATED):
         raise ValueError(
             f"x must have a row of 30 parameters a simulation, not shape {values.shape}"
         )
+    return values
+
+
+def _checked(x: FloatArray) -> FloatArray:
+    values = _shaped(x)
     fine = (values > 0.0) & np.isfinite(values)
     if not fine.all():
         row, column = np.argwhere(~fine)[0]
