@@ -68,7 +68,7 @@ from supac.simulators.program import Program
 from supac.simulators.umbridge import UMBridge
 from supac.surrogate.estimator import BatchPlan, Surrogate
 from supac.surrogate.importance import FreshDraws, Importance, Ridge
-from supac.surrogate.voronoi import Voronoi
+from supac.surrogate.voronoi import ReusedVoronoi, Voronoi
 
 if TYPE_CHECKING:
     from supac import plots
@@ -86,8 +86,9 @@ __all__ = [
     "MetaInfo", "MetaResult", "MetaSuPAC", "Nesterov", "NextMeasurements", "NotAStoreError",
     "Observations", "OutputEmulator", "OutputFile", "Outputs", "Parameters", "PerWorker", "Plan",
     "Prediction", "PriorScores", "Problem", "ProblemFile", "ProblemFileError", "Program",
-    "Provenance", "Record", "Result", "ResultFormatError", "Reuse", "Ridge", "RootMeanSquare",
-    "Run", "Sensitivity", "SquareLoss", "Stage", "State", "Status", "StopReason", "StoreBusyError",
+    "Provenance", "Record", "Result", "ResultFormatError", "Reuse", "ReusedVoronoi",
+    "Ridge", "RootMeanSquare", "Run", "Sensitivity", "SquareLoss", "Stage", "State", "Status",
+    "StopReason", "StoreBusyError",
     "StoreDamagedError", "StoreError", "StoreMismatchError", "StoreTooNewError", "SuPAC",
     "Surrogate", "Task", "TaskResult", "Thiemann", "TolstikhinSeldin", "TooManyStatisticsError",
     "TrustRegion", "UMBridge", "Voronoi", "Welsch", "certify", "certify_draws", "evaluate_priors",

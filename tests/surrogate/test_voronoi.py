@@ -6,7 +6,7 @@ from scipy.spatial import cKDTree
 
 import supac
 from supac.problem import Evaluations
-from supac.surrogate.voronoi import search_all, search_graph
+from supac.surrogate.nearest import search_all, search_graph
 from weighed import PLANE, evaluations
 
 
@@ -96,3 +96,5 @@ def test_repeated_points_share_their_cell() -> None:
 def test_bad_voronoi_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="k and draws must be at least 1"):
         supac.Voronoi(k=0)
+    with pytest.raises(ValueError, match="k and draws must be at least 1"):
+        supac.ReusedVoronoi(0)

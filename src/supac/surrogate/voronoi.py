@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from supac.arrays import FloatArray, IntArray
 from supac.codec import register
@@ -13,10 +12,8 @@ from supac.families import Distribution, NormalWhitening
 from supac.problem import Evaluations, Problem
 from supac.surrogate.estimator import BatchPlan, Context, Surrogate
 from supac.surrogate.least_squares import project
-
-Float32Array = npt.NDArray[np.float32]
-
-_ROWS = 64  # draws at a time: enough for the matrix product, few enough for a core's cache
+from supac.surrogate.nearest import search_all, search_graph
+from supac.surrogate.reuse import reused_counts
 
 
 @register
@@ -50,6 +47,33 @@ class Voronoi:
         return NearestNeighbours(runs.x, runs.risk, self)
 
 
+@register
+@dataclass(frozen=True)
+class ReusedVoronoi:
+    """Weight as `Voronoi` does, in a fraction of the time in a long search.
+
+    Draws of earlier posteriors count by their importance, each in the metric that it was drawn in
+    and compared with new evaluations alone; fresh ones are added until all are worth `draws`. That
+    is for Gaussians that drew the last batch; for other distributions all draws are fresh.
+    """
+
+    draws: int = 40_000
+
+    def __post_init__(self) -> None:
+        Voronoi(draws=self.draws)  # raises if they are none
+
+    def plan(self, problem: Problem, n: int) -> BatchPlan:
+        """Return batches as `Voronoi` wants them."""
+        return Voronoi(draws=self.draws).plan(problem, n)
+
+    def fit(
+        self, evaluations: Evaluations, current: Distribution, context: Context | None = None
+    ) -> NearestNeighbours:
+        """Return the nearest-neighbour predictor, which does not depend on `current`."""
+        runs = evaluations.usable((context or Context()).failure_risk)
+        return NearestNeighbours(runs.x, runs.risk, Voronoi(draws=self.draws), runs)
+
+
 @dataclass(frozen=True, eq=False)
 class NearestNeighbours:
     """Predict the mean risk of the k nearest evaluations, in the metric of any distribution."""
@@ -57,11 +81,16 @@ class NearestNeighbours:
     x: FloatArray
     risk: FloatArray
     rule: Voronoi
+    history: Evaluations | None = None
+    """The runs with the distributions that they were drawn from, if draws of these are reused."""
 
     def weights(self, at: Distribution, rng: np.random.Generator) -> FloatArray:
         """Estimate the mass of each evaluation's cell: (n,), summing to one."""
         whitening = at.whiten()
         different, which, copies = distinct(self.x)
+        if self.history is not None and _drew_the_last(at, self.history):
+            found = np.bincount(which, reused_counts(self.history, self.rule.draws))
+            return (found / found.sum() / copies)[which]
         points = whitening.points(different).astype(np.float32)
         draws = _points_of_draws(at, self.rule.draws, rng).astype(np.float32)
         k = min(self.rule.k, len(points))
@@ -73,6 +102,12 @@ class NearestNeighbours:
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """Solve weighted least squares with the masses of the cells."""
         return project(self.x, self.risk, self.weights(at, rng), at)
+
+
+def _drew_the_last(at: Distribution, runs: Evaluations) -> bool:
+    """Return True if `at` is a Gaussian, and the last batch was drawn from it."""
+    same = np.array_equal(runs.proposals[-1].theta, at.theta)
+    return same and isinstance(at.whiten(), NormalWhitening)
 
 
 def _points_of_draws(at: Distribution, n: int, rng: np.random.Generator) -> FloatArray:
@@ -92,44 +127,3 @@ def distinct(x: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
     if len(np.unique(x[:, 0])) == len(x):
         return x, np.arange(len(x)), np.ones(len(x), np.intp)
     return np.unique(x, axis=0, return_inverse=True, return_counts=True)
-
-
-def search_all(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
-    """Find the k points nearest to each draw by exhaustive search: indices (m, k).
-
-    |p − y|² is smallest for the largest y·p − |p|²/2; the second term is one more coordinate of
-    the matrix product.
-    """
-    n, dim = points.shape
-    lifted = np.empty((dim + 1, n), np.float32)
-    lifted[:-1] = points.T
-    lifted[-1] = -0.5 * np.einsum("ij,ij->i", points, points)
-    lifted_draws = np.ones((len(draws), dim + 1), np.float32)
-    lifted_draws[:, :-1] = draws
-    nearest = np.empty((len(draws), k), np.intp)
-    buffer = np.empty((_ROWS, n), np.float32)
-    for start in range(0, len(draws), _ROWS):
-        block = lifted_draws[start : start + _ROWS]
-        closeness = np.matmul(block, lifted, out=buffer[: len(block)])
-        if k == 1:
-            nearest[start : start + _ROWS, 0] = closeness.argmax(axis=1)
-        else:
-            nearest[start : start + _ROWS] = np.argpartition(closeness, n - k, axis=1)[:, n - k :]
-    return nearest
-
-
-def search_graph(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
-    """Find about the k points nearest to each draw with faiss's HNSW graph: indices (m, k).
-
-    −1 marks a neighbour that was not found.
-    """
-    try:
-        import faiss  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError(
-            "Voronoi(approximate=True) needs faiss: pip install 'supac[search]'"
-        ) from error
-    index = faiss.IndexHNSWFlat(points.shape[1], 32)
-    index.add(points)
-    found: IntArray = index.search(draws, k)[1].astype(np.intp)
-    return found

@@ -1,0 +1,205 @@
+"""Voronoi cells from draws that serve for several posteriors.
+
+A block of draws of π_k keeps its nearest evaluations, in the metric of π_k, and is compared with
+new evaluations alone. For another posterior π a draw y counts w = π(y)/π_k(y) times, and is worth
+1/π_k[w²] draws of π. Blocks of posteriors near π serve again; fresh ones add what is missing. All
+of this follows from the evaluations and their proposals, batch by batch: what is in memory saves
+time, and changes no bit.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from supac.arrays import FloatArray
+from supac.families import NormalWhitening
+from supac.problem import Evaluations
+from supac.surrogate.nearest import lifted, search_lifted
+
+BLOCK = 512
+"""Draws that come and go together."""
+WORTH = 0.25
+"""Share of a draw of π that one of another posterior is worth at least, to be kept."""
+_SPARE = 8
+_NAMES = ("_draws", "_squares", "_closeness", "_nearest", "_mean", "_root")
+_memory = threading.local()
+
+
+def reused_counts(runs: Evaluations, draws: int) -> FloatArray:
+    """Count the draws of the last proposal that are nearest to each evaluation: (n,).
+
+    Draws of earlier ones count by their importance; all are worth `draws` fresh ones.
+    """
+    pool = getattr(_memory, "pool", None)
+    if pool is None or not pool.knows(runs, draws):
+        pool = _memory.pool = Pool(runs.x.shape[1], draws)
+    for batch in range(pool.batches, len(runs.proposals)):
+        pool.learn(runs, batch)
+    return pool.counts()
+
+
+@dataclass(eq=False)
+class _Source:
+    """A posterior that blocks come from."""
+
+    whitening: NormalWhitening
+    slots: list[int]
+    inverse: FloatArray = field(init=False)
+    """C⁻¹ of its root."""
+    share: float = 1.0
+    """Draws of the present posterior that one of its draws is worth."""
+    view: FloatArray = field(init=False)
+    """(dim, dim + 1), from its own coordinates to those of the present one."""
+    log_ratio: float = 0.0
+    """The constant of log w."""
+
+    def __post_init__(self) -> None:
+        root = self.whitening.root
+        self.inverse = np.asarray(solve_triangular(root, np.eye(len(root)), lower=True))
+
+
+class Pool:
+    """Blocks in memory, in slots of arrays that grow. All of them know the same evaluations."""
+
+    def __init__(self, dim: int, draws: int):
+        self.batches, self.worth = 0, draws
+        self._x = np.zeros((0, dim))
+        self._sources: list[_Source] = []
+        """The latest first."""
+        self._free: list[int] = []
+        self._draws = np.zeros((0, dim + 1, BLOCK), np.float32)  # with a last coordinate of 1
+        self._squares = np.zeros((0, BLOCK), np.float32)
+        self._closeness = np.zeros((0, BLOCK), np.float32)
+        self._nearest = np.zeros((0, BLOCK), np.intp)
+        self._mean, self._root = np.zeros((0, dim)), np.zeros((0, dim, dim))
+
+    def knows(self, runs: Evaluations, draws: int) -> bool:
+        """Return True if it was told the beginning of these runs, and nothing else."""
+        if self.worth != draws or self.batches > len(runs.proposals):
+            return False
+        told = int(np.searchsorted(runs.iteration, self.batches))
+        last = runs.proposals[self.batches - 1].theta if self._sources else None
+        return np.array_equal(self._x, runs.x[:told]) and (
+            last is None or np.array_equal(self._sources[0].whitening.theta, last)
+        )
+
+    def learn(self, runs: Evaluations, batch: int) -> None:
+        """Compare all draws with a batch, then make them serve for its proposal."""
+        whitening = runs.proposals[batch].whiten()
+        assert isinstance(whitening, NormalWhitening)
+        self._x = runs.x[: np.searchsorted(runs.iteration, batch, side="right")]
+        self.batches = batch + 1
+        if not len(self._x):  # all runs of the first batches have failed
+            return
+        self._compare(int(np.searchsorted(runs.iteration, batch)))
+        self._look_from(whitening)
+        kept, worth = [], 0.0
+        for source in self._sources:
+            if source.share >= WORTH and worth < self.worth - BLOCK:
+                kept.append(source)
+                worth += source.share * BLOCK * len(source.slots)
+            else:
+                self._free += source.slots
+        missing = max(1, -int(-(self.worth - worth) // BLOCK))
+        self._sources = [self._draw(whitening, missing, batch), *kept]
+        if len(self._free) > _SPARE + len(self._draws) // 4:
+            self._compact()
+
+    def _compare(self, first: int) -> None:
+        """Compare the draws with the evaluations from the first on."""
+        new = self._x[first:]
+        if not len(new) or not len(self._draws):
+            return
+        points = ((new - self._mean[:, None]) @ self._root).astype(np.float32)
+        half = 0.5 * np.einsum("sij,sij->si", points, points)
+        closeness = np.concatenate([points, -half[..., None]], axis=2) @ self._draws
+        top = closeness.max(axis=1)
+        slot, draw = np.nonzero(top > self._closeness)
+        self._closeness[slot, draw] = top[slot, draw]
+        self._nearest[slot, draw] = first + closeness[slot, :, draw].argmax(axis=1)
+
+    def _look_from(self, at: NormalWhitening) -> None:
+        """See all sources from another posterior.
+
+        With z = Cᵀ(x − μ), a draw of π_k is x = μ_k + C_k⁻ᵀz_k, so z = Mᵀz_k + s with M = C_k⁻¹C
+        and s = Cᵀ(μ_k − μ). π_k[w²] = |M|²|A|^(−1/2) exp(2|A^(−1/2)Ms|² − |s|²), A = 2MMᵀ − 1.
+        """
+        if not self._sources:
+            return
+        ratio = np.stack([each.inverse for each in self._sources]) @ at.root
+        shift = (np.stack([each.whitening.mean for each in self._sources]) - at.mean) @ at.root
+        log_det = np.log(np.diagonal(ratio, axis1=1, axis2=2)).sum(axis=1)
+        spread = 2.0 * ratio @ ratio.transpose(0, 2, 1) - np.eye(len(at.mean))
+        values, vectors = np.linalg.eigh(spread)
+        seen = np.einsum("sij,si->sj", vectors, np.einsum("sij,sj->si", ratio, shift))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            log_square = 2.0 * log_det - 0.5 * np.log(values).sum(axis=1)
+            log_square += 2.0 * (seen**2 / values).sum(axis=1) - (shift**2).sum(axis=1)
+        share = np.where(values[:, 0] > 0.0, np.exp(-np.maximum(log_square, 0.0)), 0.0)
+        for k, source in enumerate(self._sources):
+            source.view = np.column_stack([ratio[k].T, shift[k]])
+            source.share, source.log_ratio = float(share[k]), float(log_det[k])
+
+    def _draw(self, whitening: NormalWhitening, blocks: int, batch: int) -> _Source:
+        """Draw blocks, and search their nearest evaluations among all."""
+        source = _Source(whitening, [self._slot() for _ in range(blocks)])
+        # The first evaluation differs from search to search, and so do the draws.
+        words = np.frombuffer(self._x[0].tobytes(), np.uint32).tolist()
+        rng, dim = np.random.default_rng([*words, batch]), self._x.shape[1]
+        z = rng.standard_normal((blocks * BLOCK, dim), np.float32)
+        points = np.ascontiguousarray(lifted(whitening.points(self._x).astype(np.float32)).T)
+        nearest = search_lifted(points, z, 1)[:, 0]
+        slots, shape = source.slots, (blocks, BLOCK)
+        self._draws[slots, :-1] = z.reshape(*shape, dim).transpose(0, 2, 1)
+        self._draws[slots, -1] = 1.0
+        self._squares[slots] = np.einsum("ij,ij->i", z, z).reshape(shape)
+        self._nearest[slots] = nearest.reshape(shape)
+        own = points[:, nearest]
+        closeness = np.einsum("ij,ji->i", z, own[:-1]) + own[-1]
+        self._closeness[slots] = closeness.reshape(shape)
+        self._mean[slots], self._root[slots] = whitening.mean, whitening.root
+        source.view = np.eye(dim, dim + 1)
+        return source
+
+    def _slot(self) -> int:
+        """Return a free slot; if there is none, make room."""
+        if not self._free:
+            first, more = len(self._draws), _SPARE
+            for name in _NAMES:
+                old = getattr(self, name)
+                room = np.zeros((more, *old.shape[1:]), old.dtype)
+                setattr(self, name, np.concatenate([old, room]))
+            self._free = list(range(first + more - 1, first - 1, -1))
+        return self._free.pop()
+
+    def _compact(self) -> None:
+        """Give up free slots, which cost as much as others."""
+        used = [slot for source in self._sources for slot in source.slots]
+        for name in _NAMES:
+            setattr(self, name, getattr(self, name)[used])
+        places = iter(range(len(used)))
+        for source in self._sources:
+            source.slots = [next(places) for _ in source.slots]
+        self._free = []
+
+    def counts(self) -> FloatArray:
+        """Add up what the draws nearest to each evaluation are worth: (n,)."""
+        slots = [slot for source in self._sources for slot in source.slots]
+        values = self._weights()[slots]
+        found = np.bincount(self._nearest[slots].ravel(), values.ravel(), len(self._x))
+        return np.asarray(found, np.float64)
+
+    def _weights(self) -> FloatArray:
+        """Compute share·w of the draws of all slots: (slots, BLOCK)."""
+        slots, width = self._squares.shape[0], self._draws.shape[1]
+        views, scale = np.zeros((slots, width - 1, width), np.float32), np.full(slots, -np.inf)
+        for source in self._sources:
+            views[source.slots] = source.view
+            scale[source.slots] = np.log(source.share) + source.log_ratio
+        z = views @ self._draws
+        gap = self._squares - np.square(z, out=z).sum(axis=1)
+        return np.exp(scale[:, None] + 0.5 * gap)

@@ -1,0 +1,135 @@
+"""Draws that serve for several posteriors, against fresh ones and the exhaustive search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import supac
+from supac.arrays import FloatArray
+from supac.problem import Evaluations
+from supac.surrogate import reuse
+from supac.surrogate.nearest import search_all
+from supac.surrogate.voronoi import ReusedVoronoi, Voronoi
+
+DIM, STEPS, DRAWS = 6, 25, 4_000
+PLAIN, REUSED = supac.Voronoi(draws=DRAWS), supac.ReusedVoronoi(DRAWS)
+
+
+@pytest.fixture(scope="module")
+def history() -> Evaluations:
+    """Batches of Gaussians that move far, and then little."""
+    rng = np.random.default_rng(0)
+    runs = Evaluations.none(DIM)
+    for k in range(STEPS):
+        shift = 1.5 * max(0, 5 - k) + 0.05 * rng.standard_normal(DIM)
+        root = np.eye(DIM) + 0.05 * rng.standard_normal((DIM, DIM))
+        at = supac.gaussian(shift, root @ root.T)
+        runs = runs.append(at.sample(10 + k, rng), np.zeros(10 + k), at)
+    return runs
+
+
+def beginning(runs: Evaluations, batches: int) -> Evaluations:
+    some = runs.select(runs.iteration < batches)
+    return replace(some, proposals=runs.proposals[:batches])
+
+
+def weights(runs: Evaluations, rule: Voronoi | ReusedVoronoi = REUSED) -> FloatArray:
+    at = runs.proposals[-1]
+    return rule.fit(runs, at).weights(at, np.random.default_rng(1))
+
+
+def forget() -> None:
+    reuse._memory.pool = None
+
+
+@pytest.fixture(autouse=True)
+def _nothing_in_memory() -> None:
+    forget()
+
+
+def test_what_is_in_memory_changes_no_bit(history: Evaluations) -> None:
+    """Step by step, from scratch, and after another search has used the memory."""
+    steps = [weights(beginning(history, k)) for k in range(1, STEPS + 1)]
+    for k in (1, 6, STEPS):
+        forget()
+        np.testing.assert_array_equal(steps[k - 1], weights(beginning(history, k)))
+    other = replace(history, x=history.x + 1.0)
+    assert not np.array_equal(weights(other), steps[-1])
+    np.testing.assert_array_equal(weights(history), steps[-1])
+
+
+def test_reused_draws_weigh_like_fresh_ones(history: Evaluations) -> None:
+    """They differ from many fresh ones by no more than as many fresh ones do."""
+    at, rng = history.proposals[-1], np.random.default_rng(2)
+    truth = supac.Voronoi(draws=400_000).fit(history, at).weights(at, rng)
+    fresh = np.abs(weights(history, PLAIN) - truth).sum()
+    assert np.abs(weights(history) - truth).sum() < 1.2 * fresh
+
+
+def test_draws_are_worth_what_was_asked_for(history: Evaluations) -> None:
+    """By (Σw)²/Σw², to the chance in it; and few of them are fresh where posteriors stay."""
+    weights(history)
+    pool = reuse._memory.pool
+    slots = [slot for source in pool._sources for slot in source.slots]
+    own = pool._weights()[slots].ravel()
+    assert sum(s.share * reuse.BLOCK * len(s.slots) for s in pool._sources) >= DRAWS
+    assert own.sum() ** 2 / (own @ own) > 0.95 * DRAWS
+    assert own.sum() == pytest.approx(sum(s.share * reuse.BLOCK * len(s.slots)
+                                          for s in pool._sources), rel=0.05)  # fmt: skip
+    assert len(pool._sources[0].slots) * reuse.BLOCK <= DRAWS / 3
+
+
+def test_new_evaluations_are_compared_with_all_draws(history: Evaluations) -> None:
+    """Each draw has the nearest evaluation that an exhaustive search finds, in its own metric."""
+    weights(history)
+    pool = reuse._memory.pool
+    assert len(pool._sources) > 3
+    for source in pool._sources:
+        points = source.whitening.points(history.x).astype(np.float32)
+        for slot in source.slots:
+            expected = search_all(points, pool._draws[slot, :-1].T, 1)[:, 0]
+            assert (pool._nearest[slot] == expected).mean() > 0.999  # float32 ties
+
+
+def test_other_distributions_draw_anew(history: Evaluations) -> None:
+    """At a posterior that drew no batch, the masses are those without reuse, to the bit."""
+    elsewhere = supac.gaussian(np.full(DIM, 0.1), np.eye(DIM))
+    reused, plain = (
+        rule.fit(history, elsewhere).weights(elsewhere, np.random.default_rng(3))
+        for rule in (REUSED, PLAIN)
+    )
+    np.testing.assert_array_equal(reused, plain)
+
+
+def test_a_search_with_reused_draws_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    """Interrupted and continued in another process' place, with nothing in memory."""
+    algorithm = supac.SuPAC(supac.ReusedVoronoi(2_000), first=20, batch=10)
+    prior = supac.gaussian(np.zeros(2), np.eye(2))
+
+    def search(budget: int, store: str | None = None) -> supac.Result:
+        return supac.minimize(
+            _bowl, prior, supac.Catoni(0.01), budget=budget, algorithm=algorithm, store=store,
+            validation=0, execution=supac.Execution(vectorized=True, progress=False),
+        )  # fmt: skip
+
+    whole = search(100)
+    store = str(tmp_path / "run.supac")
+    search(60, store)
+    forget()
+    np.testing.assert_array_equal(search(100, store).posterior.theta, whole.posterior.theta)
+
+
+def _bowl(x: FloatArray) -> FloatArray:
+    return np.asarray(np.tanh(((x - 0.5) ** 2).sum(axis=1)))
+
+
+def test_a_first_batch_without_a_good_run_is_passed_over(history: Evaluations) -> None:
+    later = history.select(history.iteration > 0)
+    assert weights(later).sum() == pytest.approx(1.0)
+    pool = reuse.Pool(DIM, DRAWS)
+    pool.learn(later, 0)
+    assert pool.knows(beginning(later, 1), DRAWS)
