@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.optimize
+import scipy.stats  # noqa: F401 - like the one above imported once, and no part of a round
 
 import supac
 from dimension.answer import Answer, Method

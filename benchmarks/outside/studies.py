@@ -168,6 +168,7 @@ _PARTS = {
     "no screening": Variant(without=v.without_screening),
     "no gate": Variant(without=v.without_gate),
     "no probes": Variant(without=v.without_probes),
+    "no choice": Variant(without=v.without_choice),
 }
 _FORMS = {
     "residuals": Variant(),

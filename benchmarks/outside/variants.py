@@ -18,6 +18,7 @@ from outside.methods import Moment, trace
 from outside.problem import OutsideProblem
 from supac.arrays import FloatArray
 from supac.emulator import gated
+from supac.search import design
 
 _SECONDS = 0.3  # of a run where workers matter; from half to one and a half of it
 
@@ -136,3 +137,8 @@ def without_gate() -> AbstractContextManager[object]:
 def without_probes() -> AbstractContextManager[object]:
     """All points of a batch are draws."""
     return patch.object(gated.GatedModel, "probes", None)
+
+
+def without_choice() -> AbstractContextManager[object]:
+    """No point is chosen for what it tells."""
+    return patch.object(design, "_EXPLAINED", np.inf)

@@ -260,3 +260,23 @@ def test_one_direction_alone_is_explained_exactly() -> None:
     spared[:, -1] = 1.0  # where the chains begin
     sampled = _explain(odds, spared, rng)
     np.testing.assert_allclose(sampled, exact_explanation(odds, spared), rtol=1e-10)
+
+
+def test_the_mean_gate_of_many_parameters_is_that_of_its_directions() -> None:
+    """Both ways along an axis are computed at once; the sum over directions has no such thing."""
+    dim, rng = 50, np.random.default_rng(1)
+    x, outlier = rng.standard_normal((40, dim)), np.arange(40) < 4
+    x[outlier, 3] += 2.0
+    gate = fitted(x, outlier)
+    root = np.eye(dim) + 0.1 * np.tril(rng.standard_normal((dim, dim)), -1)
+    mean, covariance = 0.2 * rng.standard_normal(dim), root @ root.T
+    value, slope, curvature = gate.expectation(mean, covariance)
+    along = gate.directions
+    assert len(along) > 2 * dim
+    width = np.sqrt(_WIDTH**2 + np.einsum("ki,ij,kj->k", along, covariance, along))[:, None]
+    excess = ((along @ mean)[:, None] - _THRESHOLDS) / width
+    density = gate.chances * np.exp(-0.5 * excess**2) / (np.sqrt(2.0 * np.pi) * width)
+    bends = -(density * excess / width).sum(axis=1)
+    assert value == pytest.approx(float((gate.chances * ndtr(excess)).sum()))
+    np.testing.assert_allclose(slope, density.sum(axis=1) @ along, atol=1e-12)
+    np.testing.assert_allclose(curvature, np.einsum("k,ki,kj->ij", bends, along, along), atol=1e-12)

@@ -10,7 +10,7 @@ from supac.arrays import FloatArray
 from supac.emulator.outputs import FittedOutputEmulator
 from supac.emulator.projection import CommonDraws, SubspaceDraws
 from supac.families import NormalWhitening
-from supac.families.gaussian import orthogonal
+from supac.families.gaussian import Gaussian, orthogonal
 from supac.problem import Evaluations, Loss
 from supac.surrogate.estimator import MANY_PARAMETERS, Context
 
@@ -130,3 +130,30 @@ def test_a_loss_without_a_derivative_is_projected_alike() -> None:
     by_gradients, by_values = betas
     correlation = np.corrcoef(by_gradients, by_values)
     assert correlation[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+@pytest.mark.parametrize(
+    "loss", [supac.MeanSquare(), supac.RootMeanSquare()], ids=["mean-square", "root-mean-square"]
+)
+def test_an_expansion_by_pairs_of_draws_is_the_projection_of_many_parameters(
+    loss: Loss, correlated: bool
+) -> None:
+    runs, prior = many_runs(loss)
+    if correlated:
+        away = np.abs(np.subtract.outer(np.arange(MANY), np.arange(MANY)))
+        prior = supac.gaussian(np.zeros(MANY), np.exp(-away / 5.0))
+    model = supac.OutputEmulator().fit(runs, prior, Context(prior=prior, loss=loss))
+    at = supac.gaussian(np.full(MANY, 0.1), 0.5 * prior.covariance)
+    whitening, emulator = whitening_of(at), model.emulator
+    assert isinstance(emulator, FittedOutputEmulator)
+    found = emulator.expand(whitening)
+    mean, beta, explained = emulator.moments(whitening)
+    assert found is not None
+    np.testing.assert_allclose([found.mean, found.explained], [mean, explained], rtol=1e-9)
+    family = at.family
+    assert isinstance(family, Gaussian)
+    eta = family.expansion(whitening.mean, found.slope, found.hessian)
+    expected = whitening.coefficients(beta)
+    np.testing.assert_allclose(eta, expected, atol=1e-9 * np.abs(expected).max())
+    assert found.deviation == pytest.approx(float(np.linalg.norm(beta)), rel=0.2)

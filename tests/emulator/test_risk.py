@@ -22,7 +22,7 @@ def test_only_the_nearest_runs_are_used_above_the_limit() -> None:
     assert isinstance(model, GatedModel)
     assert len(model.state.outliers) == 300
     emulator = model.emulator
-    used = emulator.process.u  # type: ignore[attr-defined]
+    used = emulator.process.u
     assert len(used) == 60
     farthest = np.sort((runs.x**2).sum(axis=1))[59]
     assert (used**2).sum(axis=1).max() == pytest.approx(farthest)

@@ -82,14 +82,16 @@ def test_problems_are_what_their_sources_say(outside: Any) -> None:
 def test_each_part_that_a_study_switches_off_was_on(outside: Any) -> None:
     import outside.studies  # noqa: PLC0415
 
-    problem = outside.problems.problem("repress")
-    found = {
-        name: variant.moments(problem, 0, 45)[-1].posterior.mean
-        for name, variant in outside.studies.STUDIES["ablation"].variants.items()
-    }
-    whole = found.pop("all")
-    for name, mean in found.items():
-        assert not np.array_equal(mean, whole), name
+    acts: set[str] = set()
+    parts = outside.studies.STUDIES["ablation"].variants
+    # Of three genes no emulator knows enough to choose runs, and of growth no run goes wrong.
+    for problem in map(outside.problems.problem, ("repress", "growth")):
+        found = {
+            name: variant.moments(problem, 0, 45)[-1].posterior.mean
+            for name, variant in parts.items()
+        }
+        acts |= {name for name, mean in found.items() if not np.array_equal(mean, found["all"])}
+    assert acts == set(parts) - {"all"}
 
 
 def test_all_forms_of_outputs_have_the_same_risk(outside: Any) -> None:

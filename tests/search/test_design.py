@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.search.algorithm import Abandoned, LastStep, State
 from supac.search.design import is_moving, look_is_due, plan_batch, was_look
-from supac.surrogate.estimator import BatchPlan
+from supac.surrogate.estimator import BatchPlan, Surrogate
 
 SPACE = supac.gaussian(np.zeros(3), np.diag([1.0, 4.0, 0.25]))
 PROBLEM = supac.Problem.within(SPACE, supac.Catoni(0.1))
@@ -176,3 +176,51 @@ def test_a_long_way_is_gone_in_few_runs() -> None:
     risk = float((simulate(result.posterior.sample(4_000, 1)) ** 2).mean())
     start = float((simulate(space.sample(4_000, 1)) ** 2).mean())
     assert risk + 0.05 * result.kl < 0.1 * start
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """A model that takes the last points of a pool for the most informative ones."""
+
+    explained: float
+    severity: float = 0.0
+
+    def informative(
+        self, n: int, pool: FloatArray, about: FloatArray, given: FloatArray
+    ) -> FloatArray:
+        assert len(about) == 300 <= len(pool)
+        assert 4 * n <= len(pool)
+        return np.asarray(pool[-n:]) + 100.0
+
+    def probes(self, n: int, at: supac.Distribution, rng: np.random.Generator) -> FloatArray:
+        return np.full((n, at.dim), -100.0)
+
+    def project(self, at: supac.Distribution, rng: np.random.Generator) -> Surrogate:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("model", "placed"),
+    [
+        (Chooser(0.9), [100.0, -100.0]),  # one tells most, one looks into the tails
+        (Chooser(0.2), [-100.0, -100.0]),  # it does not know the runs well enough to choose others
+        (Chooser(0.9, severity=1.0), [-100.0, -100.0]),  # runs have gone wrong: where will others?
+    ],
+)
+def test_a_share_of_a_settled_batch_is_placed_where_it_tells_most(
+    model: Chooser, placed: list[float]
+) -> None:
+    plan = replace(PLAN, probes=0.35)
+    batch = plan_batch(PROBLEM, plan, after(0.5), 5, model, probing=True)
+    np.testing.assert_array_equal(batch.drawn, [True, True, True, False, False])
+    assert (np.abs(batch.x[:3]) < 50.0).all()
+    assert (np.abs(batch.x[3:] - np.array(placed)[:, None]) < 50.0).all()
+    if model.explained > 0.4 and not model.severity:  # while steps still end at the radius
+        far = plan_batch(PROBLEM, plan, after(0.5), 5, model, probing=False)
+        assert (far.x[3:] > 50.0).all()
+
+
+def test_large_batches_have_as_many_different_points() -> None:
+    plan = replace(PLAN, probes=0.9)
+    batch = plan_batch(PROBLEM, plan, after(0.5), 400, Chooser(0.9))
+    assert len(np.unique(batch.x, axis=0)) == 400

@@ -107,6 +107,52 @@ def test_a_search_goes_where_a_look_around_the_start_has_found_a_better_run(
         np.testing.assert_allclose(other.posterior.mean, runs.x[7])
 
 
+@pytest.mark.parametrize(("failed", "again"), [(17, True), (14, False)])
+def test_a_search_whose_runs_mostly_fail_begins_again_at_the_best_of_the_others_once(
+    failed: int, again: bool
+) -> None:
+    problem, state = settled(0.40, nats=2.0)
+    runs = state.evaluations
+    risk = np.where(np.arange(20) < failed, np.nan, 0.5)
+    risk[18] = 0.3
+    failing = replace(state, evaluations=replace(runs, risk=risk, ok=np.isfinite(risk)))
+    other = look_elsewhere(problem, failing, None, 0.01, 0.0)
+    assert (other is not None) is again
+    if other is not None:
+        np.testing.assert_allclose(other.posterior.mean, runs.x[18])
+        np.testing.assert_allclose(np.diag(other.posterior.covariance), 0.09)
+        later = replace(other, last_step=state.last_step)
+        assert look_elsewhere(problem, later, None, 0.01, 0.0) is None
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5, 6])
+def test_a_start_in_a_failing_region_is_left(seed: int) -> None:
+    """Six of seven runs of the prior fail: the simulator works in a ball away from its centre.
+
+    With some other seeds all of the first ten do, and the search ends there.
+    """
+    truth = np.array([1.2, -1.0, 1.0])
+
+    def simulate(x: FloatArray) -> FloatArray:
+        inside = ((x - truth) ** 2).sum(axis=1, keepdims=True) < 2.0
+        return np.where(inside, np.tanh(x - truth), np.nan)
+
+    result = supac.minimize(
+        supac.Composite(simulate, supac.CappedSquare(1.0)),
+        supac.gaussian(np.zeros(3), np.eye(3)),
+        supac.Catoni(0.01),
+        budget=80,
+        validation=0,
+        seed=seed,
+        execution=supac.Execution(vectorized=True, on_failure="penalise", max_failures=0.5),
+    )
+    assert any("began again" in note for note in result.notes)
+    draws = result.posterior.sample(4_000, 1)
+    outputs = simulate(draws)
+    assert np.isnan(outputs[:, 0]).mean() < 0.05
+    assert float(np.nanmean(outputs**2)) < 0.15
+
+
 def test_families_that_cannot_be_moved_are_not_left() -> None:
     problem, state = settled(0.49)
     start = supac.low_rank_gaussian(np.zeros(4), np.eye(4), rank=1)

@@ -23,15 +23,13 @@ from supac.running.execution import Execution
 from supac.running.runner import Runner
 from supac.running.terminal import Interrupted, ProgressBar
 from supac.search.algorithm import Algorithm, Batch, Info, State, widened
+from supac.search.restart import BEGAN_AGAIN
 
+_LATELY = 10  # runs of which too many must have failed as well
 _ENOUGH_TO_TELL = 30  # runs before the share of failures is judged
 _ENOUGH_IN_ANY_CASE = 100  # and if steps still promise much
 _ROUNDS_TO_SETTLE, _RUNS_TO_SETTLE = 3, 15  # without change, after which a search ends
 _UNCHANGED = 0.005  # nats between successive posteriors: far below the error of an objective
-_ELSEWHERE = (
-    "the search had settled on a posterior that is hardly better than the start, and began again "
-    "elsewhere"
-)
 _HANDOVER = 0.03  # seconds from a result to the next run
 _MOST_AHEAD = 8  # queued runs per worker during a `tell`
 
@@ -296,12 +294,10 @@ class Loop:
         return self._reason()
 
     def _restarted(self, before: State, state: State, info: Info) -> tuple[State, Info]:
-        """Return the state after a round, elsewhere if nothing was learnt; and say so."""
+        """Return the state after a round, elsewhere if the algorithm begins again, and its info."""
         restart = getattr(self._algorithm(), "restart", None)
-        other = None if restart is None else restart(self.problem, before, state, info)
-        if other is None:
-            return state, info
-        return other, replace(info, notes=(*info.notes, _ELSEWHERE))
+        again = None if restart is None else restart(self.problem, before, state, info)
+        return (state, info) if again is None else again
 
     def _algorithm(self) -> Algorithm:
         """Return the algorithm, with larger batches if asynchronous workers need them."""
@@ -330,7 +326,9 @@ class Loop:
         runs, wrong = 0, self.record.rounds[-1].info.wrong
         for count, each in enumerate(reversed(self.record.rounds), start=1):
             info, runs = each.info, runs + len(each.ids)
-            if not (info.step_kl < _UNCHANGED and wrong <= info.wrong) or _ELSEWHERE in info.notes:
+            if not set(BEGAN_AGAIN).isdisjoint(info.notes) or not (
+                info.step_kl < _UNCHANGED and wrong <= info.wrong
+            ):
                 return False
             if count >= _ROUNDS_TO_SETTLE and runs >= _RUNS_TO_SETTLE:
                 return True
@@ -340,9 +338,15 @@ class Loop:
         """Return True if too many runs have failed, and too many of the posterior's will.
 
         Runs are drawn more widely than the posterior, and the first ones far from it: that they
-        failed says little of where the search has come to.
+        failed says little of where the search has come to. Nor does it fail where the latest runs
+        mostly do not.
         """
         evaluations, most = self.state.evaluations, self.execution.max_failures
+        if evaluations.failed <= most * len(evaluations):
+            return False  # nor are they too many without the refused ones, which take long to count
         refused = len(self.record.refused)
         failed, made = evaluations.failed - refused, len(evaluations) - refused
+        lately = evaluations.select(np.arange(made + refused) >= made + refused - _LATELY)
+        if not lately.failed > most * len(lately):
+            return False
         return failed > most * made and not info.failure_chance <= most

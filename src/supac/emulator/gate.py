@@ -15,12 +15,12 @@ insurance against tails that nobody has looked at.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import expit, ndtr
 
-from supac.arrays import BoolArray, FloatArray, IntArray
+from supac.arrays import BoolArray, FloatArray, IntArray, frozen
 from supac.families import Distribution
 from supac.problem.observation import observation_count
 from supac.surrogate.estimator import MANY_PARAMETERS, Context
@@ -72,9 +72,8 @@ class Units:
         deviation = np.sqrt(np.diag(covariance))
         correlation = covariance / np.outer(deviation, deviation)
         if len(correlation) > MANY_PARAMETERS and np.any(np.tril(correlation, -1)):
-            values, vectors = np.linalg.eigh(correlation)
-            values = np.maximum(values[::-1], 1e-12 * values[-1])
-            scale = vectors[:, ::-1] / deviation[:, None] / np.sqrt(values)
+            values, vectors = _components(correlation.tobytes(), len(correlation))
+            scale = vectors / deviation[:, None] / np.sqrt(values)
             return cls(centre, scale, values)
         root = np.linalg.cholesky(covariance)
         return cls(centre, np.asarray(np.linalg.solve(root, np.eye(len(root)))).T)
@@ -82,6 +81,34 @@ class Units:
     def __call__(self, x: FloatArray) -> FloatArray:
         """Convert points: (n, dim) → (n, dim)."""
         return (x - self.centre) @ self.scale
+
+    @cached_property
+    def _diagonal(self) -> FloatArray | None:
+        """Return the diagonal of a scale that is diagonal."""
+        diagonal = np.diag(self.scale)
+        return diagonal if np.count_nonzero(self.scale) == np.count_nonzero(diagonal) else None
+
+    def forward(self, steps: FloatArray, first: int) -> FloatArray:
+        """Convert differences of points to those of the `first` units: (n, dim) → (n, first)."""
+        if self._diagonal is not None:
+            return steps[:, :first] * self._diagonal[:first]
+        return steps @ self.scale[:, :first]
+
+    def back(self, gradients: FloatArray) -> FloatArray:
+        """Convert gradients in the first units to those in points: (n, first) → (n, dim)."""
+        n, first = gradients.shape
+        if self._diagonal is None:
+            return gradients @ self.scale[:, :first].T
+        found = np.zeros((n, len(self.centre)))
+        found[:, :first] = gradients * self._diagonal[:first]
+        return found
+
+
+@lru_cache(maxsize=2)
+def _components(correlation: bytes, dim: int) -> tuple[FloatArray, FloatArray]:
+    """Compute variances and principal components, the largest first; a prior stays as it is."""
+    values, vectors = np.linalg.eigh(np.frombuffer(correlation).reshape(dim, dim))
+    return frozen(np.maximum(values[::-1], 1e-12 * values[-1])), frozen(vectors[:, ::-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +134,29 @@ class Gate:
         self, mean: FloatArray, covariance: FloatArray
     ) -> tuple[float, FloatArray, FloatArray]:
         """Compute E[p], E[∇p] and E[∇²p] under N(mean, covariance), by which Φ averages to a Φ."""
-        along = self.directions @ self.units.scale.T
-        variance = np.einsum("ki,ki->k", along @ covariance, along)
+        along = self._along
+        dim = len(mean)
+        if dim > MANY_PARAMETERS:  # the directions begin with both ways along each axis
+            others = np.concatenate([along[:dim], along[2 * dim :]])
+            variance = np.einsum("ki,ki->k", others @ covariance, others)
+            variance = np.concatenate([variance[:dim], variance])
+        else:
+            variance = np.einsum("ki,ki->k", along @ covariance, along)
         width = np.sqrt(_WIDTH**2 + variance)[:, None]
         excess = (along @ (mean - self.units.centre))[:, None] - _THRESHOLDS
         excess /= width
         density = self.chances * np.exp(-0.5 * excess**2) / (np.sqrt(2.0 * np.pi) * width)
         slope, curvature = density.sum(axis=1), -(density * excess / width).sum(axis=1)
         value = float(np.vdot(self.chances, ndtr(excess)))
+        if dim > MANY_PARAMETERS:
+            curvature[dim : 2 * dim] += curvature[:dim]
+            along, bent = along[dim:], along[dim:] * curvature[dim:, None]
+            return value, slope @ self._along, bent.T @ along
         return value, slope @ along, (along * curvature[:, None]).T @ along
+
+    @cached_property
+    def _along(self) -> FloatArray:
+        return np.asarray(self.directions @ self.units.scale.T)
 
 
 def fit_gate(

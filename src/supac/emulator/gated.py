@@ -19,7 +19,11 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.emulator.gate import Gate, Units, fit_gate
+from supac.emulator.process import Process
+from supac.emulator.projection import Expansion
+from supac.emulator.selection import most_informative
 from supac.families import Distribution, NormalWhitening
+from supac.families.gaussian import Gaussian
 from supac.problem import Evaluations, Problem
 from supac.surrogate.estimator import BatchPlan, Context, EmulatorState, Surrogate
 from supac.surrogate.least_squares import project_known
@@ -30,6 +34,7 @@ _BATCH = 5  # runs of a batch once it has settled
 _RECENT, _RECENT_ERRORS = 40, 60
 _SURPRISE = 9.0  # squared standardised residual from which a run may be an outlier
 _MOST_OUTLIERS = 0.6  # share of the runs
+_FEW_OUTLIERS = 0.2  # share of the runs, beside which the emulator can be judged
 _FIRST_STEPS, _STEPS, _FEW_STEPS = 40, 10, 4  # of L-BFGS on the hyperparameters
 _WELL_KNOWN = 250  # runs from which few steps do: the hyperparameters hardly change any more
 _DEAREST = 30.0  # nats that an outlier costs at most, if the ceiling of the risk is less
@@ -40,8 +45,15 @@ class FittedEmulator(Protocol):
     """Predict the risk from the runs of a training set that are no outliers."""
 
     @property
+    def process(self) -> Process:
+        """Return the process behind the predictions."""
+
+    @property
     def hyperparameters(self) -> FloatArray:
         """Return the hyperparameters as one vector."""
+
+    def inputs(self, x: FloatArray) -> FloatArray:
+        """Return points as inputs of the process: (n, dim) → (n, p)."""
 
     def misfit(self) -> float:
         """Compute minus the log-evidence."""
@@ -140,6 +152,11 @@ class GatedModel:
         if not isinstance(whitening, NormalWhitening):
             known = project_known(self.risk, at, np.random.default_rng(self.seed))
             return replace(known, loo_error=self.error)
+        expand: Callable[[NormalWhitening], Expansion | None] | None
+        expand = getattr(self.emulator, "expand", None)
+        expansion = None if expand is None else expand(whitening)
+        if expansion is not None and isinstance(at.family, Gaussian):
+            return self._expanded(at, at.family, whitening, expansion)
         mean, beta, explained = self.emulator.moments(whitening)
         if self.severity:
             chance, slope, curvature = self.gate.expectation(whitening.mean, whitening.covariance)
@@ -148,6 +165,20 @@ class GatedModel:
         eta = whitening.coefficients(beta)
         deviation = float(np.linalg.norm(beta))
         return Surrogate(eta, mean, at, deviation, explained, loo_error=self.error)
+
+    def _expanded(
+        self, at: Distribution, family: Gaussian, whitening: NormalWhitening, found: Expansion
+    ) -> Surrogate:
+        """Return the projection, given that of the emulator."""
+        mean, slope, hessian = found.mean, found.slope, found.hessian
+        if self.severity:
+            gate = self.gate.expectation(whitening.mean, whitening.covariance)
+            mean += self.severity * gate[0]
+            slope = slope + self.severity * gate[1]
+            hessian = hessian + self.severity * gate[2]
+        eta = family.expansion(whitening.mean, slope, hessian)
+        deviation = max(found.deviation, 1e-300)
+        return Surrogate(eta, mean, at, deviation, found.explained, loo_error=self.error)
 
     def risk(self, x: FloatArray) -> FloatArray:
         """Predict the mean risk of all runs, outliers included: (n, dim) → (n,)."""
@@ -178,6 +209,25 @@ class GatedModel:
             distance = ((u - u[best]) ** 2).sum(axis=1)
             doubt = doubt * -np.expm1(-0.5 * distance / at.dim)
         return candidates[picked]
+
+    @property
+    def explained(self) -> float:
+        """Return how well runs are predicted from others: the share of the variance, at most 1.
+
+        It is 0 where many went wrong: then the gate decides, not the emulator.
+        """
+        known = self.outliers <= _FEW_OUTLIERS * len(self.state.outliers)
+        return self.emulator.process.explained if known else 0.0
+
+    def informative(
+        self, n: int, pool: FloatArray, about: FloatArray, given: FloatArray
+    ) -> FloatArray:
+        """Choose n points of the pool that tell most about the risk at others, (k, dim): (n, dim).
+
+        Points that are `given` are run as well.
+        """
+        inputs, process = self.emulator.inputs, self.emulator.process
+        return pool[most_informative(process, n, inputs(pool), inputs(about), inputs(given))]
 
 
 def nearest(runs: Evaluations, current: Distribution, limit: int) -> tuple[Evaluations, IntArray]:

@@ -8,12 +8,19 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from supac.arrays import BoolArray, FloatArray
+from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.codec import register
 from supac.emulator.gate import Units
 from supac.emulator.gated import GatedModel, emulator_plan, fit_gated
 from supac.emulator.process import Hyperprior, Process, ScoreFunction
-from supac.emulator.projection import CommonDraws, Projection, SubspaceDraws
+from supac.emulator.projection import (
+    CommonDraws,
+    Expansion,
+    PairedDraws,
+    Projection,
+    SubspaceDraws,
+)
+from supac.emulator.sparse import Trend, find_trend, fold_runs, nearness
 from supac.emulator.view import SeenLoss, View
 from supac.families import Distribution, NormalWhitening
 from supac.families.gaussian import orthogonal
@@ -99,7 +106,12 @@ class OutputTrainingSet:
     """Points at which the loss is averaged."""
     errors: FloatArray
     """Standard normal errors of the emulator, one row for each draw."""
+    nearness: FloatArray | None
+    """Weights of the runs around the posterior, (n,), if outputs are emulated one by one."""
+    folds: IntArray
+    """Parts into which the runs are divided: (n,)."""
     _found: dict[bytes, FloatArray] = field(default_factory=dict)
+    _trends: dict[bytes, Trend | None] = field(default_factory=dict)
 
     @classmethod
     def build(
@@ -121,8 +133,11 @@ class OutputTrainingSet:
         seen: SquareLoss | SeenLoss = SeenLoss(loss, view, worst=float(risk.max()))
         if view is None and isinstance(loss, SquareLoss):
             seen = loss
-        coordinates = np.full((len(runs), min(outputs.shape)), np.nan)
-        if outputs.shape[0] < outputs.shape[1]:
+        many = current.dim > MANY_PARAMETERS
+        one_by_one = many and outputs.shape[1] <= _MOST_COMPONENTS
+        rank = outputs.shape[1] if one_by_one else min(outputs.shape)
+        coordinates = np.full((len(runs), rank), np.nan)
+        if rank < outputs.shape[1]:
             gram = outputs @ outputs.T
             gram[np.diag_indices(len(gram))] += 1e-12 * np.trace(gram) + 1e-300
             coordinates[runs.ok] = np.linalg.cholesky(gram)
@@ -138,7 +153,6 @@ class OutputTrainingSet:
         u = units(runs.x)[:, :simulated]
         if units.spectrum is not None:
             prior = prior.best_of(units.spectrum, u[runs.ok], _standardised(coordinates[runs.ok]))
-        many = current.dim > MANY_PARAMETERS
         # A gradient says the more the more parameters there are.
         count = rule.draws if current.dim <= _FEW else max(rule.draws // 2, 2 * current.dim)
         if not many and not _has_slopes(seen, outputs, runs.x[runs.ok]):
@@ -155,6 +169,8 @@ class OutputTrainingSet:
             components,
             CommonDraws(orthogonal(count, current.dim, context.rng)),
             errors=context.rng.standard_normal((max(count, len(runs)), components)),
+            nearness=nearness(current, runs.x) if one_by_one else None,
+            folds=fold_runs(runs.iteration),
         )
 
     @cached_property
@@ -172,6 +188,11 @@ class OutputTrainingSet:
         return _has_slopes(self.loss, self.outputs, self.x)
 
     @cached_property
+    def pairs(self) -> PairedDraws:
+        """Return one of each pair of the points at which the loss is averaged."""
+        return PairedDraws.of(self.draws.z)
+
+    @cached_property
     def subspace(self) -> SubspaceDraws:
         """Draw the points at which a loss without a derivative is averaged."""
         dim = self.x.shape[1]
@@ -179,14 +200,16 @@ class OutputTrainingSet:
 
     @property
     def default(self) -> FloatArray:
-        """Return the hyperparameters to start from."""
-        return self.prior.centre
+        """Return the hyperparameters to start from, and those of what a trend leaves."""
+        return np.tile(self.prior.centre, 1 if self.nearness is None else 2)
 
     def _principal(self, inliers: BoolArray) -> FloatArray:
         """Compute the principal directions of the inliers, whatever their inflations.
 
         All components share one kernel, so only which are left out depends on the directions.
         """
+        if self.nearness is not None:
+            return np.eye(self.outputs.shape[1])
         if inliers.tobytes() not in self._found:
             rows = self.coordinates[inliers]
             centred = rows - rows.mean(axis=0)
@@ -209,9 +232,53 @@ class OutputTrainingSet:
         unit = float(np.sqrt((weight @ scores**2).mean())) + 1e-300
         y = (scores - weight @ scores) / unit
         shift = weight @ scores
-        process = Process(hyperparameters, self.prior, self.u[inliers], y, inflation).fit(steps)
-        own = self.x[inliers]
-        return FittedOutputEmulator(self, own, process, mean, directions, shift, unit, rest)
+        own, first = self.x[inliers], hyperparameters[: len(self.prior.centre)]
+        process = Process(first, self.prior, self.u[inliers], y, inflation).fit(steps)
+        found = np.concatenate([process.hyperparameters, hyperparameters[len(first) :]])
+        fitted = FittedOutputEmulator(
+            self, own, process, mean, directions, shift, unit, rest, found
+        )
+        return fitted if self.nearness is None else self._with_trend(fitted, inliers, steps)
+
+    def _with_trend(
+        self, fitted: FittedOutputEmulator, inliers: BoolArray, steps: int
+    ) -> FittedOutputEmulator:
+        """Return the emulator of what a sparse polynomial leaves, if that predicts better.
+
+        Where none ever did, it is tried when the hyperparameters are fitted anew.
+        """
+        first, second = np.split(fitted.hyperparameters, 2)
+        if not steps and np.array_equal(second, self.prior.centre):
+            return fitted
+        trend, process = self._trend(fitted, inliers), fitted.process
+        if trend is None:
+            return fitted
+        near, known = trend.near, fitted.standardised(trend.unseen)
+        rest = replace(
+            process,
+            hyperparameters=second,
+            u=process.u[near],
+            y=process.y[near] - known,
+            inflation=process.inflation[near],
+        ).fit(steps)
+        both = np.concatenate([first, rest.hyperparameters])
+        return replace(
+            fitted,
+            x=fitted.x[near],
+            process=rest,
+            hyperparameters=both,
+            trend=trend,
+            everywhere=fitted,
+        )
+
+    def _trend(self, fitted: FittedOutputEmulator, inliers: BoolArray) -> Trend | None:
+        assert self.nearness is not None
+        key, process, folds = inliers.tobytes(), fitted.process, self.folds[inliers]
+        if key not in self._trends:
+            rival = fitted.unit**2 * (process.leave_out(folds) ** 2).mean(axis=1)
+            weight, outputs = self.nearness[inliers], self.coordinates[inliers]
+            self._trends[key] = find_trend(process.u, outputs, weight, folds, rival)
+        return self._trends[key]
 
 
 def _has_slopes(loss: SquareLoss | SeenLoss, outputs: FloatArray, x: FloatArray) -> bool:
@@ -243,11 +310,23 @@ class FittedOutputEmulator:
     unit: float
     rest: float
     """Sum of squares that the components leave out."""
+    hyperparameters: FloatArray
+    """Of the process, followed by those of what a trend leaves."""
+    trend: Trend | None = None
+    """A polynomial around the posterior, if the process is of what it leaves."""
+    everywhere: FittedOutputEmulator | None = None
+    """The emulator without the trend, for runs that are far away."""
 
-    @property
-    def hyperparameters(self) -> FloatArray:
-        """Return the hyperparameters as one vector."""
-        return self.process.hyperparameters
+    def standardised(self, scores: FloatArray) -> FloatArray:
+        """Convert scores as they are to those of the process: (n, k) → (n, k)."""
+        return (scores - self._mean_scores - self.shift) / self.unit
+
+    def _predict(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Predict the mean of the standardised scores (m, k) and their variance (m,)."""
+        mean, variance = self.process.predict_with_variance(u)
+        if self.trend is not None:
+            mean += self.standardised(self.trend.polynomial(u))
+        return mean, variance
 
     def misfit(self) -> float:
         """Compute minus the log-evidence of the scores."""
@@ -344,10 +423,13 @@ class FittedOutputEmulator:
         by_mean = (2.0 * self.unit * slope)[:, None] * scores
         return loss.of_mean_square(square), by_mean, slope * y.shape[1] * self._spread
 
+    def inputs(self, x: FloatArray) -> FloatArray:
+        """Return points as inputs of the process: (n, dim) → (n, p)."""
+        return self.training.units(x)[:, : self.training.u.shape[1]]
+
     def predict(self, x: FloatArray) -> FloatArray:
         """Predict the mean risk: (n, dim) → (n,)."""
-        u = self.training.units(x)[:, : self.training.u.shape[1]]
-        return self._risk(x, *self.process.predict_with_variance(u))
+        return self._risk(x, *self._predict(self.inputs(x)))
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return leave-one-out predicted risks and squared standardised residuals of inliers."""
@@ -355,12 +437,19 @@ class FittedOutputEmulator:
         error = ((process.y - process.leave_one_out) ** 2).mean(axis=1)
         noise, variance = process.noise, process.leave_one_out_variance
         own = np.maximum(variance - noise * (process.inflation - 1.0), noise)
-        risk = self._risk(self.x, process.leave_one_out, np.maximum(variance - noise, 0.0))
-        return risk, error / (process.amplitude * own)
+        y, surprise = process.leave_one_out, error / (process.amplitude * own)
+        if self.trend is not None:
+            y = y + self.standardised(self.trend.unseen)
+        risk = self._risk(self.x, y, np.maximum(variance - noise, 0.0))
+        if self.trend is None or self.everywhere is None:
+            return risk, surprise
+        all_risks, all_surprises = self.everywhere.leave_one_out()
+        all_risks[self.trend.near], all_surprises[self.trend.near] = risk, surprise
+        return all_risks, all_surprises
 
     def predict_outliers(self, rows: BoolArray) -> tuple[FloatArray, FloatArray]:
         """Return predicted risks and squared standardised residuals of runs not trained on."""
-        mean, variance = self.process.predict_with_variance(self.training.u[rows])
+        mean, variance = self._predict(self.training.u[rows])
         scores = (self.training.coordinates[rows] - self.mean) @ self.directions
         error = (((scores - self.shift) / self.unit - mean) ** 2).mean(axis=1)
         surprise = error / (self.process.amplitude * (variance + self.process.noise))
@@ -387,6 +476,28 @@ class FittedOutputEmulator:
         risk = self.predict(whitening.spread(subspace.points(basis)))
         return subspace.project(whitening, basis, risk)
 
+    def expand(self, whitening: NormalWhitening) -> Expansion | None:
+        """Expand the risk of many parameters by gradients; None if there is another way."""
+        training, dim = self.training, len(whitening.mean)
+        if dim <= MANY_PARAMETERS or not training.has_slopes:
+            return None
+        units, simulated, pairs = training.units, training.u.shape[1], training.pairs
+        steps = pairs.steps(whitening)
+        here = units.forward((whitening.mean - units.centre)[None], simulated)
+        away, n = units.forward(steps, simulated), len(steps)
+        by_own = np.zeros((2 * n, dim - simulated))
+        x = by_own
+        if dim > simulated:
+            x = np.concatenate([whitening.mean + steps, whitening.mean - steps])
+        values, gradients = self._gradients_in_units(
+            np.concatenate([here + away, here - away]), partial(self._risk_and_slopes, x, by_own)
+        )
+        slope = units.back(gradients.mean(axis=0)[None])[0]
+        slope[simulated:] += by_own.mean(axis=0)
+        differences = units.back(0.5 * (gradients[:n] - gradients[n:]))
+        differences[:, simulated:] += 0.5 * (by_own[:n] - by_own[n:])
+        return pairs.expand(whitening, steps, (values[:n], values[n:]), slope, differences)
+
     def risk_and_gradients(self, whitening: NormalWhitening) -> tuple[FloatArray, FloatArray]:
         """Compute the risk at the common draws, (n,), and its gradient in z, (n, dim)."""
         z, known = self.training.draws.z, len(whitening.mean) - self.training.u.shape[1]
@@ -410,5 +521,27 @@ class FittedOutputEmulator:
         scale = units.scale[:, : self.training.u.shape[1]]
         by_z = solve_triangular(whitening.root, scale, lower=True)  # u = u(mean) + z @ by_z
         u = (whitening.mean - units.centre) @ scale + z @ by_z
-        values, gradients = self.process.value_and_gradient(u, function)
+        values, gradients = self._gradients_in_units(u, function)
         return values, gradients @ by_z.T
+
+    def _gradients_in_units(
+        self, u: FloatArray, function: ScoreFunction
+    ) -> tuple[FloatArray, FloatArray]:
+        """Compute a function of the scores at inputs, (n,), and its gradient in them."""
+        if self.trend is None:
+            return self.process.value_and_gradient(u, function)
+        known, slopes = (
+            self.standardised(self.trend.polynomial(u)),
+            np.empty((len(u), len(self.shift))),
+        )
+
+        def with_trend(
+            rows: slice, mean: FloatArray, variance: FloatArray
+        ) -> tuple[FloatArray, FloatArray, FloatArray]:
+            found = function(rows, mean + known[rows], variance)
+            slopes[rows] = found[1]
+            return found
+
+        values, gradients = self.process.value_and_gradient(u, with_trend)
+        gradients += self.trend.polynomial.pull_back(u, slopes / self.unit)
+        return values, gradients

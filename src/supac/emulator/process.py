@@ -138,7 +138,7 @@ def misfit(
     """
     n, outputs = y.shape
     lengths, metric, (smooth, linear, quadratic, noise) = prior.unpack(hyperparameters)
-    v = (u @ metric.T) / lengths
+    v = (u @ metric.T if len(prior.rows) else u) / lengths
     gram = v @ v.T
     rbf, kernel = np.empty((n, n)), np.empty((n, n))
     squares = np.diag(gram)
@@ -165,7 +165,8 @@ def misfit(
     pull += (2.0 * linear) * (weight @ v) + (4.0 * quadratic) * (by_gram @ v)  # ∂value/∂v
     dim = prior.dim
     gradient[:dim] -= np.einsum("ij,ij->j", pull, v)
-    gradient[dim:-4] += ((pull / lengths).T @ u)[prior.rows, prior.columns]
+    if len(prior.rows):
+        gradient[dim:-4] += ((pull / lengths).T @ u)[prior.rows, prior.columns]
     gradient[-4:] += 2.0 * np.array(
         [
             by_rbf.sum(),
@@ -241,10 +242,16 @@ class Process:
         lengths, metric, _ = self.prior.unpack(self.hyperparameters)
         return metric / lengths[:, None]
 
+    def _scaled(self, u: FloatArray) -> FloatArray:
+        """Express inputs in units of the learnt length scales: (m, dim) → (m, dim)."""
+        if len(self.prior.rows):
+            return u @ self.metric.T
+        return u * np.diag(self.metric)
+
     @cached_property
     def v(self) -> FloatArray:
         """Compute the training inputs in units of the learnt length scales."""
-        return self.u @ self.metric.T
+        return self._scaled(self.u)
 
     @cached_property
     def variances(self) -> tuple[float, float, float]:
@@ -303,9 +310,25 @@ class Process:
         return self.y - self.solved / self._inverse_diagonal[:, None]
 
     @cached_property
+    def explained(self) -> float:
+        """Compute the share of the variance of y that predictions from other runs explain."""
+        error = float(((self.y - self.leave_one_out) ** 2).sum())
+        return 1.0 - error / (float(((self.y - self.y.mean(axis=0)) ** 2).sum()) + 1e-300)
+
+    @cached_property
     def leave_one_out_variance(self) -> FloatArray:
         """Compute the variance of that, noise included, in units of the amplitude: (n,)."""
         return 1.0 / self._inverse_diagonal
+
+    def leave_out(self, folds: IntArray) -> FloatArray:
+        """Compute the errors of predicting the runs of each fold from all others: (n, k)."""
+        found = np.empty_like(self.y)
+        inverse = np.tril(self._inverse_root)
+        for fold in np.unique(folds):
+            rows = folds == fold
+            part = inverse[:, rows]
+            found[rows] = np.linalg.solve(part.T @ part, self.solved[rows])
+        return found
 
     def predict(self, u: FloatArray) -> FloatArray:
         """Predict the mean at new inputs: (m, dim) → (m, k)."""
@@ -325,13 +348,30 @@ class Process:
             variances[rows] = before - np.einsum("ij,ij->j", explained, explained)
         return means, np.maximum(variances, 0.0)
 
+    def covariance(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Compute the covariance between inputs a (m, dim) and b (k, dim), over the amplitude."""
+
+        def kernel(left: FloatArray, right: FloatArray) -> FloatArray:
+            gram = left @ right.T
+            whole = np.empty_like(gram)
+            squares = [np.einsum("ij,ij->i", each, each) for each in (left, right)]
+            _kernel(gram, squares[0], squares[1], self.variances, gram, whole)
+            return whole
+
+        v, w = a @ self.metric.T, b @ self.metric.T
+        known = [
+            solve_triangular(self.root, kernel(self.v, each), lower=True, check_finite=False)
+            for each in (v, w)
+        ]
+        return np.asarray(kernel(v, w) - known[0].T @ known[1])
+
     def value_and_gradient(
         self, u: FloatArray, function: ScoreFunction
     ) -> tuple[FloatArray, FloatArray]:
         """Compute a function of the prediction at new inputs (m,), and its gradient (m, dim)."""
         values, gradients = np.empty(len(u)), np.empty((len(u), self.prior.dim))
         smooth, linear, quadratic = self.variances
-        v = u @ self.metric.T
+        v = self._scaled(u)
         squares = np.einsum("ij,ij->i", v, v)
         for start in range(0, len(u), _ROWS):
             rows = slice(start, start + _ROWS)
@@ -353,11 +393,11 @@ class Process:
             gram += rbf
             along = 2.0 * by_variance * (linear + 2.0 * quadratic * own) - rbf.sum(axis=1)
             gradients[rows] = gram @ self.v + along[:, None] * v[rows]
-        return values, gradients @ self.metric
+        return values, gradients @ self.metric if len(self.prior.rows) else self._scaled(gradients)
 
     def _cross(self, u: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
         """Yield rows of u, their kernel with the training inputs, and their squares."""
-        v = u @ self.metric.T
+        v = self._scaled(u)
         squares = np.einsum("ij,ij->i", v, v)
         gram, kernel = np.empty((2, min(len(u), _ROWS), len(self.y)))
         for start in range(0, len(u), _ROWS):

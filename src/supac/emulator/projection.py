@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.blas import dtrmm
 
 from supac.arrays import FloatArray
 from supac.families import Family, NormalWhitening
@@ -80,6 +81,74 @@ class CommonDraws:
         fitted = self.z @ slope + 0.5 * np.einsum("ij,ij->i", self.z @ hessian, self.z)
         fitted -= 0.5 * np.trace(hessian)
         return Projection.of(values, fitted, whitening.moments(slope, hessian))
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """Mean of a function under a Gaussian, and E[∇f] and E[∇²f] in its own coordinates x."""
+
+    mean: float
+    slope: FloatArray
+    hessian: FloatArray
+    explained: float
+    """Share of the function's variance that they explain."""
+    deviation: float
+    """Standard deviation of what they explain."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairedDraws:
+    """Standard normal points ±z of many parameters, half of which are kept: (n, dim).
+
+    The regression of gradients on z then is one of half their differences, E[∇²f] = E[∇f zᵀ]·Cᵀ
+    with z = Cᵀ(x − μ).
+    """
+
+    half: FloatArray
+
+    @classmethod
+    def of(cls, z: FloatArray) -> PairedDraws:
+        """Take one point of each pair of `orthogonal` draws: (n, dim)."""
+        n, dim = z.shape
+        place = np.arange(n) % (2 * dim)
+        size = np.minimum(2 * dim, n - (np.arange(n) - place))
+        return cls(z[place < size // 2])
+
+    @cached_property
+    def _least_squares(self) -> FloatArray:
+        """Compute (ZᵀZ)⁻¹Zᵀ, transposed: (n, dim)."""
+        root = cho_factor(self.half.T @ self.half, lower=True)
+        return np.ascontiguousarray(cho_solve(root, self.half.T, check_finite=False).T)
+
+    def steps(self, whitening: NormalWhitening) -> FloatArray:
+        """Return x − μ of the points that are kept: (n, dim)."""
+        return np.asarray(dtrmm(1.0, whitening.inverse_root, self.half, side=1, lower=1))
+
+    def expand(
+        self,
+        whitening: NormalWhitening,
+        steps: FloatArray,
+        values: tuple[FloatArray, FloatArray],
+        slope: FloatArray,
+        differences: FloatArray,
+    ) -> Expansion:
+        """Return the expansion of a function with values (n,) at both points of each pair.
+
+        The points are at μ ± `steps` (n, dim). `slope` (dim,) is the mean of the gradients in x,
+        `differences` (n, dim) are half of those between the two points of a pair.
+        """
+        mixed = differences.T @ self._least_squares  # E[∇f zᵀ]
+        hessian = dtrmm(1.0, whitening.root, mixed.T, lower=1)
+        # As many pairs as parameters are met exactly: mixed·z are their differences.
+        n, dim = self.half.shape
+        bent = differences if n == dim else self.half @ mixed.T
+        trace = float(np.vdot(whitening.inverse_root, mixed.T))
+        fitted = 0.5 * (np.einsum("ij,ij->i", steps, bent) - trace)
+        linear = steps @ slope
+        both = np.concatenate([fitted + linear, fitted - linear])
+        found = Projection.of(np.concatenate(values), both, slope)
+        hessian = 0.5 * (hessian + hessian.T)
+        return Expansion(found.mean, slope, hessian, found.explained, float(both.std()))
 
 
 @dataclass(frozen=True, eq=False)

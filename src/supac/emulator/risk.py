@@ -162,9 +162,13 @@ class FittedRiskEmulator:
         """Compute minus the log-evidence of the risks before the warp."""
         return self.process.misfit - self.log_jacobian
 
+    def inputs(self, x: FloatArray) -> FloatArray:
+        """Return points as inputs of the process: (n, dim) → (n, dim)."""
+        return self.training.units(x)
+
     def predict(self, x: FloatArray) -> FloatArray:
         """Predict the mean risk: (n, dim) → (n,)."""
-        return self.mean + self.deviation * self.process.predict(self.training.units(x))[:, 0]
+        return self.mean + self.deviation * self.process.predict(self.inputs(x))[:, 0]
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return leave-one-out predicted risks and squared standardised residuals of inliers."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri, dtrtrs
 from scipy.special import ndtri
 
 from supac.arrays import BoolArray, FloatArray, IntArray, covariance_matrix, finite, frozen, vector
@@ -134,6 +134,11 @@ class NormalWhitening(Whitening):
         """Compute C⁻ᵀC⁻¹: (dim, dim)."""
         covariance = np.asarray(cho_solve((self.root, True), np.eye(len(self.root))))
         return frozen(0.5 * (covariance + covariance.T))  # of many parameters rounding shows
+
+    @cached_property
+    def inverse_root(self) -> FloatArray:
+        """Compute C⁻¹, lower triangular like C: (dim, dim)."""
+        return frozen(np.asarray(dtrtri(self.root, lower=1)[0]))
 
     def points(self, x: FloatArray) -> FloatArray:
         """Compute z = Cᵀ(x − μ)."""
@@ -308,6 +313,12 @@ class Gaussian(GaussianFamily):
         hessian = at.root @ self._symmetric(upper) @ at.root.T
         linear = at.root @ beta[: self.dim] - hessian @ at.mean
         return np.concatenate([linear, self._quadratic(hessian)])
+
+    def expansion(self, mean: FloatArray, slope: FloatArray, hessian: FloatArray) -> FloatArray:
+        """Return the η of slope·(x − mean) + ½(x − mean)ᵀ·hessian·(x − mean), within blocks."""
+        if self.blocks is not None:
+            hessian = np.where(self.coupled, hessian, 0.0)
+        return np.concatenate([slope - hessian @ mean, self._quadratic(hessian)])
 
     def coordinates(self, theta: FloatArray) -> FloatArray:
         """Return the mean and the entries within blocks of S, SSᵀ = Σ."""

@@ -219,9 +219,9 @@ class Algorithm(Protocol):
     posterior, by default none; `uses_known(problem)` says if runs made elsewhere can be learnt
     from, by default not; `widened(workers, budget, n)` returns an algorithm with batches large
     enough for many asynchronous workers, after n runs; `restart(problem, before, state, info)`
-    returns a state elsewhere if a search has learnt nothing, by default None; `conclude(state)`
-    returns the state with the posterior to return, by default the last one; `advice(problem,
-    state)` returns sentences on what would save runs, by default none.
+    returns a state elsewhere, and info that says so, if a search has learnt nothing, by default
+    None; `conclude(state)` returns the state with the posterior to return, by default the last
+    one; `advice(problem, state)` returns sentences on what would save runs, by default none.
     """
 
     def init(self, problem: Problem, seed: int) -> State:

@@ -1,19 +1,26 @@
-"""Placement of the next runs: around the posterior, wider, or into its tails."""
+"""Placement of the next runs: around the posterior, where they tell most, or into its tails."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution, NormalWhitening, gaussian
-from supac.families.gaussian import latin_hypercube
+from supac.families.gaussian import Gaussian, latin_hypercube
 from supac.problem import Evaluations, Problem
 from supac.search.algorithm import DRAW, Batch, State
-from supac.surrogate.estimator import BatchPlan, RiskModel
+from supac.surrogate.estimator import MANY_PARAMETERS, NOISY, BatchPlan, RiskModel
+
+Choose = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
+"""Number, pool, points to know more about, points run in any case → points of the pool."""
 
 # Widths of a small batch: these, times a share of the mean's shift per parameter, within limits.
 _SIDES = (1.0, 2.0)
 _OF_SHIFT, _NARROWEST, _WIDEST = 0.5, 0.5, 1.5
+_POOL, _WIDE = 300, 1.3  # points among which informative ones are chosen, and their width
+_EXPLAINED = 0.4  # share of the variance of runs that a model must predict to choose others
 
 
 def is_moving(plan: BatchPlan, state: State) -> bool:
@@ -50,9 +57,19 @@ def was_look(problem: Problem, plan: BatchPlan, runs: Evaluations) -> bool:
 
 
 def plan_batch(
-    problem: Problem, plan: BatchPlan, state: State, n: int, model: RiskModel | None = None
+    problem: Problem,
+    plan: BatchPlan,
+    state: State,
+    n: int,
+    model: RiskModel | None = None,
+    *,
+    probing: bool = False,
 ) -> Batch:
-    """Draw n points around the posterior, a share of them probes if `model` chooses any."""
+    """Draw points around the posterior, and place a share of the n where `model` says.
+
+    Some of these tell most about the risk of the posterior, if the model knows the runs well;
+    the others, if `probing`, look into its tails.
+    """
     posterior, rng = state.posterior, state.rng(DRAW)
     whitening = posterior.whiten()
     if not (plan.latin and isinstance(whitening, NormalWhitening)):
@@ -67,13 +84,46 @@ def plan_batch(
         assert isinstance(around, NormalWhitening)
         return Batch.plain(around.spread(latin_hypercube(n, wide.dim, rng)), wide)
     if is_moving(plan, state) and state.last_step is not None:
+        if posterior.dim > MANY_PARAMETERS:
+            return _independent(state, whitening, n)
         return _around_the_mean(state, whitening, n, plan.observed)
-    probes = getattr(model, "probes", None)
-    count = max(round(plan.probes * n), 1) if probes is not None and n > 3 else 0
+    choose = _chooser(model, state)
+    probes = getattr(model, "probes", None) if probing else None
+    count = max(round(plan.probes * n), 1) if n > 3 and (choose or probes) else 0
     x = whitening.spread(plan.width * latin_hypercube(n - count, posterior.dim, rng))
-    if probes is not None and count:
-        x = np.concatenate([x, probes(count, posterior, rng)])
+    # Half of these tell most: a cliff that no run has met is only found by looking for it.
+    told = 0 if choose is None else count if probes is None else (count + 1) // 2
+    if told and choose is not None:
+        x = np.concatenate([x, _informative(choose, told, whitening, x, rng)])
+    if count > told and probes is not None:
+        x = np.concatenate([x, probes(count - told, posterior, rng)])
     return Batch(x, _widened(posterior, plan.width), np.arange(n) < n - count)
+
+
+def _chooser(model: RiskModel | None, state: State) -> Choose | None:
+    """Return how a model chooses points that tell most, if it knows enough of the runs.
+
+    A noisy simulator is better run where the posterior is: all runs say little, and of the noise.
+    Once runs have gone wrong, probes say where others will.
+    """
+    choose: Choose | None = getattr(model, "informative", None)
+    if choose is None or state.posterior.dim > MANY_PARAMETERS:
+        return None
+    explained, noise, severity = (
+        getattr(model, name, 0.0) for name in ("explained", "noise", "severity")
+    )
+    return choose if explained > _EXPLAINED and not (noise > NOISY or severity > 0.0) else None
+
+
+def _informative(
+    choose: Choose, n: int, whitening: NormalWhitening, given: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Choose n points that tell most about the posterior, beside those that are given: (n, dim)."""
+    about, pool = (
+        whitening.spread(width * latin_hypercube(size, len(whitening.mean), rng))
+        for width, size in ((1.0, _POOL), (_WIDE, max(_POOL, 4 * n)))
+    )
+    return choose(n, pool, about, given)
 
 
 def _opening(problem: Problem, plan: BatchPlan, n: int, rng: np.random.Generator) -> FloatArray:
@@ -119,10 +169,24 @@ def _around_the_mean(state: State, whitening: NormalWhitening, n: int, observed:
     return Batch.plain(x, _widened(posterior, usual))
 
 
+def _independent(state: State, whitening: NormalWhitening, n: int) -> Batch:
+    """Return independent draws of a posterior of many parameters, about as wide as it is.
+
+    A run says something of its own direction alone, and there are more directions than runs: the
+    mean would say nothing new, and points of a small Latin hypercube are each other's opposites.
+    """
+    shift = 0.0 if state.last_step is None else state.last_step.shift
+    width = float(np.clip(_OF_SHIFT * shift / np.sqrt(state.posterior.dim), 1.0, _WIDEST))
+    z = width * state.rng(DRAW).standard_normal((n, state.posterior.dim))
+    return Batch.plain(whitening.spread(z), _widened(state.posterior, width))
+
+
 def _widened(posterior: Distribution, factor: float) -> Distribution:
     """Return a Gaussian with a wider covariance, of the same family if that contains it."""
     if factor == 1.0:
         return posterior
+    if isinstance(posterior.family, Gaussian) and posterior.dim > MANY_PARAMETERS:
+        return posterior.at(posterior.theta / factor**2)  # which is Pμ and P, but for signs
     mean, covariance = posterior.family.moments(posterior.theta)
     wide = posterior.at(posterior.exponential.from_moments(mean, factor**2 * covariance))
     if np.allclose(wide.covariance, factor**2 * covariance, rtol=1e-9, atol=0.0):

@@ -1,9 +1,10 @@
-"""A search that has settled without having learnt anything looks elsewhere.
+"""A search that has settled without having learnt anything, or that fails, looks elsewhere.
 
 Where the risk has many valleys, such as the phase of an oscillation, a first design sees none of
 them clearly, and a search may settle in a shallow one, or on a slightly shrunk prior. If its
 posterior is hardly better than the start, it begins again, narrowly, around the best run that is
-out of the reach of the posteriors found so far; the best of all is returned.
+out of the reach of the posteriors found so far; the best of all is returned. Where most runs fail,
+it begins again around the best of those that did not.
 """
 
 from __future__ import annotations
@@ -17,10 +18,22 @@ from supac.families import Distribution, Family
 from supac.problem import Evaluations, Problem
 from supac.search.algorithm import Abandoned, LastStep, State
 
+SETTLED = (
+    "the search had settled on a posterior that is hardly better than the start, and began again "
+    "elsewhere"
+)
+FAILED = (
+    "most of the first runs failed, and the search began again around the best of the others; "
+    "result.failures tells why, and a prior that is narrower, or elsewhere, saves such runs"
+)
+BEGAN_AGAIN = SETTLED, FAILED
+"""Notes of rounds after which a search began again."""
+
 _LEARNT = 3.0  # nats by which a posterior is better than the start if anything was learnt
 _EXPLAINED = 0.5  # largest error of predicting a run, in standard deviations of all risks
 _QUIET = 0.5  # nats that a step gains if the search has settled
 _NARROW = 0.3  # standard deviations of the start
+_FAILING, _ENOUGH = 0.7, 15  # share of failed runs, among as many of the latest
 _REACH, _NEAR = 3.0, 0.5  # standard deviations of a posterior, and of the start
 
 
@@ -56,14 +69,20 @@ def look_elsewhere(
     *,
     looked: bool = False,
 ) -> State | None:
-    """Return the state around another run if two steps gained little, and all steps no more.
+    """Return the state around another run if most fail, or two steps and all others gained little.
 
     After a look around the start also if one of its runs is clearly better than all that the
     posterior has reached.
     """
-    last, start = state.last_step, problem.start
-    family = start.family
-    if not (isinstance(family, Family) and family.is_gaussian) or last is None or before is None:
+    last, family = state.last_step, problem.start.family
+    if not (isinstance(family, Family) and family.is_gaussian):
+        return None
+    if is_failing(state):
+        left = state if last is None else _leave(state, last.objective)
+        runs = state.evaluations.select(state.evaluations.ok)
+        quality = _quality(problem, runs, nat) if nat > 0.0 else -runs.risk
+        return _begin(problem, left, runs.x[int(np.argmax(quality))])
+    if last is None or before is None:
         return None
     quiet = max(before.nats, last.nats) <= _QUIET
     nothing = quiet and has_learnt_nothing(problem, state, last.objective, nat, error)
@@ -71,11 +90,26 @@ def look_elsewhere(
         return None
     left = _leave(state, last.objective)
     at = _another(problem, left, nat)
-    if at is None:
-        return None
+    return None if at is None else _begin(problem, left, at)
+
+
+def is_failing(state: State) -> bool:
+    """Return True if most of the latest draws have failed, not all, and no posterior was left.
+
+    A narrow first batch that fails says nothing of the prior around it: its points are no draws.
+    """
+    runs = state.evaluations.select(state.evaluations.drawn)
+    lately = runs.select(np.arange(len(runs)) >= len(runs) - _ENOUGH)
+    failing = len(lately) >= _ENOUGH and lately.failed > _FAILING * len(lately)
+    return failing and state.abandoned is None and bool(runs.ok.any())
+
+
+def _begin(problem: Problem, state: State, at: FloatArray) -> State:
+    """Return the state with a narrow posterior around a point, and no model."""
+    start = problem.start
     _, covariance = start.family.moments(start.theta)
     posterior = start.at(start.exponential.from_moments(at, _NARROW**2 * covariance))
-    return replace(left, posterior=posterior, last_step=None, emulator=None, batch=None)
+    return replace(state, posterior=posterior, last_step=None, emulator=None, batch=None)
 
 
 def conclude(state: State) -> State:

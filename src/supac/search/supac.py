@@ -30,7 +30,7 @@ from supac.search.algorithm import (
 )
 from supac.search.design import is_first, is_moving, look_is_due, plan_batch, was_look
 from supac.search.ray import view_prior
-from supac.search.restart import conclude, look_elsewhere
+from supac.search.restart import FAILED, SETTLED, conclude, is_failing, look_elsewhere
 from supac.surrogate.estimator import (
     MANY_PARAMETERS,
     BatchPlan,
@@ -133,15 +133,21 @@ class SuPAC:
         first = self.first or min(max(20, workers), budget)
         return replace(self, first=first, batch=self.batch or max(10, workers // 4, n // 20))
 
-    def restart(self, problem: Problem, before: State, state: State, info: Info) -> State | None:
-        """Return a state elsewhere if the rounds up to `state` have learnt nothing."""
+    def restart(
+        self, problem: Problem, before: State, state: State, info: Info
+    ) -> tuple[State, Info] | None:
+        """Return a state elsewhere, and why, if rounds up to `state` learnt nothing or failed."""
         _, plan, _ = self._estimator(problem, state.evaluations)
         if not plan.few:
             return None
         nat = worth_of_a_nat(problem.bound, info.mean_risk, info.kl)
         looked = was_look(problem, plan, state.evaluations)
         other = look_elsewhere(problem, state, before.last_step, nat, info.loo_error, looked=looked)
-        return None if other is None else replace(other, batch=self._plan(problem, plan, other))
+        if other is None:
+            return None
+        why = FAILED if is_failing(state) else SETTLED
+        again = replace(other, batch=self._plan(problem, plan, other))
+        return again, replace(info, notes=(*info.notes, why))
 
     def conclude(self, state: State) -> State:
         """Return the state with the best posterior, if the search has begun more than once."""
@@ -246,18 +252,16 @@ class SuPAC:
             if looked:  # which may have shown a better way from the start
                 descent = _better(descent, descend(problem.start), context.resolution)
             # Move there, and plan the batch that will test the step.
-            moved = replace(
-                told,
-                posterior=descent.last.posterior,
-                last_step=_remember(
-                    descent, anchor, update.radius, context.resolution, last, plan.observed
-                ),
-                emulator=getattr(model, "state", None),
+            step = _remember(
+                descent, anchor, update.radius, context.resolution, last, plan.observed
             )
+            kept = getattr(model, "state", None)
+            end = descent.last.posterior
+            moved = replace(told, posterior=end, last_step=step, emulator=kept)
             inside = descent.last.kl_from_start < steps.INSIDE * update.radius
-            batch = self._plan(problem, plan, moved, model if inside else None)
+            batch = self._plan(problem, plan, moved, model, probing=inside)
+            predict = getattr(model, "predict", descent.last.surrogate)
             if not look_is_due(problem, plan, moved):  # of a look nothing is expected
-                predict = getattr(model, "predict", descent.last.surrogate)
                 batch = replace(batch, expected=predict(batch.x))
             moved = replace(moved, batch=batch)
             seen = bound.at(state.posterior, np.nan) if update.rejected else descent.first
@@ -294,14 +298,16 @@ class SuPAC:
         state: State,
         model: RiskModel | None = None,
         n: int | None = None,
+        *,
+        probing: bool = False,
     ) -> Batch:
         """Plan the next batch."""
         if is_first(problem, plan, state):
-            return plan_batch(problem, plan, state, n or self.first or plan.first, model)
+            return plan_batch(problem, plan, state, n or self.first or plan.first)
         size = self.batch or (plan.few if is_moving(plan, state) else plan.batch)
         if look_is_due(problem, plan, state):
             size = max(size, plan.look)
-        return plan_batch(problem, plan, state, n or size, model)
+        return plan_batch(problem, plan, state, n or size, model, probing=probing)
 
 
 def _better(here: steps.Descent, other: steps.Descent, resolution: float) -> steps.Descent:

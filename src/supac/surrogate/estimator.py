@@ -144,6 +144,8 @@ class RiskModel(Protocol):
 
     - `predict(x)`, the risk of successful runs, (n, dim) → (n,); by default the last projection's;
     - `probes(n, at, rng)`, points in the tails of `at` where success is least certain, (n, dim);
+    - `informative(n, pool, about, given)`, points of a pool that tell most about others, (n, dim);
+    - `explained`, the share of the variance of runs that is predicted from others;
     - `failure_chance(at)`, the share of the runs of `at` that will fail or be outliers;
     - `outliers`, the number of runs that failed or are outliers;
     - `noise`, the standard deviation of the simulator's noise in those of its outputs;
