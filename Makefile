@@ -129,11 +129,16 @@ poisson-chain: .venv/ready
 poisson-study: .venv/ready
 	$(BIN)/python benchmarks/dimension/poisson_study.py $(ARGS)
 
+# Numbers and pictures of the case studies: docs/case-*.md.
+.PHONY: case-studies
+case-studies: .venv-peers/ready
+	.venv-peers/bin/python benchmarks/cases/run.py $(ARGS)
+
 .venv-peers/ready: export PIP_CONSTRAINT := $(CURDIR)/constraints.txt $(CURDIR)/benchmarks/peers-constraints.txt
 .venv-peers/ready: pyproject.toml constraints.txt benchmarks/peers-constraints.txt
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/pip install --quiet pyvbmc DFO-LS iterative_ensemble_smoother cma \
-	  --editable '.[adm1,petab,plot]'
+	.venv-peers/bin/pip install --quiet pyvbmc DFO-LS iterative_ensemble_smoother cma pythonfmu3 \
+	  --editable '.[adm1,fmi,petab,plot]'
 	@touch $@
 
 # The environment is rebuilt when what it is made from changes.

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import inspect
 import re
+from importlib.resources import files
+from itertools import chain, starmap
+from pathlib import Path
+from typing import Literal
 
+from docutils import nodes
+from fontTools import subset
+from latex2mathml.converter import convert
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
 
 import supac
 
@@ -33,7 +41,12 @@ include_patterns = [
 exclude_patterns = ["docs/_build", ".venv*", ".git", "demo"]
 highlight_language = "text"
 myst_heading_anchors = 3
-myst_enable_extensions = ["html_image"]  # <img> with a width is copied to the site
+myst_enable_extensions = [
+    "dollarmath",  # $x$, and blocks of ```math, as code hosts show them
+    "html_image",  # <img> with a width is copied to the site
+]
+myst_fence_as_directive = ["math"]
+html_math_renderer = "mathml"
 smartquotes = False  # a value in quotes is meant as it is written
 
 autodoc_member_order = "bysource"
@@ -54,6 +67,14 @@ html_show_sphinx = False
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_extra_path = ["site"]
+
+
+SIGNS = (
+    *((0x20, 0x7F), (0xA0, 0x100), (0x2C6, 0x2DD), (0x300, 0x370), (0x370, 0x400)),
+    *((0x2000, 0x2070), (0x2100, 0x2150), (0x2190, 0x2200), (0x2200, 0x2300), (0x2308, 0x230C)),
+    *((0x27E6, 0x27EC), (0x1D400, 0x1D800)),
+)
+"""Ranges of characters that formulas may have: letters, operators, arrows, brackets."""
 
 
 def complete(app: Sphinx, name: str, source: list[str]) -> None:
@@ -125,8 +146,46 @@ def plain(
     lines[:] = "".join(parts).split("\n")
 
 
+def mathml(formula: str, display: Literal["inline", "block"]) -> str:
+    """Convert a formula to MathML, which browsers show without a script or a font of ours."""
+    made = convert(" ".join(formula.split()), display=display)
+    if "\\" in made:
+        raise ValueError(f"latex2mathml does not know all of {formula!r}")
+    # It takes the tilde for a letter.
+    return made.replace("<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>")
+
+
+def visit_inline(html: HTML5Translator, node: nodes.Element) -> None:
+    """Write a formula in a line."""
+    html.body.append(mathml(node.astext(), "inline"))
+    raise nodes.SkipNode
+
+
+def visit_block(html: HTML5Translator, node: nodes.Element) -> None:
+    """Write a formula by itself, which scrolls where a page is narrow."""
+    html.body.append(f'<div class="formula">{mathml(node.astext(), "block")}</div>\n')
+    raise nodes.SkipNode
+
+
+def add_font(app: Sphinx, error: Exception | None) -> None:
+    """Add the part of STIX Two Math that formulas need: few systems have a font for them."""
+    if error is not None or app.builder.name != "html":
+        return
+    options = subset.Options(flavor="woff", layout_features=["*"], notdef_outline=True)
+    options.drop_tables += ["DSIG"]
+    source = files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"
+    font = subset.load_font(str(source), options)
+    chosen = subset.Subsetter(options)
+    signs = chain(*starmap(range, SIGNS))
+    chosen.populate(unicodes=list(signs))
+    chosen.subset(font)
+    subset.save_font(font, str(Path(app.outdir) / "_static" / "formulas.woff"), options)
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
+    app.connect("build-finished", add_font)
+    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     app.add_lexer("csv", TextLexer)
     app.connect("source-read", complete)
     app.connect("autodoc-process-signature", short)

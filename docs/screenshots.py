@@ -70,7 +70,7 @@ def shoot(page: Page, name: str, height: int | None = None, of: str = "") -> Non
     path.parent.mkdir(exist_ok=True)
     page.screenshot(path, height=height, of=of)
     with Image.open(path) as picture:
-        few = picture.convert("RGB").quantize(128, method=Image.Quantize.MAXCOVERAGE)
+        few = picture.convert("RGB").quantize(128, method=Image.Quantize.MAXCOVERAGE, kmeans=3)
         few.save(path, optimize=True)
     print(f"wrote {path} ({path.stat().st_size // 1024} kB)")
 

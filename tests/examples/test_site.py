@@ -35,6 +35,25 @@ def test_the_picture_can_be_drawn() -> None:
     assert titles == [f"round {i + 1}, {10 + 6 * i} runs" for i in range(4)]
 
 
+PAGES = [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_formulas_are_typeset(path: Path) -> None:
+    """Every formula becomes MathML without a rest of LaTeX, so that no script is needed."""
+    pytest.importorskip("latex2mathml", reason="latex2mathml is not installed: make .venv/ready")
+    mathml = runpy.run_path(str(DOCS / "conf.py"))["mathml"]
+    fences = re.compile(r"^```([^\n`]*)\n(.*?)^```$", flags=re.M | re.S)
+    blocks = [text for language, text in fences.findall(path.read_text()) if language == "math"]
+    prose = re.sub(r"`[^`\n]+`", "", fences.sub("", path.read_text()))
+    inline = re.findall(r"\$([^$]+)\$", prose)
+    for formula in [*blocks, *inline]:
+        made = mathml(formula, "block")
+        assert made.startswith("<math")
+        assert "\\" not in made
+        assert "\n\n" not in formula, "a $ that is not closed"
+
+
 def shown(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page, flags=re.M | re.S)
 

@@ -20,6 +20,7 @@ from supac.problem import Parameters
 from supac.problem.bounds import Catoni
 from supac.problem.marginals import Normal
 from supac.record.result import Result
+from supac.report.page import write_report
 from supac.report.tables import plain_table, summary
 from supac.running.execution import Execution
 from supac.simulators import adm1, synthetic
@@ -27,7 +28,7 @@ from supac.simulators.adm1.generate import true_parameters
 
 _FIRST = 20  # runs of the first batch of either problem, the smallest budget
 _CHECKS = 1_000  # draws that check prior and posterior
-_FILES = ("history.csv", "evaluations.csv", "posterior.png", "fit.png")
+_FILES = ("report.html", "history.csv", "evaluations.csv", "posterior.png", "fit.png")
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +129,9 @@ def _print_outside(job: Job, result: Result) -> None:
 
 
 def _write(job: Job, result: Result, folder: Path) -> list[Path]:
-    """Write the history and all evaluations as tables, and figures if matplotlib is installed."""
-    history, evaluations, posterior, fit = (folder / name for name in _FILES)
-    written = [history, evaluations]
+    """Write the report, history and evaluations as tables, and figures if there is matplotlib."""
+    report, history, evaluations, posterior, fit = (folder / name for name in _FILES)
+    written = [write_report(result, report, title=job.title, force=True), history, evaluations]
     _write_csv(history, list(result.history), np.column_stack(list(result.history.values())))
     runs = np.column_stack([result.evaluations.iteration, result.x, result.evaluations.risk])
     _write_csv(evaluations, ["iteration", *job.parameters.names, "risk"], runs)

@@ -1,0 +1,1 @@
+"""Case studies: public problems, calibrated end to end, with other tools beside."""
