@@ -27,7 +27,8 @@ from supac.search.ray import ray_minimiser, view_prior
 from supac.search.steps import FixedStep
 from supac.surrogate.estimator import Estimator
 from supac.surrogate.least_squares import project
-from supac.surrogate.voronoi import NearestNeighbours, search_all
+from supac.surrogate.nearest import search_all
+from supac.surrogate.voronoi import NearestNeighbours
 
 DRAWS = 40_000
 REPEATS = 5

@@ -245,7 +245,7 @@ def test_tasks_that_always_fail_do_not_end_the_others(tmp_path: Path) -> None:
     assert "nothing was learnt of tasks 0" in str(result)
     lost = result.history["left_out"] == 1
     assert lost.sum() == 2
-    assert (result.history["step_kl"][lost] == 0.0).all()
+    assert (result.history["step_kl"][lost] < 1e-30).all()  # a rounding's square
     assert (result.history["step_kl"][~lost] > 0.0).all()
     with pytest.raises(ValueError, match="nothing was learnt of any task"):
         learn([bad, bad], **options)

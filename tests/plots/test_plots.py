@@ -82,10 +82,13 @@ def test_one_picture_each(result: supac.Result, store: Path) -> None:
         assert len(supac.plots.marginals(run, truth=TRUTH)) == 3
         assert len(supac.plots.trace(run, truth=TRUTH)) == 3
         pyplot.close("all")
-    assert [len(row) for row in supac.plots.corner(result, truth=TRUTH)] == [1, 2, 3]
+    panels = supac.plots.corner(result, truth=TRUTH)
+    assert panels.shape == (3, 3)
+    seen = [[axes.get_visible() for axes in row] for row in panels]
+    assert seen == np.tril(np.ones((3, 3), dtype=bool)).tolist()
     few = supac.plots.corner(result, parameters=["shift", 0])
-    assert few[1][0].get_xlabel() == "shift"
-    assert few[1][0].get_ylabel() == "rate, 1/h"
+    assert few[1, 0].get_xlabel() == "shift"
+    assert few[1, 0].get_ylabel() == "rate, 1/h"
 
 
 def test_given_axes_are_drawn_on(result: supac.Result) -> None:
@@ -147,7 +150,7 @@ def test_mixtures_are_drawn_in_the_user_s_units() -> None:
             0.5, abs=4.0 * np.sqrt(0.75 / 40_000)
         )
     panels = supac.plots.corner(result)
-    clouds = [panels[1][0].get_lines()[-1], supac.plots.trace_2d(result).get_lines()[-1]]
+    clouds = [panels[1, 0].get_lines()[-1], supac.plots.trace_2d(result).get_lines()[-1]]
     for cloud in clouds:
         x, y = np.asarray(cloud.get_xdata()), np.asarray(cloud.get_ydata())
         assert len(x) == 400

@@ -45,6 +45,9 @@ def result() -> supac.Result:
 
 def test_outputs_belong_to_the_draws(result: supac.Result) -> None:
     prediction = supac.predict(result, later, 30)
+    assert repr(prediction) == "Prediction(output_0, output_1, 30 draws)"
+    named = supac.predict(result, later, 3, outputs="A", times=[7.0, 9.0])
+    assert str(named) == "Prediction(A at 2 times, 3 draws)"
     assert prediction.x.shape == (30, 2)
     np.testing.assert_array_equal(prediction.outputs, [later(x) for x in prediction.x])
     low, middle, high = prediction.quantiles(0.05, 0.5, 0.95)

@@ -69,7 +69,7 @@ def test_a_run_that_was_killed_has_its_span(tmp_path: Path) -> None:
     assert killed
     for run in killed:
         span = record.timeline[0, run.id]
-        assert 0.95 < span.ended - span.started < 5.0
+        assert 0.95 < span.ended - span.started < 30.0  # a busy machine takes its time
 
 
 DRIVER = """

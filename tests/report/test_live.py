@@ -214,3 +214,22 @@ def test_lost_runs_do_not_count_as_busy(store: Path) -> None:
     assert busy() == "100 %"
     record.running = False
     assert busy() == "0 %"
+
+
+def test_high_risks_are_drawn_or_counted() -> None:
+    """A risk within ten times the upper decile is at its place; of those above, the page tells."""
+
+    def risk(x: FloatArray) -> float:
+        return float(np.sum(x**2))
+
+    def spike(x: FloatArray) -> float:
+        return 1e6 if 0.0 < x[0] < 0.2 else risk(x)
+
+    pages = []
+    for each in (risk, spike):
+        made = supac.minimize(each, PLANE, supac.Catoni(0.5), budget=30)
+        pages.append(make_live_page(made.record))
+        above = sum(run.risk > 1e5 for run in made.record.search_runs)
+    assert "more at the top" not in pages[0]
+    assert above > 0
+    assert f"{above} more at the top, up to" in pages[1]

@@ -10,7 +10,9 @@ from rich.console import Console, RenderableType
 
 import supac
 from supac import marginals
+from supac.arrays import FloatArray
 from supac.report.tables import history_table, parameter_table, state, summary
+from supac.report.words import loss_name
 
 
 def printed(what: RenderableType, width: int = 80) -> str:
@@ -69,3 +71,23 @@ def test_a_run_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
         budget=40, store=store, callback=lambda event: True,
     )  # fmt: skip
     assert f"`supac resume {store}` continues" in str(state(supac.read_store(store)))
+
+
+def of_my_own(residuals: FloatArray) -> FloatArray:
+    return np.asarray(np.minimum(np.mean(residuals**2, axis=1), 1.0))
+
+
+class Mine:
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        return of_my_own(residuals)
+
+
+def test_losses_are_named_as_they_are_written_and_yours_by_their_names() -> None:
+    assert loss_name(None) == ""
+    assert loss_name(supac.Welsch(3.0)) == "Welsch(width=3.0)"
+    assert loss_name(of_my_own).endswith(".of_my_own")
+    assert loss_name(Mine()).endswith(".Mine")
+    risk = supac.Composite(lambda x: x - 0.3, of_my_own)
+    result = supac.minimize(risk, supac.gaussian([0.0], np.eye(1)), supac.Catoni(0.1), budget=12)
+    named = [line for line in str(result.summary()).splitlines() if line.startswith("loss ")]
+    assert [line.split()[1] for line in named] == [f"{__name__}.of_my_own"]

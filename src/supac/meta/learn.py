@@ -331,7 +331,7 @@ class _Loop:
     def result(self, stop: StopReason, parameters: Parameters | None) -> MetaResult:
         """Return the learnt prior and the results of all tasks."""
         state, first = self.state, self.environment.prior
-        plain = self.environment.plain
+        plain, failures = self.environment.plain, self._failures()
         names = [each.name for each in fields(MetaInfo)]
         return MetaResult(
             priors=(first, *(first.at(each[:, 0]) for each in state.priors)) if plain else (),
@@ -339,16 +339,21 @@ class _Loop:
             first=first,
             history={n: np.array([getattr(each, n) for each in state.history]) for n in names},
             tasks=tuple(
-                _task_result(each, first, self._failures(i)) for i, each in enumerate(state.tasks)
+                _task_result(each, first, failures.get(i, ())) for i, each in enumerate(state.tasks)
             ),
             stop_reason=stop,
             parameters=parameters,
             learnt_on=tuple(self.environment.tasks),
         )
 
-    def _failures(self, task: int) -> list[Run]:
-        told = {run for each in self.record.rounds if each.task == task for run in each.ids}
-        return [run for run in self.record.failures if run.task == task and run.id in told]
+    def _failures(self) -> dict[int, list[Run]]:
+        """Return the failed runs that were told, by task."""
+        told = {(each.task, run) for each in self.record.rounds for run in each.ids}
+        found: dict[int, list[Run]] = {}
+        for run in self.record.failures:
+            if (run.task, run.id) in told:
+                found.setdefault(run.task, []).append(run)
+        return found
 
 
 def _task_result(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
@@ -61,10 +62,11 @@ def corner(
     *,
     parameters: Sequence[str | int] | None = None,
     truth: FloatArray | None = None,
-) -> list[list[Axes]]:
+) -> npt.NDArray[np.object_]:
     """Plot prior and posterior of each pair of parameters: contours around 50 % and 90 %.
 
-    Without names, at most twelve parameters. Returns the lower triangle of axes, row by row.
+    Without names, at most twelve parameters. Returns the axes as an array (parameters, parameters);
+    those above the diagonal are hidden.
     """
     track = track_of(run)
     rows = parameter_changes(track.prior, track.posteriors[-1], track.parameters)
@@ -93,7 +95,7 @@ def corner(
         axes.set_xlabel(track.label(j) if a == size - 1 else "")
         axes.set_ylabel(track.label(i) if b == 0 and a > 0 else "")
     _explain(panels[0, 0])
-    return [list(panels[a, : a + 1]) for a in range(size)]
+    return np.asarray(panels, dtype=np.object_)
 
 
 def trace(

@@ -175,7 +175,7 @@ def risk_of(
     if residuals is None and data not in (None, RESIDUALS):
         return None
     least = None
-    if getattr(data, "logarithmic", False):
+    if isinstance(data, Observations) and data.logarithmic:
         least = np.maximum(emulated.mean - 10.0 * emulated.deviation, 1e-6 * np.abs(emulated.mean))
         least = np.maximum(least, 1e-300)
     parameters = record.parameters
@@ -183,7 +183,7 @@ def risk_of(
     def risk(outputs: FloatArray, x: FloatArray) -> FloatArray:
         rows = emulated.every(outputs if least is None else np.maximum(outputs, least))
         if isinstance(loss, ObservationLoss):
-            within = loss.within(parameters)
+            within = (loss if residuals is None else loss.for_data(data)).within(parameters)
             full = within.rows(rows, x)
             seen = full if residuals is None else within.residuals(residuals, full)
             return np.asarray(within(seen))

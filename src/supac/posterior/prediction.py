@@ -48,7 +48,7 @@ class NoLoss:
         return np.zeros(len(outputs))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
     """Outputs of a simulator at draws of a posterior."""
 
@@ -68,6 +68,13 @@ class Prediction:
     """Hash of the posterior; "" if it has none, or is one of your own class."""
     asked: int | None = None
     """Number of draws that were asked for, more than there are after an interruption."""
+
+    def __repr__(self) -> str:
+        names, rows = ", ".join(self.columns.columns[:4]), self.columns.rows
+        more = ", …" if len(self.columns.columns) > 4 else ""
+        what = f"{names}{more}" + (f" at {rows} times" if rows > 1 else "")
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        return f"Prediction({what}, {len(self.x)} draws{failed})"
 
     @property
     def finished(self) -> bool:

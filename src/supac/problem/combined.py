@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -164,6 +164,10 @@ class CombinedLikelihood:
     def unbounded(self) -> str:
         """Reason why there is no certificate."""
         return self.likelihood.unbounded
+
+    def for_data(self, data: CombinedMeasurements) -> CombinedLikelihood:
+        """Return the loss with its data, which a store has apart."""
+        return replace(self, data=data)
 
     def __call__(self, seen: FloatArray, z: FloatArray) -> FloatArray:
         """(n, terms) and (n, parameters) → (n,)."""

@@ -31,6 +31,7 @@ class Observations:
     the measurements, divided by the noise.
     """
 
+    noise_known: ClassVar[bool] = True
     columns: tuple[str, ...]
     values: FloatArray
     """(rows · columns,)."""
@@ -63,7 +64,8 @@ class Observations:
             )
         noise = np.array(self.noise, dtype=np.float64)
         noise = np.full(len(values), noise) if noise.ndim == 0 else noise
-        if noise.shape != values.shape or not (noise[np.isfinite(values)] > 0.0).all():
+        fits = noise.shape == values.shape
+        if not fits or (self.noise_known and not (noise[np.isfinite(values)] > 0.0).all()):
             raise ValueError("noise must be a positive number, or one for each of the values")
         made: dict[str, Any] = {"columns": names, "values": frozen(values), "noise": frozen(noise)}
         for name in ("times", "blocks"):

@@ -14,7 +14,13 @@ from supac.families import Distribution
 from supac.guarantee.bands import Bands
 from supac.guarantee.certificate import Certificate
 from supac.posterior.prediction import Prediction, predictions_beside
-from supac.problem import ColumnLoss, CombinedMeasurements, Measurements, names_of
+from supac.problem import (
+    ColumnLoss,
+    CombinedMeasurements,
+    LogObservations,
+    Measurements,
+    names_of,
+)
 from supac.problem.observation import ObservationLoss
 from supac.problem_file import Observations, observations_of, source_of, title_of
 from supac.record.calibrated import Calibrated, check_certificate
@@ -31,6 +37,7 @@ from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
 from supac.record.run import Run
 
+_TABLES = Measurements | CombinedMeasurements | LogObservations  # drawn as other columns
 _LATEST = 12  # runs that are drawn where there are no fresh ones
 
 
@@ -145,7 +152,7 @@ class Account(Estimate):
     def observations(self) -> Observations | None:
         """The data; those of a version 0.1 file, which kept only residuals, from the data file."""
         seen = self.record.settings.get("data")
-        if isinstance(seen, Measurements | CombinedMeasurements):
+        if isinstance(seen, _TABLES):
             return seen.table(self._for_noise)[0]
         columns = self._columns_of_data
         if columns is not None and isinstance(seen, Observations):
@@ -194,7 +201,7 @@ class Account(Estimate):
         """Return the outputs of successful runs, (n, m), as the data are shown."""
         record, seen = self.record, self.observations
         found, data = self._simulated(ids), record.settings.get("data")
-        if isinstance(data, Measurements | CombinedMeasurements):
+        if isinstance(data, _TABLES):
             return None if found is None else data.table(found)[1]
         columns = self._columns_of_data
         if columns is not None and isinstance(data, Observations):
@@ -211,7 +218,12 @@ class Account(Estimate):
     def misfits(self) -> tuple[Misfit, ...]:
         """Misfit of each observed column; empty without data or fresh runs."""
         seen, fresh = self.observations, self.fresh
-        if seen is None or fresh is None or fresh.shape[1] != len(seen.values):
+        if (
+            seen is None
+            or fresh is None
+            or fresh.shape[1] != len(seen.values)
+            or not seen.noise_known
+        ):
             return ()
         residuals = np.full((len(fresh), len(seen.values)), np.nan)
         residuals[:, np.isfinite(seen.values)] = seen.residuals(fresh)

@@ -18,8 +18,13 @@ from supac.report.words import escape, number, with_range
 _LOGARITHMIC = 30.0  # from the 5 % to the 95 % quantile of a prior whose range is drawn in logs
 _LONG = 24  # characters of a name that does not fit an axis
 _NARROW = 0.12  # share of a chart below which a posterior is enlarged
+_MANY = 60  # data, from which on their dots are small
 _INNER, _OUTER = (0.25, 0.75), (0.05, 0.95)  # quantiles of runs between which bands are drawn
 _DECADES = 1e3  # from the 5 % to the 95 % quantile of a prior that is drawn over its logarithm
+
+
+ERROR = ", with its standard error"
+"""Words of a legend for measurements whose noise is known."""
 
 
 def convergence(run: Account, name: str = "convergence") -> Markup:
@@ -143,11 +148,13 @@ def fit(observations: Observations, run: Account, part: int) -> Markup:
     for kind, lines in draws.items():
         _draw_runs(panel, x, lines, kind)
     panel.bars(x, low, high, "data")
-    panel.dots(x, data, "data")
-    panel.dots(x, held_out, "held-out")
+    radius = 3.0 if len(x) <= _MANY else 1.5
+    panel.dots(x, data, "data", radius)
+    panel.dots(x, held_out, "held-out", radius)
     name = observations.columns[column]
     of = f" of {experiment}" if experiment else ""
-    words = f"{name}{of}: the data with their standard error, and simulations"
+    error = " with their standard error" if observations.noise_known else ""
+    words = f"{name}{of}: the data{error}, and simulations"
     for each in run.misfits:
         if each.column == name and not experiment:
             words += (

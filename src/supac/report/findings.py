@@ -17,6 +17,10 @@ _SMALL = Markup(
     '<p class="small">Data minus the mean prediction of the fresh runs, in the unit of the column. '
     "± is half the width of the band, its median over the rows.</p>"
 )
+_IN_NOISES = Markup(
+    '<p class="small">In units of the noise, at the median of the fresh runs. A typical misfit '
+    "near 1 is as good as the noise allows; a mean misfit far from 0 is a bias.</p>"
+)
 _MOST_PICTURES = 60
 FIRST = 4  # pictures of the fit on the first screen; the others are below
 _PICTURE = "<figure><figcaption>$name</figcaption>$picture</figure>"
@@ -157,7 +161,7 @@ def fit_pictures(run: Account, *, first: int = 0, last: int | None = None) -> Ma
         kinds["prior band"] = f"first batch, {where}: 90 % of its runs"
     if "posterior" in draws:
         kinds["posterior"] = f"{_posterior_runs(run)}: median, 50 % and 90 %"
-    kinds["data"] = "measured, with its standard error"
+    kinds["data"] = f"measured{figures.ERROR if observations.noise_known else ''}"
     if run.record.held_out_data is not None:
         kinds["held-out"] = "held out"
     left = len(parts) - len(pictures)
@@ -185,17 +189,25 @@ def how_well_it_fits(run: Account) -> Markup:
     if not figures.drawn_runs(run):
         return Markup()
     pictures = fit_pictures(run, first=FIRST)
+    return html.section(
+        "fit without fresh runs" if run.fresh is None else "fit",
+        pictures=pictures,
+        bands=_bands(run),
+        misfits=_misfits(run),
+    )
+
+
+def _misfits(run: Account) -> Markup:
+    """Return the table of misfits in units of the noise; "" if that is not known."""
     headings = ("column", "measured", "typical misfit", "mean misfit", "over 3 noises off")
     rows = [
         (each.column, f"{each.measured}", number(each.typical, 2), number(each.mean, 2), each.far)
         for each in run.misfits
     ]
-    return html.section(
-        "fit without fresh runs" if run.fresh is None else "fit",
-        pictures=pictures,
-        bands=_bands(run),
-        misfits=html.table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4)),
-    )
+    if not rows:
+        return Markup()
+    table = html.table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4))
+    return html.joined([table, _IN_NOISES])
 
 
 def _parts(seen: Observations) -> list[tuple[int, str]]:

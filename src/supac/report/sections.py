@@ -15,7 +15,7 @@ from supac.report.account import Account
 from supac.report.elements import Markup
 from supac.report.next_steps import next_steps
 from supac.report.verdict import Level, Verdict
-from supac.report.words import at_most, count_of, listed, number
+from supac.report.words import at_most, count_of, listed, loss_name, number
 from supac.running.terminal import duration
 
 _MARKS = {Level.TRUST: "✓", Level.LOOK: "!", Level.DO_NOT_TRUST: "✗"}
@@ -129,6 +129,9 @@ def asked(run: Account) -> Markup:
         if seen.experiments is not None:
             what += f" of {len(set(seen.experiments))} experiments"
         rows.append(("data", f"{what}, {seen.rows} rows"))
+    loss = loss_name(record.settings.get("loss"))
+    if loss:
+        rows.append(("loss", loss))
     rows.append(("objective", _bound_words(run)))
     if run.budget is not None:
         rows.append(("budget", f"{run.budget:,} runs"))

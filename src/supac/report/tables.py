@@ -19,7 +19,7 @@ from supac.record.many_parameters import FEW, field_changes, shown
 from supac.record.parameter_change import ParameterChange
 from supac.record.record import Record
 from supac.report.standing import standing
-from supac.report.words import common_power
+from supac.report.words import common_power, loss_name
 from supac.running.terminal import duration
 
 _ROWS = 8  # last rows of the history that are shown
@@ -64,6 +64,9 @@ def _facts(run: Record) -> Table:
     for name, words in standing(run):
         table.add_row(name, Text(words, style="bold" if name == "objective" else ""))
     table.add_row("bound", Text(str(run.settings["bound"])))
+    loss = loss_name(run.settings.get("loss"))
+    if loss:
+        table.add_row("loss", Text(visible(loss)))
     for words in guarantees(run):
         table.add_row("guaranteed", Text(words))
     bands = words_on_bands(run)

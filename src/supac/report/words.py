@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Sequence
 
+from supac.codec import from_spec_or_name, to_spec
 from supac.codec.text import visible
 
 MINUS = "\N{MINUS SIGN}"
@@ -77,3 +79,11 @@ def count_of(count: int, one: str, many: str) -> str:
 def listed(words: list[str]) -> str:
     """Return `a`, `a and b` or `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def loss_name(loss: object) -> str:
+    """Return a loss as it is written, or the name of your own; "" if there is none."""
+    if loss is None:
+        return ""
+    name = str(from_spec_or_name(to_spec(loss)))
+    return re.sub(r"<([\w.<>]+?) object(?: at 0x\w+)?>", r"\1", name)

@@ -25,6 +25,7 @@ from supac.record.timeline import Span
 
 _OURS = str(Path(__file__).parents[1])
 _HERE = "1"  # the only worker
+_QUICK = 0.25  # share of the time to wait within which another batch is begun
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,9 +281,11 @@ class InProcessPool(WorkerPool):
     def __init__(self, simulators: Sequence[Simulator], *, one_by_one: bool = False):
         self._simulators, self._one_by_one = SimulatorSet(simulators), one_by_one
         self._queue: deque[Request] = deque()
+        self._error: BaseException | None = None
+        """Raised by a batch that followed others, which were returned first."""
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self._queue) + (self._error is not None)
 
     @property
     def begun(self) -> dict[int, Span]:
@@ -294,7 +297,29 @@ class InProcessPool(WorkerPool):
         self._queue.append(request)
 
     def collect(self, timeout: float) -> list[Answer]:
-        """Make the next run, or all queued runs of its task if the simulator is vectorized."""
+        """Make the next run, or all queued runs of its task if the simulator is vectorized.
+
+        After a batch without a failure those of further tasks follow while they are quick: what is
+        returned together is recorded together, and a commit waits for the disk.
+        """
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        start, answers = time.monotonic(), self._next()
+        while (
+            self._queue
+            and self._error is None
+            and self._simulators[self._queue[0].task].vectorized
+            and time.monotonic() - start < _QUICK * timeout
+            and all(each.status is Status.OK for each in answers)
+        ):
+            try:
+                answers += self._next()
+            except BaseException as error:  # raised by the next call: these are to be recorded
+                self._error = error
+        return answers
+
+    def _next(self) -> list[Answer]:
         if not self._queue:
             return []
         first = self._queue.popleft()

@@ -16,7 +16,7 @@ from supac.report.svg import Panel, span
 from supac.report.words import number
 
 _MANY = 300  # runs, from which on dots are small
-_TOP = 3.0  # times the median, above which risks are drawn at the upper edge
+_TOP = 10.0  # times the upper decile, above which risks are drawn at the upper edge
 
 
 def objective_chart(snapshot: Snapshot) -> Markup:
@@ -60,12 +60,19 @@ def risk_chart(snapshot: Snapshot) -> Markup:
     risks = np.array([run.risk for run in runs if run.ok])
     top = _top(risks)
     last = max((run.id for run in runs), default=1)
-    panel = RunPanel("risks", (-0.02 * last, 1.02 * last + 0.5), span(np.array([0.0, top])))
+    panel = RunPanel(
+        "risks", (-0.02 * last, 1.02 * last + 0.5), span(np.array([_bottom(risks), top]))
+    )
     panel.dot = 4.0 if len(runs) <= _MANY else 2.5
     for run in runs:
         y = min(run.risk, top) if run.ok else top
         panel.run_dot(run.id, float(run.id), y, kind_of(run), run_words(run))
     words = f"Scatter chart: the risk of {len(runs)} runs by their number; failed runs at the top."
+    above = int((risks > top).sum())
+    if above:
+        told = f"{above} more at the top, up to {number(float(risks.max()))}"
+        panel.note(told)
+        words += f" {told}."
     return panel.draw(words, "number of the run", "risk")
 
 
@@ -73,7 +80,14 @@ def _top(risks: FloatArray) -> float:
     """Return the largest risk that is drawn at its place."""
     if not len(risks):
         return 1.0
-    return float(max(np.quantile(risks, 0.9), min(risks.max(), _TOP * np.median(risks)))) or 1.0
+    low = _bottom(risks)
+    top = float(min(risks.max(), low + _TOP * (np.quantile(risks, 0.9) - low)))
+    return top if top > low else low + 1.0
+
+
+def _bottom(risks: FloatArray) -> float:
+    """Return 0, or the least risk if that is negative, as of a likelihood."""
+    return min(0.0, float(risks.min(initial=0.0)))
 
 
 def kind_of(run: Run) -> str:

@@ -10,6 +10,7 @@ from supac.arrays import FloatArray
 from supac.problem_file import Observations
 from supac.report import elements as html
 from supac.report.elements import Markup
+from supac.report.figures import ERROR
 from supac.report.live.panel import RunPanel
 from supac.report.live.snapshot import Snapshot
 from supac.report.svg import span
@@ -83,9 +84,10 @@ def fit_section(observations: Observations | None, rounds: list[RoundRuns]) -> M
         for i, (experiment, column, _) in enumerate(parts)
     ]
     left = len(observations.parts) - len(parts)
+    measured = f"measured{ERROR if observations.noise_known else ''}"
     return html.fill(
         html.read_part("live/fit.html"),
-        legend=html.legend(posterior="simulated", data="measured, with its standard error"),
+        legend=html.legend(posterior="simulated", data=measured),
         last=len(rounds) - 1,
         words=rounds[-1].words,
         pictures=html.joined(pictures),
@@ -122,7 +124,8 @@ def _picture(observations: Observations, rounds: list[RoundRuns], part: int, lin
     panel.dots(x, data, "data")
     name = observations.columns[column] + (f" of {experiment}" if experiment else "")
     label = "row" if observations.times is None else observations.time_label or "time"
-    words = f"{name}: the data with their standard error, and the runs of a round as a band"
+    error = " with their standard error" if observations.noise_known else ""
+    words = f"{name}: the data{error}, and the runs of a round as a band"
     return panel.draw(words, label, observations.labels[column])
 
 
