@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -239,3 +241,31 @@ def test_the_description_has_what_the_model_declares(ball: Path) -> None:
     assert (share.lower, share.upper, share.start) == (0.0, 1.0, "0.7")
     assert [each.name for each in model.of("input")] == ["lag.u"]
     assert (model.start, model.stop, model.tolerance) == (0.0, 2.0, 1e-8)
+
+
+def test_an_instance_is_freed_when_its_simulator_is_gone(
+    oscillator: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also at the end of the process, by the same finalizer."""
+    freed: list[object] = []
+    kind = pytest.importorskip("fmpy.fmi2").FMU2Slave
+    free = kind.freeInstance
+    monkeypatch.setattr(kind, "freeInstance", lambda fmu: freed.append(free(fmu)))
+    model = FMU(oscillator, ["x"], [0.1], names=["mu"])
+    model(np.array([1.0]))
+    assert not freed
+    del model
+    gc.collect()
+    assert len(freed) == 1
+
+
+@pytest.mark.parametrize(("fatal", "calls"), [(False, ["let go", "free"]), (True, ["let go"])])
+def test_libraries_of_pythonfmu_let_go_of_python_before_the_process_ends(
+    fatal: bool, calls: list[str]
+) -> None:
+    """Otherwise they do so when their own memory is gone, and some processes abort at their end."""
+    done: list[str] = []
+    free_instance = pytest.importorskip("supac.simulators.fmi.instance").free_instance
+    library = SimpleNamespace(finalizePythonInterpreter=lambda: done.append("let go"))
+    free_instance(SimpleNamespace(dll=library, freeInstance=lambda: done.append("free")), fatal)
+    assert done == calls

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import csv
-import multiprocessing
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,6 @@ from supac.simulators.fmi.variable import elements
 
 TIMES = np.array([0.5, 1.0])
 STILL = {"u": [0.0, 0.0]}
-Run = Callable[[Any, list[float]], FloatArray]
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +25,8 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fmu_files.chain_3(tmp_path_factory.mktemp("chain"))
 
 
-@pytest.fixture(scope="module")
-def run() -> Iterator[Run]:
-    """Runs of models in a process of its own.
-
-    pythonfmu and several models of pythonfmu3 in one process may abort when that ends.
-    """
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-        yield lambda model, x: pool.submit(model, np.array(x)).result()
+def run(model: Any, x: list[float]) -> FloatArray:
+    return np.asarray(model(np.array(x)))
 
 
 def solution(k: list[float], u: tuple[float, float] = (0.0, 0.0)) -> FloatArray:
@@ -52,7 +41,7 @@ def solution(k: list[float], u: tuple[float, float] = (0.0, 0.0)) -> FloatArray:
     return np.asarray(solved.y)
 
 
-def test_elements_are_set_and_recorded(chain: Path, run: Run) -> None:
+def test_elements_are_set_and_recorded(chain: Path) -> None:
     names = ["k[3]", "mixing[2,3]", "k[1]"]
     model = FMU(chain, ["x[1]", "x[3]", "y[2]"], TIMES, names=names, values=STILL)
     x = solution([0.5, 2.0, 4.0])  # k[2] keeps its start value
@@ -65,7 +54,7 @@ def test_elements_are_set_and_recorded(chain: Path, run: Run) -> None:
     assert np.allclose(again, np.concatenate([x[0], x[2], x[1]]), atol=1e-4)
 
 
-def test_inputs_that_are_arrays_come_from_columns_and_constants(chain: Path, run: Run) -> None:
+def test_inputs_that_are_arrays_come_from_columns_and_constants(chain: Path) -> None:
     column = {"time": [0.0, 1.0], "u[2]": [0.5, 0.5]}
     model = FMU(chain, ["x[2]"], TIMES, names=["k[1]"], values={"u[1]": 0.3}, inputs=column)
     assert np.allclose(run(model, [1.0]), solution([1.0, 2.0, 3.0], (0.3, 0.5))[1], atol=1e-4)
@@ -73,7 +62,7 @@ def test_inputs_that_are_arrays_come_from_columns_and_constants(chain: Path, run
         FMU(chain, ["x[2]"], TIMES, names=["k[1]"], inputs=column)
 
 
-def test_a_structural_parameter_is_the_size_of_an_array(chain: Path, run: Run) -> None:
+def test_a_structural_parameter_is_the_size_of_an_array(chain: Path) -> None:
     usual = FMU(chain, ["total"], TIMES, names=["weights[2]"], values=STILL)
     assert run(usual, [5.0]).tolist() == [6.0, 6.0]
     values = {**STILL, "n": 4, "weights": [1.0, 2.0, 3.0, 4.0]}
@@ -126,7 +115,7 @@ def test_an_array_of_a_billion_is_not_listed(chain: Path, tmp_path: Path) -> Non
     assert large.find("x[999999999]", ()).place == 999_999_998
 
 
-def test_init_writes_a_line_for_each_element(chain: Path, run: Run, tmp_path: Path) -> None:
+def test_init_writes_a_line_for_each_element(chain: Path, tmp_path: Path) -> None:
     for name, text in fmu_starter_files(chain, tmp_path).items():
         (tmp_path / name).write_text(text)
     table = list(csv.reader((tmp_path / "data.csv").read_text().splitlines()))

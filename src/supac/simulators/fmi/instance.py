@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ Arrays = dict[tuple[str, int], list[Any]]
 
 
 class Instance:
-    """One instance of an extracted FMU, reset between runs or made anew."""
+    """One instance of an extracted FMU, reset between runs or made anew; freed when it is gone."""
 
     def __init__(self, folder: Path, experiment: Experiment, *, reset: bool):
         self._folder, self._experiment, self._resets = folder, experiment, reset
@@ -39,6 +40,7 @@ class Instance:
         self._messages: deque[str] = deque(maxlen=5)
         self._arrays: Arrays = {}
         self._fmu: Any = None
+        self._freed: weakref.finalize[..., Instance] | None = None
         self._integrator: Integrator | None = None
 
     def run(self, values: Values) -> FloatArray:
@@ -79,17 +81,12 @@ class Instance:
                 str(self._folder),
                 self._model,
                 _TYPES[self._experiment.interface],
-                logger=self._log,
+                logger=_logger(self._messages),
                 debug_logging=True,
             )
         finally:
             os.chdir(place)  # FMPy changes it, and an error leaves it changed
-
-    def _log(self, *arguments: Any) -> None:
-        """Keep a warning or an error; the arguments end with status, category and message."""
-        status, _, message = arguments[-3:]
-        if status >= _WARNING and message:
-            self._messages.append(message.decode(errors="replace").strip())
+        self._freed = weakref.finalize(self, free_instance, self._fmu)
 
     def _initialise(self, values: Values) -> None:
         fmu, experiment = self._fmu, self._experiment
@@ -147,9 +144,34 @@ class Instance:
     def close(self, *, fatal: bool = False) -> None:
         """Free the instance; after a fatal error it must not be called again, not even for that."""
         fmu, self._fmu, self._integrator = self._fmu, None, None
-        if fmu is not None and not fatal:
-            with contextlib.suppress(Exception):
-                fmu.freeInstance()
+        if self._freed is not None and self._freed.detach() is not None:
+            free_instance(fmu, fatal)
+
+
+def _logger(messages: deque[str]) -> Callable[..., None]:
+    """Return a function that keeps warnings and errors of a model.
+
+    It does not know the `Instance`, which could not be collected if its model did.
+    """
+
+    def log(*arguments: Any) -> None:
+        status, _, message = arguments[-3:]
+        if status >= _WARNING and message:
+            messages.append(message.decode(errors="replace").strip())
+
+    return log
+
+
+def free_instance(fmu: Any, fatal: bool = False) -> None:
+    """Free an instance and its library."""
+    # Libraries of pythonfmu stay in the process, and let go of Python when it ends, after their own
+    # memory of it is freed: some such processes abort. Done now, there is nothing left to do then.
+    release = getattr(fmu.dll, "finalizePythonInterpreter", None)
+    with contextlib.suppress(Exception):
+        if release is not None:
+            release()
+        if not fatal:
+            fmu.freeInstance()
 
 
 def set_values(fmu: Any, values: Values, arrays: Arrays) -> None:
