@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,53 +12,22 @@ from supac.arrays import FloatArray
 from supac.posterior.observed import as_calibrated
 from supac.posterior.outputs import Outputs
 from supac.problem import Composite, Observations
+from supac.problem.leading import LeadingSimulator
 from supac.problem.observation import ObservedSimulator
 from supac.record.record import Record
 
-_OF_SIMULATOR = ("__code__", "named", "refuses", "with_fields")
-
 
 @dataclass(frozen=True, eq=False)
-class ScenarioSimulator:
-    """Simulate without the last `unused` parameters, and return the outputs as a vector."""
+class ScenarioSimulator(LeadingSimulator):
+    """Simulate without the last parameters, and return the outputs as a vector."""
 
-    simulate: Callable[[FloatArray], Any]
-    unused: int
+    passed_on = ("named", "with_fields", "refuses", "__code__")
     table: Outputs | None
-
-    def __post_init__(self) -> None:
-        name = getattr(self.simulate, "__qualname__", type(self.simulate).__qualname__)
-        object.__setattr__(self, "__qualname__", name)
-        object.__setattr__(self, "__module__", getattr(self.simulate, "__module__", __name__))
-
-    def set_up(self) -> None:
-        """Load the simulator, if it has something to load."""
-        load = getattr(self.simulate, "set_up", None)
-        if load is not None:
-            load()
-
-    def _used(self, values: Any) -> Any:
-        return values[..., : -self.unused] if self.unused else values
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a method of the simulator that takes names or a point, or its code."""
-        if name not in _OF_SIMULATOR:
-            raise AttributeError(name)
-        own = getattr(self.simulate, name)
-        if name == "refuses":
-            return lambda x: own(self._used(x))
-        if name == "named":
-            return lambda names: replace(
-                self, simulate=own(names[: -self.unused] if self.unused else names)
-            )
-        if name == "with_fields":
-            return lambda fields: replace(self, simulate=own(fields))
-        return own
 
     def __call__(self, x: FloatArray) -> Any:
         """Return the outputs of one point or of many."""
         points = np.asarray(x)
-        answer = self.simulate(self._used(points))
+        answer = self.simulate(self.leading(points))
         if isinstance(answer, Mapping) and self.table is None:
             names = ", ".join(map(str, answer))
             raise TypeError(f"simulate returns {names} by name: pass outputs=, their names")

@@ -15,43 +15,19 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.codec import register
+from supac.problem.leading import LeadingSimulator
 from supac.problem.marginals import Marginal
 from supac.problem.problem import Parameters
 
 
 @dataclass(frozen=True, eq=False)
-class ObservedSimulator:
-    """Simulate with all parameters but the last `count`, and append their values to the outputs."""
-
-    simulate: Callable[[FloatArray], Any]
-    count: int
-
-    def __post_init__(self) -> None:
-        name = getattr(self.simulate, "__qualname__", type(self.simulate).__qualname__)
-        object.__setattr__(self, "__qualname__", name)
-        object.__setattr__(self, "__module__", getattr(self.simulate, "__module__", __name__))
-
-    def set_up(self) -> None:
-        """Load the simulator, if it has something to load."""
-        load = getattr(self.simulate, "set_up", None)
-        if load is not None:
-            load()
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a method of the simulator that takes names or a point, for the others alone."""
-        if name not in ("named", "with_fields", "refuses", "check"):
-            raise AttributeError(name)
-        own = getattr(self.simulate, name)
-        if name in ("refuses", "check"):
-            return lambda x: own(x[: -self.count])
-        if name == "named":
-            return lambda names: replace(self, simulate=own(names[: -self.count]))
-        return lambda fields: replace(self, simulate=own(fields))
+class ObservedSimulator(LeadingSimulator):
+    """Simulate with all parameters but the last ones, and append their values to the outputs."""
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Return the outputs of one point or of many."""
         points = np.asarray(x)
-        outputs = self.simulate(points[..., : -self.count])
+        outputs = self.simulate(self.leading(points))
         if isinstance(outputs, Mapping):
             raise TypeError(
                 "a simulator with observation parameters must return an array of outputs, not "
@@ -65,7 +41,7 @@ class ObservedSimulator:
                 f"simulate must return a 1-D array of numbers a point, not shape {simulated.shape}"
                 f" for points of shape {points.shape}"
             )
-        return np.concatenate([simulated, points[..., -self.count :]], axis=-1)
+        return np.concatenate([simulated, points[..., -self.unused :]], axis=-1)
 
 
 def observation_count(loss: object) -> int:
