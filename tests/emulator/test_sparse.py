@@ -51,6 +51,16 @@ def test_runs_without_weight_do_not_count() -> None:
     np.testing.assert_allclose(one, other, atol=1e-9)
 
 
+def test_constant_outputs_and_inputs_that_are_repeated_or_idle_are_no_trouble() -> None:
+    u = points(60)
+    u[:, 7], u[:, 9] = u[:, 6], 0.0
+    plain = local(u)
+    y = np.column_stack([plain, np.full(60, 3.0), np.zeros(60), 1e9 * plain[:, 1]])
+    found = fit_sparse(u, y, np.ones(60))(points(20, seed=1))
+    np.testing.assert_allclose(found[:, -3:-1], np.tile([3.0, 0.0], (20, 1)), atol=1e-12)
+    np.testing.assert_allclose(found[:, -1], 1e9 * found[:, 1], rtol=1e-6)
+
+
 def test_the_gradient_is_the_derivative() -> None:
     u, by_outputs, step = points(40), points(40, seed=2)[:, :OUTPUTS], 1e-6
     found = fit_sparse(u, local(u), np.ones(40))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.sparse import csr_array
 
 from supac.arrays import BoolArray, FloatArray, IntArray
@@ -31,6 +32,7 @@ _TOGETHER = 3  # runs of a batch in one part
 _BETTER, _HOPELESS = 0.9, 2.0  # errors in those of the rival with which it wins, and gives up
 _NEGLIGIBLE = 1e-6  # share of an output's variance below which a product is left out
 _TINY = 1e-9
+_RIDGE = 1.0 + 1e-10  # on the diagonal of products of features, which may depend on each other
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,32 +138,51 @@ def fit_sparse(u: FloatArray, y: FloatArray, weight: FloatArray) -> SparsePolyno
     root = np.sqrt(share * len(u))
     plain, outputs = (u - centre).T, ((y - constant) * root[:, None]).T
     inputs = plain * root
+    power, rows = np.einsum("kn,kn->k", outputs, outputs), np.arange(len(outputs))[:, None]
     terms = max(int(1.0 / float(share @ share)) // _RUNS_A_TERM, 2)
-    chosen = _pursue(inputs[None], outputs, min(_MOST_INPUTS, terms, len(inputs)))
-    linear = inputs[chosen]
-    slopes = _relevance(linear, outputs)
-    strength = np.abs(slopes) * np.sqrt((linear**2).mean(axis=2))
+    gram, towards = inputs @ inputs.T, outputs @ inputs.T
+    chosen = _pursue(gram[None], towards, min(_MOST_INPUTS, terms, len(inputs)))
+    own_gram, own_towards = gram[chosen[:, :, None], chosen[:, None]], towards[rows, chosen]
+    slopes = _relevance(own_gram, own_towards, power, len(u))
+    strength = np.abs(slopes) * np.sqrt(np.einsum("kff->kf", own_gram))
     order = np.argsort(-strength, axis=1, kind="stable")[:, :_STRONGEST]
     strongest = np.take_along_axis(chosen, order, axis=1)
-    left, right = np.triu_indices(strongest.shape[1])
-    first, second = strongest[:, left], strongest[:, right]
-    products = plain[first] * plain[second]
-    middle = products @ share
-    products -= middle[:, :, None]
-    products *= root
+    products = _products((plain * np.sqrt(root))[strongest])
+    # Linear terms and outputs have the mean zero: only products by products need their own.
+    middle = products @ root / len(u)
+    bent_gram = products @ products.transpose(0, 2, 1)
+    bent_gram -= len(u) * middle[:, :, None] * middle[:, None]
     # Products are searched for what the linear terms leave.
-    rest = outputs - (slopes[:, None] @ linear)[:, 0]
-    own = _pursue(products, rest, min(_MOST_PRODUCTS, terms, products.shape[1]))
-    rows = np.arange(len(outputs))[:, None]
-    found = _relevance(np.concatenate([linear, products[rows, own]], axis=1), outputs)
-    slopes, bends = np.split(found, [chosen.shape[1]], axis=1)
-    size = bends**2 * (products[rows, own] ** 2).mean(axis=2)
-    bends = np.where(size > _NEGLIGIBLE * (outputs**2).mean(axis=1, keepdims=True), bends, 0.0)
-    constant = constant - (bends * middle[rows, own]).sum(axis=1)
     full = np.zeros((len(outputs), len(inputs)))
-    np.put_along_axis(full, chosen, slopes, axis=1)
-    pairs, quadratic = _gather(first[rows, own], second[rows, own], bends)
+    full[rows, chosen] = slopes
+    rest = (products @ (outputs - full @ inputs)[:, :, None])[:, :, 0]
+    best = _pursue(bent_gram, rest, min(_MOST_PRODUCTS, terms, products.shape[1]))
+    bent, middle = products[rows, best], middle[rows, best]
+    cross = inputs[chosen] @ bent.transpose(0, 2, 1)
+    bent_gram = bent_gram[rows[:, :, None], best[:, :, None], best[:, None]]
+    whole = np.block([[own_gram, cross], [cross.transpose(0, 2, 1), bent_gram]])
+    both = np.concatenate([own_towards, (bent @ outputs[:, :, None])[:, :, 0]], axis=1)
+    found = _relevance(whole, both, power, len(u))
+    slopes, bends = np.split(found, [chosen.shape[1]], axis=1)
+    size = bends**2 * np.einsum("kff->kf", bent_gram)
+    bends = np.where(size > _NEGLIGIBLE * power[:, None], bends, 0.0)
+    constant = constant - (bends * middle).sum(axis=1)
+    full[rows, chosen] = slopes
+    left, right = np.triu_indices(strongest.shape[1])
+    first, second = strongest[:, left][rows, best], strongest[:, right][rows, best]
+    pairs, quadratic = _gather(first, second, bends)
     return SparsePolynomial(centre, constant, full.T, pairs[0], pairs[1], quadratic)
+
+
+def _products(factors: FloatArray) -> FloatArray:
+    """Multiply each of the factors (k, f, n) by itself and by those after it: (k, f(f+1)/2, n)."""
+    outputs, count, n = factors.shape
+    found, start = np.empty((outputs, count * (count + 1) // 2, n)), 0
+    for i in range(count):
+        end = start + count - i
+        np.multiply(factors[:, i : i + 1], factors[:, i:], out=found[:, start:end])
+        start = end
+    return found
 
 
 def _gather(first: IntArray, second: IntArray, bends: FloatArray) -> tuple[IntArray, csr_array]:
@@ -174,17 +195,18 @@ def _gather(first: IntArray, second: IntArray, bends: FloatArray) -> tuple[IntAr
     return pairs, csr_array((bends[outputs, terms], (place.ravel(), outputs)), shape)
 
 
-def _pursue(features: FloatArray, y: FloatArray, count: int) -> IntArray:
-    """Choose features (k or 1, f, n) of outputs y (k, n), one by one: (k, count).
+def _pursue(gram: FloatArray, towards: FloatArray, count: int) -> IntArray:
+    """Choose features of each of k outputs, one by one: (k, count).
 
-    Each is the one that leaves least of what the others have left (orthogonal matching pursuit).
+    `gram` (k or 1, f, f) has the inner products of the features, `towards` (k, f) those with the
+    outputs. Each is the one that leaves least of what the others have left (orthogonal matching
+    pursuit).
     """
-    outputs, rows = len(y), np.arange(len(y))
-    shared = len(features) == 1
-    norms = np.sqrt((features**2).sum(axis=2)) + _TINY
-    unit = features / norms[:, :, None]
-    gram = unit @ unit.transpose(0, 2, 1)
-    towards = y @ unit[0].T if shared else np.einsum("kn,kfn->kf", y, unit)
+    outputs, rows = len(towards), np.arange(len(towards))
+    shared = len(gram) == 1
+    norms = np.sqrt(np.maximum(np.einsum("kff->kf", gram), 0.0)) + _TINY
+    gram = gram / norms[:, :, None] / norms[:, None]
+    towards = towards / norms
     left = np.ones_like(towards)
     taken = np.empty((outputs, count, towards.shape[1]))  # chosen, made orthonormal, by features
     chosen = np.empty((outputs, count), dtype=np.intp)
@@ -204,23 +226,28 @@ def _pursue(features: FloatArray, y: FloatArray, count: int) -> IntArray:
     return chosen
 
 
-def _relevance(features: FloatArray, y: FloatArray) -> FloatArray:
-    """Regress outputs y (k, n) on features (k, f, n), each with a variance of its own: (k, f)."""
-    n, diagonal = y.shape[1], np.arange(features.shape[1])
-    power = (y**2).mean(axis=1) + 1e-300
-    gram = features @ features.transpose(0, 2, 1)
-    towards = (features @ y[:, :, None])[:, :, 0]
-    size = np.einsum("kff->kf", gram) / n + 1e-300
-    variance, noise = power[:, None] / len(diagonal) / size, 0.2 * power
-    least = _TINY * power[:, None] / size
+def _relevance(gram: FloatArray, towards: FloatArray, power: FloatArray, n: int) -> FloatArray:
+    """Regress k outputs on features, each with a variance of its own: (k, f).
+
+    `gram` (k, f, f) has the inner products of the features over n runs, `towards` (k, f) those
+    with the outputs, and `power` (k,) those of the outputs with themselves.
+    """
+    mean, diagonal = power / n + 1e-200, np.arange(gram.shape[1])
+    size = np.einsum("kff->kf", gram) / n + 1e-100
+    variance, noise = mean[:, None] / len(diagonal) / size, 0.2 * mean
+    least = _TINY * mean[:, None] / size
+    found, own = np.empty_like(towards), np.empty_like(towards)
     for _ in range(_UPDATES):
         precision = gram / noise[:, None, None]
+        precision[:, diagonal, diagonal] *= _RIDGE
         precision[:, diagonal, diagonal] += 1.0 / variance
-        spread = np.linalg.inv(precision)
-        found = (spread @ towards[:, :, None])[:, :, 0] / noise[:, None]
-        own = np.einsum("kff->kf", spread)
+        for output, matrix in enumerate(precision):  # an inverse of NumPy's takes twice as long
+            root, _ = dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+            found[output] = dpotrs(root, towards[output], lower=1)[0]
+            own[output] = np.diagonal(dpotri(root, lower=1, overwrite_c=1)[0])
+        found /= noise[:, None]
         freedom = (1.0 - own / variance).sum(axis=1)
         variance = np.maximum((found**2 + own) / _SHRINK, least)
-        left = ((y - (found[:, None] @ features)[:, 0]) ** 2).sum(axis=1)
-        noise = np.maximum(left / np.maximum(n - freedom, n / 4), 1e-6 * power)
-    return np.asarray(found)
+        left = power - ((2.0 * towards - (gram @ found[:, :, None])[:, :, 0]) * found).sum(axis=1)
+        noise = np.maximum(left / np.maximum(n - freedom, n / 4), 1e-6 * mean)
+    return found

@@ -122,6 +122,10 @@ class ParametricFamily(ABC):
         x = self.draws(theta)
         return x.mean(axis=0), np.atleast_2d(np.cov(x.T))
 
+    def mean_point(self, theta: FloatArray) -> FloatArray:
+        """Compute the mean of π_θ (dim,); override it where that is faster than `moments`."""
+        return self.moments(theta)[0]
+
     def divergence(
         self, theta: FloatArray, prior: Density, seed: Seed = 0, count: int | None = None
     ) -> Divergence:
@@ -295,7 +299,7 @@ class Distribution:
     @property
     def mean(self) -> FloatArray:
         """Return the mean (dim,)."""
-        return self.family.moments(self.theta)[0]
+        return self.family.mean_point(self.theta)
 
     @property
     def covariance(self) -> FloatArray:

@@ -227,6 +227,9 @@ class LowRankGaussian(ParametricFamily):
         _, diagonal, directions = self.split(theta)
         return bool((directions**2 / diagonal[:, None]).sum() < 1e12)
 
+    def mean_point(self, theta: FloatArray) -> FloatArray:
+        return theta[: self.dim]
+
     def moments(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, diagonal, directions = self.split(theta)
         return mean, np.diag(diagonal) + directions @ directions.T
