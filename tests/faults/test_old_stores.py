@@ -290,7 +290,7 @@ def test_a_store_is_upgraded_by_its_own_search_only(tmp_path: Path) -> None:
         supac.resume(store, supac.Composite(decay, supac.MeanSquare()))
     assert format_of(store) == 1
     minimize_decay(60, store=store)
-    assert format_of(store) == 3
+    assert format_of(store) == 4
 
 
 def format_of(store: Path) -> int:

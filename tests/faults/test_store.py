@@ -250,9 +250,9 @@ def test_what_cannot_be_written_can_still_be_read(read_only: Path, tmp_path: Pat
 
 
 def test_a_later_format_is_refused(store: Path) -> None:
-    edit(store, "PRAGMA user_version = 4")
+    edit(store, "PRAGMA user_version = 5")
     for way in ways_in(store):
-        with pytest.raises(supac.StoreTooNewError, match=r"has format 4, but .* reads up to 3"):
+        with pytest.raises(supac.StoreTooNewError, match=r"has format 5, but .* reads up to 4"):
             way()
 
 

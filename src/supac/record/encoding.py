@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any, get_args
@@ -29,6 +30,8 @@ RUN_COLUMNS = (
     "task", "id", "x", "status", "risk", "seconds", "message", "attempts", "source", "purpose"
 )  # fmt: skip
 """Of the table of runs; outputs have a table of their own."""
+MANY_NUMBERS = 1_000
+"""Of a θ, from which on a row has them compressed."""
 ESTIMATE = tuple(each.name for each in fields(Estimate))
 
 
@@ -103,13 +106,18 @@ def round_to_row(number: int, told: Round, family: ParametricFamily) -> tuple[An
         number,
         np.array(told.ids, dtype="<i8").tobytes(),
         np.asarray(told.drawn, dtype="?").tobytes(),
-        json.dumps(None if told.proposal is None else member_to_spec(told.proposal, family)),
+        _proposal_to_column(told.proposal, family),
         json.dumps(info_to_spec(told.info)),
     )
 
 
 def round_from_row(
-    family: ParametricFamily | None, task: int, ids: bytes, drawn: bytes, proposal: str, info: str
+    family: ParametricFamily | None,
+    task: int,
+    ids: bytes,
+    drawn: bytes,
+    proposal: str | bytes,
+    info: str,
 ) -> Round:
     """Invert `round_to_row`; without the family, the proposal is not known."""
     if len(ids) != 8 * len(drawn):
@@ -117,24 +125,65 @@ def round_from_row(
     return Round(
         tuple(np.frombuffer(ids, dtype="<i8").tolist()),
         np.frombuffer(drawn, dtype="?"),
-        None if family is None else member_from_spec(json.loads(proposal), family),
+        None if family is None else _proposal_from_column(proposal, family),
         info_from_spec(json.loads(info)),
         task,
     )
 
 
+def _proposal_to_column(member: Distribution | None, family: ParametricFamily) -> str | bytes:
+    """Return JSON; of a θ of many numbers, its family as JSON, a line end, and packed numbers."""
+    if member is None or len(member.theta) < MANY_NUMBERS:
+        return json.dumps(None if member is None else member_to_spec(member, family))
+    return json.dumps(_other_family(member, family)).encode() + b"\n" + squeeze(member.theta)
+
+
+def _proposal_from_column(column: str | bytes, family: ParametricFamily) -> Distribution:
+    """Invert `_proposal_to_column`."""
+    if isinstance(column, str):
+        return member_from_spec(json.loads(column), family)
+    other, _, data = column.partition(b"\n")
+    kind = _family_from_spec(json.loads(other), family)
+    return Distribution(kind, unsqueeze(data, kind.size))
+
+
+def squeeze(array: FloatArray) -> bytes:
+    """Compress numbers, bit for bit: their first bytes together, which are much alike."""
+    apart = np.frombuffer(array_to_bytes(array), dtype=np.uint8).reshape(-1, 8)
+    return zlib.compress(apart.T.tobytes(), 1)
+
+
+def unsqueeze(data: bytes, count: int) -> FloatArray:
+    """Invert `squeeze`, for so many numbers; ValueError if there are more or fewer."""
+    reader = zlib.decompressobj()
+    try:
+        found = reader.decompress(data, 8 * count)
+    except zlib.error as error:
+        raise ValueError(f"its numbers cannot be read: {error}") from error
+    if len(found) != 8 * count or reader.decompress(reader.unconsumed_tail, 1):
+        raise ValueError(f"there are not {count} numbers")
+    return array_from_bytes(np.frombuffer(found, dtype=np.uint8).reshape(8, -1).T.tobytes())
+
+
 def member_to_spec(member: Distribution, family: ParametricFamily) -> Spec:
     """Its θ, and its family unless that is the run's own."""
-    other = None if member.family == family else to_spec(member.family)
-    return {"family": other, "theta": pack(member.theta)}
+    return {"family": _other_family(member, family), "theta": pack(member.theta)}
+
+
+def _other_family(member: Distribution, family: ParametricFamily) -> Spec:
+    return None if member.family == family else to_spec(member.family)
 
 
 def member_from_spec(spec: Spec, family: ParametricFamily) -> Distribution:
     """The distribution again."""
-    kind = family if spec["family"] is None else from_spec(spec["family"])
+    return Distribution(_family_from_spec(spec["family"], family), unpack(spec["theta"]))
+
+
+def _family_from_spec(spec: Spec, family: ParametricFamily) -> ParametricFamily:
+    kind = family if spec is None else from_spec(spec)
     if not isinstance(kind, ParametricFamily) or kind.dim != family.dim:
         raise ValueError(f"{kind!r} is no family of {family.dim} coordinates")
-    return Distribution(kind, unpack(spec["theta"]))
+    return kind
 
 
 _DIAGNOSTICS = tuple(each.name for each in fields(Info) if each.name != "notes")

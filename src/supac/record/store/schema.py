@@ -1,6 +1,7 @@
 """Tables of a store, and how files of earlier formats are brought up to date.
 
-Format 3 adds the timeline, when and where each run was made, which readers of format 2 do without.
+Format 4 has the numbers of large posteriors compressed. Format 3 adds the timeline, when and where
+each run was made, which readers of format 2 do without.
 Format 2 has one set of tables for all kinds of searches; outputs have a table of their own, so that
 a reader that does not ask for them does not read them. Format 1, of version 0.1, had a file format
 for `minimize` and another for `meta_learn`, and kept outputs beside the other columns of a run.
@@ -34,7 +35,7 @@ from supac.record.store.file import (
     resolve_path,
 )
 
-VERSION = 3
+VERSION = 4
 APPLICATION = 0x53755041  # "SuPA", in the header of the file
 _META_1 = 0x5375504D  # "SuPM", in that of a format 1 file of `meta_learn`
 RESIDUALS_SPEC = {"other": RESIDUALS}
@@ -86,6 +87,7 @@ _META_SCHEMA_1 = (
 )
 _KNOWN = {
     (APPLICATION, VERSION): SCHEMA,
+    (APPLICATION, 3): SCHEMA,
     (APPLICATION, 2): _SCHEMA_2,
     (APPLICATION, 1): _SCHEMA_1,
     (_META_1, 1): _META_SCHEMA_1,
@@ -184,11 +186,13 @@ def reading(path: Path) -> Iterator[Database]:
 
 def upgrade(db: Database) -> None:
     """Bring the tables up to date, in a transaction that the caller commits."""
-    if format_of(db) == 1:
+    found = format_of(db)
+    if found == 1:
         _upgrade_1(db)
     else:
         db.execute("BEGIN IMMEDIATE")
-        db.execute(_TIMELINE)
+        if found == 2:
+            db.execute(_TIMELINE)
     _mark(db)
 
 
