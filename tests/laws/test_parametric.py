@@ -11,6 +11,7 @@ from numerics import assert_mean, derivative
 from supac.arrays import FloatArray
 from supac.calibration.setup import _check_score
 from supac.codec import from_spec, to_spec
+from supac.search.ray import view_prior
 
 _SPREAD = np.array([[2.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 0.5]])
 _CENTRE = np.array([1.0, -2.0, 0.5])
@@ -172,6 +173,57 @@ def test_low_rank_is_the_gaussian_of_its_moments() -> None:
     prior = supac.gaussian(np.ones(3), _SPREAD)
     assert member.divergence(prior).value == pytest.approx(full.kl(prior), rel=1e-10)
     np.testing.assert_allclose(np.diag(member.covariance), np.diag(_SPREAD), rtol=1e-10)
+
+
+def _many(rank: int, dim: int = 45) -> supac.Distribution:
+    rng = np.random.default_rng(3)
+    factor = rng.standard_normal((dim, dim)) / np.sqrt(dim)
+    return supac.low_rank_gaussian(rng.standard_normal(dim), factor @ factor.T + np.eye(dim), rank)
+
+
+def test_the_information_of_many_parameters_is_the_covariance_of_the_score() -> None:
+    member, n = _many(rank=2), 100_000
+    family = member.family
+    score = family.score(member.theta, member.sample(n, 5))
+    exact = family.information(member.theta)
+    # Each entry is a mean of n products, whose variance is at most E[a⁴] + E[b⁴] over two.
+    fourth = (score**4).mean(axis=0)
+    error = np.sqrt((fourth[:, None] + fourth) / 2.0 / n)
+    assert (np.abs(score.T @ score / n - exact) < 6.0 * error).all()
+
+
+def test_the_gradient_of_a_mean_is_that_of_a_quadratic_functions() -> None:
+    member, rng, step = _many(rank=3), np.random.default_rng(4), 1e-5
+    family, slope = member.family, rng.standard_normal(45)
+    root = rng.standard_normal((45, 45))
+    hessian = root + root.T
+
+    def mean(theta: FloatArray) -> float:
+        centre, covariance = family.moments(theta)
+        return float(
+            slope @ centre + 0.5 * (centre @ hessian @ centre + np.vdot(hessian, covariance))
+        )
+
+    found = family.mean_gradient(member.theta, slope + hessian @ member.mean, hessian)
+    shifts = step * np.eye(family.size)
+    expected = np.array([mean(member.theta + e) - mean(member.theta - e) for e in shifts])
+    expected /= 2.0 * step
+    assert found is not None
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+
+
+def test_from_a_low_rank_member_a_prior_of_many_parameters_is_seen_exactly() -> None:
+    """A natural-gradient step to θ_p lowers KL, and at the prior itself there is none."""
+    member = _many(rank=2)
+    family, prior = member.family, supac.gaussian(np.zeros(45), np.eye(45))
+    seen = view_prior(prior, member, np.random.default_rng(0))
+    step = 0.1 * (seen.theta - member.theta)
+    assert seen.kl(member.theta + step) < 0.9 * seen.kl(member.theta)
+    own = supac.gaussian(member.mean, member.covariance)
+    np.testing.assert_allclose(
+        view_prior(own, member, np.random.default_rng(0)).theta, member.theta, atol=1e-9
+    )
+    assert family.kl(member.theta, member.theta) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_a_mixture_of_equal_components_is_that_component() -> None:

@@ -132,3 +132,27 @@ def test_radii_grow_with_the_number_of_parameters() -> None:
     assert (wide.start, wide.least, wide.most) == (10.0, 5.0, 80.0)
     own = supac.TrustRegion(start=20.0, least=9.0, most=1e3).scaled(160, 160)
     assert (own.start, own.least, own.most) == (20.0, 9.0, 1e3)
+
+
+def test_a_low_rank_posterior_of_many_parameters_is_found_without_draws_of_its_score(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Regressions on its score, of 20 draws a parameter of θ and more, would take minutes."""
+    problem = Smoothing(60)
+    start = supac.low_rank_gaussian(np.zeros(60), np.eye(60), 4)
+    most = 0
+    score = supac.LowRankGaussian.score
+
+    def counted(self: supac.LowRankGaussian, theta: FloatArray, x: FloatArray) -> FloatArray:
+        nonlocal most
+        most = max(most, len(x))
+        return score(self, theta, x)
+
+    monkeypatch.setattr(supac.LowRankGaussian, "score", counted)
+    found = supac.minimize(
+        supac.Composite(problem, supac.MeanSquare()), problem.prior, supac.Catoni(0.01),
+        start=start, budget=60, validation=0, execution=supac.Execution(vectorized=True),
+    )  # fmt: skip
+    member = supac.gaussian(found.posterior.mean, found.posterior.covariance)
+    assert problem.objective(member) < 0.5 * problem.objective(problem.prior)
+    assert most < 20 * start.family.size

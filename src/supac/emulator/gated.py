@@ -22,10 +22,10 @@ from supac.emulator.gate import Gate, Units, fit_gate
 from supac.emulator.process import Process
 from supac.emulator.projection import Expansion
 from supac.emulator.selection import most_informative
-from supac.families import Distribution, NormalWhitening
+from supac.families import Distribution, Family, NormalWhitening, gaussian
 from supac.families.gaussian import Gaussian
 from supac.problem import Evaluations, Problem
-from supac.surrogate.estimator import BatchPlan, Context, EmulatorState, Surrogate
+from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context, EmulatorState, Surrogate
 from supac.surrogate.least_squares import project_known
 
 _FEW = 3  # runs of a batch while the posterior moves
@@ -148,15 +148,14 @@ class GatedModel:
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """Project the risk: in closed form for Gaussian families, from common draws for others."""
+        if at.family.is_gaussian and at.dim > MANY_PARAMETERS:
+            expanded = self._expanded(at)
+            if expanded is not None:
+                return expanded
         whitening = at.whiten()
         if not isinstance(whitening, NormalWhitening):
             known = project_known(self.risk, at, np.random.default_rng(self.seed))
             return replace(known, loo_error=self.error)
-        expand: Callable[[NormalWhitening], Expansion | None] | None
-        expand = getattr(self.emulator, "expand", None)
-        expansion = None if expand is None else expand(whitening)
-        if expansion is not None and isinstance(at.family, Gaussian):
-            return self._expanded(at, at.family, whitening, expansion)
         mean, beta, explained = self.emulator.moments(whitening)
         if self.severity:
             chance, slope, curvature = self.gate.expectation(whitening.mean, whitening.covariance)
@@ -166,17 +165,31 @@ class GatedModel:
         deviation = float(np.linalg.norm(beta))
         return Surrogate(eta, mean, at, deviation, explained, loo_error=self.error)
 
-    def _expanded(
-        self, at: Distribution, family: Gaussian, whitening: NormalWhitening, found: Expansion
-    ) -> Surrogate:
-        """Return the projection, given that of the emulator."""
+    def _expanded(self, at: Distribution) -> Surrogate | None:
+        """Project the risk of many parameters by gradients; None if there is another way."""
+        expand: Callable[[NormalWhitening], Expansion | None] | None
+        expand, family = getattr(self.emulator, "expand", None), at.family
+        exponential = isinstance(family, Gaussian)
+        if expand is None or (isinstance(family, Family) and not exponential):
+            return None
+        whitening = (at if exponential else gaussian(at.mean, at.covariance)).whiten()
+        assert isinstance(whitening, NormalWhitening)
+        found = expand(whitening)
+        if found is None:
+            return None
         mean, slope, hessian = found.mean, found.slope, found.hessian
         if self.severity:
             gate = self.gate.expectation(whitening.mean, whitening.covariance)
             mean += self.severity * gate[0]
             slope = slope + self.severity * gate[1]
             hessian = hessian + self.severity * gate[2]
-        eta = family.expansion(whitening.mean, slope, hessian)
+        if isinstance(family, Gaussian):
+            eta = family.expansion(whitening.mean, slope, hessian)
+        else:
+            gradient = family.mean_gradient(at.theta, slope, hessian)
+            if gradient is None:
+                return None
+            eta = family.natural(at.theta, gradient)
         deviation = max(found.deviation, 1e-300)
         return Surrogate(eta, mean, at, deviation, found.explained, loo_error=self.error)
 

@@ -169,6 +169,18 @@ class ParametricFamily(ABC):
         """Return coordinates in which π_θ is standard."""
         return ScoreWhitening(partial(self.score, theta), self.information(theta))
 
+    def mean_gradient(
+        self, theta: FloatArray, slope: FloatArray, hessian: FloatArray
+    ) -> FloatArray | None:
+        """Compute ∂_θ π_θ[f] from E[∇f] (dim,) and E[∇²f] (dim, dim); None if they do not say."""
+        return None
+
+    def natural(self, theta: FloatArray, gradient: FloatArray) -> FloatArray:
+        """Compute I(θ)⁻¹ gradient: of ∂_θ π_θ[f], the η of the projection of f on the score."""
+        scale, relative = _scaled(self.information(theta))
+        root = np.linalg.cholesky(relative + _RIDGE * np.eye(self.size))
+        return np.asarray(cho_solve((root, True), gradient / scale)) / scale
+
 
 class Family(ParametricFamily):
     """Exponential family, dπ_θ(x) = exp(θ·T(x) − g(θ) + h(x)) dx."""

@@ -20,9 +20,8 @@ from supac.arrays import BoolArray, FloatArray, IntArray, covariance_matrix, fin
 from supac.codec import register
 from supac.families.family import Distribution, Family, Whitening, check_dim
 
-_MANY = (
-    40  # parameters of which the factors of the latest members are kept: a round needs each often
-)
+MANY = 40
+"""Parameters above which the latest factors are kept, as a round needs each often."""
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -135,7 +134,7 @@ class NormalWhitening(Whitening):
     @cached_property
     def covariance(self) -> FloatArray:
         """Compute C⁻ᵀC⁻¹: (dim, dim)."""
-        if len(self.root) > _MANY:  # from half of the entries, in a third of the time
+        if len(self.root) > MANY:  # from half of the entries, in a third of the time
             half = np.asarray(dpotri(self.root, lower=1)[0])
             return frozen(np.tril(half) + np.tril(half, -1).T)
         covariance = np.asarray(cho_solve((self.root, True), np.eye(len(self.root))))
@@ -233,7 +232,7 @@ class Gaussian(GaussianFamily):
         return np.concatenate([precision @ mean, self._quadratic(-precision)])
 
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        if self.dim > _MANY:
+        if self.dim > MANY:
             return _recent_standard(self, theta.tobytes())
         return self._factorise(theta)
 

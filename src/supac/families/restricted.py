@@ -11,7 +11,7 @@ from scipy.linalg import cholesky, solve_triangular
 from supac.arrays import BoolArray, FloatArray, IntArray, covariance_matrix, frozen, vector, whole
 from supac.codec import register
 from supac.families.family import Distribution, ParametricFamily, check_dim
-from supac.families.gaussian import LOG_2PI, GaussianFamily, NormalWhitening
+from supac.families.gaussian import LOG_2PI, MANY, GaussianFamily, NormalWhitening
 
 
 class _KnownCovariance(GaussianFamily):
@@ -257,6 +257,33 @@ class LowRankGaussian(ParametricFamily):
         mean_part = directions * inverse[:, None] - shared.T @ (shared @ directions)
         spread = z[:, :, None] * (z @ directions)[:, None, :] - mean_part
         return np.hstack([z, own, spread[:, *self._entries]])
+
+    def mean_gradient(
+        self, theta: FloatArray, slope: FloatArray, hessian: FloatArray
+    ) -> FloatArray | None:
+        """Return E[∇f] for μ, ½D_ii H_ii for log D and HU for U, H = E[∇²f] (Bonnet, Price)."""
+        _, diagonal, directions = self.split(theta)
+        own, shared = 0.5 * diagonal * np.diag(hessian), hessian @ directions
+        return np.concatenate([slope, own, shared[self._entries]])
+
+    def information(self, theta: FloatArray) -> FloatArray:
+        """Return P for μ and ½tr(P ∂_aΣ P ∂_bΣ) for the others, P = Σ⁻¹; for few, from draws."""
+        if self.dim <= MANY:
+            return super().information(theta)
+        _, diagonal, directions = self.split(theta)
+        inverse, shared, _ = self._precision(theta)
+        precision = np.diag(inverse) - shared.T @ shared
+        across = precision @ directions  # (dim, rank)
+        within = directions.T @ across
+        i, j = self._entries
+        own = 0.5 * np.outer(diagonal, diagonal) * precision**2
+        mixed = diagonal[:, None] * precision[:, i] * across[:, j]
+        both = precision[np.ix_(i, i)] * within[np.ix_(j, j)]
+        both += across[np.ix_(i, j)] * across[np.ix_(i, j)].T
+        found = np.zeros((self.size, self.size))
+        found[: self.dim, : self.dim] = precision
+        found[self.dim :, self.dim :] = np.block([[own, mixed], [mixed.T, both]])
+        return found
 
     def sample(self, theta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         mean, diagonal, directions = self.split(theta)

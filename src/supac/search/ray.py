@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dtrtrs
 
 from supac.arrays import FloatArray
@@ -18,7 +19,7 @@ from supac.families import Density, Distribution, Family
 from supac.families.gaussian import GaussianFamily
 from supac.problem import Function
 from supac.problem.bounds import Bound, fixed_temperature, trade_off
-from supac.surrogate.estimator import Surrogate
+from supac.surrogate.estimator import MANY_PARAMETERS, Surrogate
 from supac.surrogate.least_squares import project_known
 
 _GRID = np.linspace(-20.0, 20.0, 161)
@@ -65,6 +66,9 @@ def view_prior(prior: Density, at: Distribution, rng: np.random.Generator) -> Lo
     """Return the prior as seen from the member `at`."""
     family = at.family
     if not isinstance(family, Family):
+        exact = _exact_ratio(prior, at)
+        if exact is not None:
+            return LocalPrior(exact, lambda theta: max(family.divergence(theta, prior).value, 0.0))
         log_ratio = project_known(_relative_density(prior, at.log_prob), at, rng)
         local = at.theta + log_ratio.eta
         return LocalPrior(local, lambda theta: max(family.divergence(theta, prior).value, 0.0))
@@ -80,6 +84,21 @@ def view_prior(prior: Density, at: Distribution, rng: np.random.Generator) -> Lo
         return float(mean_log_density) - h.mean_under(theta)
 
     return LocalPrior(h.eta, kl)
+
+
+def _exact_ratio(prior: Density, at: Distribution) -> FloatArray | None:
+    """Return θ plus the η of log dπ_p/dπ_θ, for Gaussians of many parameters; None for others."""
+    family = at.family
+    known = isinstance(prior, Distribution) and prior.family.is_gaussian
+    if not (known and family.is_gaussian and at.dim > MANY_PARAMETERS):
+        return None
+    assert isinstance(prior, Distribution)
+    wide, own = (
+        np.asarray(cho_solve((np.linalg.cholesky(each.covariance), True), np.eye(at.dim)))
+        for each in (prior, at)
+    )
+    gradient = family.mean_gradient(at.theta, wide @ (prior.mean - at.mean), own - wide)
+    return None if gradient is None else at.theta + family.natural(at.theta, gradient)
 
 
 def ray_minimiser(bound: Bound, surrogate: Surrogate, prior: LocalPrior) -> FloatArray:
