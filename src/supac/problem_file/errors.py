@@ -46,6 +46,8 @@ class FileError:
     message: str
     key: Key = ()
     line: int | None = None
+    elsewhere: bool = False
+    """True if the message begins with the name of another file, which is the wrong one."""
 
 
 class ProblemFileError(ValueError):
@@ -58,6 +60,8 @@ class ProblemFileError(ValueError):
 
 
 def _message(path: Path, error: FileError, source: list[str]) -> str:
+    if error.elsewhere:
+        return error.message
     where = path.name if error.line is None else f"{path.name}, line {error.line}"
     key = f", {spelled(error.key)}" if error.key else ""
     message = f"{where}{key}: {error.message}"
@@ -99,6 +103,15 @@ class Source:
         """Return the exception for this error and all earlier ones."""
         self.add(key, message)
         return ProblemFileError(self.path, self._errors, self.text)
+
+    def fail_elsewhere(self, key: Key, message: str) -> ProblemFileError:
+        """Return the exception for an error in a file of this key, with which the message begins.
+
+        A problem file that was made from that file is not mentioned.
+        """
+        if self.text.startswith(GENERATED):
+            return ProblemFileError(self.path, [FileError(message, elsewhere=True)])
+        return self.fail(key, message)
 
 
 def key_lines(text: str) -> dict[Key, int]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.problem import Composite, Parameters
-from supac.problem_file.errors import GENERATED, Source, parse
+from supac.problem_file.errors import GENERATED, Source, no_file, parse
 from supac.problem_file.simulator import Simulator, listed
 from supac.problem_file.values import NAMES, TEXT, one_of, setting
 from supac.record.record import Record
@@ -49,6 +49,9 @@ class Pest(Simulator, kind="pest"):
         from supac.simulators import pest  # noqa: PLC0415
 
         copies = None if self.copies is None else list(map(source.file, listed(self.copies)))
+        for path in copies or ():
+            if not path.exists():
+                raise source.fail(("simulator", "copies"), no_file(path))
         try:
             problem = pest.load(
                 source.file(self.pest),
@@ -58,7 +61,7 @@ class Pest(Simulator, kind="pest"):
                 keep=self.keep,
             )
         except (pest.PestError, ImportError) as error:
-            raise source.fail(("simulator", "pest"), str(error)) from error
+            raise source.fail_elsewhere(("simulator", "pest"), str(error)) from error
         if parameters is not None and parameters.names != problem.parameters.names:
             names = ", ".join(problem.parameters.names)
             words = f"must be the adjustable ones of {self.pest}, in its order: {names}"

@@ -40,7 +40,7 @@ class PEtab(Simulator, kind="petab"):
             priors = None if parameters is None else parameters.transforms
             problem = petab.load(source.file(self.petab), priors)
         except (petab.PEtabError, ImportError) as error:
-            raise source.fail(key, str(error)) from error
+            raise source.fail_elsewhere(key, str(error)) from error
         if parameters is None:
             return problem.risk, problem.parameters
         order = problem.parameters.names

@@ -260,6 +260,45 @@ WRONG = [
      r"case.pst, line 27: flow3: the weight must not be below 0"),
     ("a number with a comma", "case.pst", "9.65   5.0", "9,65   5.0",
      r"case.pst, line 27: 9,65 has a comma: write 9.65"),
+    ("a value that is no number", "case.pst", "10.0    1.0   100.0", "ten     1.0   100.0",
+     r"case.pst, line 14: q0: parval1 ten is no number"),
+    ("a number of Fortran", "case.pst", "10.0    1.0   100.0", "1.0D1   1.0   100.0",
+     r"case.pst, line 14: q0: parval1 1.0D1 has an exponent with d: write 1.0e1"),
+    ("a weight that is not finite", "case.pst", "9.65   5.0", "9.65   nan",
+     r"case.pst, line 27: flow3: weight nan is not finite"),
+    ("a row that ends too early", "case.pst", "3.0    0.5    20.0  store  1.0  0.0  1", "3.0",
+     r"case.pst, line 15: 4 of 10 values: parnme partrans"),
+    ("an observation without a group", "case.pst", "9.65   5.0   flows", "9.65   5.0",
+     r"case.pst, line 27: 3 of 4 values: obsnme obsval weight obgnme"),
+    ("a parameter twice", "case.pst", "base    none", "k       none",
+     r"case.pst, line 17: k is in line 15 already"),
+    ("an observation twice", "case.pst", "flow3  ", "flow2  ",
+     r"case.pst, line 27: flow2 is in line 26 already"),
+    ("bounds in the wrong order", "case.pst", "10.0    1.0   100.0", "10.0  100.0     1.0",
+     r"case.pst, line 14: q0: the lower bound 100 is not below the upper one, 1"),
+    ("a tie to nothing", "case.pst", "k_slow  k\n", "",
+     r"case.pst, line 16: k_slow is tied to nothing: below the parameters, write k_slow and its"),
+    ("a tie to a tied one", "case.pst", "k_slow  k\n", "k_slow  k_slow\n",
+     r"case.pst, line 16: k_slow is tied to k_slow, which is tied itself"),
+    ("a misspelt section", "case.pst", "* observation data", "* observations data",
+     r"case.pst, line 24: \* observations data is no section; did you mean \* observation data\?"),
+    ("no command", "case.pst", "awk -f reservoir.awk reservoir.in > reservoir.out\n", "",
+     r"case.pst, line 34: there is no line below \* model command line"),
+    ("a number of parameters", "case.pst", "5 9 2 1 3", "6 9 2 1 3",
+     r"case.pst, line 4: announces 6 parameters and 9 observations, but there are 5 parameters"),
+    ("a number of observations that is none", "case.pst", "5 9 2 1 3", "5 nine 2 1 3",
+     r"case.pst, line 4: must begin with the numbers of parameters and observations"),
+    ("no instruction file", "case.pst", "reservoir.ins  reservoir.out\n", "",
+     r"case.pst, line 5: announces 1 templates and 1 instruction files, but \* model input/output"),
+    ("an output that is read twice", "reservoir.ins", "[flow3]", "[flow2]",
+     r"reservoir.ins, line 5: flow2 is read in line 4 already"),
+    ("prior information without a number", "case.pst", "log(k) = 0.5", "log(k) = half",
+     r"case.pst, line 40: half is no number: equations are like 1.0 \* log\(k\) = 0.5"),
+    ("prior information of no logarithm", "case.pst", "log(k)", "log(base)",
+     r"case.pst, line 40: base may be 0 or below, and has no logarithm then"),
+    ("an option that is no number", "case.pst", "* prior information",
+     "++par_sigma_range(x)\n* prior information",
+     r"case.pst, line 39: par_sigma_range\(x\) must be a positive number"),
     ("a covariance that is not there", "case.pst", "* prior information",
      "++parcov(prior.cov)\n* prior information",
      r"case.pst: parcov names prior.cov, and there is no such file"),
@@ -282,9 +321,20 @@ def test_what_is_no_control_file_is_told(case: Path) -> None:
     other.write_text("time,x\n1,2\n")
     with pytest.raises(PestError, match=r"other.pst, line 1: must be pcf"):
         pest.load(other)
-    other.write_text("pcf\n* control data\nrestart estimation\nfive 9 2 1 3\n")
+    other.write_text("pcf\n* control data\nrestart estimation\n5 9 2 1 3\n")
+    with pytest.raises(PestError, match=r"other.pst: there is no section \* parameter data"):
+        pest.load(other)
+    other.write_text(re.sub("(?s)30 0.005 4.*1 1 1\n", "", case.read_text()))
     with quiet(), pytest.raises(PestError, match=r"other.pst cannot be read as a PEST control"):
         pest.load(other)
+
+
+def test_a_control_file_in_another_encoding_is_told(case: Path) -> None:
+    case.write_bytes(
+        case.read_bytes().replace(b"* observation groups", b"# m\xfcll\n* observation ")
+    )
+    with pytest.raises(PestError, match=r"case.pst, line 20: is not text in UTF-8: save the file"):
+        pest.load(case)
 
 
 def test_a_failed_run_says_why(case: Path) -> None:
@@ -293,6 +343,10 @@ def test_a_failed_run_says_why(case: Path) -> None:
     model = case.with_name("reservoir.awk")
     change(model, "flow at the gauge", "runoff")
     with pytest.raises(RuntimeError, match=r'reservoir.ins, line 2: "flow at the gauge" does not'):
+        problem.model(x)
+    change(model, "runoff", "flow at the gauge")
+    change(model, '%12.6f\\n", days[i], flow(days[i])', '         nan\\n", days[i]')
+    with pytest.raises(RuntimeError, match=r"reservoir.ins, line 3: flow1 is nan in reservoir.out"):
         problem.model(x)
     model.write_text('BEGIN { print "dry" > "/dev/stderr"; exit 3 }')
     with pytest.raises(RuntimeError, match="exit code 3: dry"):

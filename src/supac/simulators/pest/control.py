@@ -13,13 +13,12 @@ from typing import Any
 from supac.simulators.pest.covariance import FloatArray, read_covariance
 from supac.simulators.pest.errors import PestError, fail, similar
 from supac.simulators.pest.instructions import InstructionFile
+from supac.simulators.pest.sections import check_lines
 from supac.simulators.pest.template import TemplateFile
 
 __all__ = ["Control", "Observation", "Parameter", "PestError", "PriorInformation", "read_control"]
 
 _RANGE = 4.0  # standard deviations between the bounds of a parameter, if the file does not say
-_TABLES = ("parameter data", "observation data", "prior information")
-_COMMA = re.compile(r"(?<!\S)[+-]?\d*,\d+([eEdD][+-]?\d+)?(?!\S)")
 _TERM = re.compile(r"([+-]?)\s*([\d.eE+-]+)\s*\*\s*(log\()?\s*([^\s()]+)\s*\)?")
 
 
@@ -140,7 +139,7 @@ def read_control(path: Path) -> Control:
     pyemu = load_pyemu()
     if not path.read_text(encoding="utf-8", errors="replace").lstrip().lower().startswith("pcf"):
         raise fail(path.name, 1, "must be pcf: this is no PEST control file")
-    _check_commas(path)
+    check_lines(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -149,20 +148,6 @@ def read_control(path: Path) -> Control:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise PestError(f"{path.name} cannot be read as a PEST control file: {reason}") from error
     return _Reader(path, pst).control()
-
-
-def _check_commas(path: Path) -> None:
-    """Raise PestError for a number with a comma in the tables of the control file."""
-    here = False
-    text = path.read_text(encoding="utf-8", errors="replace")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.startswith("*"):
-            section = line[1:].strip().lower()
-            here = section.startswith(_TABLES) and not section.endswith("external")
-        found = _COMMA.search(line.partition("#")[0]) if here else None
-        if found:
-            words = f"{found[0]} has a comma: write {found[0].replace(',', '.')}"
-            raise fail(path.name, number, words)
 
 
 class _Reader:
@@ -186,6 +171,8 @@ class _Reader:
             for file, name in zip(pst.instruction_files, pst.output_files, strict=True)
         )
         self._check_templates(parameters, templates)
+        if not instructions:
+            raise PestError(f"{self.path.name}: no instruction file is named: nothing is read")
         made = Control(
             path=self.path,
             parameters=parameters,
@@ -194,7 +181,7 @@ class _Reader:
             commands=tuple(pst.model_command),
             templates=templates,
             instructions=instructions,
-            sigma_range=float(pst.pestpp_options.get("par_sigma_range", _RANGE)),
+            sigma_range=self._sigma_range(),
         )
         if not made.commands:
             raise PestError(f"{self.path.name}: there is no model command line")
@@ -204,6 +191,19 @@ class _Reader:
         names = [each.name for each in made.adjustable]
         found = read_covariance(load_pyemu(), folder / file, names, self.path.name)
         return replace(made, covariance=found, covariance_file=file)
+
+    def _sigma_range(self) -> float:
+        """Return how many standard deviations lie between the bounds."""
+        given = str(self.pst.pestpp_options.get("par_sigma_range", _RANGE))
+        try:
+            value = float(given)
+        except ValueError:
+            value = math.nan
+        if not 0.0 < value < math.inf:
+            here = (i for i, line in enumerate(self.lines, 1) if "par_sigma_range" in line.lower())
+            words = f"par_sigma_range({given}) must be a positive number"
+            raise fail(self.path.name, next(here, None), words)
+        return value
 
     def line_of(self, name: str, section: str) -> int | None:
         """Return the line of a section that begins with a name; None if it is in another file."""
@@ -254,14 +254,20 @@ class _Reader:
                 near = similar(each.parent, known)
                 words = f"{each.name} is tied to {each.parent or 'nothing'}, which is no parameter"
                 words += near
+            elif each.kind == "tied" and known[each.parent].kind == "tied":
+                words = f"{each.name} is tied to {each.parent}, which is tied itself: name a parent"
+                words += " that is not"
             elif each.kind == "tied" and known[each.parent].value == 0.0:
                 words = f"{each.name} is tied to {each.parent}, whose value 0 has no ratio"
+            elif each.adjustable and not each.lower < each.upper:
+                words = f"{each.name}: the lower bound {each.lower:g} is not below the upper one, "
+                words += f"{each.upper:g}"
+            elif each.kind == "log" and each.lower <= 0.0:
+                words = f"{each.name}: the lower bound of a log parameter must be above 0"
             elif each.adjustable and not each.lower < each.value < each.upper:
                 words = (
                     f"{each.name}: {each.value:g} is not between {each.lower:g} and {each.upper:g}"
                 )
-            elif each.kind == "log" and each.lower <= 0.0:
-                words = f"{each.name}: the lower bound of a log parameter must be above 0"
             if words:
                 raise self.fail(each.name, "parameter data", words)
         if not any(each.adjustable for each in known.values()):
@@ -270,6 +276,8 @@ class _Reader:
     def _check_templates(
         self, parameters: Iterable[Parameter], templates: Iterable[TemplateFile]
     ) -> None:
+        if not templates:
+            raise PestError(f"{self.path.name}: no template is named: the model would get nothing")
         known, placed = {each.name for each in parameters}, set[str]()
         for template in templates:
             for name, line in template.places.items():
@@ -280,12 +288,18 @@ class _Reader:
         used = placed | {each.parent for each in parameters if each.name in placed}
         for each in parameters:
             if each.adjustable and each.name not in used:
-                files = ", ".join(template.file for template in templates) or "any template"
+                files = ", ".join(template.file for template in templates)
                 words = f"{each.name} does not stand in {files}: place it there, or write fixed"
                 raise self.fail(each.name, "parameter data", words)
 
     def _observations(self, instructions: Iterable[InstructionFile]) -> tuple[Observation, ...]:
-        read = {name: each for each in instructions for name in each.observations}
+        read: dict[str, InstructionFile] = {}
+        for each in instructions:
+            for name, line in each.observations.items():
+                if name in read:
+                    first = f"{read[name].file}, line {read[name].observations[name]}"
+                    raise fail(each.file, line, f"{name} is read by {first}, already")
+                read[name] = each
         table = self.pst.observation_data
         known = {str(name).lower() for name in table.obsnme}
         for name, each in read.items():
@@ -314,17 +328,27 @@ class _Reader:
             if weight <= 0.0:
                 continue
             left, _, right = str(row.equation).partition("=")
+            try:
+                value = float(right)
+            except ValueError as error:
+                words = f"{right.strip() or row.equation} is no number: equations are like"
+                words += " 1.0 * log(k) = 0.5"
+                raise self.fail(name, "prior information", words) from error
             factors = tuple(
                 (term[4].lower(), float(f"{term[1]}{term[2]}"), bool(term[3]))
                 for term in _TERM.finditer(left)
             )
             if not factors:
                 raise self.fail(name, "prior information", f"{row.equation} is no equation")
-            for parameter, _, _ in factors:
+            for parameter, _, logarithm in factors:
+                words = ""
                 if parameter not in known:
                     words = f"{parameter} is no parameter{similar(parameter, known)}"
+                elif logarithm and known[parameter].lower <= 0.0:
+                    words = f"{parameter} may be 0 or below, and has no logarithm then"
+                if words:
                     raise self.fail(name, "prior information", words)
-            made.append(PriorInformation(name, factors, float(right), weight, str(row.obgnme)))
+            made.append(PriorInformation(name, factors, value, weight, str(row.obgnme)))
         return tuple(made)
 
 

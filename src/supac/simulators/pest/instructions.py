@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,17 +60,25 @@ class InstructionFile:
                     words = "must begin with a marker, with l1 for the next line, or with &"
                     raise fail(file, number, words)
                 lines.append((number, items))
-        return cls(file, name, tuple(lines))
+        made = cls(file, name, tuple(lines))
+        known: dict[str, int] = {}
+        for number, text_of in made._reads():
+            if text_of in known:
+                raise fail(file, number, f"{text_of} is read in line {known[text_of]} already")
+            known[text_of] = number
+        return made
+
+    def _reads(self) -> Iterator[tuple[int, str]]:
+        """Yield the line and the name of each output."""
+        for number, items in self.lines:
+            for item in items:
+                if item.kind in ("free", "fixed", "around") and item.text != _DUMMY:
+                    yield number, item.text
 
     @property
     def observations(self) -> dict[str, int]:
         """Return the names of all outputs, and the line on which each stands."""
-        return {
-            item.text: number
-            for number, items in self.lines
-            for item in items
-            if item.kind in ("free", "fixed", "around") and item.text != _DUMMY
-        }
+        return {name: number for number, name in self._reads()}
 
     def outputs(self, folder: Path) -> dict[str, float]:
         """Read the outputs from the file in a folder; PestError names what is not found."""

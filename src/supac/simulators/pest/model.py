@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -89,6 +90,11 @@ class _Outputs:
                 found |= each.outputs(folder)
         except PestError as error:
             raise OutputError(str(error)) from error
+        for each in self.instructions:
+            for name, line in each.observations.items():
+                if name in self.wanted and not math.isfinite(found[name]):
+                    words = f"{name} is {found[name]} in {each.name}"
+                    raise OutputError(f"{each.file}, line {line}: {words}")
         return [found[name] for name in self.wanted]
 
 
