@@ -248,12 +248,56 @@ def test_version_2_has_experiments_of_several_periods(path: Path, tmp_path: Path
         ("measurements.tsv", "scale\tsd", "scale\tsdd", "line 2, column noiseParameters: sdd is"),
         ("measurements.tsv", "scale\tsd", "scale\tsd;2", "2 values, but noiseFormula of logged"),
         ("measurements.tsv", "\t\t0.2", "\t\t-0.2", "line 3, column noiseParameters: the noise is"),
+        ("measurements.tsv", "noiseParameters", "noiseParameter", "did you mean noiseParameters?"),
+        ("measurements.tsv", "noiseParameters", "time", "line 1: there are two columns time"),
+        ("measurements.tsv", "\ttime\t", "\ttme\t", "line 1: there is no column time"),
+        ("measurements.tsv", "scale\tsd", "scale\tsd\t", "line 2: 8 cells, but the header has 7"),
+        ("measurements.tsv", "\t0.0\tscale", "\t-1\tscale", "line 2, column time: -1 is before 0"),
+        ("parameters.tsv", "k\tlog10", "kk\tlog10", "line 2, column parameterId: kk is neither in"),
+        ("parameters.tsv", "parameterId", "parameterId name", "there is no column parameterId"),
+        ("observables.tsv", "+offset", "+foo(offset)", "cannot be read: Unknown function: foo"),
+        ("model.xml", "<ci>k</ci>", "<ci>kk</ci>", "uses 'kk' that is not the id of a species"),
+        ("model.xml", 'compartment="', 'compartment="x', "refers to the compartment 'x"),
     ],
 )
 def test_wrong_files_are_named_with_line_and_fix(
     path: Path, file: str, old: str, new: str, words: str
 ) -> None:
     replace(path.parent / file, old, new)
+    with pytest.raises(petab.PEtabError) as caught:
+        petab.load(path)
+    assert words in str(caught.value)
+
+
+def test_a_noise_formula_without_parameters_is_the_one_to_mend(path: Path) -> None:
+    replace(path.parent / "observables.tsv", "noiseParameter1_shifted", "-0.1")
+    table = path.parent / "measurements.tsv"
+    table.write_text(table.read_text().replace(f"\t\t{example.KNOWN_NOISE}\n", "\t\t\n"))
+    words = r"^observables.tsv, line 3, column noiseFormula: the noise is -0.1, but must be above 0"
+    with pytest.raises(petab.PEtabError, match=words):
+        petab.load(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("problem.yaml", b"", "problem.yaml: a PEtab problem is a mapping"),
+        ("measurements.tsv", b"", "measurements.tsv is empty"),
+        (
+            "measurements.tsv",
+            b"a\tb\nm\xfcll",
+            "measurements.tsv, line 2: this is not text in UTF-8",
+        ),
+        ("parameters.tsv", b"parameterId estimate\n", "line 1: columns must be separated by tabs"),
+        ("model.xml", b" \n", "model.xml is empty"),
+        ("model.xml", b"<?xml version='1.0' encoding='UTF-8'?>\n<html/>", "model.xml, line 2: "),
+        ("problem.yaml", b"\xff", "problem.yaml, line 1: this is not text in UTF-8"),
+    ],
+)
+def test_what_is_no_file_of_petab_is_told(
+    path: Path, file: str, content: bytes, words: str
+) -> None:
+    (path.parent / file).write_bytes(content)
     with pytest.raises(petab.PEtabError) as caught:
         petab.load(path)
     assert words in str(caught.value)

@@ -90,6 +90,8 @@ def measurement(row: Row, observable: Observable, experiment: int) -> list[Measu
     if not row.text("measurement"):
         return []
     value, time = row.number("measurement"), row.number("time", infinite=True)
+    if time < 0.0:
+        raise row.fail(f"{time:g} is before 0, where simulations begin", "time")
     if observable.scale != "lin" and value <= 0.0:
         words = (
             f"{value:g} has no logarithm, but {observable.id} is on a scale of {observable.scale}"

@@ -64,6 +64,7 @@ class Layout:
         self.noise = np.full(len(description.measurements), np.nan)
         self.levels = np.full(len(description.measurements), -1, dtype=np.intp)
         self.series = self._observed() + self._noisy()
+        self._check_used()
 
     @property
     def size(self) -> int:
@@ -85,6 +86,15 @@ class Layout:
                     hint = similar(name, self.parameters)
                     words = f"{name} is not in the parameter table{hint}"
                     raise PEtabError(f"{each.value_place}: {words}")
+
+    def _check_used(self) -> None:
+        """Check that every estimated parameter stands in the model, a condition or a formula."""
+        used = self._changing.union(*(each.symbols for each in self.series))
+        for each in self.description.parameters:
+            if each.estimated and each.id not in used and each.id not in self.symbols:
+                hint = similar(each.id, {*self.symbols.names} - {*self.parameters})
+                words = f"{each.id} is neither in the model nor in a condition or formula{hint}"
+                raise each.row.fail(words, "parameterId")
 
     def _formula(self, text: str, where: str) -> Formula:
         try:
@@ -183,10 +193,18 @@ class Layout:
     def _known_noise(self, measurement: Measurement, series: Series) -> float:
         noise = float(series(lambda name: self.parameters[name].nominal))
         if not (noise > 0.0 and math.isfinite(noise)):
-            raise measurement.row.fail(
-                f"the noise is {noise:g}, but must be above 0", "noiseParameters"
-            )
+            row, column = measurement.row, "noiseParameters"
+            if not measurement.noise_replaced:
+                row = self.description.observables[measurement.observable].row
+                column = "noiseFormula"
+            raise row.fail(f"the noise is {noise:g}, but must be above 0", column)
         return noise
+
+    @property
+    def _changing(self) -> set[str]:
+        """Parameters in the values that conditions give."""
+        values = [each.value for each in self.description.changes]
+        return {name for each in values for name in formula(each).symbols}
 
     @property
     def observation_parameters(self) -> tuple[str, ...]:
@@ -194,9 +212,7 @@ class Layout:
 
         The model need not be simulated again where only they differ.
         """
-        changes = {
-            name for each in self.description.changes for name in formula(each.value).symbols
-        }
+        changes = self._changing
         inside = {name for name in self.parameters if name in self.symbols.used}
         return tuple(
             each.id

@@ -51,15 +51,17 @@ class Symbols:
     def __init__(self, text: str, file: str):
         libsbml = library("libsbml")
         self.text = text
+        if not text.strip():
+            raise PEtabError(f"{file} is empty")
         document = libsbml.readSBMLFromString(text)
-        for i in range(document.getNumErrors()):
-            found = document.getError(i)
-            if found.getSeverity() >= libsbml.LIBSBML_SEV_ERROR:
-                reason = " ".join(found.getMessage().split())
-                raise PEtabError(f"{file}, line {found.getLine()}: {reason}")
+        _check(libsbml, document, file)
         model = document.getModel()
         if model is None:
             raise PEtabError(f"{file}: there is no SBML model in it")
+        for name in ("UNITS_CONSISTENCY", "MODELING_PRACTICE", "SBO_CONSISTENCY"):
+            document.setConsistencyChecks(getattr(libsbml, f"LIBSBML_CAT_{name}"), False)
+        document.checkConsistency()
+        _check(libsbml, document, file)
         species = list(model.getListOfSpecies())
         self.amounts = {each.getId(): bool(each.getHasOnlySubstanceUnits()) for each in species}
         """Species, and whether their symbols stand for amounts, not concentrations."""
@@ -92,6 +94,17 @@ class Symbols:
     def column(self, name: str) -> str:
         """Return what libRoadRunner calls a symbol."""
         return name if self.amounts.get(name, True) else f"[{name}]"
+
+
+def _check(libsbml: Any, document: Any, file: str) -> None:
+    """Raise PEtabError for the first error that libSBML has found in a document."""
+    for i in range(document.getNumErrors()):
+        found = document.getError(i)
+        if found.getSeverity() >= libsbml.LIBSBML_SEV_ERROR:
+            # The rule, where to read of it, and then what breaks it.
+            rule, _, here = found.getMessage().partition("\nReference: ")
+            reason = " ".join((here.partition("\n")[2].strip() or rule).split())
+            raise PEtabError(f"{file}, line {found.getLine()}: {reason}")
 
 
 def _names_in_formulas(libsbml: Any, model: Any) -> set[str]:

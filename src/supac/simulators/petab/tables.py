@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +85,13 @@ class Table:
     rows: tuple[Row, ...]
 
     @classmethod
-    def read(cls, paths: Sequence[Path], required: Sequence[str]) -> Table:
-        """Read files one after the other; PEtabError if one lacks a required column."""
+    def read(
+        cls, paths: Sequence[Path], required: Sequence[str], optional: Sequence[str] = ()
+    ) -> Table:
+        """Read files one after the other; PEtabError if one lacks a required column.
+
+        A column that is called nearly as an optional one is taken for a mistake, too.
+        """
         columns: dict[str, None] = {}
         rows: list[Row] = []
         for path in paths:
@@ -94,6 +100,12 @@ class Table:
                 if name not in header:
                     hint = similar(name, header)
                     raise PEtabError(f"{path.name}, line 1: there is no column {name}{hint}")
+            for name in header:
+                missing = [each for each in optional if each not in header]
+                near = difflib.get_close_matches(name, missing, n=1, cutoff=0.85)
+                if near and name not in (*required, *optional):
+                    words = f"{name} is no column of PEtab; did you mean {near[0]}?"
+                    raise PEtabError(f"{path.name}, line 1: {words}")
             columns |= dict.fromkeys(header)
             rows += found
         return cls(tuple(columns), tuple(rows))
@@ -121,8 +133,11 @@ def _read(path: Path) -> tuple[list[str], list[Row]]:
     if not lines:
         raise PEtabError(f"{path.name} is empty")
     header = lines[0][1]
-    if len(header) == 1 and ("," in header[0] or ";" in header[0]):
+    if len(header) == 1 and re.search(r"[,;\s]", header[0]):
         raise PEtabError(f"{path.name}, line 1: columns must be separated by tabs")
+    for name in header:
+        if name and header.count(name) > 1:
+            raise PEtabError(f"{path.name}, line 1: there are two columns {name}: remove one")
     rows = []
     for line, cells in lines[1:]:
         if len(cells) > len(header):
@@ -139,4 +154,7 @@ def unreadable(path: Path, error: Exception) -> str:
         near = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
         close = difflib.get_close_matches(path.name, near, n=1)
         return f"there is no file {path}{f'; did you mean {close[0]}?' if close else ''}"
+    if isinstance(error, UnicodeDecodeError):
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        return f"{path.name}, line {line}: this is not text in UTF-8: save the file as such"
     return f"{path.name} cannot be read: {getattr(error, 'strerror', None) or error}"

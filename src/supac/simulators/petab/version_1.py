@@ -43,6 +43,7 @@ class Version1(Files):
         table = Table.read(
             self.paths(part, "measurement_files"),
             ("observableId", "simulationConditionId", "measurement", "time"),
+            ("preequilibrationConditionId", "observableParameters", "noiseParameters"),
         )
         experiments: dict[tuple[str, str], int] = {}
         measurements = []
@@ -74,7 +75,8 @@ class Version1(Files):
 
     def _parameters(self, paths: Sequence[Path]) -> Iterable[Parameter]:
         needed = ("parameterId", "parameterScale", "lowerBound", "upperBound", "estimate")
-        for name, row in Table.read(paths, needed).by_id("parameterId").items():
+        others = ("nominalValue", "objectivePriorType", "objectivePriorParameters")
+        for name, row in Table.read(paths, needed, others).by_id("parameterId").items():
             scale = row.known("parameterScale", _SCALES, "a scale")
             estimated = row.known("estimate", _FLAGS, "0 or 1") in _FLAGS[2:]
             kind = ""
@@ -90,7 +92,11 @@ class Version1(Files):
             yield Parameter(name, scale, lower, upper, value, estimated, kind, given, row)
 
     def _observables(self, paths: Sequence[Path]) -> dict[str, Observable]:
-        table = Table.read(paths, ("observableId", "observableFormula", "noiseFormula"))
+        table = Table.read(
+            paths,
+            ("observableId", "observableFormula", "noiseFormula"),
+            ("observableTransformation", "noiseDistribution"),
+        )
         found = {}
         for name, row in table.by_id("observableId").items():
             formulas = row.needed("observableFormula"), row.needed("noiseFormula")

@@ -42,7 +42,9 @@ class Version2(Files):
             self.paths(self.document, "experiment_files", needed=False), conditions
         )
         table = Table.read(
-            self.paths(self.document, "measurement_files"), ("observableId", "measurement", "time")
+            self.paths(self.document, "measurement_files"),
+            ("observableId", "measurement", "time"),
+            ("experimentId", "observableParameters", "noiseParameters"),
         )
         order = {name: index for index, name in enumerate(experiments)}
         measurements = []
@@ -77,9 +79,15 @@ class Version2(Files):
         return self.paths(model, "location")[0]
 
     def _parameters(self, paths: Sequence[Path]) -> Iterable[Parameter]:
-        for name, row in (
-            Table.read(paths, ("parameterId", "estimate")).by_id("parameterId").items()
-        ):
+        others = (
+            "lowerBound",
+            "upperBound",
+            "nominalValue",
+            "priorDistribution",
+            "priorParameters",
+        )
+        table = Table.read(paths, ("parameterId", "estimate"), others)
+        for name, row in table.by_id("parameterId").items():
             word = row.needed("estimate").lower()
             if word not in ("true", "false"):
                 raise row.fail(f"{word} is not true or false", "estimate")
@@ -93,7 +101,11 @@ class Version2(Files):
             yield Parameter(name, "lin", lower, upper, value, estimated, kind, given, row)
 
     def _observables(self, paths: Sequence[Path]) -> dict[str, Observable]:
-        table = Table.read(paths, ("observableId", "observableFormula", "noiseFormula"))
+        table = Table.read(
+            paths,
+            ("observableId", "observableFormula", "noiseFormula"),
+            ("observablePlaceholders", "noisePlaceholders", "noiseDistribution"),
+        )
         kinds = {
             f"{log}{kind}": (scale, kind)
             for log, scale in (("", "lin"), ("log-", "log"))
