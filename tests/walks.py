@@ -36,6 +36,13 @@ def steps(page: str) -> list[tuple[str, str]]:
     return found
 
 
+def files_of(page: Path, folder: Path) -> None:
+    """Write the files of a page, the first of each name."""
+    for name, text in steps(page.read_text()):
+        if name and not (folder / name).exists():
+            (folder / name).write_text(text)
+
+
 def follow(page: Path, folder: Path) -> Walk:
     """Do in an empty folder what a page says."""
     walk = Walk(folder)

@@ -130,7 +130,7 @@ def test_changed_data_are_refused_and_a_changed_model_is_told(folder: Path) -> N
     ("file", "old", "new", "words"),
     [
         ("measurements.tsv", "scale\tsd", "scale\tsdd",
-         "problem.yaml: measurements.tsv, line 2, column noiseParameters: sdd is neither in the "
+         "measurements.tsv, line 2, column noiseParameters: sdd is neither in the "
          "model nor in the parameter table; did you mean sd?"),
         ("problem.yaml", "model.xml", "modle.xml", "did you mean model.xml?"),
     ],

@@ -162,7 +162,7 @@ def test_a_template_has_a_line_for_each_row_of_a_field(tmp_path: Path) -> None:
     assert made.read_text() == "s 0.5\n 1.0  2.0\n 3.0  4.0\n 5.0  6.0\nfirst 1.0\n"
     deck.write_text("s {s} {k[0,0]}\n")
     program = supac.Program(["true"], fields={"k": FIELD.names("k").tolist()}, template=deck)
-    assert "{k} stands nowhere in deck.in" in program.unused(PARAMETERS.names)
+    assert "{k} stands nowhere in deck.in.tpl" in program.unused(PARAMETERS.names)
 
 
 def test_parameters_tell_a_program_about_their_fields(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_units_of_columns_are_converted_and_checked(study: Path) -> None:
     assert np.allclose(centimetres[:4], 100.0 * metres[:4])
     assert np.allclose(centimetres[4:], metres[4:])
     change(study / "data.csv", "h [cm]", "h [ft]")
-    assert "data: h of ball.fmu is in m, and ft is no unit" in failure(study)
+    assert "data.csv, line 1, column h: h of ball.fmu is in m, and ft is no unit" in failure(study)
     assert "give it in m (or in cm, which it converts)" in failure(study)
 
 

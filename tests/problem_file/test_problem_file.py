@@ -663,7 +663,7 @@ def test_a_program_reads_a_deck_and_writes_a_listing(folder: Path) -> None:
     assert toml(DECK, folder).files["simulator"] != before
     for old, new, words in (
         ('"deck.in.tpl"', '"dekc.in.tpl"', r'template: there is no file .*mean "deck.in.tpl"'),
-        ("k = {", "m = {", r"template: \{m\} stands nowhere in deck.in: write it where"),
+        ("k = {", "m = {", r"template: \{m\} stands nowhere in deck.in.tpl: write it where"),
         ("{A}", "{B}", r"pattern: pattern has no \{A\}"),
         ('"weather.dat"', '["whether.dat"]', r"copies: there is no file"),
         ('times = "t"', 'inputs = "xml"', r"inputs: must be one of"),

@@ -31,9 +31,9 @@ def test_a_deck_has_the_values_in_their_places(tmp_path: Path) -> None:
     assert filled.fill({"k": 0.25, "m": -1.5e-7}) == (
         "K 0.25\r\nM= -1.5000E-07|  0.25| 0.25 {other} {} {a\nb}\n"
     )
-    with pytest.raises(ValueError, match=r"deck.in: k = 1234.50 does not fit into 6 characters"):
+    with pytest.raises(ValueError, match=r"deck.in.tpl, line 2: k = 1234.50 does not fit into 6"):
         filled.fill({"k": 1234.5, "m": 0.0})
-    with pytest.raises(ValueError, match=r"\{k:d\} is no format of 0.5"):
+    with pytest.raises(ValueError, match=r"^deck, line 1: \{k:d\} is no format of 0.5"):
         Template("deck", "{k:d}").fill({"k": 0.5})
 
 
@@ -49,8 +49,12 @@ def test_a_program_reads_its_own_deck_and_the_files_beside_it(tmp_path: Path) ->
         output=OutputFile("out.txt", pattern=["{k} {m}"], key=["k", "m"]),
     )
     assert program(POINT) == POINT
-    with pytest.raises(ProgramError, match=r"\{n\} stands nowhere in deck.in: write it where"):
+    with pytest.raises(ProgramError, match=r"\{n\} stands nowhere in deck.in.tpl: write it where"):
         supac.Program(model, names=["k", "n"], template=tmp_path / "deck.in.tpl")(POINT)
+    (tmp_path / "near.tpl").write_text("{k}\n{Rate}\n")
+    near = supac.Program(model, names=["k", "rate"], template=tmp_path / "near.tpl")
+    with pytest.raises(ProgramError, match=r"belongs; near.tpl, line 2 has \{Rate\}"):
+        near(POINT)
     with pytest.raises(ProgramError, match=r"none.dat could not be copied: .*No such file"):
         supac.Program(model, copies=[tmp_path / "none.dat"])(POINT)
 

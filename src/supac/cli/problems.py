@@ -302,7 +302,8 @@ def _allowed_point(ready: ProblemFile, simulate: object) -> tuple[FloatArray, st
         if not refuses(x):
             draw = "a draw of the prior, whose median breaks a constraint"
             return points[i : i + 1], draw if i else "the prior's median"
-    raise failed(f"all of {len(points)} draws of the prior break a constraint: mend [constraints]")
+    words = f"all of {len(points)} draws of the prior break a constraint: mend [constraints]"
+    raise failed(f"{ready.path.name}: {words}")
 
 
 _DRAWS_TO_CHECK = 200

@@ -225,15 +225,19 @@ def read_csv(
         raise ValueError(f"{path} has no column {lacks}; its columns are {', '.join(header)}")
 
     def column(name: str) -> FloatArray:
-        try:
-            return np.array([float(row[name] or "nan") for row in rows])
-        except ValueError as error:
-            raise ValueError(f"{path}, column {name}: {error}") from error
+        values = []
+        for line, row in enumerate(rows, start=2):
+            try:
+                values.append(float(row[name] or "nan"))
+            except ValueError as error:
+                where = f"{path}, line {line}, column {name}"
+                raise ValueError(f"{where}: {row[name]!r} is no number") from error
+        return np.array(values)
 
     x = np.column_stack([column(name) for name in wanted])
     if not np.isfinite(x).all():
         bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
-        raise ValueError(f"{path}, row {bad + 2}: every parameter needs a finite value")
+        raise ValueError(f"{path}, line {bad + 2}: every parameter needs a finite value")
     own = source or path.name
     known = {status.value: status for status in Status}
     return KnownRuns(

@@ -118,7 +118,7 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
             raise source.fail(("simulator", "fmu"), str(error)) from error
         except FMUError as error:
             key = self._key(source, *error.about)
-            raise source.fail(key, f"{self._where(error, own)}{error}") from error
+            raise source.fail(key, f"{self._where(source, error, own)}{error}") from error
         check_data_times(source, model.model.time_unit, self.time_unit)
         places = tuple(parameters.names.index(name) for name in numbers)
         return Simulate(OfNumbers(model, places), observations=data)
@@ -162,8 +162,12 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
             return ("data",)  # a column, or a setting of an experiment
         return keys.get(about, ("simulator", about, name) if name else ("simulator", about))
 
-    def _where(self, error: FMUError, own: str | None) -> str:
-        """Return the file and the column that an error of the inputs is about."""
+    def _where(self, source: Source, error: FMUError, own: str | None) -> str:
+        """Return the file and the column that an error of the inputs or the data is about."""
+        tables = list(data_tables(source).values())
+        about, name, *_ = (*error.about, "", "")
+        if about == "units" and len(tables) == 1 and name in tables[0].get("observed", ()):
+            return f"{Path(tables[0]['file']).name}, line 1, column {name}: "
         file = own or self.input_file
         if error.about[:1] != ("inputs",) or len(error.about) < 2 or file is None:
             return ""

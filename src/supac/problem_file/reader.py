@@ -10,7 +10,13 @@ from supac.codec import to_spec
 from supac.problem import Composite, Observations
 from supac.problem_file.build import build
 from supac.problem_file.data import data_files, read_observations
-from supac.problem_file.errors import ProblemFileError, Source, parse, read_text
+from supac.problem_file.errors import (
+    FileError,
+    ProblemFileError,
+    Source,
+    parse,
+    read_text,
+)
 from supac.problem_file.problem import ProblemFile, checksum
 from supac.problem_file.schema import check
 from supac.problem_file.simulator import Simulator
@@ -26,6 +32,16 @@ _WARNED = {
     "one",
     "known": "the table of known runs has changed since {store} was begun",
 }
+_NO_PROBLEMS = {
+    ".fmu": "a problem file names the model: `supac init --fmu {name}` writes one",
+    ".xml": "a model is no problem: of PEtab, give the .yaml file that names it",
+    ".sbml": "a model is no problem: of PEtab, give the .yaml file that names it",
+    ".tsv": "a table is no problem: of PEtab, give the .yaml file that names it",
+    ".csv": "a table is no problem: `supac init` writes a problem file to name it in",
+    ".tpl": "a template is no problem: of PEST, give the .pst file that names it",
+    ".ins": "instructions are no problem: of PEST, give the .pst file that names them",
+}
+"""Advice for files that belong to a problem, by their suffixes."""
 
 
 def read_problem(path: str | os.PathLike[str]) -> ProblemFile:
@@ -51,6 +67,9 @@ def _text_of(path: Path) -> str:
     kind = Simulator.of_file(path)
     if kind is not None:
         return kind.problem_text(path)
+    words = _NO_PROBLEMS.get(path.suffix.lower())
+    if words is not None and path.is_file():
+        raise ProblemFileError(path, [FileError(words.format(name=path.name))])
     return read_text(path, "`supac init` writes one to begin with")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +73,10 @@ class OutputFile:
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError as error:
-            raise OutputError(f"the program wrote no {self.name}") from error
+            others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
+            near = difflib.get_close_matches(path.name, others, n=1, cutoff=0.8)
+            hint = f", but {near[0]}" if near else ""
+            raise OutputError(f"the program wrote no {self.name}{hint}") from error
         except (UnicodeDecodeError, OSError) as error:
             what = "is not JSON" if self.name.endswith(".json") else "cannot be read"
             raise OutputError(f"{self.name} {what}: {error}") from error

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from supac.simulators.output_file import OutputError, OutputFile
 from supac.simulators.process_guard import ProcessGuard
-from supac.simulators.template import Template, Value, flat, unplaced
+from supac.simulators.template import Template, Value, flat, misspelt, unplaced
 
 Inputs = Literal["json", "csv", "arguments", "environment"]
 
@@ -131,7 +131,7 @@ class Program:
             where = "the command"
         elif self.inputs is None:
             missing = unplaced(every, self.templates)
-            where = " or ".join(template.name for template in self.templates)
+            where = " or ".join(template.file or template.name for template in self.templates)
         else:
             return ""
         for name, points in self.fields.items():  # all of it at once, or point by point
@@ -142,7 +142,8 @@ class Program:
         missing = [name for name in missing if name in self.fields] + missing
         if not missing:
             return ""
-        return f"{{{missing[0]}}} stands nowhere in {where}: write it where its value belongs"
+        hint = misspelt(missing[0], every, self.templates)
+        return f"{{{missing[0]}}} stands nowhere in {where}: write it where its value belongs{hint}"
 
     def __call__(self, x: Any) -> Any:
         """Return the program's answer at one point (dim,): a number or a list of numbers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -28,6 +29,8 @@ class Template:
     name: str
     """Name of the file that is made of it."""
     text: str
+    file: str = ""
+    """Name of its own file."""
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Template:
@@ -35,12 +38,19 @@ class Template:
         place = Path(path)
         name = place.stem if place.suffix in _SUFFIXES and place.stem else place.name
         with place.open(encoding="utf-8", newline="") as file:
-            return cls(name, file.read())
+            return cls(name, file.read(), place.name)
 
     @property
-    def places(self) -> set[str]:
-        """Everything that stands alone in braces."""
-        return {match[1].strip() for match in _PLACE.finditer(self.text)}
+    def places(self) -> dict[str, str]:
+        """Everything that stands alone in braces, and where it does so first."""
+        found: dict[str, str] = {}
+        for match in _PLACE.finditer(self.text):
+            found.setdefault(match[1].strip(), self._where(match))
+        return found
+
+    def _where(self, match: re.Match[str]) -> str:
+        line = self.text.count("\n", 0, match.start()) + 1
+        return f"{self.file or self.name}, line {line}"
 
     def fill(self, values: Mapping[str, Value | list[Any]]) -> str:
         """Return the text with the values; ValueError if one does not fit its place."""
@@ -49,7 +59,7 @@ class Template:
             name, form = match[1].strip(), match[2]
             if name not in values:
                 return match[0]
-            text = _formatted(name, values[name], form, self.name)
+            text = _formatted(name, values[name], form, self._where(match))
             return text.replace("\n", "\r\n") if "\r\n" in self.text else text
 
         return _PLACE.sub(filled, self.text)
@@ -82,3 +92,11 @@ def unplaced(names: Iterable[str], templates: Iterable[Template]) -> list[str]:
     """Return the names that stand in none of the templates."""
     places = {place for template in templates for place in template.places}
     return [name for name in names if name not in places]
+
+
+def misspelt(name: str, names: Iterable[str], templates: Iterable[Template]) -> str:
+    """Return where a similar word stands in braces that is not one of the names; "" if nowhere."""
+    places = {word: where for template in templates for word, where in template.places.items()}
+    others = {word.lower(): word for word in places if word not in names}
+    near = difflib.get_close_matches(name.lower(), others, n=1)
+    return f"; {places[others[near[0]]]} has {{{others[near[0]]}}}" if near else ""
