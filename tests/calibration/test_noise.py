@@ -37,11 +37,12 @@ def search(noise: float, seed: int) -> supac.Result:
 @pytest.mark.parametrize("seed", range(2))
 def test_noise_is_found_where_there_is_some(seed: int) -> None:
     noisy, smooth = search(0.7, seed), search(0.0, seed)
-    assert "the simulator is noisy" in " ".join(noisy.notes)
+    assert "% of the spread of the outputs over all runs unexplained" in " ".join(noisy.notes)
     assert "noisy" not in " ".join(smooth.notes)
     assert smooth.history["noise"][-1] < 0.1 * NOISY
     (check,) = [each for each in assess(account_of(noisy)).checks if "noisy?" in each.question]
     assert check.level is Level.TRUST
+    assert check.answer.startswith("Perhaps: the emulator leaves about ")
 
 
 def test_the_predicted_risk_is_that_of_noisy_runs() -> None:

@@ -29,6 +29,8 @@ def test_the_page_calibrates_the_room(walk: Walk) -> None:
         "supac run problem.toml --check",
         "supac run problem.toml",
         "supac report run.supac",
+        "supac run tanks.toml --check",
+        "supac run tanks.toml",
     ]
     assert "wrote inputs.csv" in walk.said["supac init --fmu Room.fmu"]
     assert "outputs compared  48" in walk.said["supac run problem.toml --check"]
@@ -40,6 +42,17 @@ def test_the_page_calibrates_the_room(walk: Walk) -> None:
     assert (np.abs(scores) < 3.0).all()
     # Residuals that are all noise have the expected loss 1 − (1 + 1/9)^(−1/2) = 0.05.
     assert run.estimate.mean_risk < 0.1
+
+
+def test_the_page_calibrates_elements_of_arrays(walk: Walk) -> None:
+    assert "outputs compared  14" in walk.said["supac run tanks.toml --check"]
+    run = supac.read_store(walk.folder / "tanks.supac")
+    assert run.parameters is not None
+    assert run.parameters.names == ("k[1]", "k[2]", "k[3]")
+    assert not run.failures
+    draws = np.log(run.sample(4_000, 0))
+    truth = np.log([0.6, 0.9, 0.4])  # what made the page's data
+    assert (np.abs(draws.mean(axis=0) - truth) < 3.0 * draws.std(axis=0)).all()
 
 
 def command(folder: Path, *words: str) -> str:

@@ -111,18 +111,19 @@ def note_on_the_budget(history: Mapping[str, FloatArray], bound: Bound | None) -
 
 
 def note_on_noise(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
-    """Say that the simulator is noisy, if its last model found so.
+    """Say what the last model left of the outputs as noise, if it is a tenth of what they vary by.
 
-    It is if runs at nearly the same parameters differ by a tenth of what all outputs vary by. The
-    risk alone does not tell noise from what a model of it misses.
+    A noisy simulator is one reason, outputs that change faster than the runs show another: only two
+    runs at one point tell them apart.
     """
     noise = history["noise"][-1:]
     if not (noise > NOISY).any():
         return ()
     return (
-        "the simulator is noisy: runs at nearly the same parameters differ by about "
-        f"{noise[0]:.0%} of the spread of its outputs over all runs; the mean risk is that of "
-        "noisy runs, and no posterior lowers it below their noise",
+        f"the emulator leaves about {noise[0]:.0%} of the spread of the outputs over all runs "
+        "unexplained: if the simulator is noisy, that is its noise, and no posterior has a mean "
+        "risk below it; if two runs at one point agree, outputs change faster than these runs "
+        "show, and more runs or a narrower prior help",
     )
 
 

@@ -286,7 +286,7 @@ def _other_notes(run: Account) -> Answer:
 
 def _noisy(run: Account) -> Answer:
     noise = note_on_noise(run.history)
-    return (Level.TRUST, f"Yes: {noise[0].partition(': ')[2]}.") if noise else None
+    return (Level.TRUST, f"Perhaps: {noise[0]}.") if noise else None
 
 
 def _advice(run: Account) -> Answer:
