@@ -162,8 +162,8 @@ def table(names: Iterable[str], outcomes: Iterable[Outcome]) -> str:
         "simulated was decided by these searches on Zheng.",
         "",
         f"| problem | method | seeds | {' | '.join(f'{at} runs' for at in CHECKPOINTS)} "
-        f"| −log L at {CHECKPOINTS[-1]} | failing draws | seconds |",
-        f"|---|---|---|{'---|' * len(CHECKPOINTS)}---|---|---|",
+        f"| −log L at {CHECKPOINTS[-1]} | failing draws | seconds | commit |",
+        f"|---|---|---|{'---|' * len(CHECKPOINTS)}---|---|---|---|",
     ]
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for each in outcomes:
@@ -184,7 +184,7 @@ def _row(name: str, method: str, group: list[Outcome]) -> str:
     seconds = median(each.seconds for each in group)
     return (
         f"| {name} | {method} | {len(group)} | {' | '.join(cells)} | {likelihood:.1f} | "
-        f"{100 * failing:.0f} % | {seconds:.0f} |"
+        f"{100 * failing:.0f} % | {seconds:.0f} | {', '.join(sorted({e.commit for e in group}))} |"
     )
 
 

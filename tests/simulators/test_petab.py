@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import warnings
 from pathlib import Path
 
@@ -221,6 +222,43 @@ def test_version_2_has_experiments_of_several_periods(path: Path, tmp_path: Path
     assert data.times[there].tolist() == list(example.TIMES)
     expected = [*grown[:3], grown[2] * np.exp(-0.4 * 3.0)]
     assert outputs[there] == pytest.approx(expected, rel=1e-6)
+
+
+WRONG_2 = [
+    ("experiments.tsv", "plain\t0.0", "plain\t3.0",
+     "measurements.tsv, line 2, column time: 0 is before 3, where the simulation begins"),
+    ("experiments.tsv", "\tplain", "\tplane", "experiments.tsv, line 4, column conditionId: plane"),
+    ("experiments.tsv", "plain\t0.0", "plain\tx", "experiments.tsv, line 4, column time: "),
+    ("conditions.tsv", "\ton\t", "\tonn\t", "conditions.tsv, line 2, column targetId: onn is"),
+    ("conditions.tsv", "\tstart", "\tstrat", "line 5, column targetValue: strat is not in"),
+    ("measurements.tsv", "____plain", "____plan", "measurements.tsv, line 2, column experiment"),
+    ("parameters.tsv", "true", "yes", "line 2, column estimate: yes is not true or false"),
+    ("problem.yaml", "sbml", "bngl", "problem.yaml: the model must be in SBML, not in bngl"),
+    ("observables.tsv", "\tnoiseParameter1_shifted\n", "\tnoiseParameter1_shiftd\n",
+     "observables.tsv, line 3, column noiseFormula: noiseParameter1_shifted is neither in"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the same problem in version 2."""
+    convert = pytest.importorskip("petab.v2.petab1to2").petab1to2
+    folder = tmp_path_factory.mktemp("second")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        convert(str(example.write(folder)), str(folder / "two"))
+    return folder / "two"
+
+
+@pytest.mark.parametrize(("file", "old", "new", "words"), WRONG_2)
+def test_wrong_files_of_version_2_are_named_with_line_and_fix(
+    second: Path, tmp_path: Path, file: str, old: str, new: str, words: str
+) -> None:
+    shutil.copytree(second, tmp_path, dirs_exist_ok=True)
+    replace(tmp_path / file, old, new)
+    with pytest.raises(petab.PEtabError) as caught:
+        petab.load(tmp_path / "problem.yaml")
+    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -85,13 +85,15 @@ def numbers(row: Row, column: str, count: int) -> tuple[float, ...]:
     return found
 
 
-def measurement(row: Row, observable: Observable, experiment: int) -> list[Measurement]:
+def measurement(
+    row: Row, observable: Observable, experiment: int, start: float = 0.0
+) -> list[Measurement]:
     """Return the measurement of a row; nothing if its value is missing."""
     if not row.text("measurement"):
         return []
     value, time = row.number("measurement"), row.number("time", infinite=True)
-    if time < 0.0:
-        raise row.fail(f"{time:g} is before 0, where simulations begin", "time")
+    if time < start:
+        raise row.fail(f"{time:g} is before {start:g}, where the simulation begins", "time")
     if observable.scale != "lin" and value <= 0.0:
         words = (
             f"{value:g} has no logarithm, but {observable.id} is on a scale of {observable.scale}"

@@ -58,7 +58,9 @@ class Version2(Files):
             if name not in order:
                 order[name] = len(order)
                 experiments[name] = Experiment("model", (Period(0.0, {}),))
-            measurements += measurement(row, observables[observable], order[name])
+            starts = [each.start for each in experiments[name].periods]
+            first = min(filter(math.isfinite, starts), default=0.0)
+            measurements += measurement(row, observables[observable], order[name], first)
         return Description(
             self.path,
             model=self.one_model([self._location(each) for each in models.values()]),
