@@ -126,14 +126,22 @@ class OutputTrainingSet:
         units, known = Units.of(current, context), observation_count(loss)
         rows = np.asarray(runs.outputs)[runs.ok]
         outputs, simulated = rows[:, : rows.shape[1] - known], current.dim - known
-        risk = runs.risk[runs.ok]
-        view = View.of(rows, risk, loss, known)
+        risk, many = runs.risk[runs.ok], current.dim > MANY_PARAMETERS
+        prior = Hyperprior.build(
+            current.family.coupled[:simulated, :simulated],
+            deviations=(1.0, 1.0, 0.22, 0.05),
+            noise_limits=(1e-3, 0.1),
+            noise_floor=3e-3,
+            oblique=8.0,
+        )
+        u = units(runs.x)[:, :simulated]
+        expected = None if many else partial(prior.expected_misfit, u[runs.ok])
+        view = View.of(rows, risk, loss, known, expected)
         if view is not None:
             outputs = view.see(outputs)
         seen: SquareLoss | SeenLoss = SeenLoss(loss, view, worst=float(risk.max()))
         if view is None and isinstance(loss, SquareLoss):
             seen = loss
-        many = current.dim > MANY_PARAMETERS
         one_by_one = many and outputs.shape[1] <= _MOST_COMPONENTS
         rank = outputs.shape[1] if one_by_one else min(outputs.shape)
         coordinates = np.full((len(runs), rank), np.nan)
@@ -143,14 +151,6 @@ class OutputTrainingSet:
             coordinates[runs.ok] = np.linalg.cholesky(gram)
         else:
             coordinates[runs.ok] = outputs
-        prior = Hyperprior.build(
-            current.family.coupled[:simulated, :simulated],
-            deviations=(1.0, 1.0, 0.22, 0.05),
-            noise_limits=(1e-3, 0.1),
-            noise_floor=3e-3,
-            oblique=8.0,
-        )
-        u = units(runs.x)[:, :simulated]
         if units.spectrum is not None:
             prior = prior.best_of(units.spectrum, u[runs.ok], _standardised(coordinates[runs.ok]))
         # A gradient says the more the more parameters there are.

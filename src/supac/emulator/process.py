@@ -88,7 +88,7 @@ class Hyperprior:
         Components of a field with little variance move the outputs little, or less than others:
         how much less depends on the simulator.
         """
-        inflation, dim = np.ones(len(u)), self.dim
+        dim = self.dim
 
         def with_power(power: float) -> Hyperprior:
             share = spectrum**power
@@ -100,7 +100,11 @@ class Hyperprior:
             return replace(self, centre=centre, lower=lower, upper=upper)
 
         candidates = [with_power(power) for power in _POWERS]
-        return min(candidates, key=lambda each: misfit(each.centre, u, y, inflation, each)[0])
+        return min(candidates, key=lambda each: each.expected_misfit(u, y))
+
+    def expected_misfit(self, u: FloatArray, y: FloatArray) -> float:
+        """Compute minus the log-evidence of y (n, k) with the expected hyperparameters."""
+        return misfit(self.centre, u, y - y.mean(axis=0), np.ones(len(u)), self)[0]
 
     @property
     def dim(self) -> int:

@@ -11,7 +11,8 @@ The loss is averaged over emulated t, turned back into outputs, exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from supac.problem.observation import ObservationLoss
 _BEST, _FEWEST = 1 / 3, 4  # share and least number of the runs that say what is usual
 _WIDTHS = 3.0  # of a loss that flattens, up to which residuals are emulated as they are
 _USUAL, _BEARABLE = 10.0, 10.0  # s of other losses in usual sizes, and s that need no compression
+_CLOSER = (1.0, 0.3)  # other values of s that the evidence may prefer, as shares of that one
+_CLEARLY, _ENOUGH = 0.4, 100  # nats a number by which it must, and outputs that tell
 _FARTHEST = 8.0  # asinh of the largest residual, in units of s
 _LARGEST = np.sinh(_FARTHEST)
 _HUGE = 1e100  # its square is finite
@@ -41,10 +44,19 @@ class View:
     scale: float
 
     @classmethod
-    def of(cls, rows: FloatArray, risk: FloatArray, loss: Loss, known: int = 0) -> View | None:
+    def of(
+        cls,
+        rows: FloatArray,
+        risk: FloatArray,
+        loss: Loss,
+        known: int = 0,
+        misfit: Callable[[FloatArray], float] | None = None,
+    ) -> View | None:
         """Choose the view by the best of the runs; None if outputs are emulated as they are.
 
-        The last `known` numbers of a row are arguments of the loss that are not emulated.
+        The last `known` numbers of a row are arguments of the loss that are not emulated. Where
+        nothing says from which size on a loss is flat, `misfit`, minus the log-evidence of emulated
+        numbers (n, m), may ask for more compression.
         """
         count = max(int(_BEST * len(risk)), min(_FEWEST, len(risk)))
         best = np.argsort(risk, kind="stable")[:count]
@@ -62,9 +74,29 @@ class View:
         else:
             scale = _USUAL * float(np.sqrt((((near - centre) * weight) ** 2).mean())) + 1e-300
             limit = _BEARABLE * scale
-        if not (np.abs((outputs - centre) * weight) <= limit).all():
-            return cls(centre, weight, scale)
-        return None if (weight == 1.0).all() else cls(centre, weight, np.inf)
+        bearable = (np.abs((outputs - centre) * weight) <= limit).all()
+        view = cls(centre, weight, np.inf if bearable else scale)
+        if width is None and misfit is not None:
+            view = view._closer(outputs, scale, misfit)
+        return None if (weight == 1.0).all() and np.isinf(view.scale) else view
+
+    def _closer(
+        self, outputs: FloatArray, scale: float, misfit: Callable[[FloatArray], float]
+    ) -> View:
+        """Return the view with the largest evidence of the outputs, or this one if none clearly.
+
+        What compression does to their density counts: otherwise the strongest would always win.
+        """
+        here = np.clip(outputs, -_HUGE, _HUGE)
+        some = slice(None, None, max(outputs.shape[1] // _ENOUGH, 1))
+        r = ((here - self.centre) * self.weight)[:, some]
+        views = [self, *(replace(self, scale=share * scale) for share in _CLOSER)]
+        values = [
+            misfit(each.see(here)[:, some]) + 0.5 * float(np.log1p((r / each.scale) ** 2).sum())
+            for each in views
+        ]
+        best = int(np.argmin(values))
+        return views[best] if values[best] < values[0] - _CLEARLY * r.size else self
 
     def see(self, y: FloatArray) -> FloatArray:
         """Convert outputs: (n, m) → (n, m)."""
