@@ -43,7 +43,11 @@ def weights(runs: Evaluations, rule: Voronoi | ReusedVoronoi = REUSED) -> FloatA
 
 
 def forget() -> None:
-    reuse._memory.pool = None
+    reuse._memory.pools.clear()
+
+
+def latest() -> reuse.Pool:
+    return next(reversed(reuse._memory.pools.values()))
 
 
 @pytest.fixture(autouse=True)
@@ -73,20 +77,20 @@ def test_reused_draws_weigh_like_fresh_ones(history: Evaluations) -> None:
 def test_draws_are_worth_what_was_asked_for(history: Evaluations) -> None:
     """By (Σw)²/Σw², to the chance in it; and few of them are fresh where posteriors stay."""
     weights(history)
-    pool = reuse._memory.pool
+    pool = latest()
     slots = [slot for source in pool._sources for slot in source.slots]
     own = pool._weights()[slots].ravel()
-    assert sum(s.share * reuse.BLOCK * len(s.slots) for s in pool._sources) >= DRAWS
+    assert sum(s.share * pool.block * len(s.slots) for s in pool._sources) >= DRAWS
     assert own.sum() ** 2 / (own @ own) > 0.95 * DRAWS
-    assert own.sum() == pytest.approx(sum(s.share * reuse.BLOCK * len(s.slots)
+    assert own.sum() == pytest.approx(sum(s.share * pool.block * len(s.slots)
                                           for s in pool._sources), rel=0.05)  # fmt: skip
-    assert len(pool._sources[0].slots) * reuse.BLOCK <= DRAWS / 3
+    assert len(pool._sources[0].slots) * pool.block <= DRAWS / 3
 
 
 def test_new_evaluations_are_compared_with_all_draws(history: Evaluations) -> None:
     """Each draw has the nearest evaluation that an exhaustive search finds, in its own metric."""
     weights(history)
-    pool = reuse._memory.pool
+    pool = latest()
     assert len(pool._sources) > 3
     for source in pool._sources:
         points = source.whitening.points(history.x).astype(np.float32)
@@ -95,14 +99,44 @@ def test_new_evaluations_are_compared_with_all_draws(history: Evaluations) -> No
             assert (pool._nearest[slot] == expected).mean() > 0.999  # float32 ties
 
 
-def test_other_distributions_draw_anew(history: Evaluations) -> None:
-    """At a posterior that drew no batch, the masses are those without reuse, to the bit."""
-    elsewhere = supac.gaussian(np.full(DIM, 0.1), np.eye(DIM))
-    reused, plain = (
-        rule.fit(history, elsewhere).weights(elsewhere, np.random.default_rng(3))
-        for rule in (REUSED, PLAIN)
-    )
-    np.testing.assert_array_equal(reused, plain)
+@pytest.mark.parametrize("shift", [0.1, 3.0], ids=["near", "far"])
+def test_a_posterior_that_drew_no_batch_is_served(history: Evaluations, shift: float) -> None:
+    """Near, by draws of the others; far, by fresh ones; and the next one as if it had not been."""
+    elsewhere, rng = supac.gaussian(np.full(DIM, shift), np.eye(DIM)), np.random.default_rng(3)
+    after = weights(history)
+
+    def error(rule: Voronoi | ReusedVoronoi) -> float:
+        return float(np.abs(rule.fit(history, elsewhere).weights(elsewhere, rng) - truth).sum())
+
+    truth = supac.Voronoi(draws=400_000).fit(history, elsewhere).weights(elsewhere, rng)
+    usual = [error(PLAIN) for _ in range(20)]
+    assert error(REUSED) < np.mean(usual) + 3.0 * np.std(usual)
+    assert (max(each.share for each in latest()._sources) > reuse.WORTH) == (shift < 1.0)
+    np.testing.assert_array_equal(weights(history), after)
+    forget()
+    np.testing.assert_array_equal(weights(history), after)
+
+
+def test_searches_in_turn_keep_their_draws(
+    history: Evaluations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each goes on from where it was, as long as there is room."""
+    other = replace(history, x=history.x + 1.0)
+    weights(history)
+    pool = latest()
+    weights(other)
+    weights(history)
+    assert latest() is pool
+    monkeypatch.setattr(reuse, "_MOST", 0)
+    weights(replace(history, x=history.x + 2.0))
+    assert len(reuse._memory.pools) == 1
+
+
+def test_proposals_of_other_families_are_not_reused(history: Evaluations) -> None:
+    """All draws are fresh then, to the bit."""
+    other = supac.gaussian(np.zeros(DIM), np.ones(DIM))
+    mixed = replace(history, proposals=(other, *history.proposals[1:]))
+    np.testing.assert_array_equal(weights(mixed), weights(history, PLAIN))
 
 
 def test_a_search_with_reused_draws_goes_on_to_the_same_bits(tmp_path: Path) -> None:

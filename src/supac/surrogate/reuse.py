@@ -2,44 +2,66 @@
 
 A block of draws of π_k keeps its nearest evaluations, in the metric of π_k, and is compared with
 new evaluations alone. For another posterior π a draw y counts w = π(y)/π_k(y) times, and is worth
-1/π_k[w²] draws of π. Blocks of posteriors near π serve again; fresh ones add what is missing. All
-of this follows from the evaluations and their proposals, batch by batch: what is in memory saves
-time, and changes no bit.
+1/π_k[w²] draws of π. Blocks of posteriors near π serve again; fresh ones add what is missing, and
+are kept where π drew a batch. All of this follows from the evaluations and their proposals, batch
+by batch: what is in memory saves time, and changes no bit.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from supac.arrays import FloatArray
+from supac.arrays import FloatArray, IntArray
 from supac.families import NormalWhitening
 from supac.problem import Evaluations
-from supac.surrogate.nearest import lifted, search_lifted
+from supac.surrogate.nearest import Float32Array, lifted, search_lifted
 
-BLOCK = 512
-"""Draws that come and go together."""
+BLOCK, BLOCKS = 512, 16
+"""Draws that come and go together at most, and the number of blocks that there are at least."""
 WORTH = 0.25
 """Share of a draw of π that one of another posterior is worth at least, to be kept."""
 _SPARE = 8
+_ROUNDING = 1e-9
+_ELSEWHERE = 1  # the stream of draws of posteriors that drew no batch
 _NAMES = ("_draws", "_squares", "_closeness", "_nearest", "_mean", "_root")
-_memory = threading.local()
+_MOST = 2**26  # bytes of all pools but the latest
 
 
-def reused_counts(runs: Evaluations, draws: int) -> FloatArray:
-    """Count the draws of the last proposal that are nearest to each evaluation: (n,).
+class _Memory(threading.local):
+    """The pools of a thread, the latest last: tasks that are visited in turn have one each."""
 
-    Draws of earlier ones count by their importance; all are worth `draws` fresh ones.
+    def __init__(self) -> None:
+        self.pools: OrderedDict[tuple[int, bytes], Pool] = OrderedDict()
+
+    def pool_of(self, runs: Evaluations, draws: int) -> Pool:
+        """Return the pool that was told the beginning of these runs, or a new one."""
+        key = (draws, runs.x[0].tobytes())
+        pool = self.pools.pop(key, None)
+        if pool is None or not pool.knows(runs, draws):
+            pool = Pool(runs.x.shape[1], draws)
+            while self.pools and sum(each.bytes for each in self.pools.values()) > _MOST:
+                self.pools.popitem(last=False)
+        self.pools[key] = pool
+        return pool
+
+
+_memory = _Memory()
+
+
+def reused_counts(runs: Evaluations, draws: int, at: NormalWhitening) -> FloatArray:
+    """Count the draws of a Gaussian that are nearest to each evaluation: (n,).
+
+    Draws of proposals count by their importance; all are worth `draws` fresh ones.
     """
-    pool = getattr(_memory, "pool", None)
-    if pool is None or not pool.knows(runs, draws):
-        pool = _memory.pool = Pool(runs.x.shape[1], draws)
+    pool = _memory.pool_of(runs, draws)
     for batch in range(pool.batches, len(runs.proposals)):
         pool.learn(runs, batch)
-    return pool.counts()
+    return pool.counts(at)
 
 
 @dataclass(eq=False)
@@ -67,14 +89,16 @@ class Pool:
 
     def __init__(self, dim: int, draws: int):
         self.batches, self.worth = 0, draws
+        self.block = min(BLOCK, max(BLOCK // BLOCKS, draws // BLOCKS))
+        self._seen_from = np.zeros(0)
         self._x = np.zeros((0, dim))
         self._sources: list[_Source] = []
         """The latest first."""
         self._free: list[int] = []
-        self._draws = np.zeros((0, dim + 1, BLOCK), np.float32)  # with a last coordinate of 1
-        self._squares = np.zeros((0, BLOCK), np.float32)
-        self._closeness = np.zeros((0, BLOCK), np.float32)
-        self._nearest = np.zeros((0, BLOCK), np.intp)
+        self._draws = np.zeros((0, dim + 1, self.block), np.float32)  # with a last coordinate of 1
+        self._squares = np.zeros((0, self.block), np.float32)
+        self._closeness = np.zeros((0, self.block), np.float32)
+        self._nearest = np.zeros((0, self.block), np.intp)
         self._mean, self._root = np.zeros((0, dim)), np.zeros((0, dim, dim))
 
     def knows(self, runs: Evaluations, draws: int) -> bool:
@@ -86,6 +110,11 @@ class Pool:
         return np.array_equal(self._x, runs.x[:told]) and (
             last is None or np.array_equal(self._sources[0].whitening.theta, last)
         )
+
+    @property
+    def bytes(self) -> int:
+        """Memory of its draws."""
+        return sum(getattr(self, name).nbytes for name in _NAMES)
 
     def learn(self, runs: Evaluations, batch: int) -> None:
         """Compare all draws with a batch, then make them serve for its proposal."""
@@ -99,12 +128,12 @@ class Pool:
         self._look_from(whitening)
         kept, worth = [], 0.0
         for source in self._sources:
-            if source.share >= WORTH and worth < self.worth - BLOCK:
+            if source.share >= WORTH and worth < self.worth - self.block:
                 kept.append(source)
-                worth += source.share * BLOCK * len(source.slots)
+                worth += source.share * self.block * len(source.slots)
             else:
                 self._free += source.slots
-        missing = max(1, -int(-(self.worth - worth) // BLOCK))
+        missing = max(1, -int(-(self.worth - worth) // self.block))
         self._sources = [self._draw(whitening, missing, batch), *kept]
         if len(self._free) > _SPARE + len(self._draws) // 4:
             self._compact()
@@ -128,6 +157,7 @@ class Pool:
         With z = Cᵀ(x − μ), a draw of π_k is x = μ_k + C_k⁻ᵀz_k, so z = Mᵀz_k + s with M = C_k⁻¹C
         and s = Cᵀ(μ_k − μ). π_k[w²] = |M|²|A|^(−1/2) exp(2|A^(−1/2)Ms|² − |s|²), A = 2MMᵀ − 1.
         """
+        self._seen_from = at.theta
         if not self._sources:
             return
         ratio = np.stack([each.inverse for each in self._sources]) @ at.root
@@ -140,20 +170,21 @@ class Pool:
             log_square = 2.0 * log_det - 0.5 * np.log(values).sum(axis=1)
             log_square += 2.0 * (seen**2 / values).sum(axis=1) - (shift**2).sum(axis=1)
         share = np.where(values[:, 0] > 0.0, np.exp(-np.maximum(log_square, 0.0)), 0.0)
-        for k, source in enumerate(self._sources):
-            source.view = np.column_stack([ratio[k].T, shift[k]])
-            source.share, source.log_ratio = float(share[k]), float(log_det[k])
+        views = np.concatenate([ratio.transpose(0, 2, 1), shift[..., None]], axis=2)
+        found = zip(self._sources, views, share.tolist(), log_det.tolist(), strict=True)
+        for source, view, own, constant in found:
+            source.view, source.share, source.log_ratio = view, own, constant
+        latest = self._sources[0]
+        if np.array_equal(latest.whitening.theta, at.theta):  # without rounding
+            latest.view = np.eye(len(at.mean), len(at.mean) + 1)
+            latest.share, latest.log_ratio = 1.0, 0.0
 
     def _draw(self, whitening: NormalWhitening, blocks: int, batch: int) -> _Source:
         """Draw blocks, and search their nearest evaluations among all."""
         source = _Source(whitening, [self._slot() for _ in range(blocks)])
-        # The first evaluation differs from search to search, and so do the draws.
-        words = np.frombuffer(self._x[0].tobytes(), np.uint32).tolist()
-        rng, dim = np.random.default_rng([*words, batch]), self._x.shape[1]
-        z = rng.standard_normal((blocks * BLOCK, dim), np.float32)
-        points = np.ascontiguousarray(lifted(whitening.points(self._x).astype(np.float32)).T)
-        nearest = search_lifted(points, z, 1)[:, 0]
-        slots, shape = source.slots, (blocks, BLOCK)
+        z, points, nearest = self._search(whitening, blocks, batch)
+        dim = self._x.shape[1]
+        slots, shape = source.slots, (blocks, self.block)
         self._draws[slots, :-1] = z.reshape(*shape, dim).transpose(0, 2, 1)
         self._draws[slots, -1] = 1.0
         self._squares[slots] = np.einsum("ij,ij->i", z, z).reshape(shape)
@@ -164,6 +195,17 @@ class Pool:
         self._mean[slots], self._root[slots] = whitening.mean, whitening.root
         source.view = np.eye(dim, dim + 1)
         return source
+
+    def _search(
+        self, whitening: NormalWhitening, blocks: int, *stream: int
+    ) -> tuple[Float32Array, Float32Array, IntArray]:
+        """Draw blocks, and return them with the lifted evaluations and the nearest of these."""
+        # The first evaluation differs from search to search, and so do the draws.
+        words = np.frombuffer(self._x[0].tobytes(), np.uint32).tolist()
+        rng = np.random.default_rng([*words, *stream])
+        z = rng.standard_normal((blocks * self.block, self._x.shape[1]), np.float32)
+        points = np.ascontiguousarray(lifted(whitening.points(self._x).astype(np.float32)).T)
+        return z, points, search_lifted(points, z, 1)[:, 0]
 
     def _slot(self) -> int:
         """Return a free slot; if there is none, make room."""
@@ -186,20 +228,29 @@ class Pool:
             source.slots = [next(places) for _ in source.slots]
         self._free = []
 
-    def counts(self) -> FloatArray:
+    def counts(self, at: NormalWhitening) -> FloatArray:
         """Add up what the draws nearest to each evaluation are worth: (n,)."""
-        slots = [slot for source in self._sources for slot in source.slots]
-        values = self._weights()[slots]
-        found = np.bincount(self._nearest[slots].ravel(), values.ravel(), len(self._x))
+        if not np.array_equal(self._seen_from, at.theta):
+            self._look_from(at)
+        near = [source for source in self._sources if source.share >= WORTH]
+        slots = [slot for source in near for slot in source.slots]
+        values, n = self._weights()[slots], len(self._x)
+        found = np.bincount(self._nearest[slots].ravel(), values.ravel(), n)
+        worth = sum(source.share * self.block * len(source.slots) for source in near)
+        missing = int(np.ceil((self.worth - worth) / self.block - _ROUNDING))
+        if missing > 0:  # never at the last proposal
+            nearest = self._search(at, missing, self.batches, _ELSEWHERE)[-1]
+            found = found + np.bincount(nearest, minlength=n)
         return np.asarray(found, np.float64)
 
     def _weights(self) -> FloatArray:
-        """Compute share·w of the draws of all slots: (slots, BLOCK)."""
+        """Compute share·w of the draws of all slots: (slots, block)."""
         slots, width = self._squares.shape[0], self._draws.shape[1]
         views, scale = np.zeros((slots, width - 1, width), np.float32), np.full(slots, -np.inf)
         for source in self._sources:
             views[source.slots] = source.view
-            scale[source.slots] = np.log(source.share) + source.log_ratio
+            if source.share >= WORTH:
+                scale[source.slots] = np.log(source.share) + source.log_ratio
         z = views @ self._draws
         gap = self._squares - np.square(z, out=z).sum(axis=1)
         return np.exp(scale[:, None] + 0.5 * gap)

@@ -54,7 +54,7 @@ class ReusedVoronoi:
 
     Draws of earlier posteriors count by their importance, each in the metric that it was drawn in
     and compared with new evaluations alone; fresh ones are added until all are worth `draws`. That
-    is for Gaussians that drew the last batch; for other distributions all draws are fresh.
+    is for Gaussians; of other distributions all draws are fresh.
     """
 
     draws: int = 40_000
@@ -71,7 +71,9 @@ class ReusedVoronoi:
     ) -> NearestNeighbours:
         """Return the nearest-neighbour predictor, which does not depend on `current`."""
         runs = evaluations.usable((context or Context()).failure_risk)
-        return NearestNeighbours(runs.x, runs.risk, Voronoi(draws=self.draws), runs)
+        one = all(_same_family(each, current) for each in runs.proposals)
+        rule = Voronoi(draws=self.draws)
+        return NearestNeighbours(runs.x, runs.risk, rule, runs if one else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +90,8 @@ class NearestNeighbours:
         """Estimate the mass of each evaluation's cell: (n,), summing to one."""
         whitening = at.whiten()
         different, which, copies = distinct(self.x)
-        if self.history is not None and _drew_the_last(at, self.history):
-            found = np.bincount(which, reused_counts(self.history, self.rule.draws))
+        if self.history is not None and isinstance(whitening, NormalWhitening):
+            found = np.bincount(which, reused_counts(self.history, self.rule.draws, whitening))
             return (found / found.sum() / copies)[which]
         points = whitening.points(different).astype(np.float32)
         draws = _points_of_draws(at, self.rule.draws, rng).astype(np.float32)
@@ -104,10 +106,8 @@ class NearestNeighbours:
         return project(self.x, self.risk, self.weights(at, rng), at)
 
 
-def _drew_the_last(at: Distribution, runs: Evaluations) -> bool:
-    """Return True if `at` is a Gaussian, and the last batch was drawn from it."""
-    same = np.array_equal(runs.proposals[-1].theta, at.theta)
-    return same and isinstance(at.whiten(), NormalWhitening)
+def _same_family(one: Distribution, other: Distribution) -> bool:
+    return one.family is other.family or one.family == other.family
 
 
 def _points_of_draws(at: Distribution, n: int, rng: np.random.Generator) -> FloatArray:
