@@ -13,11 +13,13 @@ from matplotlib.figure import Figure
 from meta import CLOSED, SGD, TEMPERATURES
 from records import Results
 from settings import (
+    BALL,
     COMPOSITE,
     DESCENTS,
     EXTREMES,
     GRID,
     MOMENTA,
+    NESTEROV,
     SCALAR,
     SELECTED,
     STANDARD,
@@ -78,28 +80,38 @@ def preliminary(results: Results) -> Figure | None:
     return _finish(figure, panels, top=2.5, until=1800)
 
 
-def nesterov(results: Results) -> Figure | None:
-    """Nesterov's acceleration, a panel a selected step, as it is and doubled."""
+def momentum_of(results: Results, kind: str) -> Figure | None:
+    """Descents with momentum, a panel a selected step, as it is and doubled."""
     figure, panels = _panels(4, 4.6, 3.4, rows=2)
     for axes, ((batch, size), times) in zip(
         panels, [(each, times) for each in SELECTED for times in (1, 2)], strict=True
     ):
         _reference(axes, results)
         for colour, momentum in zip(OTHERS, MOMENTA, strict=False):
-            name = descent(batch, times * size, momentum)
+            name = descent(batch, times * size, momentum, kind)
             _band(axes, results, name, colour, f"momentum {momentum:g}")
-        axes.set_title(f"Nesterov {batch} × {times * size:g}")
+        axes.set_title(f"{kind} {batch} × {times * size:g}")
     return _finish(figure, panels, top=2.5)
 
 
+def heavy_ball(results: Results) -> Figure | None:
+    """The authors' momentum."""
+    return momentum_of(results, BALL)
+
+
+def nesterov(results: Results) -> Figure | None:
+    """Ours."""
+    return momentum_of(results, NESTEROV)
+
+
 def hyperparameters(results: Results) -> Figure | None:
-    """The grid of SuPAC-CE's limits, and all of Nesterov's runs behind it."""
+    """The grid of SuPAC-CE's limits, and all descents with the authors' momentum behind it."""
     figure, (axes,) = _panels(1, 7.2, 4.4)
     for batch, size in SELECTED:
         for times in (1, 2):
             for momentum in MOMENTA:
                 name = descent(batch, times * size, momentum)
-                _line(axes, results, name, "#d9c3cf", "Nesterov, all settings")
+                _line(axes, results, name, "#d9c3cf", "heavy ball, all settings")
     for each in GRID:
         if each != STANDARD:
             _line(axes, results, ce(*each), "#9fb3bd", "SuPAC-CE, the other limits")
@@ -253,14 +265,19 @@ PICTURES: dict[str, tuple[Draw, str]] = {
         preliminary,
         "Appendix B: the grid from which the paper chose queries a step × step size.",
     ),
+    "heavy_ball": (
+        heavy_ball,
+        "Appendix B: momentum as the authors' code has it, a heavy ball, with the selected step "
+        "sizes and twice as much.",
+    ),
     "nesterov": (
         nesterov,
-        "Appendix B: Nesterov's acceleration, with the selected step sizes and twice as much.",
+        "The same with Nesterov's momentum, whose gradients are taken ahead, as the text has it.",
     ),
     "hyperparameters": (
         hyperparameters,
         "Appendix B: SuPAC-CE with kl_max from 0.5 to 2 and alpha_max from 0.25 to 0.75, and the "
-        "medians of all of Nesterov's settings.",
+        "medians of all settings of the heavy ball.",
     ),
     "extremes": (extremes, "Appendix B: SuPAC-CE with limits far from the usual ones."),
     "meta": (

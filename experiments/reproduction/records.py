@@ -81,11 +81,9 @@ class Folder:
             return [row for row in csv.DictReader(file) if None not in row.values()]
 
     def remove(self) -> None:
-        """Forget all that was run, wholly or in part."""
+        """Forget all that was run."""
         for name in ("runs", "curves", "meta", "sittings"):
             self._table(name).unlink(missing_ok=True)
-        for store in self.path.glob("*.store*"):
-            store.unlink()
 
     def _table(self, name: str) -> Path:
         return self.path / f"{name}.csv"

@@ -1,7 +1,8 @@
 """The whole paper: both of its experiments and its appendix, beside what it reports.
 
-    make reproduce                         # on the embedded data: half an hour on two cores
+    make reproduce                         # on the embedded data, some twenty minutes of two cores
     make reproduce ARGS="--data FOLDER"    # on the paper's data (--out docs: that page)
+    make reproduce ARGS="--device cuda"    # with ADM1 on a GPU (the extra cuda)
     make reproduce ARGS=--quick            # a small one of each, in minutes
     make reproduce ARGS=--report           # page and pictures of what is there
 
@@ -33,11 +34,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import settings as plan
-from calibration import Calibration, calibrate, load
+from calibration import Calibration, Device, calibrate, load
 from meta import CLOSED, Experiment, Lesson, experiments, learn
 from page import write_page
-from records import Folder, Results, fingerprint, name_data
+from records import Folder, Results, name_data
 from settings import Setting, settings
+from supac.simulators import adm1
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Calibrate:
     setting: Setting
     repeat: int
     data: Path | None
+    device: Device = "cpu"
 
     @property
     def name(self) -> str:
@@ -56,15 +59,14 @@ class Calibrate:
     @property
     def cost(self) -> float:
         """About how many seconds it takes; for the progress bar."""
-        algorithm = self.setting.algorithm
-        draws = getattr(getattr(algorithm, "estimator", None), "draws", None)
         if self.setting.budget < 500:
-            return self.setting.budget / 50.0
-        return self.setting.budget * (0.4e-3 + (3e-7 * draws if draws else 0.0))
+            return self.setting.budget / 120.0
+        wild = self.setting.name == plan.ce(*plan.EXTREMES[-1])
+        return self.setting.budget * (0.25e-3 if self.setting.descends else 6e-3 if wild else 1e-3)
 
     def __call__(self) -> Calibration:
         """Run it."""
-        return calibrate(self.setting, self.repeat, self.data)
+        return calibrate(self.setting, self.repeat, self.data, self.device)
 
     def keep(self, folder: Folder, data: str, done: Any) -> str:
         """Write it down; a few words on what came out."""
@@ -77,7 +79,6 @@ class Learn:
     """One experiment in meta-learning."""
 
     experiment: Experiment
-    store: Path
 
     @property
     def name(self) -> str:
@@ -88,16 +89,15 @@ class Learn:
     def cost(self) -> float:
         """About how many seconds it takes; for the progress bar."""
         visits = self.experiment.tasks * self.experiment.epochs
-        return visits * (0.3 if self.experiment.learner == CLOSED else 0.036)
+        return visits * (0.15 if self.experiment.learner == CLOSED else 0.015)
 
     def __call__(self) -> Lesson:
-        """Run it; on the store of one that was stopped, the rest of it."""
-        return learn(self.experiment, self.store)
+        """Run it."""
+        return learn(self.experiment)
 
     def keep(self, folder: Folder, data: str, done: Any) -> str:
         """Write it down; a few words on what came out."""
         folder.keep_lesson(self.experiment, done)
-        self.store.unlink(missing_ok=True)
         return f"training bound {done.train_end:.4f} after {done.epochs[-1]} epochs"
 
 
@@ -114,10 +114,10 @@ def main() -> None:
         folder.remove()
     data = name_data(options.data)
     failures = 0
-    wanted = {each.name: each for each in settings(scale, options.many_draws)}
+    wanted = {each.name: each for each in settings(scale)}
     lessons = experiments(options.quick, options.environments)
     if not options.report:
-        missing = _missing(Results(folder, data, wanted, lessons), options.data)
+        missing = _missing(Results(folder, data, wanted, lessons), options.data, options.device)
         failures = _run(missing, folder, data, options.jobs)
     results = Results(folder, data, wanted, lessons)
     print(f"wrote {write_page(options.out, results, scale)}")
@@ -132,12 +132,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="minutes: does it all work?")
     parser.add_argument("--out", type=Path, help="by default reproduction/, or with -quick")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of ADM1")
     parser.add_argument("--report", action="store_true", help="run nothing")
     parser.add_argument("--fresh", action="store_true", help="forget what was run before")
-    parser.add_argument(
-        "--many-draws", type=int, default=0, metavar="REPEATS",
-        help="also the standard setting with the paper's 40,000 draws behind its weights",
-    )  # fmt: skip
     parser.add_argument(
         "--environments", nargs="+", type=int, default=[3], metavar="SEED",
         help="of meta-learning; their mean is drawn",
@@ -145,6 +142,11 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     if options.fresh and options.report:
         parser.error("--fresh forgets what --report would report")
+    if options.device == "cuda":
+        try:
+            load(options.data, options.device)
+        except (ImportError, adm1.NoDeviceError) as error:
+            parser.error(f"{type(error).__name__}: {error}")
     if options.out is None:
         options.out = Path("reproduction-quick" if options.quick else "reproduction")
     return options
@@ -157,15 +159,11 @@ def _folder(text: str) -> Path:
     return path
 
 
-def _missing(results: Results, data: Path | None) -> list[Job]:
+def _missing(results: Results, data: Path | None, device: Device = "cpu") -> list[Job]:
     """What has no complete run yet, the longest first."""
-    jobs: list[Job] = [
-        Learn(each, results.folder.path / f"{each.name} {fingerprint(each)}.store")
-        for each in results.experiments
-        if not results.rows(each)
-    ]
+    jobs: list[Job] = [Learn(each) for each in results.experiments if not results.rows(each)]
     jobs += [
-        Calibrate(setting, repeat, data)
+        Calibrate(setting, repeat, data, device)
         for setting in results.settings.values()
         for repeat in range(setting.repeats)
         if not results.has(setting.name, repeat)
@@ -216,7 +214,7 @@ def _announce(jobs: list[Job], processes: int) -> None:
     )
     calibrations = [job for job in jobs if isinstance(job, Calibrate)]
     if calibrations:
-        digester = load(calibrations[0].data)
+        digester = load(calibrations[0].data, calibrations[0].device)
         digester.risk(digester.parameters.from_latent(digester.prior.mean[None]))
 
 

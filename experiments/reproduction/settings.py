@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import supac
 from supac.search.algorithm import Algorithm
@@ -18,6 +18,8 @@ DESCENTS = tuple((batch, size) for batch in (80, 160) for size in (0.025, 0.05, 
 SELECTED = ((80, 0.025), (160, 0.05))
 """The two that the paper went on with after the preliminary queries."""
 MOMENTA = (0.5, 0.9, 0.95)
+BALL, NESTEROV = "heavy ball", "Nesterov"
+"""The authors' momentum, whose gradients are taken where it stands, and ours, taken ahead."""
 # When the true objective is looked at: after the first step that has spent so many queries.
 CE_LOOKS = (
     160, 192, 224, 256, 288, 448, 608, 768, 928, 1200, 1792, 2048, 4800, BUDGET,
@@ -41,7 +43,7 @@ class Setting:
     @property
     def descends(self) -> bool:
         """Whether it is one of the paper's gradient baselines."""
-        return isinstance(self.algorithm, supac.GradientDescent | supac.Nesterov)
+        return isinstance(self.algorithm, supac.GradientDescent)
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,19 @@ class Scale:
     budget: int = BUDGET
     preliminary: int = PRELIMINARY
     repeats: int = 20
-    grid_repeats: int = 10
-    extreme_repeats: int = 8
-    weight_draws: int = 3000
-    """Behind the Voronoi weights. The paper has 40,000."""
+    preliminary_repeats: int = 30
+    """Of descents with few queries; the paper has 20."""
+    our_repeats: int = 10
+    grid_repeats: int = 3
+    extreme_repeats: tuple[int, ...] = (8, 2, 2, 3)
+    """The paper has 8 of each; two of them bear no claim, and the last takes a minute a run."""
+    momentum_repeats: int = 8
+    speed_repeats: int = 12
+    """Of the least and the largest momentum at the original size; the paper has 8."""
+    ahead_repeats: int = 1
+    """Of our momentum, which the paper has not."""
+    weight_draws: int = 40_000
+    """Behind the Voronoi weights."""
     quick: bool = False
 
 
@@ -63,8 +74,13 @@ QUICK = Scale(
     budget=960,
     preliminary=480,
     repeats=5,
+    preliminary_repeats=5,
+    our_repeats=5,
     grid_repeats=1,
-    extreme_repeats=1,
+    extreme_repeats=(1, 1, 1, 1),
+    momentum_repeats=1,
+    speed_repeats=1,
+    ahead_repeats=1,
     weight_draws=1000,
     quick=True,
 )
@@ -75,45 +91,38 @@ def ce(kl_max: float, alpha_max: float) -> str:
     return f"SuPAC-CE {kl_max:g} / {alpha_max:g}"
 
 
-def descent(batch: int, size: float, momentum: float = 0.0) -> str:
-    """The name of gradient descent, or Nesterov's: queries a step × size."""
-    kind = f"Nesterov {momentum:g}" if momentum else "gradient descent"
-    return f"{kind} {batch} × {size:g}"
+def descent(batch: int, size: float, momentum: float = 0.0, kind: str = BALL) -> str:
+    """The name of gradient descent, or of one with momentum: queries a step × size."""
+    about = f"{kind} {momentum:g}" if momentum else "gradient descent"
+    return f"{about} {batch} × {size:g}"
 
 
 SCALAR, COMPOSITE = "SuPAC() on the risk", "SuPAC() on the outputs"
 """Ours, ten queries a round, none kept for validation."""
-MANY_DRAWS = "SuPAC-CE 1 / 0.5 with 40,000 draws"
-"""The standard setting as the paper has it, which takes ten times as long."""
 
 
-def settings(scale: Scale, many_draws: int = 0) -> list[Setting]:
-    """All that is run, with so many repeats of the standard setting with the paper's weights."""
-    found = [*_ours(scale), *_supac_ce(scale), *_descents(scale), *_nesterov(scale)]
-    if many_draws:
-        found.append(_ce(MANY_DRAWS, STANDARD, scale, many_draws, draws=40_000))
-    return found
+def settings(scale: Scale) -> list[Setting]:
+    """All that is run."""
+    return [*_ours(scale), *_supac_ce(scale), *_descents(scale), *_momenta(scale)]
 
 
 def _supac_ce(scale: Scale) -> list[Setting]:
     grid = ((0.5, 0.25), STANDARD, (2.0, 0.75)) if scale.quick else GRID
-    extremes = (EXTREMES[0], EXTREMES[-1]) if scale.quick else EXTREMES
-    repeats = dict.fromkeys(grid, scale.grid_repeats)
-    repeats |= dict.fromkeys(extremes, scale.extreme_repeats)
+    extremes = dict(zip(EXTREMES, scale.extreme_repeats, strict=True))
+    if scale.quick:
+        extremes = {limits: extremes[limits] for limits in (EXTREMES[0], EXTREMES[-1])}
+    repeats = dict.fromkeys(grid, scale.grid_repeats) | extremes
     # The standard setting is also a cell of the grid, which takes the first of its repeats.
     repeats[STANDARD] = scale.repeats
-    return [
-        _ce(ce(*limits), limits, scale, count, draws=scale.weight_draws)
-        for limits, count in repeats.items()
-    ]
+    return [_ce(limits, scale, count) for limits, count in repeats.items()]
 
 
-def _ce(
-    name: str, limits: tuple[float, float], scale: Scale, repeats: int, *, draws: int
-) -> Setting:
+def _ce(limits: tuple[float, float], scale: Scale, repeats: int) -> Setting:
     kl_max, alpha_max = limits
-    algorithm = supac.SuPAC.paper(kl_max=kl_max, alpha_max=alpha_max, draws=draws)
-    return Setting(name, algorithm, scale.budget, repeats, CE_LOOKS)
+    algorithm = supac.SuPAC.paper(kl_max=kl_max, alpha_max=alpha_max)
+    weights = supac.ReusedVoronoi(scale.weight_draws)
+    algorithm = replace(algorithm, estimator=weights)
+    return Setting(ce(*limits), algorithm, scale.budget, repeats, CE_LOOKS)
 
 
 def _descents(scale: Scale) -> list[Setting]:
@@ -122,33 +131,40 @@ def _descents(scale: Scale) -> list[Setting]:
             descent(batch, size),
             supac.GradientDescent(size, batch),
             scale.budget if (batch, size) in SELECTED else scale.preliminary,
-            scale.repeats,
+            scale.repeats if (batch, size) in SELECTED else scale.preliminary_repeats,
             DESCENT_LOOKS,
         )
         for batch, size in (SELECTED if scale.quick else DESCENTS)
     ]
 
 
-def _nesterov(scale: Scale) -> list[Setting]:
+def _momenta(scale: Scale) -> list[Setting]:
     """Steps of (1 − momentum) times the size, as in the authors' code."""
     momenta = MOMENTA[1:2] if scale.quick else MOMENTA
     return [
         Setting(
-            descent(batch, times * size, momentum),
-            supac.Nesterov((1.0 - momentum) * times * size, batch, momentum),
+            descent(batch, times * size, momentum, kind),
+            momentum_descent((1.0 - momentum) * times * size, batch, momentum),
             scale.budget,
-            scale.extreme_repeats,
+            _repeats(scale, kind, times, momentum),
             DESCENT_LOOKS,
         )
+        for kind, momentum_descent in ((BALL, supac.HeavyBall), (NESTEROV, supac.Nesterov))
         for batch, size in SELECTED
         for times in (1, 2)
         for momentum in momenta
     ]
 
 
+def _repeats(scale: Scale, kind: str, times: int, momentum: float) -> int:
+    if kind == NESTEROV:
+        return scale.ahead_repeats
+    return scale.speed_repeats if times == 1 and momentum != 0.9 else scale.momentum_repeats
+
+
 def _ours(scale: Scale) -> list[Setting]:
     ours = supac.SuPAC(batch=10)
     return [
-        Setting(COMPOSITE, ours, 120 if scale.quick else 240, scale.repeats, OUR_LOOKS, True),
-        Setting(SCALAR, ours, 160 if scale.quick else 300, scale.repeats, OUR_LOOKS),
+        Setting(COMPOSITE, ours, 120 if scale.quick else 240, scale.our_repeats, OUR_LOOKS, True),
+        Setting(SCALAR, ours, 160 if scale.quick else 300, scale.our_repeats, OUR_LOOKS),
     ]

@@ -96,7 +96,7 @@ def test_every_experiment_is_run_and_shown(quick: Path, results: Results) -> Non
     assert all(results.rows(each) for each in results.experiments)
     page = (quick / "reproduction.md").read_text()
     assert "A quick run" in page
-    for name in ("optimisation", "nesterov", "hyperparameters", "extremes", "meta"):
+    for name in ("optimisation", "heavy_ball", "nesterov", "hyperparameters", "extremes", "meta"):
         assert f"reproduction/{name}.svg" in page
         assert (quick / "reproduction" / f"{name}.svg").read_text().startswith("<?xml")
     assert all(f"| {name} |" in page for name in results.settings)
@@ -193,3 +193,27 @@ def test_wrong_options_say_what_to_do(
     with pytest.raises(SystemExit, match="2"):
         program.main()
     assert "holds no digester" in capsys.readouterr().err
+
+
+def test_a_missing_device_is_named_before_anything_is_forgotten(
+    program: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from supac.simulators import adm1  # noqa: PLC0415
+
+    def none(*_: object, **options: object) -> None:
+        assert options["device"] == "cuda"
+        raise adm1.NoDeviceError("no device was found")
+
+    monkeypatch.setattr(adm1, "example", none)
+    table = tmp_path / "reproduction" / "runs.csv"
+    table.parent.mkdir()
+    table.write_text("kept")
+    options = ["--quick", "--fresh", "--device", "cuda", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["reproduce", *options])
+    with pytest.raises(SystemExit, match="2"):
+        program.main()
+    assert "NoDeviceError: no device was found" in capsys.readouterr().err
+    assert table.read_text() == "kept"
