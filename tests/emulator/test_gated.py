@@ -7,6 +7,7 @@ import supac
 from catalogue import FAMILIES
 from emulated import runs_of
 from supac.arrays import FloatArray
+from supac.surrogate.estimator import Context
 from supac.surrogate.least_squares import project
 
 RNG = np.random.default_rng
@@ -83,3 +84,15 @@ def test_failures_under_a_loss_without_a_limit_do_not_drive_the_posterior_away()
     widths = [np.sqrt(result.posterior.covariance[0, 0]) for result in results]
     errors = [abs(result.posterior.mean[0] + 0.8) for result in results]
     assert np.median(np.array(errors) / widths) < 1.0
+
+
+def test_a_failure_is_no_reward_where_the_emulator_expects_worse() -> None:
+    """Of outputs that grow where runs fail, the excess risk of a failed run is not negative."""
+    at, loss = supac.gaussian(np.zeros(2), np.eye(2)), supac.MeanSquare()
+    x = at.sample(40, 0)
+    good = 20.0 * np.stack([x[:, 0] ** 2, x[:, 0]], axis=1)
+    failed = np.abs(x[:, 0]) > 0.5
+    outputs, risk = np.where(failed[:, None], np.nan, good), np.where(failed, np.nan, loss(good))
+    runs = supac.Evaluations.none(2).append(x, risk, at, outputs)
+    context = Context(prior=at, resolution=0.1, failure_risk=10.0, loss=loss, rng=RNG(0))
+    assert supac.OutputEmulator().fit(runs, at, context).severity >= 0.0

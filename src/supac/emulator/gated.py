@@ -394,13 +394,16 @@ def _fit_gate(
     coupled: BoolArray,
     rng: np.random.Generator,
 ) -> tuple[Gate, float]:
-    """Fit the gate; return it with the mean excess risk of an outlier, 0 if there was none."""
+    """Fit the gate; return it with the mean excess risk of an outlier, 0 if there was none.
+
+    Far from all good runs an emulator may predict more than any outlier costs: that is no reward.
+    """
     last = runs.drawn & (runs.iteration == runs.iteration.max(initial=0))
     share = float(outliers[last].mean()) if last.any() else 0.0
     near = share if share > 0.2 else 0.0
     gate = fit_gate(runs.x, outliers, runs.iteration, units, coupled, near, rng)
     if not outliers.any():
         return gate, 0.0
-    excess = runs.risk[outliers] - emulator.predict(runs.x[outliers])
+    excess = np.maximum(runs.risk[outliers] - emulator.predict(runs.x[outliers]), 0.0)
     worst = float(runs.risk.max() - np.median(runs.risk[-_RECENT:]))
     return gate, float((excess.sum() + worst) / (len(excess) + 1))
