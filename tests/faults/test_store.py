@@ -851,6 +851,8 @@ BAD_TABLES = [
     ("x0,x1,risk\n1,2,3\n1,two,3\n", "line 3, column x1: 'two' is no number"),
     ("x0,x1,risk\n1,2,high\n", "line 2, column risk: 'high' is no number"),
     ("x0,x1,risk\n1,2,3\n1,,3\n", "line 3: every parameter needs a finite value"),
+    ("x0,x1,risk\n1,2,3\n\n\n1,two,3\n", "line 5, column x1: 'two' is no number"),
+    ("x0,x1,risk\n\n1,2,3\n\n1,,3\n", "line 5: every parameter needs a finite value"),
     ("x0,x1,risk\n1,inf,3\n", "line 2: every parameter needs a finite value"),
     ("x0,x1,risk\n1\n", "line 2: every parameter needs a finite value"),
     ("x0,x1,output_rate\n1,2,3\n", "has no column risk, or output_0"),

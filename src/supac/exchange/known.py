@@ -210,9 +210,11 @@ def read_csv(
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets write a mark
             reader = csv.DictReader(file)
-            header, rows = list(reader.fieldnames or ()), list(reader)
+            header = list(reader.fieldnames or ())
+            numbered = [(reader.line_num, row) for row in reader]  # blank lines are no rows
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a table of comma-separated values: {error}") from error
+    rows = [row for _, row in numbered]
     columns = zip(wanted, columns_of(wanted), strict=True)
     wanted = [column if column in header else name for name, column in columns]
     missing = [name for name in wanted if name not in header]
@@ -226,7 +228,7 @@ def read_csv(
 
     def column(name: str) -> FloatArray:
         values = []
-        for line, row in enumerate(rows, start=2):
+        for line, row in numbered:
             try:
                 values.append(float(row[name] or "nan"))
             except ValueError as error:
@@ -237,7 +239,7 @@ def read_csv(
     x = np.column_stack([column(name) for name in wanted])
     if not np.isfinite(x).all():
         bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
-        raise ValueError(f"{path}, line {bad + 2}: every parameter needs a finite value")
+        raise ValueError(f"{path}, line {numbered[bad][0]}: every parameter needs a finite value")
     own = source or path.name
     known = {status.value: status for status in Status}
     return KnownRuns(

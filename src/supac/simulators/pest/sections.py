@@ -19,6 +19,13 @@ _PARAMETER = [
 ]  # fmt: skip
 _OBSERVATION = ["obsnme", "obsval", "weight", "obgnme"]
 _NEEDED = ("parameter data", "observation data", "model command line")
+_KNOWN = (
+    "control data", "singular value decomposition", "lsqr", "parameter groups", "parameter data",
+    "observation groups", "observation data", "model command line", "model input/output",
+    "prior information", "regularisation", "regularization", "automatic user intervention",
+    "sensitivity reuse", "derivatives command line", "predictive analysis", "pareto", "svd assist",
+)  # fmt: skip
+"""Sections of PEST, which are no misspellings of each other."""
 _COMMA = re.compile(r"[+-]?\d*,\d+([eEdD][+-]?\d+)?")
 _FORTRAN = re.compile(r"([+-]?[\d.]+)[dD]([+-]?\d+)")
 
@@ -69,7 +76,8 @@ class _Sections:
             if there and not self[there[0]]:
                 raise fail(self.file, self.heads[there[0]], f"there is no line below * {section}")
             if not there:
-                near = difflib.get_close_matches(section, self.heads, n=1)
+                unknown = [each for each in self.heads if not _is_known(each)]
+                near = difflib.get_close_matches(section, unknown, n=1)
                 if near:
                     told = f"* {near[0]} is no section; did you mean * {section}?"
                     raise fail(self.file, self.heads[near[0]], told)
@@ -139,6 +147,11 @@ class _Sections:
         if len(words) < 2 or not all(word.isdecimal() for word in words[:2]):
             raise fail(self.file, number, f"must begin with the numbers of {kinds}")
         return number, [int(word) for word in words[:2]]
+
+
+def _is_known(section: str) -> bool:
+    """Return whether PEST has such a section, in the file or external."""
+    return section.removesuffix(" external") in _KNOWN
 
 
 def _wrong_number(word: str) -> str:
