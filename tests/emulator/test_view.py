@@ -202,3 +202,16 @@ def test_a_steep_epidemic_is_found_by_every_seed() -> None:
         )
         risk = float(loss(residuals(result.posterior.sample(4_000, 1))).mean())
         assert risk + 0.02 * result.kl < 0.3
+
+
+def test_residuals_that_only_count_beyond_a_limit_are_searched() -> None:
+    """Of the best runs all are zero, which is no size: that of all runs is taken."""
+    slopes = np.array([[1.0, 0.5, -0.5], [0.3, 1.0, 0.7]])
+
+    def beyond(x: FloatArray) -> FloatArray:
+        return np.maximum(x @ slopes + 0.5, 0.0)
+
+    result = search(beyond, supac.MeanSquare(), budget=40)
+    risk = float(np.mean(beyond(result.posterior.sample(4_000, 1)) ** 2))
+    prior = float(np.mean(beyond(PLANE.sample(4_000, 1)) ** 2))
+    assert risk + 0.02 * result.kl < 0.3 * prior

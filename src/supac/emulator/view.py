@@ -72,7 +72,10 @@ class View:
         if width is not None:
             scale = limit = _WIDTHS * width
         else:
-            scale = _USUAL * float(np.sqrt((((near - centre) * weight) ** 2).mean())) + 1e-300
+            usual = _size((near - centre) * weight)
+            if usual == 0.0:  # such as of residuals that only count beyond a limit
+                usual = _size((np.clip(outputs, -_HUGE, _HUGE) - centre) * weight)
+            scale = _USUAL * usual + 1e-300
             limit = _BEARABLE * scale
         bearable = (np.abs((outputs - centre) * weight) <= limit).all()
         view = cls(centre, weight, np.inf if bearable else scale)
@@ -159,6 +162,10 @@ class SeenLoss:
                 slopes = slopes * self.view.stretch(t)
         finite = np.isfinite(slopes), np.isfinite(by_own)
         return np.where(finite[0], slopes, 0.0), np.where(finite[1], by_own, 0.0)
+
+
+def _size(numbers: FloatArray) -> float:
+    return float(np.sqrt((numbers**2).mean()))
 
 
 def _weights(near: FloatArray, outputs: FloatArray, loss: Loss, known: FloatArray) -> FloatArray:

@@ -160,7 +160,8 @@ def unsqueeze(data: bytes, count: int) -> FloatArray:
         found = reader.decompress(data, 8 * count)
     except zlib.error as error:
         raise ValueError(f"its numbers cannot be read: {error}") from error
-    if len(found) != 8 * count or reader.decompress(reader.unconsumed_tail, 1):
+    more = reader.decompress(reader.unconsumed_tail, 1)
+    if len(found) != 8 * count or more or not reader.eof or reader.unused_data:
         raise ValueError(f"there are not {count} numbers")
     return array_from_bytes(np.frombuffer(found, dtype=np.uint8).reshape(8, -1).T.tobytes())
 

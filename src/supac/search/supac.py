@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,7 +14,6 @@ from supac.emulator import GaussianProcess, OutputEmulator
 from supac.families import Distribution
 from supac.problem import Evaluations, Problem
 from supac.problem.bounds import fixed_temperature, worth_of_a_nat
-from supac.problem.composite import ResidualLoss
 from supac.problem.observation import observation_count
 from supac.search import steps
 from supac.search.algorithm import (
@@ -32,10 +31,9 @@ from supac.search.algorithm import (
 from supac.search.design import is_first, is_moving, look_is_due, plan_batch, was_look
 from supac.search.ray import view_prior
 from supac.search.restart import FAILED, SETTLED, conclude, is_failing, look_elsewhere
-from supac.search.valleys import best_descent, narrow_starts
+from supac.search.valleys import best_descent
 from supac.surrogate.estimator import (
     MANY_PARAMETERS,
-    NOISY,
     BatchPlan,
     Context,
     Estimator,
@@ -251,8 +249,9 @@ class SuPAC:
                 resolution=context.resolution,
             )
             descent = descend(anchor)
-            others = self._other_starts(problem, plan, bound, runs, descent, context, looked=looked)
-            descent = best_descent(descend, descent, others, context.resolution)
+            if plan.few:
+                nat = context.resolution
+                descent = best_descent(descend, descent, bound, runs, nat, looked=looked)
             # Move there, and plan the batch that will test the step.
             step = _remember(
                 descent, anchor, update.radius, context.resolution, last, plan.observed
@@ -272,30 +271,6 @@ class SuPAC:
             taken_back = update.rejected and lost and not is_moving(plan, state)
             made = descent, seen, trial, update
             return moved, report(runs, model, *made, notes, taken_back=taken_back)
-
-    def _other_starts(
-        self,
-        problem: Problem,
-        plan: BatchPlan,
-        bound: steps.SurrogateBound,
-        runs: Evaluations,
-        here: steps.Descent,
-        context: Context,
-        *,
-        looked: bool,
-    ) -> Iterator[Distribution]:
-        """Yield where else to descend from: the start after a look at it, and the best runs."""
-        if looked:
-            yield problem.start
-        labels, noise = (getattr(bound.model, name, None) for name in ("state", "noise"))
-        few = plan.few and problem.start.dim <= MANY_PARAMETERS
-        if labels is None or not few or not problem.start.family.is_gaussian:
-            return
-        # A loss that is steep far away says where to go; and the best of noisy runs may be lucky.
-        flattens = isinstance(problem.loss, ResidualLoss) and problem.loss.flat_from is not None
-        if flattens and not (noise is not None and noise > NOISY):
-            nat = context.resolution
-            yield from narrow_starts(problem, bound, runs, labels.outliers, here, nat)
 
     def _step_rule(self, problem: Problem) -> steps.StepRule:
         scaled: Callable[[int, int], steps.StepRule] | None = getattr(self.step, "scaled", None)

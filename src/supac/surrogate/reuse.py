@@ -174,10 +174,9 @@ class Pool:
         found = zip(self._sources, views, share.tolist(), log_det.tolist(), strict=True)
         for source, view, own, constant in found:
             source.view, source.share, source.log_ratio = view, own, constant
-        latest = self._sources[0]
-        if np.array_equal(latest.whitening.theta, at.theta):  # without rounding
-            latest.view = np.eye(len(at.mean), len(at.mean) + 1)
-            latest.share, latest.log_ratio = 1.0, 0.0
+            if np.array_equal(source.whitening.theta, at.theta):  # without rounding
+                source.view = np.eye(len(at.mean), len(at.mean) + 1)
+                source.share, source.log_ratio = 1.0, 0.0
 
     def _draw(self, whitening: NormalWhitening, blocks: int, batch: int) -> _Source:
         """Draw blocks, and search their nearest evaluations among all."""
