@@ -1,13 +1,15 @@
 """The whole paper: both of its experiments and its appendix, beside what it reports.
 
-    make reproduce                         # on the embedded data, some twenty minutes of two cores
-    make reproduce ARGS="--data FOLDER"    # on the paper's data (--out docs: that page)
+    make reproduce                         # on the embedded data
+    make reproduce ARGS="--data FOLDER"    # on the paper's, about 39 minutes of processor time
+    make reproduce ARGS="--data FOLDER --out docs"  # the page of the documents
     make reproduce ARGS="--device cuda"    # with ADM1 on a GPU (the extra cuda)
     make reproduce ARGS=--quick            # a small one of each, in minutes
     make reproduce ARGS=--report           # page and pictures of what is there
 
-Each run is kept as it ends, in tables beside the pictures: what is there is not run again, so that
-Ctrl-C, and the same command later, lose little.
+Each run is kept as it ends, in tables beside the pictures: what is there is not run again. Ctrl-C,
+and the same command later, lose what was under way: of calibrations mostly seconds, of
+meta-learning minutes, since a lesson that was stopped begins anew.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class NormalWhitening(Whitening):
     @cached_property
     def covariance(self) -> FloatArray:
         """Compute C⁻ᵀC⁻¹: (dim, dim)."""
-        if len(self.root) > MANY:  # from half of the entries, in a third of the time
+        if len(self.root) > MANY:  # from half of the entries, in two thirds of the time
             half = np.asarray(dpotri(self.root, lower=1)[0])
             return frozen(np.tril(half) + np.tril(half, -1).T)
         covariance = np.asarray(cho_solve((self.root, True), np.eye(len(self.root))))
