@@ -38,17 +38,17 @@ def columns(store: Path) -> list[str | bytes]:
     return found
 
 
-def test_numbers_are_squeezed_bit_for_bit() -> None:
+def test_numbers_are_compressed_bit_for_bit() -> None:
     numbers = np.array([0.0, -0.0, 1.0, -1e-300, np.pi, 1e300, np.inf, np.nan])
-    data = encoding.squeeze(numbers)
-    assert encoding.unsqueeze(data, 8).tobytes() == numbers.tobytes()
+    data = encoding.compress_numbers(numbers)
+    assert encoding.decompress_numbers(data, 8).tobytes() == numbers.tobytes()
     for wrong in (7, 9):
         with pytest.raises(ValueError, match="not"):
-            encoding.unsqueeze(data, wrong)
+            encoding.decompress_numbers(data, wrong)
     with pytest.raises(ValueError, match="cannot be read"):
-        encoding.unsqueeze(b"nonsense", 8)
+        encoding.decompress_numbers(b"nonsense", 8)
     with pytest.raises(ValueError, match="not 8"):  # and what it claims is not made in memory
-        encoding.unsqueeze(zlib.compress(bytes(10**6)), 8)
+        encoding.decompress_numbers(zlib.compress(bytes(10**6)), 8)
 
 
 def test_a_store_holds_large_posteriors_in_less_space(tmp_path: Path) -> None:

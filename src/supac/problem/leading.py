@@ -12,15 +12,16 @@ from supac.arrays import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class LeadingSimulator(ABC):
-    """Base of those that call a simulator without the last `unused` parameters.
+    """Call a simulator with the leading parameters only.
 
-    It has the simulator's name, and its methods that take names or points, without them.
+    It has the simulator's name, and its methods that take names or points, without the last
+    `trailing` ones.
     """
 
     passed_on: ClassVar[tuple[str, ...]] = ("named", "with_fields", "refuses", "check")
     """Methods and other attributes that are the simulator's, if it has them."""
     simulate: Callable[[FloatArray], Any]
-    unused: int
+    trailing: int
 
     def __post_init__(self) -> None:
         name = getattr(self.simulate, "__qualname__", type(self.simulate).__qualname__)
@@ -35,10 +36,10 @@ class LeadingSimulator(ABC):
 
     def leading(self, values: Any) -> Any:
         """Return names (dim,) or points (..., dim) without the last ones."""
-        if not self.unused:
+        if not self.trailing:
             return values
         is_array = hasattr(values, "shape")
-        return values[..., : -self.unused] if is_array else values[: -self.unused]
+        return values[..., : -self.trailing] if is_array else values[: -self.trailing]
 
     def __getattr__(self, name: str) -> Any:
         """Return a method of the simulator, for the leading parameters alone."""

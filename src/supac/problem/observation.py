@@ -41,7 +41,7 @@ class ObservedSimulator(LeadingSimulator):
                 f"simulate must return a 1-D array of numbers a point, not shape {simulated.shape}"
                 f" for points of shape {points.shape}"
             )
-        return np.concatenate([simulated, points[..., -self.unused :]], axis=-1)
+        return np.concatenate([simulated, points[..., -self.trailing :]], axis=-1)
 
 
 def observation_count(loss: object) -> int:

@@ -135,7 +135,8 @@ def _proposal_to_column(member: Distribution | None, family: ParametricFamily) -
     """Return JSON; of a θ of many numbers, its family as JSON, a line end, and packed numbers."""
     if member is None or len(member.theta) < MANY_NUMBERS:
         return json.dumps(None if member is None else member_to_spec(member, family))
-    return json.dumps(_other_family(member, family)).encode() + b"\n" + squeeze(member.theta)
+    other = json.dumps(_other_family(member, family)).encode()
+    return other + b"\n" + compress_numbers(member.theta)
 
 
 def _proposal_from_column(column: str | bytes, family: ParametricFamily) -> Distribution:
@@ -144,17 +145,17 @@ def _proposal_from_column(column: str | bytes, family: ParametricFamily) -> Dist
         return member_from_spec(json.loads(column), family)
     other, _, data = column.partition(b"\n")
     kind = _family_from_spec(json.loads(other), family)
-    return Distribution(kind, unsqueeze(data, kind.size))
+    return Distribution(kind, decompress_numbers(data, kind.size))
 
 
-def squeeze(array: FloatArray) -> bytes:
+def compress_numbers(array: FloatArray) -> bytes:
     """Compress numbers, bit for bit: their first bytes together, which are much alike."""
     apart = np.frombuffer(array_to_bytes(array), dtype=np.uint8).reshape(-1, 8)
     return zlib.compress(apart.T.tobytes(), 1)
 
 
-def unsqueeze(data: bytes, count: int) -> FloatArray:
-    """Invert `squeeze`, for so many numbers; ValueError if there are more or fewer."""
+def decompress_numbers(data: bytes, count: int) -> FloatArray:
+    """Invert `compress_numbers`, for so many numbers; ValueError if there are more or fewer."""
     reader = zlib.decompressobj()
     try:
         found = reader.decompress(data, 8 * count)

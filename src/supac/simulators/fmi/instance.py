@@ -142,7 +142,11 @@ class Instance:
         ]
 
     def close(self, *, fatal: bool = False) -> None:
-        """Free the instance; after a fatal error it must not be called again, not even for that."""
+        """Free the instance; after a fatal error it must not be called again, not even for that.
+
+        What a library holds beside it is released even then: that calls the library, not the
+        instance.
+        """
         fmu, self._fmu, self._integrator = self._fmu, None, None
         if self._freed is not None and self._freed.detach() is not None:
             free_instance(fmu, fatal)
