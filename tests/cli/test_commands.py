@@ -331,7 +331,7 @@ def test_an_interrupted_run_exits_with_three(slow: Path) -> None:
     call("certify", slow / "run.supac", "--draws", "5")  # the five before were of another posterior
     process = start(slow, "certify", "run.supac", "--draws", "2000")
     assert re.fullmatch(
-        r"1995 fresh runs of about \d+ ms: [\d.]+ (s|min); 5 more are in the store",
+        r"1,995 fresh runs of about \d+ ms: [\d.]+ (s|min); 5 more are in the store",
         process.complaint(),
     )
     process.send_signal(signal.SIGINT)
@@ -484,6 +484,7 @@ def test_new_sets_are_exported_with_the_names_of_the_data(study: Path) -> None:
 def test_a_precision_that_was_not_reached_is_told(study: Path) -> None:
     options = ("--posterior", "--draws", "20", "--precision")
     said = " ".join(call("certify", study / "run.supac", *options, "0.001").output.split())
+    assert re.search(r"up to 20 fresh runs of about [\d.]+ .?s: up to [\d.]+ .?s", said)
     assert "the precision was not reached with 20 runs" in said
     said = " ".join(call("certify", study / "run.supac", *options, "0.9").output.split())
     assert "precision was not" not in said

@@ -16,10 +16,13 @@ from typer.testing import CliRunner, Result
 import supac
 from drivers import COMMAND, Driver
 from supac.cli import app
-from supac.cli.posterior_tables import next_table
+from supac.cli.posterior_tables import next_table, sensitivity_tables
 from supac.posterior.candidates import Candidate
 from supac.posterior.next_measurement import Choice, NextMeasurements
+from supac.posterior.outputs import Outputs
+from supac.posterior.sensitivity import Indices, Sensitivity
 from supac.problem_file import starter_files
+from supac.record.many_parameters import Directions
 
 SCENARIO = """
 title = "Once more"
@@ -102,6 +105,36 @@ def test_predict_prints_and_writes_bands(study: Path) -> None:
     call("predict", study / "run.supac", study / "scenario.toml", "-o", study / "b.txt", code=1)
     call("predict", study / "problem.toml", study / "scenario.toml", "-q", "-o", study / "b.nc")
     assert (study / "b.nc").stat().st_size > 0
+
+
+def test_certified_sets_are_not_told_as_draws(study: Path) -> None:
+    (study / "sets.toml").write_text("ensemble = true\n")
+    said = call("predict", study / "run.supac", study / "sets.toml").output
+    count = len(supac.read_store(study / "run.supac").ensemble_runs())
+    assert f"sets: {count} certified sets\n" in said
+    assert "draws of the posterior" not in said
+    assert supac.read_prediction(study / "run.sets.supac").ensemble
+
+
+def test_parameters_that_are_left_out_of_a_combination_are_hinted_at() -> None:
+    """The fourth of four equal shares is hinted at, but not three of 0.4 % together."""
+    loadings = np.array([[0.5, 0.5, 0.5, 0.5], [0.998, 0.05, 0.03, 0.02]])
+    none = np.zeros((1, 4))
+    found = Sensitivity(
+        "prior",
+        ("a", "b", "c", "d"),
+        Outputs(("A",), 1),
+        *(Indices(("A",), none, none, none, none),) * 2,
+        np.zeros(1),
+        20,
+        Directions(np.array([0.1, 0.2]), np.zeros(2), loadings),
+        ("a", "b", "c", "d"),
+    )
+    console = Console(width=100)
+    with console.capture() as captured:
+        console.print(sensitivity_tables(found))
+    assert "a (25 %) + b (25 %) + c (25 %) + …" in captured.get()
+    assert "a (100 %)  " in captured.get()
 
 
 def test_the_report_shows_predictions_of_its_posterior(study: Path) -> None:

@@ -57,6 +57,8 @@ def test_outputs_belong_to_the_draws(result: supac.Result) -> None:
 
 def test_the_certified_sets_predict_without_new_draws(result: supac.Result) -> None:
     prediction = supac.predict(result, later, ensemble=True)
+    assert prediction.ensemble
+    assert f"{len(result.ensemble.x)} certified sets" in repr(prediction)
     np.testing.assert_array_equal(prediction.x, result.ensemble.x)
     np.testing.assert_array_equal(prediction.outputs, [later(x) for x in result.ensemble.x])
     with pytest.raises(ValueError, match="or ensemble=True"):
@@ -87,6 +89,27 @@ def test_failed_runs_are_left_out_and_told(result: supac.Result) -> None:
 def test_a_prediction_without_a_good_run_is_an_error(result: supac.Result) -> None:
     with pytest.raises(ValueError, match=r"all 5 runs failed, the first with: .*NaN"):
         supac.predict(result, lambda x: np.full(2, np.nan), 5)
+
+
+def test_ten_failed_runs_at_the_beginning_are_enough(result: supac.Result) -> None:
+    calls: list[int] = []
+
+    def failing(good: int, x: FloatArray) -> FloatArray:
+        calls.append(0)
+        if len(calls) != good:
+            raise RuntimeError("boils over")
+        return later(x)
+
+    with pytest.raises(ValueError, match=r"the first 10 runs all failed, .* boils over"):
+        supac.predict(result, partial(failing, 0), 30)
+    assert len(calls) == 10
+    calls.clear()
+    made = supac.predict(result, partial(failing, 10), 30)
+    assert (len(calls), len(made.failures)) == (30, 29)
+    calls.clear()
+    with pytest.raises(ValueError, match="all 30 runs failed"):
+        supac.predict(result, partial(failing, 0), 30, execution=supac.Execution(max_failures=1.0))
+    assert len(calls) == 30
 
 
 def test_only_the_first_run_decides_how_many_outputs_there_are(

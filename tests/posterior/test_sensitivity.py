@@ -157,6 +157,9 @@ def test_the_data_determine_combinations(linear: supac.Result) -> None:
     shares = {each["name"]: each["share"] for each in last["parameters"]}
     for i, share in enumerate(left**2):
         assert shares.get(f"x{i}", 0.0) == pytest.approx(share, abs=0.05)
+    for one in found.combinations(3, parts=1):
+        (largest,) = one["parameters"]
+        assert one["others"] == pytest.approx(1.0 - largest["share"], abs=1e-6)
     told = json.loads(json.dumps(found.to_dict()))
     assert told["columns"]["A"]["x1"]["total"] == found.columns.row("A")["total"][1]
     table = found.to_table()

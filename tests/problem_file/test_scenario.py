@@ -136,6 +136,7 @@ def test_a_scenario_may_lie_elsewhere(problem: ProblemFile, tmp_path: Path) -> N
         ("[settings]\nvectorized = 1", "settings.vectorized: belongs in \\[simulator\\]"),
         ("[outputs]\nnames = ['A', 'A']", "line 2, outputs.names: has a name twice"),
         ("[outputs]\ntimes = { start = 0, step = 1 }", "outputs.times: must be a list of numbers"),
+        ("[outputs]\ntimes = [6, 3]", r"line 2, outputs.times: must not .* in order, \[3, 6\]"),
         ("[outputs]\ntimes = [1.0]\nrows = 1", "line 3, outputs.rows: goes without times"),
         ("[outputs]\nnoise = { C = 1.0 }", "outputs.noise.C: C is no output; they are A, B"),
         ("[outputs]\nnoise = 'large'", 'outputs.noise: is no noise as in "5 %"'),

@@ -48,6 +48,8 @@ def test_a_prediction_that_was_killed_is_not_shown_as_whole(result: supac.Result
     ):
         page = make_page(account_of(result, predictions=[replace(made, asked=asked)]))
         assert words in page
+    page = make_page(account_of(result, predictions=[replace(made, ensemble=True)]))
+    assert "40 runs at the certified parameter sets." in page
 
 
 def test_a_plot_of_bands() -> None:

@@ -123,6 +123,7 @@ def test_the_first_screen_has_the_answer(study: Path) -> None:
     fresh = run.estimate.validated
     assert f"{fresh} fresh runs of the posterior: median, 50 % and 90 %" in shown
     assert "supac export run.supac sets.csv --ensemble" in shown
+    assert "ensemble = true in a scenario runs them." in shown
     assert 'class="area posterior"' in first
 
 

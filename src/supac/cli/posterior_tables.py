@@ -10,6 +10,7 @@ from supac.posterior.next_measurement import NextMeasurements
 from supac.posterior.sensitivity import ALL, Indices, Sensitivity
 
 _MOST = 8  # directions, and outputs beside all of them, that are shown
+_NEGLIGIBLE = 0.01  # share of a combination that is not worth a mention
 _PARAMETERS = 20
 _CANDIDATES = 15
 
@@ -44,6 +45,7 @@ def _directions(found: Sensitivity) -> Table:
             f"{each['sign']} {each['name']} ({100 * each['share']:.0f} %)"
             for each in one["parameters"]
         )
+        words += " + …" if one["others"] >= _NEGLIGIBLE else ""
         table.add_row(f"{one['width']:.2g}", Text(words.removeprefix("+ ")))
     return table
 

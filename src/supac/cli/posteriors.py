@@ -138,7 +138,8 @@ def _show(made: Prediction, target: Path, out: Path | None) -> None:
     """Print the bands of each output at some of its times."""
     columns, bands, share = made.columns, made.bands(), f"{100 * made.coverage:g} %"
     lost = f", {len(made.failures)} more failed" if made.failures else ""
-    console.print(f"{made.title}: {len(made.x)} draws of the posterior{lost}", style="bold")
+    sets = "certified sets" if made.ensemble else "draws of the posterior"
+    console.print(f"{made.title}: {len(made.x)} {sets}{lost}", style="bold")
     noisy = int(np.isfinite(bands.measured_lower).any())
     table = Table(box=None, pad_edge=False)
     table.add_column("output", overflow="fold")

@@ -147,7 +147,8 @@ def certify(
         ready = problem_behind(run, by_file, as_begun=as_begun)
         where = replace(ready.with_workers(workers), progress=False if quiet else None)
         if shown:
-            _announce(run, draws or 1000, where.workers, kept=out is not None)
+            early, kept = posterior and precision is not None, out is not None
+            _announce(run, draws or 1000, where.workers, early=early, kept=kept)
         options = {"n": n, "bound": bound, "precision": precision, "delta": delta}
         subject: Subject = "posterior" if posterior else "ensemble"
         certificate = _new_certificate(
@@ -248,28 +249,33 @@ def _seed(run: Record) -> int:
     return int(run.settings["seed"])
 
 
-def _announce(run: Record, draws: int, workers: object, *, kept: bool) -> None:
+def _announce(run: Record, draws: int, workers: object, *, early: bool, kept: bool) -> None:
     """Say how much work is ahead, and how to keep the certificate."""
-    inform(_ahead(run, draws, workers))
+    inform(_ahead(run, draws, workers, early=early))
     if not kept:
         inform("shown only; --out certificate.json keeps it, for supac report")
 
 
-def _ahead(run: Record, draws: int, executor: object) -> str:
-    """Estimate the work from the time that the runs of the search took."""
+def _ahead(run: Record, draws: int, executor: object, *, early: bool) -> str:
+    """Estimate the work from the time that the runs of the search took.
+
+    With `early`, a precision may be reached before all runs are made.
+    """
     made = {each.x.tobytes() for each in run.light_runs if each.purpose == "certificate"}
     points = fresh_draws(run.known_posterior(), draws, _seed(run))
     there = sum(point.tobytes() in made for point in points)
     kept = f"; {there} more are in the store" if there else ""
+    most = "up to " if early else ""
+    runs = f"{most}{draws - there:,} fresh runs"
     if not run.seconds > 0.0:
-        return f"{draws - there} fresh runs{kept}"
+        return f"{runs}{kept}"
     each = run.seconds / len(run.made)
-    words = f"{draws - there} fresh runs of about {duration(each)}"
+    words = f"{runs} of about {duration(each)}"
     if isinstance(executor, str):  # the address of a cluster, of unknown size
         return f"{words} on {executor}{kept}"
     workers = executor if isinstance(executor, int) else 1
     where = f" in {workers} processes" if workers > 1 else ""
-    return f"{words}: {duration((draws - there) * each / workers)}{where}{kept}"
+    return f"{words}: {most}{duration((draws - there) * each / workers)}{where}{kept}"
 
 
 def _wrapped(text: str) -> str:

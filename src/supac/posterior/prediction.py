@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import xarray
 
 _STREAM = 0x9CED  # of random numbers that neither a search nor a certificate uses
+_HOPELESS = 10  # runs, all of them failed, after which no further one is made
 
 
 @register(
@@ -68,13 +69,16 @@ class Prediction:
     """Hash of the posterior; "" if it has none, or is one of your own class."""
     asked: int | None = None
     """Number of draws that were asked for, more than there are after an interruption."""
+    ensemble: bool = False
+    """True if `x` are the certified parameter sets, False if they are new draws."""
 
     def __repr__(self) -> str:
         names, rows = ", ".join(self.columns.columns[:4]), self.columns.rows
         more = ", …" if len(self.columns.columns) > 4 else ""
         what = f"{names}{more}" + (f" at {rows} times" if rows > 1 else "")
         failed = f", {len(self.failures)} failed" if self.failures else ""
-        return f"Prediction({what}, {len(self.x)} draws{failed})"
+        sets = "certified sets" if self.ensemble else "draws"
+        return f"Prediction({what}, {len(self.x)} {sets}{failed})"
 
     @property
     def finished(self) -> bool:
@@ -160,7 +164,8 @@ def predict(
     reports. With `ensemble`, run it at the certified parameter sets of the result instead.
     `store` keeps every run as it ends, and the same call continues an interrupted prediction; use
     one file per simulator. A file must also have the facts of `about`, as JSON, in common.
-    Failed runs are left out and returned with their messages.
+    Failed runs are left out and returned with their messages; if the first ten all fail, no
+    further one is made, unless `execution` has max_failures=1.
     """
     record = posterior.own_record
     function, table = simulator_and_outputs(record, simulate, outputs, times)
@@ -174,11 +179,13 @@ def predict(
     described = prediction_file.Description(
         identity, table, record.parameters, title, coverage, len(latent)
     )
-    first = _FirstRun(table)
+    where = replace(Execution.of(execution), on_failure="drop")
+    most = _HOPELESS if where.max_failures < 1.0 else len(latent)
+    first = _FirstRuns(table, most, len(latent))
     runs = run_fresh(
         latent,
         Composite(function, NoLoss()),
-        replace(Execution.of(execution), on_failure="drop"),
+        where,
         "prediction",
         parameters=record.parameters,
         store=store,
@@ -188,10 +195,10 @@ def predict(
     return prediction_of(runs, described)
 
 
-def _opened(described: prediction_file.Description, first: _FirstRun, record: Record) -> None:
+def _opened(described: prediction_file.Description, first: _FirstRuns, record: Record) -> None:
     """Describe the file, and note if it has a run that succeeded."""
     described.write_to(record)
-    first.checked = any(run.ok for run in record.light_runs)
+    first.checked = first.succeeded = any(run.ok for run in record.light_runs)
 
 
 class UnexpectedOutputsError(ValueError):
@@ -199,13 +206,31 @@ class UnexpectedOutputsError(ValueError):
 
 
 @dataclass
-class _FirstRun:
-    """Stops a prediction whose first run has another number of outputs than is asked for."""
+class _FirstRuns:
+    """Stop a prediction whose first run has another number of outputs, or whose first ten fail."""
 
     table: Outputs | None
+    most: int
+    """Number of failures without a success after which no further run is made."""
+    asked: int
     checked: bool = False
+    succeeded: bool = False
+    failures: list[Run] = field(default_factory=list)
 
     def __call__(self, runs: Sequence[Run]) -> None:
+        """Check runs as they end."""
+        self._check_outputs(runs)
+        self.succeeded = self.succeeded or any(run.ok for run in runs)
+        if self.succeeded:
+            return
+        self.failures += runs
+        if self.most <= len(self.failures) < self.asked:
+            raise ValueError(
+                f"the first {len(self.failures)} runs all failed, the first with: "
+                f"{self.failures[0].message}. No further one is made; max_failures = 1 makes all"
+            )
+
+    def _check_outputs(self, runs: Sequence[Run]) -> None:
         """Check the first run that ends."""
         if self.checked or not runs or self.table is None:
             return
@@ -254,6 +279,7 @@ def prediction_of(runs: list[Run], about: prediction_file.Description) -> Predic
         about.coverage,
         str(about.identity.get("posterior", "")),
         about.asked,
+        bool(about.identity.get("ensemble", False)),
     )
 
 

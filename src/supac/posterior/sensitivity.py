@@ -75,20 +75,25 @@ class Sensitivity:
     def combinations(self, most: int = 8, parts: int = 3) -> list[dict[str, Any]]:
         """Describe the best determined directions: width, and shares of the parameters in each.
 
-        A share is the squared loading: those of independent parameters sum to 1.
+        A share is the squared loading: those of independent parameters sum to 1. Only the `parts`
+        largest are named, and none below 0.01; "others" is the sum of all that are not.
         """
         if self.directions is None:
             return []
         found = []
         for i in range(min(most, len(self.directions))):
             one = self.directions[i]
-            loads = one.largest(self.names, parts)
+            largest = one.largest(self.names, parts)
+            loads = [(name, load) for name, load in largest if load**2 >= 0.01]
             shares = [
                 {"name": name, "loading": load, "share": load**2, "sign": "+" if load > 0 else "−"}
                 for name, load in loads
-                if load**2 >= 0.01
             ]
-            found.append({"width": one.width, "shift": one.shift, "parameters": shares})
+            named = sum(load**2 for _, load in loads)
+            others = max(float((one.loadings**2).sum()) - named, 0.0)
+            found.append(
+                {"width": one.width, "shift": one.shift, "parameters": shares, "others": others}
+            )
         return found
 
     def to_dict(self) -> dict[str, Any]:

@@ -239,6 +239,9 @@ def _times(
         times = given["start"] + given["step"] * np.arange(count)
         return times, count
     if given is not None:
+        if sorted(given) != given:
+            words = f"must not decrease: write them in order, {sorted(given)!r:.60}"
+            raise source.fail(("outputs", "times"), words)
         return np.array(given, dtype=np.float64), len(given)
     if "rows" in table or data is None:
         return None, int(table.get("rows", 1))

@@ -36,11 +36,13 @@ def next_steps(run: Account, verdict: Verdict) -> list[Markup]:
         steps.append(fill(words, command=command if named else call))
     if verdict.level is not Level.DO_NOT_TRUST and run.validated:
         command = f"supac export {run.store} sets.csv --ensemble"
-        words = "Predict with these $count parameter sets: <code>$command</code> writes them."
+        words = "Predict with these $count parameter sets: <code>$command</code> writes them"
         command = command if run.store else "result.ensemble.x"
         words = words if run.store else words.replace(" writes them", " has them")
-        steps.append(fill(words, count=run.validated, command=command))
-        if named and run.observations is not None:
+        scenario = named and run.observations is not None
+        runs = ", <code>ensemble = true</code> in a scenario runs them." if scenario else "."
+        steps.append(fill(f"{words}{runs}", count=run.validated, command=command))
+        if scenario:
             other = "Look at another scenario: <code>supac predict $store scenario.toml</code>."
             steps.append(fill(other, store=run.store))
     return steps

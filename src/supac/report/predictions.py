@@ -27,9 +27,10 @@ def what_is_predicted(run: Account) -> Markup:
 def _prediction(made: Prediction, index: int) -> Markup:
     bands, lost = made.bands(), len(made.failures)
     share = f"{100 * bands.coverage:g} %"
-    words = f"{count_of(len(made.x), 'run', 'runs')} at draws of the posterior"
+    sets = "the certified parameter sets" if made.ensemble else "draws of the posterior"
+    words = f"{count_of(len(made.x), 'run', 'runs')} at {sets}"
     if not made.finished:
-        words = f"{len(made.x)} of {made.asked} runs at draws of the posterior, not finished"
+        words = f"{len(made.x)} of {made.asked} runs at {sets}, not finished"
     words += (
         f"; {count_of(lost, 'more run', 'more runs')} failed and are left out." if lost else "."
     )
