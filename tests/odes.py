@@ -34,15 +34,3 @@ def epidemic(z: FloatArray) -> FloatArray:
 
     start = np.stack([1.0 - first, first], axis=1)
     return integrate(slope, start, np.linspace(2.0, 60.0, 24), 4)[:, :, 1]
-
-
-def glycolysis(z: FloatArray) -> FloatArray:
-    """Two substances of Sel'kov's oscillator, at 25 times: (n, 3) → (n, 50)."""
-    a, b, rate = (np.array([0.08, 0.6, 1.0]) * np.exp([0.4, 0.2, 0.4] * z)).T
-
-    def slope(y: FloatArray) -> FloatArray:
-        fast = a * y[:, 1] + y[:, 0] ** 2 * y[:, 1]
-        return rate[:, None] * np.stack([fast - y[:, 0], b - fast], axis=1)
-
-    found = integrate(slope, np.ones((len(z), 2)), np.linspace(1.0, 25.0, 25), 20)
-    return found.reshape(len(z), -1)

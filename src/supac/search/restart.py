@@ -80,7 +80,7 @@ def look_elsewhere(
     if is_failing(state):
         left = state if last is None else _leave(state, last.objective)
         runs = state.evaluations.select(state.evaluations.ok)
-        quality = log_posterior(problem, runs, nat) if nat > 0.0 else -runs.risk
+        quality = _quality(problem, runs, nat) if nat > 0.0 else -runs.risk
         return _begin(problem, left, runs.x[int(np.argmax(quality))])
     if last is None or before is None:
         return None
@@ -143,7 +143,7 @@ def _leave(state: State, objective: float) -> State:
 def _another(problem: Problem, state: State, nat: float) -> FloatArray | None:
     """Return the best run by prior·exp(−R/λ) out of the reach of what was abandoned, if any."""
     runs = state.evaluations.select(state.evaluations.ok)
-    quality = log_posterior(problem, runs, nat)
+    quality = _quality(problem, runs, nat)
     assert state.abandoned is not None
     for theta in state.abandoned.thetas:
         known = _reached(problem.start, state.posterior.at(theta), runs.x)
@@ -157,14 +157,14 @@ def _found_better(problem: Problem, state: State, nat: float) -> bool:
     Draws of a posterior are about half a nat a parameter worse than its mean.
     """
     runs = state.evaluations.select(state.evaluations.ok)
-    quality = log_posterior(problem, runs, nat)
+    quality = _quality(problem, runs, nat)
     z = state.posterior.whiten().points(runs.x)
     near = np.einsum("ij,ij->i", z, z) < _REACH**2 * state.posterior.dim
     here = quality[near].max(initial=-np.inf)
     return bool(quality[~near].max(initial=-np.inf) > here + _LEARNT + state.posterior.dim)
 
 
-def log_posterior(problem: Problem, runs: Evaluations, nat: float) -> FloatArray:
+def _quality(problem: Problem, runs: Evaluations, nat: float) -> FloatArray:
     """Compute log(prior·exp(−R/λ)) of each run."""
     return np.asarray(problem.prior.log_prob(runs.x) - runs.risk / nat)
 

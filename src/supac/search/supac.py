@@ -31,7 +31,6 @@ from supac.search.algorithm import (
 from supac.search.design import is_first, is_moving, look_is_due, plan_batch, was_look
 from supac.search.ray import view_prior
 from supac.search.restart import FAILED, SETTLED, conclude, is_failing, look_elsewhere
-from supac.search.valleys import best_descent
 from supac.surrogate.estimator import (
     MANY_PARAMETERS,
     BatchPlan,
@@ -54,6 +53,7 @@ _EXTRAPOLATES = (
     "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; larger "
     "batches, SuPAC(batch=…), avoid it"
 )
+_CLEARLY = 3.0  # nats
 _HELPED_FROM, _SLOW = 8, 60  # parameters, and runs of a search that still moves
 _OUTPUTS = (
     "only the risk of each run is known; if it is computed from outputs or residuals, "
@@ -249,9 +249,8 @@ class SuPAC:
                 resolution=context.resolution,
             )
             descent = descend(anchor)
-            if plan.few:
-                nat = context.resolution
-                descent = best_descent(descend, descent, bound, runs, nat, looked=looked)
+            if looked:  # which may have shown a better way from the start
+                descent = _better(descent, descend(problem.start), context.resolution)
             # Move there, and plan the batch that will test the step.
             step = _remember(
                 descent, anchor, update.radius, context.resolution, last, plan.observed
@@ -309,6 +308,11 @@ class SuPAC:
         if look_is_due(problem, plan, state):
             size = max(size, plan.look)
         return plan_batch(problem, plan, state, n or size, model, probing=probing)
+
+
+def _better(here: steps.Descent, other: steps.Descent, resolution: float) -> steps.Descent:
+    """Return the other descent if it promises to end clearly lower."""
+    return other if other.last.objective + _CLEARLY * resolution < here.last.objective else here
 
 
 def _remember(
