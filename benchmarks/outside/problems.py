@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from outside import development, gr4j, life, petab_problems, physics
+from outside import development, gr4j, life, petab_problems, physics, textbook
 from outside.problem import OutsideProblem, Role
 
 BEST = Path(__file__).parents[1] / "results" / "outside-best.json"
@@ -21,7 +21,12 @@ JUDGEMENT = {
     **gr4j.PROBLEMS,
     **petab_problems.JUDGEMENT,
 }
-MAKERS = {**development.PROBLEMS, **petab_problems.DEVELOPMENT, **JUDGEMENT}
+MAKERS = {
+    **development.PROBLEMS,
+    **textbook.PROBLEMS,
+    **petab_problems.DEVELOPMENT,
+    **JUDGEMENT,
+}
 ROLES: dict[str, Role] = {
     name: "judgement" if name in JUDGEMENT else "development" for name in MAKERS
 }

@@ -28,7 +28,7 @@ import numpy as np
 import outside.problems as p
 import outside.variants as v
 import supac
-from outside import development, gr4j, life, physics
+from outside import development, gr4j, life, physics, textbook
 from outside.methods import at
 from outside.variants import Variant
 from supac.arrays import FloatArray
@@ -88,7 +88,8 @@ def search(name: str, study: Study, problem: str, variant: str, seed: int) -> Ke
 
 def _development() -> list[str]:
     """Return the problems for development that need no data from elsewhere."""
-    return [name for name in development.PROBLEMS if name != "adm1_raw"]
+    own = [*development.PROBLEMS, *textbook.PROBLEMS]
+    return [name for name in own if name != "adm1_raw"]
 
 
 def all_problems() -> list[str]:
@@ -169,6 +170,7 @@ _PARTS = {
     "no gate": Variant(without=v.without_gate),
     "no probes": Variant(without=v.without_probes),
     "no choice": Variant(without=v.without_choice),
+    "no evidence": Variant(without=v.without_evidence),
 }
 _FORMS = {
     "residuals": Variant(),
