@@ -234,6 +234,7 @@ def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(study)  # where the simulator writes
     said = call("next", study / "run.supac", "--quantity", "k2").output
     assert "What a measurement would leave of the uncertainty of k2" in said
+    assert "scenario" not in said
     (study / "candidates.toml").write_text(
         'quantity = "B at 20"\nprediction = "slow.toml"\n'
         '[[candidate]]\noutput = "B"\ntimes = [2.0, 12.0, 20.0]\nnoise = 0.01\n'
@@ -251,6 +252,7 @@ def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = ("--together", 2, "-o", out)
     said = call("next", study / "run.supac", study / "candidates.toml", *both).output
     assert "together: B at" in said
+    assert "are measured in its scenario" in said.replace("\n", " ")
     assert out.read_text().startswith("candidate,remaining,error,method,linear,sd of B at 20")
     said = call("next", study / "run.supac", "--quantity", "k3", code=1).output
     assert "'k3' is neither a parameter nor an output" in said.replace("\n", " ")

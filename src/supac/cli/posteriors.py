@@ -239,10 +239,11 @@ def next(  # noqa: A001 - its name on the command line
         check_vacant(out, force=force)
     run = read_store(store_of(store))
     asked = None if candidates is None else read_candidates(candidates)
+    prediction = _predicted(run, scenario, "" if asked is None else asked.prediction)
     found = run.next_measurements(
         None if asked is None else asked.candidates,
         quantity or (asked.quantity if asked is not None else ()) or None,
-        prediction=_predicted(run, scenario, "" if asked is None else asked.prediction),
+        prediction=prediction,
         together=together,
     )
     if out is not None:
@@ -251,6 +252,12 @@ def next(  # noqa: A001 - its name on the command line
         print_json(found.to_dict())
         return
     console.print(next_table(found))
+    if prediction is not None:
+        console.print(
+            f"outputs at the times of the prediction {prediction.title!r} are measured in its "
+            "scenario, others in that of the calibration",
+            soft_wrap=True,
+        )
     if out is not None:
         console.print(f"wrote {out}", soft_wrap=True)
 
