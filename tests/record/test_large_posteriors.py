@@ -47,6 +47,9 @@ def test_numbers_are_compressed_bit_for_bit() -> None:
             encoding.decompress_numbers(data, wrong)
     with pytest.raises(ValueError, match="cannot be read"):
         encoding.decompress_numbers(b"nonsense", 8)
+    for damaged in (data[:-1], data[:-4], data + b"more"):
+        with pytest.raises(ValueError, match="not 8 numbers"):
+            encoding.decompress_numbers(damaged, 8)
     with pytest.raises(ValueError, match="not 8"):  # and what it claims is not made in memory
         encoding.decompress_numbers(zlib.compress(bytes(10**6)), 8)
 

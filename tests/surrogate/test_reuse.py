@@ -66,6 +66,19 @@ def test_what_is_in_memory_changes_no_bit(history: Evaluations) -> None:
     np.testing.assert_array_equal(weights(history), steps[-1])
 
 
+def test_a_posterior_that_drew_two_batches_is_served_without_rounding(
+    history: Evaluations,
+) -> None:
+    """Also after a look from elsewhere, which sees the draws of both batches anew."""
+    repeated = history.append(
+        history.proposals[-1].sample(12, 5), np.zeros(12), history.proposals[-1]
+    )
+    before = weights(repeated)
+    elsewhere = supac.gaussian(np.full(DIM, 0.3), np.eye(DIM))
+    REUSED.fit(repeated, elsewhere).weights(elsewhere, np.random.default_rng(3))
+    np.testing.assert_array_equal(weights(repeated), before)
+
+
 def test_reused_draws_weigh_like_fresh_ones(history: Evaluations) -> None:
     """They differ from many fresh ones by no more than as many fresh ones do."""
     at, rng = history.proposals[-1], np.random.default_rng(2)
