@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -113,6 +114,48 @@ def test_a_function_with_an_argument_times_is_given_them(problem: ProblemFile) -
         scenario(problem, without).simulate(np.array([0.1]))
 
 
+REACTOR = """
+import numpy as np
+
+def simulate(rate, start, feed, twice, cooling=1, *, mode="batch", times=np.arange(6.0)):
+    assert isinstance(cooling, int) and mode in ("batch", "fed"), (cooling, mode)
+    return {"A": start * np.exp(-rate * times), "B": cooling * times + (mode == "fed")}
+
+def at(rate, start, feed, twice, pressure):
+    return simulate(rate, start, feed, twice, times=np.full(6, pressure))
+
+def with_options(rate, start, feed, twice, **options):
+    return simulate(rate, start, feed, twice, **options)
+
+def of_array(x, /, cooling=1, times=np.arange(6.0)):
+    return simulate(*x, cooling, times=times)
+"""
+
+
+def test_arguments_of_the_function_may_be_set(problem: ProblemFile, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(REACTOR)
+    os.utime(tmp_path / "model.py", (1, 1))
+    point = np.array([0.0])
+    made = scenario(problem, '[settings]\ncooling = 3\nmode = "fed"\nstart = 5.0\n')
+    outputs = np.asarray(made.simulate(point))
+    np.testing.assert_array_equal(outputs, [5.0] * 6 + [1.0, 4.0, 7.0, 10.0, 13.0, 16.0])
+    at_times = "[settings]\ncooling = 3\n[outputs]\ntimes = [2.0, 4.0]\n"
+    np.testing.assert_array_equal(
+        scenario(problem, at_times).simulate(point), [2.0, 2.0, 6.0, 12.0]
+    )
+    assert made.identity != scenario(problem, "[settings]\ncooling = 4\n").identity
+    assert "can be set: start, feed, cooling, mode." in wrong(problem, "[settings]\nwind = 1.0\n")
+    # Another function may have an argument without a default, or take whatever it is given.
+    other = '[simulator]\npython = "model:at"\n'
+    outputs = np.asarray(scenario(problem, f"{other}[settings]\npressure = 7.0\n").simulate(point))
+    np.testing.assert_array_equal(outputs[6:], np.full(6, 7.0))
+    assert "at takes (rate, start, feed, twice, pressure)" in wrong(problem, other)
+    options = '[simulator]\npython = "model:with_options"\n[settings]\ncooling = 2\n'
+    assert np.asarray(scenario(problem, options).simulate(point))[7] == 2.0
+    array = '[simulator]\npython = "model:of_array"\narguments = "array"\n[settings]\ncooling = 2\n'
+    assert np.asarray(scenario(problem, array).simulate(point))[7] == 2.0
+
+
 def test_a_scenario_may_lie_elsewhere(problem: ProblemFile, tmp_path: Path) -> None:
     folder = tmp_path / "plans"
     folder.mkdir()
@@ -132,7 +175,10 @@ def test_a_scenario_may_lie_elsewhere(problem: ProblemFile, tmp_path: Path) -> N
         ("[simulator]\ntemplate = 'x'", "simulator.template: goes with command, not with python"),
         ("[settings]\nrate = 2.0", "line 2, settings.rate: is calibrated"),
         ("[settings]\ntwice = 2.0", "settings.twice: has a formula in \\[parameters\\]"),
-        ("[settings]\nfed = 2.0", 'line 2, settings.fed: is neither .*; did you mean "feed"'),
+        ("[settings]\nfed = 2.0", 'line 2, settings.fed: is no setting; .*; did you mean "feed"'),
+        ("[settings]\nwind = 2.0", "can be set: start, feed. For wind, give simulate an argu"),
+        ("[settings]\nwind = 2.0", r'\[simulator\] of the scenario, python = "model:simulate_2"'),
+        ("[settings]\ntimes = 2.0", "settings.times: belongs in \\[outputs\\]"),
         ("[settings]\nvectorized = 1", "settings.vectorized: belongs in \\[simulator\\]"),
         ("[outputs]\nnames = ['A', 'A']", "line 2, outputs.names: has a name twice"),
         ("[outputs]\ntimes = { start = 0, step = 1 }", "outputs.times: must be a list of numbers"),

@@ -67,6 +67,40 @@ def test_a_program_with_another_setting(tmp_path: Path) -> None:
     assert np.asarray(made.simulate(np.array([2.0]))).tolist() == [2.0, 25.0, 96.0]
 
 
+DECK = """
+from pathlib import Path
+
+k, hours = (float(line.split()[1]) for line in Path("deck.in").read_text().splitlines())
+Path("output.json").write_text(f'{{"A": [{k}, {hours}]}}')
+"""
+
+
+def test_a_template_of_the_scenario_has_places_for_settings(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(DECK)
+    (tmp_path / "data.csv").write_text("time,A\n1,0.5\n3,1.5\n")
+    (tmp_path / "deck.in.tpl").write_text("k {k}\nhours 6\n")
+    (tmp_path / "problem.toml").write_text(
+        "[parameters]\nk = { prior = 'lognormal', median = 0.5, log_sd = 0.5 }\n"
+        "[simulator]\ncommand = ['{python}', 'model.py']\ntemplate = 'deck.in.tpl'\n"
+        "[data]\nfile = 'data.csv'\nobserved = 'A'\nnoise = 0.1\n"
+        "[bound]\ntemperature = 0.1\n[run]\nbudget = 20\n"
+    )
+    problem = supac.read_problem(tmp_path / "problem.toml")
+    path = tmp_path / "longer.toml"
+    path.write_text("[settings]\nhours = 48\n")
+    with pytest.raises(ProblemFileError, match=r"nothing can be set\. For hours, name ano"):
+        read_scenario(path, problem)
+    (tmp_path / "plan").mkdir()
+    (tmp_path / "plan" / "deck.in.tpl").write_text("k {k}\nhours {hours}\n")
+    path.write_text("[simulator]\ntemplate = 'plan/deck.in.tpl'\n[settings]\nhours = 48\n")
+    made = read_scenario(path, problem)
+    assert np.asarray(made.simulate(np.array([2.0]))).tolist() == [2.0, 48.0]
+    words = "command = ['{python}', 'model.py', '--hours', '{hours}', '{k}']\ninputs = 'arguments'"
+    path.write_text(f"[simulator]\n{words}\n[settings]\nhour = 48\n")
+    with pytest.raises(ProblemFileError, match=r"can be set: hours; did you mean \"hours\"\?"):
+        read_scenario(path, problem)
+
+
 def test_a_complete_model_brings_its_own_outputs(tmp_path: Path) -> None:
     pytest.importorskip("petab")
     path = petab_example.write(tmp_path)

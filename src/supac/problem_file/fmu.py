@@ -12,7 +12,7 @@ from supac.problem import Observations
 from supac.problem_file import values
 from supac.problem_file.csv_file import CSVFile
 from supac.problem_file.data import data_tables
-from supac.problem_file.errors import Key, Source, no_file
+from supac.problem_file.errors import Key, Source, in_toml, no_file
 from supac.problem_file.fmu_times import check_data_times, check_inputs_last
 from supac.problem_file.inputs import Inputs
 from supac.problem_file.simulator import Simulate, Simulator
@@ -178,3 +178,9 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
         settings = [each.get("settings", {}) for each in data_tables(source).values()]
         given = [self.fmu, self.input_file, *(each.get("input_file") for each in settings)]
         return {"simulator": [source.file(name) for name in given if isinstance(name, str)]}
+
+    def how_to_set(self, name: str) -> str:
+        """Advise a start value of the model."""
+        key = name if name.isidentifier() else in_toml(name)
+        where = "[simulator] of the scenario has the model's other variables"
+        return f"{where}, values = {{ {key} = … }}"

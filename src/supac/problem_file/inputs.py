@@ -31,6 +31,8 @@ class Inputs:
     """Unit of each name, "" if none was given."""
     fields: Mapping[str, list[Any]] = field(default_factory=dict)
     """Names of the points of each field, in its shape: nested lists."""
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of a Python function, in which a scenario differs from the problem."""
 
     def gather(self, values: Iterable[Any]) -> dict[str, Any]:
         """Return the values of all names as arguments: of a field, an array of its shape."""

@@ -9,12 +9,10 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from supac.arrays import FloatArray
 from supac.problem_file.errors import suggestion
 
 _FOLDERS: set[Path] = set()
@@ -22,6 +20,7 @@ _FOLDERS: set[Path] = set()
 _CHANGED: dict[Path, int] = {}
 """Times at which the files of these modules had been changed when they were loaded."""
 _LIBRARY = os.path.join(sysconfig.get_path("stdlib"), "")
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _INSTALLED = f"{os.sep}site-packages{os.sep}"
 
 
@@ -75,11 +74,22 @@ class PythonFunction:
 
     def takes(self, name: str) -> bool:
         """Return True if the function has an argument of this name."""
+        return name in self.named_arguments()
+
+    def named_arguments(self, asked: Iterable[str] = (), *, after: int = 0) -> list[str]:
+        """Return arguments that can be given by name, after the first few.
+
+        With `**options` these are all that are asked for.
+        """
         self.set_up()
         try:
-            return name in inspect.signature(self._function).parameters  # type: ignore[arg-type]
+            signature = inspect.signature(self._function)  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            return False
+            return []
+        every = list(signature.parameters.values())[after:]
+        names = [each.name for each in every if each.kind in _NAMED]
+        takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in every)
+        return names + [name for name in asked if takes_any and name not in names]
 
     def _load(self) -> Callable[..., Any]:
         module = _module(self.folder, self.module, self.file)
@@ -91,22 +101,6 @@ class PythonFunction:
         if not callable(function):
             raise PythonFunctionError(f"{self.module}:{self.name} is {function!r}, no function")
         return function
-
-
-@dataclass(frozen=True, eq=False)
-class AtTimes:
-    """A function that is given the times at which to simulate, as its argument `times`."""
-
-    function: PythonFunction
-    times: FloatArray
-
-    def set_up(self) -> None:
-        """Load the function."""
-        self.function.set_up()
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call the function."""
-        return self.function(*arguments, times=self.times, **named)
 
 
 def _module(folder: Path, name: str, file: Path) -> ModuleType:

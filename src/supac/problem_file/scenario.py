@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from supac.problem.observation import ObservedSimulator
 from supac.problem_file.data import data_tables
 from supac.problem_file.errors import Key, Source, read_text, suggestion
 from supac.problem_file.experiments import make_scenario
-from supac.problem_file.inputs import Inputs, read_inputs
+from supac.problem_file.inputs import read_inputs
 from supac.problem_file.noise import parse_share
 from supac.problem_file.observed import observation_names
 from supac.problem_file.problem import ProblemFile, checksum
-from supac.problem_file.python import AtTimes, PythonFunction
+from supac.problem_file.python import PythonFunction
 from supac.problem_file.scenario_schema import check_scenario
+from supac.problem_file.scenario_settings import with_settings
 from supac.problem_file.simulator import Simulate, Simulator, simulator_of
 from supac.record.calibrated import Calibrated
 from supac.running.execution import Execution
@@ -140,10 +141,8 @@ def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenari
             own = noise if isinstance(noise, dict) else outputs.columns
             outputs = observed.describe(outputs, tuple(own))
         inputs = read_inputs(source, problem.parameters, observation_names(source))
-        settings = _settings(source, inputs, simulator)
-        made = make_scenario(source, simulator, inputs.with_settings(settings), outputs)
-        if "times" in source.table("outputs"):
-            made = _at_times(made, inputs, outputs)
+        changed = with_settings(source, simulator, inputs, outputs.times)
+        made = make_scenario(source, simulator, changed, outputs)
         simulate, execution = made, replace(execution, vectorized=made.vectorized)
     table = source.table("execution")
     if table:
@@ -170,23 +169,16 @@ def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenari
 def _advice(simulate: Callable[[FloatArray], Any]) -> str:
     """Return how a simulator with another number of outputs may return those of a scenario."""
     function = simulate.function if isinstance(simulate, Simulate) else None
-    if isinstance(function, AtTimes):
-        return f"Return a number for each of the argument times of {function.function.name}"
+    inputs = simulate.inputs if isinstance(simulate, Simulate) else None
     if isinstance(function, PythonFunction):
+        if inputs is not None and "times" in inputs.keywords:
+            return f"Return a number for each of the argument times of {function.name}"
         return (
             f"Give the function an argument that receives them, def {function.name}(..., "
             "times=TIMES), with the times of the data as its default; or name another function in "
             "[simulator] of the scenario"
         )
     return "Name a command, template or model that has these outputs in [simulator] of the scenario"
-
-
-def _at_times(made: Simulate, inputs: Inputs, outputs: Outputs) -> Simulate:
-    """Pass the times to a Python function with an argument `times`."""
-    function, times = made.function, outputs.times
-    if not isinstance(function, PythonFunction) or times is None or "times" in inputs.names:
-        return made
-    return replace(made, function=AtTimes(function, times)) if function.takes("times") else made
 
 
 def simulated_by(risk: Composite) -> tuple[Callable[[FloatArray], Any], Outputs | None]:
@@ -286,33 +278,3 @@ def _with_noise(source: ScenarioSource, made: Outputs, known: Outputs | None) ->
         elif word is not None and (name in given or known is None or name in known.columns):
             noise[i] = float(word)
     return replace(made, noise=noise, share=share, logarithmic=logarithmic)
-
-
-def _settings(
-    source: ScenarioSource, inputs: Inputs, simulator: Simulator
-) -> dict[str, float | str]:
-    """Return the values of the scenario for fixed parameters and settings of experiments."""
-    given = source.table("settings")
-    own = [table.get("settings", {}) for table in data_tables(source).values()]
-    keys = {each.name for each in fields(simulator)}  # type: ignore[arg-type]
-    every = {name for each in own for name in each if name not in keys}
-    known = [*inputs.fixed, *sorted(every - set(inputs.fixed))]
-    for name in given:
-        key: Key = ("settings", name)
-        if name in keys:
-            source.add(key, "belongs in [simulator]")
-        elif name in {*inputs.free, *inputs.fields, *inputs.tied}:
-            words = (
-                "has a formula" if name in inputs.tied else "is calibrated: the posterior has it"
-            )
-            source.add(key, f"{words} in [parameters]" if name in inputs.tied else words)
-        elif name not in known:
-            hint = suggestion(name, known) or (f"; they are {', '.join(known)}" if known else "")
-            words = "is neither a fixed parameter nor a setting of the data"
-            source.add(key, f"{words}{hint}")
-    missing = sorted(every - set(given) - set(inputs.fixed))
-    if missing:
-        place: Key = ("settings",) if given else ()
-        source.add(place, f"[settings] needs {missing[0]}, which each [[data]] of the problem has")
-    source.raise_any()
-    return {n: v if isinstance(v, str) else float(v) for n, v in given.items()}

@@ -29,8 +29,9 @@ TOP = (
 )
 SETTINGS = Table(
     "settings",
-    "Other values of fixed parameters, and of what `settings` in `[[data]]` give the simulator: "
-    "a line for each.",
+    "Other values of fixed parameters, of what `settings` in `[[data]]` give the simulator, of "
+    "arguments of a Python function, and of `{names}` in the command or the templates of a "
+    "program: a line for each.",
     (),
 )
 OUTPUTS = Table(

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -26,6 +26,7 @@ from supac.problem_file.python import PythonFunction, PythonFunctionError
 from supac.problem_file.values import FLAG, TEXT, one_of, setting
 from supac.simulators.output_file import OutputFile
 from supac.simulators.program import Program
+from supac.simulators.template import Template
 from supac.simulators.umbridge import UMBridge
 
 
@@ -62,11 +63,12 @@ class Simulate:
     def __call__(self, x: FloatArray) -> Any:
         """Return the outputs as a vector, or the answer itself without data."""
         every = x if self.inputs is None else self.inputs.complete(x)
+        further = {} if self.inputs is None else self.inputs.keywords
         if self.by_name and self.inputs is not None:
             plain = every if isinstance(every, list) else np.asarray(every).tolist()
-            answer = self.function(**self.inputs.gather(plain))
+            answer = self.function(**self.inputs.gather(plain), **further)
         else:
-            answer = self.function(every)
+            answer = self.function(every, **further)
         if self.observations is None or self.vectorized:
             return answer
         return self.observations.flat(answer)
@@ -107,6 +109,18 @@ class Simulator(Selectable):
     def files(self, source: Source) -> dict[str, list[Path]]:
         """Return the files that it is made from, which may not exist, by purpose."""
         return {}
+
+    def settable(self, source: Source, inputs: Inputs) -> list[str]:
+        """Return names that a scenario may set beside the fixed inputs of the problem."""
+        return []
+
+    def with_settable(self, inputs: Inputs, values: Mapping[str, Any]) -> Inputs:
+        """Return the inputs with values of such names."""
+        return inputs.with_settings(values)
+
+    def how_to_set(self, name: str) -> str:
+        """Return what makes a value that it does not take one that a scenario may set."""
+        return "name a simulator with this value in [simulator] of the scenario"
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     """Ends of the names of files that are whole problems of this kind."""
@@ -173,7 +187,8 @@ class Python(Simulator, kind="python"):
         by_name = self.arguments == "names"
         if by_name:
             trouble = 'with vectorized = true it must be "array"' if self.vectorized else ""
-            trouble = trouble or function.missing_arguments(parameters.arguments)
+            names = (*parameters.arguments, *parameters.keywords)
+            trouble = trouble or function.missing_arguments(names)
             if trouble:
                 raise source.fail(("simulator", "arguments"), trouble)
         return Simulate(function, by_name, data, self.vectorized)
@@ -181,6 +196,26 @@ class Python(Simulator, kind="python"):
     def files(self, source: Source) -> dict[str, list[Path]]:
         """Return the file of the function."""
         return {"simulator": [PythonFunction(source.path.parent, self.python).file]}
+
+    def settable(self, source: Source, inputs: Inputs) -> list[str]:
+        """Return the arguments of the function that the problem leaves at their defaults."""
+        function = load_function(self.python, source, ("simulator", "python"))
+        after = 0 if self.arguments == "names" else 1  # the first is the array
+        names = function.named_arguments(source.table("settings"), after=after)
+        return [name for name in names if name not in inputs.arguments]
+
+    def with_settable(self, inputs: Inputs, values: Mapping[str, Any]) -> Inputs:
+        """Return the inputs with values of further arguments, as the file has them."""
+        return replace(inputs, keywords={**inputs.keywords, **values})
+
+    def how_to_set(self, name: str) -> str:
+        """Advise an argument with a default, or another function."""
+        module, _, function = self.python.partition(":")
+        return (
+            f"give {function} an argument {name}, with the value of the calibration as its "
+            "default; or name another function of the same parameters in [simulator] of the "
+            f'scenario, python = "{module}:{function}_2"'
+        )
 
 
 @dataclass(frozen=True)
@@ -291,6 +326,23 @@ class Command(Simulator, kind="command"):
         """Return the program, the files among its arguments, and its input files."""
         inputs = [*listed(self.template), *listed(self.copies)]
         return {"simulator": [source.file(word) for word in [*self.command, *inputs]]}
+
+    def settable(self, source: Source, inputs: Inputs) -> list[str]:
+        """Return the names in braces that are no inputs, of the command and the templates."""
+        files = [source.file(each) for each in listed(self.template)]
+        texts = [Template.read(each) for each in files if each.is_file()]
+        if self.inputs == "arguments":
+            texts.append(Template("command", "\n".join(self.command)))
+        names = dict.fromkeys(name for each in texts for name in each.places)
+        own = {*inputs.names, *inputs.fields, "input", "output", "folder", "python"}
+        return [name for name in names if name.isidentifier() and name not in own]
+
+    def how_to_set(self, name: str) -> str:
+        """Advise another command or template."""
+        return (
+            "name another command, template or copies in [simulator] of the scenario, with the "
+            f"value in it, or {{{name}}} in a template or among arguments"
+        )
 
 
 _INTERPRETERS = {".py": "{python}", ".sh": "sh", ".R": "Rscript", ".jl": "julia", ".pl": "perl"}
