@@ -13,6 +13,7 @@ import supac
 from browser import NoBrowserError, Page, open_or_skip
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.report.svg import Panel
 
 NAMES = [f"a_parameter_with_a_long_name_{i}" for i in range(12)]
 MESSAGE = "no_convergence_" * 12 + " and more"
@@ -86,6 +87,24 @@ def test_no_words_of_a_chart_are_cut_off(page: Page, report: Path, width: int) -
         " || a.bottom > b.bottom + 1)}).map(text => text.textContent)"
     )
     assert cut == []
+
+
+@pytest.mark.parametrize("top", [0.03, 2_600.0, 26_000.0])
+def test_the_label_of_an_axis_stands_clear_of_its_numbers(
+    page: Page, tmp_path: Path, top: float
+) -> None:
+    panel = Panel("p", (0.0, 1.0), (0.0, top))
+    path = tmp_path / "panel.html"
+    style = (Path(supac.__file__).parent / "report" / "style.css").read_text()
+    path.write_text(f"<style>{style}</style>{panel.draw('a panel', '', 'q_gas (m³/d)')}")
+    page.look(path, width=440)
+    label, *numbers = page.value(
+        "[...document.querySelectorAll('text.label, text[text-anchor=end]')]"
+        ".map(text => text.getBoundingClientRect()).sort((a, b) => b.height - a.height)"
+        ".map(box => [box.left, box.right])"
+    )
+    assert len(numbers) > 2
+    assert label[1] <= min(left for left, _ in numbers)
 
 
 def test_the_first_screen_fits_a_desk(page: Page, report: Path) -> None:

@@ -144,7 +144,7 @@ def fit(observations: Observations, run: Account, part: int) -> Markup:
     held_out = np.full(len(rows), np.nan)
     if run.record.held_out_data is not None:
         held_out = run.record.held_out_data.values[places]
-    panel = Panel(f"fit-{part}", span(x, room=0.03), _view(low, high, draws, held_out))
+    panel = Panel(f"fit-{part}", span(x, room=0.03), _view((data, low, high, held_out), draws))
     for kind, lines in draws.items():
         _draw_runs(panel, x, lines, kind)
     panel.bars(x, low, high, "data")
@@ -237,14 +237,12 @@ def _time_label(observations: Observations) -> str:
     return "row" if observations.times is None else observations.time_label or "time"
 
 
-def _view(
-    low: FloatArray, high: FloatArray, draws: dict[str, FloatArray], held_out: FloatArray
-) -> Range:
+def _view(measured: tuple[FloatArray, ...], draws: dict[str, FloatArray]) -> Range:
     """Return a range with all data and most posterior runs, and part of the first batch."""
     known = {kind: lines[:, np.isfinite(lines).any(axis=0)] for kind, lines in draws.items()}
     ends = {kind: np.nanquantile(lines, _OUTER, axis=0) for kind, lines in known.items()}
     fresh = (each for kind, each in ends.items() if kind == "posterior")
-    inner = span(low, high, *fresh, held_out)
+    inner = span(*measured, *fresh)
     if "prior" not in draws:
         return inner
     outer, room = span(np.array(inner), ends["prior"]), inner[1] - inner[0]

@@ -18,6 +18,7 @@ from supac.report.words import escape, number, power_of, times_ten_to
 
 Range = tuple[float, float]
 _LETTER = 7.5  # approximate width of a character
+_LEFT, _BESIDE = 56, 26  # pixels left of the axes, and those of them that are not for the numbers
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
@@ -54,7 +55,8 @@ class Panel:
     y: Range
     width: int = 440
     height: int = 260
-    left: int = 56
+    left: int = 0
+    """Pixels left of the axes; 0 for as many as the numbers and the label there need."""
     bottom: int = 44
     top: int = 12
     right: int = 12
@@ -63,6 +65,12 @@ class Panel:
     parts: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     """Parts that are not clipped."""
+
+    def __post_init__(self) -> None:
+        if self.left == 0:
+            values = ticks(*self.y)
+            widest = max(map(len, labels(values, power_of(values))))
+            self.left = max(_LEFT, math.ceil(_LETTER * widest) + _BESIDE)
 
     def _x(self, value: float) -> float:
         share = (value - self.x[0]) / ((self.x[1] - self.x[0]) or 1.0)

@@ -13,7 +13,7 @@ from supac.report.elements import Markup
 from supac.report.figures import ERROR
 from supac.report.live.panel import RunPanel
 from supac.report.live.snapshot import Snapshot
-from supac.report.svg import span
+from supac.report.svg import Range, span
 from supac.report.words import count_of
 
 _ROUNDS, _PICTURES, _POINTS, _LINES = 14, 12, 60, 12  # at most
@@ -108,7 +108,7 @@ def _picture(observations: Observations, rounds: list[RoundRuns], part: int, lin
     if observations.logarithmic:
         low, high = data * np.exp(-noise), data * np.exp(noise)
     bands = [each.band[:, places] for each in rounds]
-    panel = RunPanel(f"fit-{part}", span(x, room=0.03), _view(low, high, bands))
+    panel = RunPanel(f"fit-{part}", span(x, room=0.03), _view((data, low, high), bands))
     for k, (each, band) in enumerate(zip(rounds, bands, strict=True)):
         panel.group(k, on=k == len(rounds) - 1)
         if len(x) > 1:
@@ -129,8 +129,8 @@ def _picture(observations: Observations, rounds: list[RoundRuns], part: int, lin
     return panel.draw(words, label, observations.labels[column])
 
 
-def _view(low: FloatArray, high: FloatArray, bands: list[FloatArray]) -> tuple[float, float]:
+def _view(measured: tuple[FloatArray, ...], bands: list[FloatArray]) -> Range:
     """Return a range with the data and the last band, and part of the first bands."""
-    inner = span(low, high, bands[-1])
+    inner = span(*measured, bands[-1])
     outer, room = span(np.array(inner), *bands), inner[1] - inner[0]
     return max(outer[0], inner[0] - 0.6 * room), min(outer[1], inner[1] + 0.6 * room)
