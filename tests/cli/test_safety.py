@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from supac.cli import app
 from supac.cli.app import CleanConsole, print_json
 from supac.codec.text import visible
 from supac.problem_file import starter_files
+from supac.problem_file.reader import check_compatible
 
 MODEL = """
 from math import exp
@@ -117,7 +119,7 @@ def test_a_changed_loss_is_refused_and_a_changed_script_told(tmp_path: Path) -> 
     (tmp_path / "mine.py").write_text("def loss(r):\n    return (r**2).mean(axis=1)\n")
     problem = write(tmp_path, own, ("delta = 0.05", "ceiling = 1e9"), kind="command")
     begun = supac.read_problem(problem).files
-    assert set(begun) == {"data", "simulator", "loss"}
+    assert set(begun) == {"data", "simulator", "loss", "loss code"}
     for name, purpose in (("mine.py", "loss"), ("model.py", "simulator"), ("data.csv", "data")):
         before = (tmp_path / name).read_text()
         (tmp_path / name).write_text(before + "\n")
@@ -129,9 +131,45 @@ def test_a_changed_loss_is_refused_and_a_changed_script_told(tmp_path: Path) -> 
         file.write("\n# a comment\n")
     assert "the simulator has changed" in call("resume", tmp_path / "run.supac").output
     with (tmp_path / "mine.py").open("a") as file:
-        file.write("\n# a comment\n")
+        file.write("\n# a comment\ndef other(r):\n    return 0.0\n")
+    assert "nothing is left to do" in call("resume", tmp_path / "run.supac").output
+    (tmp_path / "mine.py").write_text("def loss(r):\n    return (r**2).max(axis=1)\n")
     said = call("resume", tmp_path / "run.supac", code=1).output
     assert "the file of the loss has changed" in said
+
+
+def test_code_that_has_nothing_to_do_with_the_simulator_may_change(tmp_path: Path) -> None:
+    problem = write(tmp_path, ("budget = 60", "budget = 12\nvalidation = 0"))
+    call("run", problem, "-q")
+    (tmp_path / "scenario.toml").write_text("draws = 2\n")
+    call("predict", tmp_path / "run.supac", tmp_path / "scenario.toml", "-q")
+    before = (tmp_path / "model.py").read_text()
+    later = before + "\n\ndef to_plot(x):\n    return x\n"
+    (tmp_path / "model.py").write_text(later)
+    assert "has changed" not in call("resume", tmp_path / "run.supac").output
+    more = ("predict", tmp_path / "run.supac", tmp_path / "scenario.toml", "--draws", "3", "-q")
+    assert "has changed" not in call(*more).output
+    (tmp_path / "model.py").write_text(later.replace("a = [initial", "a = [2.0 * initial"))
+    assert (tmp_path / "model.py").read_text() != later
+    assert "the simulator has changed" in call("resume", tmp_path / "run.supac").output
+    assert "a file of the simulator or of the scenario has changed" in call(*more, code=1).output
+
+
+def test_stores_without_a_checksum_of_code_are_compared_by_file(tmp_path: Path) -> None:
+    problem = write(tmp_path, ("budget = 60", "budget = 12\nvalidation = 0"))
+    call("run", problem, "-q")
+    ready, run = supac.read_problem(problem), supac.read_store(tmp_path / "run.supac")
+    told = json.loads(run.description)
+    assert told["files"].pop("simulator code")
+    earlier = SimpleNamespace(
+        description=json.dumps(told), settings=run.settings, file=run.file, path=run.path
+    )
+    assert check_compatible(ready, earlier) == []  # type: ignore[arg-type]
+    with (tmp_path / "model.py").open("a") as file:
+        file.write("\n# a comment\n")
+    ready = supac.read_problem(problem)
+    assert "the simulator has changed" in check_compatible(ready, earlier)[0]  # type: ignore[arg-type]
+    assert check_compatible(ready, run) == []
 
 
 def test_a_module_that_ends_python_is_an_error(tmp_path: Path) -> None:

@@ -772,7 +772,7 @@ def test_descriptions_are_json(tmp_path: Path) -> None:
     problem = supac.read_problem(write(tmp_path))
     known = json.loads(problem.description)
     assert known["problem_file"] == str(tmp_path / "problem.toml")
-    assert set(known["files"]) == {"data", "simulator"}
+    assert set(known["files"]) == {"data", "simulator", "simulator code"}
 
 
 MODEL = """

@@ -10,6 +10,7 @@ from typing import Any
 from supac.codec import from_spec, to_spec
 from supac.posterior.outputs import Outputs
 from supac.problem import Parameters
+from supac.record.checksums import changed_files
 from supac.record.record import Record, read_store
 from supac.record.run import Run
 from supac.record.store.file import StoreError, StoreMismatchError
@@ -79,6 +80,8 @@ class Description:
         if record.description:
             old, now = Description.of(record).facts, self.facts
             other = [name for name in {**old, **now} if old.get(name) != now.get(name)]
+            files = changed_files(old.get("files", {}), now.get("files", {}))
+            other = [name for name in other if name != "files" or files]
             if other:
                 reasons = "; ".join(_REASONS.get(name, f"{name} differs") for name in other)
                 raise StoreMismatchError(

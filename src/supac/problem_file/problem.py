@@ -23,6 +23,7 @@ from supac.problem_file.errors import Source
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.schema import BOUNDS
 from supac.problem_file.simulator import simulator_of
+from supac.record.checksums import CODE
 from supac.record.record import Record
 from supac.record.result import Result
 from supac.record.store.file import may_be_store
@@ -150,16 +151,17 @@ class ProblemFile:
     def files(self) -> dict[str, str]:
         """Checksums of the files that the problem names, by their role."""
         source = Source(self.text, self.path)
-        loss = source.table("loss").get("python")
+        named, simulator = source.table("loss").get("python"), simulator_of(source)
+        loss = PythonFunction(self.path.parent, named) if named else None
         paths = {
             "data": data_files(source),
             "simulator": [],
-            "loss": [PythonFunction(self.path.parent, loss).file] if loss else [],
+            "loss": [] if loss is None else [loss.file],
             "known": known_files(source),
-            **simulator_of(source).files(source),
+            **simulator.files(source),
         }
-        there = {role: [path for path in each if path.is_file()] for role, each in paths.items()}
-        sums = {role: checksum(each) for role, each in there.items() if each}
+        code = {"simulator": simulator.code(source), "loss": "" if loss is None else loss.code}
+        sums = checksums(paths, code)
         given = source.table("parameters").items()
         fixed = {n: e for n, e in given if not (isinstance(e, dict) and "prior" in e)}
         settings = [table.get("settings", {}) for table in data_tables(source).values()]
@@ -167,6 +169,13 @@ class ProblemFile:
         if any(told):
             sums["fixed"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
         return sums
+
+
+def checksums(paths: Mapping[str, list[Path]], code: Mapping[str, str]) -> dict[str, str]:
+    """Return checksums of the files that exist by role, and of code that matters in them."""
+    there = {role: [path for path in each if path.is_file()] for role, each in paths.items()}
+    sums = {role: checksum(each) for role, each in there.items() if each}
+    return sums | {role + CODE: each for role, each in code.items() if each}
 
 
 def checksum(paths: list[Path]) -> str:

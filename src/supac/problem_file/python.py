@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from supac.problem_file.errors import suggestion
+from supac.problem_file.own_code import code_checksum
 
 _FOLDERS: set[Path] = set()
 """Folders of problem files whose modules have been loaded."""
@@ -57,6 +58,11 @@ class PythonFunction:
     def file(self) -> Path:
         """Return the path of the module beside the problem file, which may not exist."""
         return self.folder.joinpath(*self.module.split(".")).with_suffix(".py")
+
+    @property
+    def code(self) -> str:
+        """Return the checksum of what the function depends on in its file; "" if not known."""
+        return code_checksum(self.file, self.name)
 
     def missing_arguments(self, names: tuple[str, ...]) -> str:
         """Return an error message if the function cannot be called with these names, else ""."""

@@ -20,6 +20,7 @@ from supac.problem_file.errors import (
 from supac.problem_file.problem import ProblemFile, checksum
 from supac.problem_file.schema import check
 from supac.problem_file.simulator import Simulator
+from supac.record.checksums import changed_files
 from supac.record.record import Record
 
 _REFUSED = {
@@ -183,16 +184,16 @@ def check_compatible(ready: ProblemFile, run: Record) -> list[str]:
     name, _, then = source_of(run)
     if not name:
         return []
-    now = ready.files
+    changed = changed_files(then, ready.files)
     for purpose, message in _REFUSED.items():
-        if then.get(purpose) != now.get(purpose):
+        if purpose in changed:
             again = f", and known = {json.dumps(run.file.name)} to use its runs"
             raise ValueError(
                 f"{message} since {run.file.name} was begun: restore them, or begin anew with "
                 f"another store{again if purpose != 'fixed' else ''}"
             )
-    changed = [purpose for purpose in _WARNED if then.get(purpose) != now.get(purpose)]
-    warnings = [_WARNED[purpose].format(store=run.file.name) for purpose in changed]
+    told = [words for purpose, words in _WARNED.items() if purpose in changed]
+    warnings = [words.format(store=run.file.name) for words in told]
     beside = run.file.absolute().parent / ready.path.name
     if beside.is_file() and not _says(beside, ready.text):
         source = "the text in the store" if beside == ready.path else ready.path

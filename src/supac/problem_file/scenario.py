@@ -23,7 +23,7 @@ from supac.problem_file.experiments import make_scenario
 from supac.problem_file.inputs import read_inputs
 from supac.problem_file.noise import parse_share
 from supac.problem_file.observed import observation_names
-from supac.problem_file.problem import ProblemFile, checksum
+from supac.problem_file.problem import ProblemFile, checksums
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.scenario_schema import check_scenario
 from supac.problem_file.scenario_settings import with_settings
@@ -191,9 +191,7 @@ def simulated_by(risk: Composite) -> tuple[Callable[[FloatArray], Any], Outputs 
 
 def _checksums(source: Source, simulator: Simulator) -> dict[str, str]:
     """Return checksums of the files that the simulator is made from."""
-    roles = simulator.files(source).items()
-    there = {role: [path for path in paths if path.is_file()] for role, paths in roles}
-    return {role: checksum(paths) for role, paths in there.items() if paths}
+    return checksums(simulator.files(source), {"simulator": simulator.code(source)})
 
 
 def _outputs(source: ScenarioSource, data: Observations | None) -> Outputs:

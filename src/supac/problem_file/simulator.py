@@ -110,6 +110,10 @@ class Simulator(Selectable):
         """Return the files that it is made from, which may not exist, by purpose."""
         return {}
 
+    def code(self, source: Source) -> str:
+        """Return the checksum of the code that matters in its files; "" if all of it does."""
+        return ""
+
     def settable(self, source: Source, inputs: Inputs) -> list[str]:
         """Return names that a scenario may set beside the fixed inputs of the problem."""
         return []
@@ -196,6 +200,10 @@ class Python(Simulator, kind="python"):
     def files(self, source: Source) -> dict[str, list[Path]]:
         """Return the file of the function."""
         return {"simulator": [PythonFunction(source.path.parent, self.python).file]}
+
+    def code(self, source: Source) -> str:
+        """Return the checksum of what the function depends on in its file."""
+        return PythonFunction(source.path.parent, self.python).code
 
     def settable(self, source: Source, inputs: Inputs) -> list[str]:
         """Return the arguments of the function that the problem leaves at their defaults."""
