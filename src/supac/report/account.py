@@ -35,7 +35,7 @@ from supac.record.ending import Estimate
 from supac.record.many_parameters import Directions, FieldChange, field_changes
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
-from supac.record.run import Run
+from supac.record.run import Round, Run
 
 _TABLES = Measurements | CombinedMeasurements | LogObservations  # drawn as other columns
 _LATEST = 12  # runs that are drawn where there are no fresh ones
@@ -180,11 +180,17 @@ class Account(Estimate):
         return own if isinstance(own, ColumnLoss) else None
 
     @cached_property
-    def first(self) -> FloatArray | None:
-        """Outputs of the first batch, (n, m), if any."""
+    def first_round(self) -> Round | None:
+        """The first round with runs that the search made itself, if any."""
         own = {run.id for run in self.record.made}
-        batches = ([i for i in each.ids if i in own] for each in self.record.rounds)
-        return self.outputs_of(next(filter(None, batches), []))
+        return next((each for each in self.record.rounds if own.intersection(each.ids)), None)
+
+    @cached_property
+    def first(self) -> FloatArray | None:
+        """Outputs of the runs that the search made first, (n, m), if any."""
+        own = {run.id for run in self.record.made}
+        first = self.first_round
+        return self.outputs_of([] if first is None else [i for i in first.ids if i in own])
 
     @cached_property
     def latest(self) -> FloatArray | None:

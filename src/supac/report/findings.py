@@ -23,6 +23,7 @@ _IN_NOISES = Markup(
 )
 _MOST_PICTURES = 60
 FIRST = 4  # pictures of the fit on the first screen; the others are below
+_SAME = 1e-6  # by which two distributions may differ by rounding
 _PICTURE = "<figure><figcaption>$name</figcaption>$picture</figure>"
 
 
@@ -156,9 +157,7 @@ def fit_pictures(run: Account, *, first: int = 0, last: int | None = None) -> Ma
         return Markup()
     kinds = {}
     if "prior" in draws:
-        drawn = run.record.rounds[0].drawn.any()
-        where = "drawn from the prior" if drawn else "near the prior's centre"
-        kinds["prior band"] = f"first batch, {where}: 90 % of its runs"
+        kinds["prior band"] = f"{_first_runs(run, len(draws['prior']))}: 90 % of them"
     if "posterior" in draws:
         kinds["posterior"] = f"{_posterior_runs(run)}: median, 50 % and 90 %"
     kinds["data"] = f"measured{figures.ERROR if observations.noise_known else ''}"
@@ -175,6 +174,25 @@ def fit_pictures(run: Account, *, first: int = 0, last: int | None = None) -> Ma
             Markup(f"</div>{more}</div>"),
         ]
     )
+
+
+def _first_runs(run: Account, count: int) -> str:
+    """Name the runs that the search made first, and say how they are spread beside the prior."""
+    words, prior, first = f"the first {count} runs", run.prior, run.first_round
+    around = None if first is None else first.proposal
+    if prior is None or first is None or around is None or around.dim != prior.dim:
+        return words
+    spread, own = (np.sqrt(np.diag(each.covariance)) for each in (prior, around))
+    centred = bool((np.abs(around.mean - prior.mean) <= _SAME * spread).all())
+    ratios = own / spread
+    if not centred or not np.ptp(ratios) <= _SAME * ratios.mean():
+        return f"{words}, around where the search began"
+    width = float(ratios.mean())
+    if not first.drawn.any():
+        return f"{words}, near the prior’s centre"
+    if abs(width - 1.0) <= _SAME:
+        return f"{words}, drawn from the prior"
+    return f"{words}, spread {number(width, 2)} times as wide as the prior"
 
 
 def _posterior_runs(run: Account) -> str:
