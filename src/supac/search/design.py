@@ -20,6 +20,7 @@ Choose = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
 _SIDES = (1.0, 2.0)
 _OF_SHIFT, _NARROWEST, _WIDEST = 0.5, 0.5, 1.5
 _POOL, _WIDE = 300, 1.3  # points among which informative ones are chosen, and their width
+_SURROUNDING = 2.0  # standard deviations of a posterior
 _EXPLAINED = 0.4  # share of the variance of runs that a model must predict to choose others
 
 
@@ -29,12 +30,31 @@ def is_moving(plan: BatchPlan, state: State) -> bool:
 
 
 def is_first(problem: Problem, plan: BatchPlan, state: State) -> bool:
-    """Return True if no batch was run yet; runs that were made elsewhere are none."""
+    """Return True if no batch was run yet, nor do runs that were made elsewhere replace one."""
+    if _has_batch(problem, plan, state.evaluations):
+        return False
+    return not begins_elsewhere(problem, plan, state)
+
+
+def begins_elsewhere(problem: Problem, plan: BatchPlan, state: State) -> bool:
+    """Return True if all runs were made elsewhere, and an emulator has as many as at first."""
     runs = state.evaluations
+    enough = plan.few > 0 and int(runs.ok.sum()) >= plan.first
+    return enough and not _has_batch(problem, plan, runs)
+
+
+def surrounds(posterior: Distribution, runs: Evaluations, n: int) -> bool:
+    """Return True if n good runs lie where a somewhat wider posterior would draw them."""
+    z = posterior.whiten().points(runs.x[runs.ok])
+    return int((np.einsum("ij,ij->i", z, z) < _SURROUNDING**2 * posterior.dim).sum()) >= n
+
+
+def _has_batch(problem: Problem, plan: BatchPlan, runs: Evaluations) -> bool:
+    """Return True if some of the runs were made for a batch of this search."""
     if runs.drawn.any() or not plan.opening:
-        return not runs.drawn.any()
+        return bool(runs.drawn.any())
     narrow = _widened(problem.start, plan.opening)
-    return not any(_same(each, narrow) for each in runs.proposals)
+    return any(_same(each, narrow) for each in runs.proposals)
 
 
 def look_is_due(problem: Problem, plan: BatchPlan, state: State) -> bool:

@@ -28,7 +28,15 @@ from supac.search.algorithm import (
     initial_state,
     one_thread,
 )
-from supac.search.design import is_first, is_moving, look_is_due, plan_batch, was_look
+from supac.search.design import (
+    begins_elsewhere,
+    is_first,
+    is_moving,
+    look_is_due,
+    plan_batch,
+    surrounds,
+    was_look,
+)
 from supac.search.ray import view_prior
 from supac.search.restart import FAILED, SETTLED, conclude, is_failing, look_elsewhere
 from supac.surrogate.estimator import (
@@ -54,6 +62,7 @@ _EXTRAPOLATES = (
     "batches, SuPAC(batch=…), avoid it"
 )
 _CLEARLY = 3.0  # nats
+_STEPS, _STILL = 20, 0.01  # steps on runs made elsewhere, and KL of one that ends them
 _HELPED_FROM, _SLOW = 8, 60  # parameters, and runs of a search that still moves
 _OUTPUTS = (
     "only the risk of each run is known; if it is computed from outputs or residuals, "
@@ -202,7 +211,36 @@ class SuPAC:
         threshold = np.inf if state.emulator is None else state.emulator.threshold
         gain = 0.0 if state.last_step is None else state.last_step.gain
         trial = steps.Trial.of(new, expected, gain, threshold)
-        return self._update(problem, state, told, trial, expected)
+        moved, info = self._update(problem, state, told, trial, expected)
+        return self._follow(problem, state, moved, info)
+
+    def _follow(
+        self, problem: Problem, before: State, state: State, info: Info
+    ) -> tuple[State, Info]:
+        """Make further steps if all runs were made elsewhere and enough surround the posterior.
+
+        The next batch tests them all: together they are one step.
+        """
+        _, plan, _ = self._estimator(problem, state.evaluations)
+        last, first = state.last_step, info
+        if last is None or not begins_elsewhere(problem, plan, state):
+            return state, info
+        gain, runs = last.gain, state.evaluations
+        for _ in range(_STEPS):
+            if info.step_kl < _STILL or not surrounds(state.posterior, runs, plan.first):
+                break
+            state, info = self._update(problem, state, state)
+            assert state.last_step is not None
+            last, gain = state.last_step, gain + state.last_step.gain
+        step = replace(last, previous=before.posterior.theta, gain=gain)
+        all_of_it = replace(
+            info,
+            mean_risk=first.mean_risk,
+            kl=first.kl,
+            objective=first.objective,
+            step_kl=state.posterior.kl(before.posterior),
+        )
+        return replace(state, last_step=step), all_of_it
 
     def revise(self, problem: Problem, state: State) -> tuple[State, Info]:
         """Find the posterior for another prior or bound, from the runs already made.
@@ -287,6 +325,7 @@ class SuPAC:
         if estimator is None:
             estimator, notes = default_estimator(problem, evaluations)
         plan = batch_plan(estimator, problem, len(evaluations))
+        plan = plan if self.first is None else replace(plan, first=self.first)
         if problem.proxy is not None:
             estimator = WithProxy(problem.proxy, estimator)
         return estimator, plan, notes
@@ -303,7 +342,7 @@ class SuPAC:
     ) -> Batch:
         """Plan the next batch."""
         if is_first(problem, plan, state):
-            return plan_batch(problem, plan, state, n or self.first or plan.first)
+            return plan_batch(problem, plan, state, n or plan.first)
         size = self.batch or (plan.few if is_moving(plan, state) else plan.batch)
         if look_is_due(problem, plan, state):
             size = max(size, plan.look)
