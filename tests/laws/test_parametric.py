@@ -181,8 +181,25 @@ def _many(rank: int, dim: int = 45) -> supac.Distribution:
     return supac.low_rank_gaussian(rng.standard_normal(dim), factor @ factor.T + np.eye(dim), rank)
 
 
-def test_the_information_of_many_parameters_is_the_covariance_of_the_score() -> None:
-    member, n = _many(rank=2), 100_000
+@pytest.mark.parametrize(("dim", "rank"), [(2, 1), (3, 1), (8, 3), (45, 2)])
+def test_the_information_of_low_rank_members_is_that_of_their_moments(dim: int, rank: int) -> None:
+    """∂_aμᵀ·P·∂_bμ + ½tr(P ∂_aΣ P ∂_bΣ), with differences in place of ∂."""
+    member, step = _many(rank, dim), 1e-5
+    family = member.family
+    ends = [
+        [family.moments(member.theta + s * e) for s in (step, -step)] for e in np.eye(family.size)
+    ]
+    centre = np.array([(up[0] - down[0]) / (2.0 * step) for up, down in ends])
+    spread = np.array([(up[1] - down[1]) / (2.0 * step) for up, down in ends])
+    precision = np.linalg.inv(member.covariance)
+    expected = centre @ precision @ centre.T
+    expected += 0.5 * np.einsum("aij,bji->ab", precision @ spread, precision @ spread)
+    np.testing.assert_allclose(family.information(member.theta), expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("dim", [3, 45])
+def test_the_information_of_low_rank_members_is_the_covariance_of_the_score(dim: int) -> None:
+    member, n = _many(rank=2, dim=dim), 100_000
     family = member.family
     score = family.score(member.theta, member.sample(n, 5))
     exact = family.information(member.theta)

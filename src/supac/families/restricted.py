@@ -11,7 +11,7 @@ from scipy.linalg import cholesky, solve_triangular
 from supac.arrays import BoolArray, FloatArray, IntArray, covariance_matrix, frozen, vector, whole
 from supac.codec import register
 from supac.families.family import Distribution, ParametricFamily, check_dim
-from supac.families.gaussian import LOG_2PI, MANY, GaussianFamily, NormalWhitening
+from supac.families.gaussian import LOG_2PI, GaussianFamily, NormalWhitening
 
 
 class _KnownCovariance(GaussianFamily):
@@ -267,9 +267,7 @@ class LowRankGaussian(ParametricFamily):
         return np.concatenate([slope, own, shared[self._entries]])
 
     def information(self, theta: FloatArray) -> FloatArray:
-        """Return P for μ and ½tr(P ∂_aΣ P ∂_bΣ) for the others, P = Σ⁻¹; for few, from draws."""
-        if self.dim <= MANY:
-            return super().information(theta)
+        """Return P for μ and ½tr(P ∂_aΣ P ∂_bΣ) for the others, P = Σ⁻¹."""
         _, diagonal, directions = self.split(theta)
         inverse, shared, _ = self._precision(theta)
         precision = np.diag(inverse) - shared.T @ shared
