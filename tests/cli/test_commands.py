@@ -473,7 +473,8 @@ def test_new_sets_are_exported_with_the_names_of_the_data(study: Path) -> None:
     certified = json.loads(call("certify", store, "--draws", "5", "--json").stdout)
     call(*words)
     rows = list(csv.DictReader(table.read_text().splitlines()))
-    names = [f"{column}_{row}" for column in "AB" for row in range(12)]
+    times = ["0.25", "0.5", "0.75", "1", "1.5", "2", "3", "4", "5", "6", "8", "10"]
+    names = [f"{column}@{time}" for column in "AB" for time in times]
     assert list(rows[0]) == ["initial", "k1", "k2", "risk", "log_ratio", *names]
     for name, mean in (("risk", certified["mean_risk"]), ("log_ratio", certified["kl"])):
         assert sum(float(row[name]) for row in rows) / 5 == pytest.approx(mean)

@@ -253,7 +253,18 @@ def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = call("next", study / "run.supac", study / "candidates.toml", *both).output
     assert "together: B at" in said
     assert "are measured in its scenario" in said.replace("\n", " ")
-    assert out.read_text().startswith("candidate,remaining,error,method,linear,sd of B at 20")
+    assert out.read_text().startswith("candidate,output,time,remaining,error,method,")
+    said = call(
+        "next", study / "run.supac", "--quantity", "k2", "--by-time", "-o", study / "t.csv"
+    ).output
+    lines = [line.split()[:3] for line in said.splitlines() if line.startswith(("A at", "B at"))]
+    order = [(name, float(time)) for name, _, time in lines]
+    assert len(order) == 15
+    assert order == sorted(order)
+    with (study / "t.csv").open() as file:
+        rows = [(row["output"], float(row["time"])) for row in csv.DictReader(file)]
+    assert len(rows) == 24
+    assert rows == sorted(rows)
     said = call("next", study / "run.supac", "--quantity", "k3", code=1).output
     assert "'k3' is neither a parameter nor an output" in said.replace("\n", " ")
     call("resume", study / "run.supac", "--budget", 100, "--quiet")

@@ -87,6 +87,17 @@ def test_ensembles_of_pest_are_two_files(
     assert {run.source for run in result.record.imported} == {"case.0.obs.csv"}
 
 
+def test_outputs_are_named_by_column_and_time() -> None:
+    times = np.array([0.5, 0.5, 2.0])
+    data = supac.Observations(("A", "B"), np.ones(6), np.ones(6), times=times)
+    assert data.cell_names == ["A@0.5", "A@0.5 #2", "A@2", "B@0.5", "B@0.5 #2", "B@2"]
+    several = supac.Observations(
+        ("A",), np.ones(3), np.ones(3), times=times, experiments=("cold", "warm", "warm")
+    )
+    assert several.cell_names == ["A@0.5 (cold)", "A@0.5 (warm)", "A@2 (warm)"]
+    assert supac.Observations(("A",), np.ones(2), np.ones(2)).cell_names == ["A_0", "A_1"]
+
+
 def test_data_frames_are_joined_by_their_index(ensemble: tuple[FloatArray, FloatArray]) -> None:
     pandas = pytest.importorskip("pandas", reason="data frames need pandas")
     x, outputs = ensemble
@@ -100,7 +111,8 @@ def test_data_frames_are_joined_by_their_index(ensemble: tuple[FloatArray, Float
         _df = results[["y_3", "y_2", "y_1", "y_0"]]
         istransformed = False
 
-    for each in (results, Ensemble()):
+    by_time = results.set_axis(MEASURED.cell_names, axis=1)[MEASURED.cell_names[::-1]]
+    for each in (results, Ensemble(), by_time):
         known: Any = known_runs((frame, each), PARAMETERS, MEASURED)
         np.testing.assert_array_equal(known.x, x)
         np.testing.assert_array_equal(known.outputs, outputs)

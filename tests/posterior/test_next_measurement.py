@@ -12,7 +12,13 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.posterior.candidates import Draws
-from supac.posterior.next_measurement import linear_remaining, reweighted_remaining
+from supac.posterior.next_measurement import (
+    Choice,
+    NextMeasurements,
+    in_time,
+    linear_remaining,
+    reweighted_remaining,
+)
 from supac.problem_file import ProblemFileError, read_candidates
 
 ROWS = np.array([[1.0, 0.2, 0.0], [0.0, 1.0, 0.5], [0.3, 0.0, 1.0], [1.0, 1.0, 1.0]])
@@ -239,4 +245,28 @@ def test_a_plot_of_candidates(linear: supac.Result) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
     axes = supac.plots.next_measurements(linear.next_measurements(quantity="x2"))
     assert [each.get_text() for each in axes.get_yticklabels()][0] in "ABCD"  # noqa: RUF015
+    pyplot.close("all")
+
+
+def test_candidates_in_the_order_of_time() -> None:
+    def choice(remaining: float, *parts: tuple[str, float | None]) -> Choice:
+        candidate = supac.Candidate(tuple(supac.Measurement(*each) for each in parts))
+        return Choice(candidate, remaining, 0.01, remaining, np.nan, (1.0,))
+
+    ranked = (
+        choice(0.2, ("A", 10.0)),
+        choice(0.3, ("B", 2.0)),
+        choice(0.4, ("A", 2.0)),
+        choice(0.5, ("A", 2.0), ("B", 3.0)),
+        choice(0.6, ("B", None)),
+    )
+    found = NextMeasurements(ranked, ("k",), np.ones(1), 100)
+    assert [each.remaining for each in in_time(ranked)] == [0.4, 0.5, 0.2, 0.6, 0.3]
+    table = found.to_table(by_time=True)
+    assert table["time"] == [2.0, None, 10.0, None, 2.0]
+    assert table["output"] == ["A", "A and B", "A", "B", "B"]
+    assert found.to_table()["time"] == [10.0, 2.0, 2.0, None, None]
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    axes = supac.plots.next_measurements(found, 3, by_time=True)  # the best three
+    assert [each.get_text() for each in axes.get_yticklabels()] == ["A at 2", "A at 10", "B at 2"]
     pyplot.close("all")

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from supac.posterior.next_measurement import NextMeasurements
+from supac.posterior.next_measurement import NextMeasurements, in_time
 from supac.posterior.sensitivity import ALL, Indices, Sensitivity
 
 _MOST = 8  # directions, and outputs beside all of them, that are shown
@@ -70,8 +70,8 @@ def _cell(of: Indices, name: str, j: int) -> str:
     return f"{max(row['first'][j], 0.0):.2f} {max(row['total'][j], 0.0):.2f}"
 
 
-def next_table(found: NextMeasurements) -> RenderableType:
-    """Return the candidates, the best first, with what each would leave."""
+def next_table(found: NextMeasurements, *, by_time: bool = False) -> RenderableType:
+    """Return the best candidates with what each would leave, the best first or in time."""
     one = len(found.quantities) == 1
     now = f", {found.before[0]:.3g} now" if one else ""
     what = found.quantities[0] if one else f"{len(found.quantities)} quantities"
@@ -82,7 +82,8 @@ def next_table(found: NextMeasurements) -> RenderableType:
     if one:
         table.add_column("standard deviation", justify="right")
     table.add_column("by")
-    for each in found.choices[:_CANDIDATES]:
+    best = found.choices[:_CANDIDATES]
+    for each in in_time(best) if by_time else best:
         cells = [f"{100 * each.remaining:.0f} % ± {max(100 * each.error, 1.0):.0f}"]
         cells += [f"{each.deviations[0]:.3g}"] if one else []
         table.add_row(Text(each.candidate.words), *cells, each.method)

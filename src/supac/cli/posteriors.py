@@ -223,6 +223,9 @@ def next(  # noqa: A001 - its name on the command line
     together: Annotated[
         int, typer.Option(min=0, help="Also find so many that are best together.")
     ] = 0,
+    by_time: Annotated[
+        bool, typer.Option("--by-time", help="By output and time, instead of the best first.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write all candidates as a .csv.")
     ] = None,
@@ -247,11 +250,11 @@ def next(  # noqa: A001 - its name on the command line
         together=together,
     )
     if out is not None:
-        write_table(out, found.to_table())
+        write_table(out, found.to_table(by_time=by_time))
     if as_json:
         print_json(found.to_dict())
         return
-    console.print(next_table(found))
+    console.print(next_table(found, by_time=by_time))
     if prediction is not None:
         console.print(
             f"outputs at the times of the prediction {prediction.title!r} are measured in its "

@@ -101,8 +101,9 @@ def _of_pair(
 def _placed(results: FloatArray, y: _Rows, data: Observations) -> FloatArray:
     """Return outputs as the data have them; columns may be those of measurements alone."""
     if y.columns is not None:
-        own = [f"{column}_{row}" for column in data.columns for row in range(data.rows)]
-        for names in (own, [f"output_{i}" for i in range(len(own))]):
+        by_row = [f"{column}_{row}" for column in data.columns for row in range(data.rows)]
+        numbered = [f"output_{i}" for i in range(len(by_row))]
+        for names in (data.cell_names, by_row, numbered):
             if set(names) <= set(y.columns):
                 return results[:, [y.columns.index(name) for name in names]]
     for mask in (np.ones(len(data.values), dtype=bool), data.present, data.needed):

@@ -74,7 +74,7 @@ def rows_of(record: Record) -> Iterator[list[Any]]:
 def table_of_ensemble(record: Record, ensemble: Ensemble) -> Table:
     """Return the parameter sets of an ensemble, with their risks and outputs.
 
-    An output that the data have is named by its column and its row, from 0 on.
+    An output that the data have is named by its column and its time, or its row from 0 on.
     """
     table = table_of_draws(ensemble.x, record.parameters)
     told = {"risk": ensemble.risk, "log_ratio": ensemble.log_ratio}
@@ -120,7 +120,7 @@ def _output_names(record: Record, width: int) -> list[str]:
     """Return names of all outputs of a run: those of the data, if they are known."""
     data = record.settings.get("data")
     if isinstance(data, Observations) and len(data.values) == width:
-        return [f"{column}_{row}" for column in data.columns for row in range(data.rows)]
+        return data.cell_names
     return [f"{OUTPUT}{i}" for i in range(width)]
 
 

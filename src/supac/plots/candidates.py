@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from supac.plots.canvas import POSTERIOR, axes_for
-from supac.posterior.next_measurement import NextMeasurements
+from supac.posterior.next_measurement import NextMeasurements, in_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def next_measurements(found: NextMeasurements, most: int = 12, *, axes: Axes | None = None) -> Axes:
-    """Plot the share of the variance that the best candidates would leave, with its error."""
-    shown = found.choices[:most]
+def next_measurements(
+    found: NextMeasurements, most: int = 12, *, by_time: bool = False, axes: Axes | None = None
+) -> Axes:
+    """Plot the share of the variance that the best candidates would leave, with its error.
+
+    The best stands first; `by_time` orders these candidates by output and time.
+    """
+    shown = in_time(found.choices[:most]) if by_time else list(found.choices[:most])
     plain = axes_for(axes, 6.4, 1.2 + 0.32 * len(shown))
     places = np.arange(len(shown))
     plain.barh(

@@ -67,6 +67,17 @@ class Candidate:
         """Its name, or what is measured."""
         return self.name or " and ".join(each.words for each in self.measurements)
 
+    @property
+    def output(self) -> str:
+        """Columns that are measured."""
+        return " and ".join(dict.fromkeys(each.output for each in self.measurements))
+
+    @property
+    def time(self) -> float | None:
+        """Time of all of them; None if they have none, or several."""
+        times = {each.time for each in self.measurements}
+        return times.pop() if len(times) == 1 else None
+
 
 @dataclass(frozen=True, eq=False)
 class Draws:

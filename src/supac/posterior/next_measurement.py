@@ -48,6 +48,16 @@ class Choice:
         return "linear" if np.isnan(self.reweighted) else "re-weighted"
 
 
+def in_time(choices: Iterable[Choice]) -> list[Choice]:
+    """Return choices in the order of their outputs and times, instead of what they are worth."""
+
+    def key(choice: Choice) -> list[tuple[str, float]]:
+        parts = choice.candidate.measurements
+        return [(each.output, -np.inf if each.time is None else each.time) for each in parts]
+
+    return sorted(choices, key=key)
+
+
 @dataclass(frozen=True, eq=False)
 class NextMeasurements:
     """Candidates in the order of what they are worth, the best first."""
@@ -67,17 +77,20 @@ class NextMeasurements:
         """The candidate that leaves the least variance."""
         return self.choices[0]
 
-    def to_table(self) -> dict[str, list[Any]]:
-        """Return columns with one row a candidate."""
+    def to_table(self, *, by_time: bool = False) -> dict[str, list[Any]]:
+        """Return columns with one row a candidate: the best first, or by output and time."""
+        choices = in_time(self.choices) if by_time else self.choices
         table: dict[str, list[Any]] = {
-            "candidate": [each.candidate.words for each in self.choices],
-            "remaining": [each.remaining for each in self.choices],
-            "error": [each.error for each in self.choices],
-            "method": [each.method for each in self.choices],
-            "linear": [each.linear for each in self.choices],
+            "candidate": [each.candidate.words for each in choices],
+            "output": [each.candidate.output for each in choices],
+            "time": [each.candidate.time for each in choices],
+            "remaining": [each.remaining for each in choices],
+            "error": [each.error for each in choices],
+            "method": [each.method for each in choices],
+            "linear": [each.linear for each in choices],
         }
         for i, name in enumerate(self.quantities):
-            table[f"sd of {name}"] = [each.deviations[i] for each in self.choices]
+            table[f"sd of {name}"] = [each.deviations[i] for each in choices]
         return table
 
     def to_dict(self) -> dict[str, Any]:

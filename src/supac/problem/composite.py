@@ -121,6 +121,22 @@ class Observations:
         rows = list(zip(experiments, times.tolist(), strict=True))
         return [(each, column, time) for column in self.columns for each, time in rows]
 
+    @property
+    def cell_names(self) -> list[str]:
+        """Name of each output, `A@0.5`, or `A_0` by its row without times: (rows · columns,).
+
+        Where experiments differ, that of the output's follows: `A@0.5 (warm)`; where a time is
+        there more than once, a number: `A@0.5 #2`.
+        """
+        if self.times is None:
+            return [f"{column}_{row}" for column in self.columns for row in range(self.rows)]
+        found, seen = [], dict[str, int]()
+        for experiment, column, time in self.cells:
+            name = f"{column}@{time:.12g}" + (f" ({experiment})" if experiment else "")
+            seen[name] = seen.get(name, 0) + 1
+            found.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+        return found
+
     def shared(self, other: Observations) -> list[tuple[int, int]]:
         """Return the places, here and there, of measurements that both have."""
         theirs = {c: i for i, c in enumerate(other.cells) if other.needed[i]}
