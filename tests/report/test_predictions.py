@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import supac
+from supac import marginals
 from supac.report.account import account_of
 from supac.report.page import make_page
 
@@ -50,6 +51,22 @@ def test_a_prediction_that_was_killed_is_not_shown_as_whole(result: supac.Result
         assert words in page
     page = make_page(account_of(result, predictions=[replace(made, ensemble=True)]))
     assert "40 runs at the certified parameter sets." in page
+
+
+def test_bands_that_meet_are_told_apart(result: supac.Result) -> None:
+    """One of 80 % from the data may be wider than one of 90 % of simulations."""
+    times, rng = np.linspace(0.0, 5.0, 12), np.random.default_rng(0)
+    data = supac.Observations(
+        ("y",), 2.0 * np.exp(-0.7 * times) + 0.1 * rng.standard_normal(12), np.full(12, 0.1)
+    )
+    risk = supac.Composite(lambda x: 2.0 * np.exp(-x[0] * times), supac.Welsch(), data)
+    prior = supac.Parameters({"rate": marginals.LogNormal(0.7, 0.3)})
+    measured = supac.minimize(risk, prior, supac.Catoni(0.05), budget=40)
+    made = prediction(6, noisy=True)
+    sentence = "The bands of 80 % for new measurements"
+    assert sentence in make_page(account_of(measured, predictions=[made]))
+    assert sentence not in make_page(account_of(measured))
+    assert "for new measurements, under" not in make_page(account_of(result, predictions=[made]))
 
 
 def test_a_plot_of_bands() -> None:

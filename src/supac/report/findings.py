@@ -15,7 +15,9 @@ from supac.report.words import listed, number, with_range
 
 _SMALL = Markup(
     '<p class="small">Data minus the mean prediction of the fresh runs, in the unit of the column. '
-    "± is half the width of the band, its median over the rows.</p>"
+    "± is half the width of the band, its median over the rows. It is wider than the simulations "
+    "above, and may be wider than a prediction of a larger share: it counts the noise and whatever "
+    "is wrong with the simulator, and the fewer the data, the more it allows for bad luck.</p>"
 )
 _IN_NOISES = Markup(
     '<p class="small">In units of the noise, at the median of the fresh runs. A typical misfit '

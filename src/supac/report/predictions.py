@@ -21,7 +21,21 @@ def what_is_predicted(run: Account) -> Markup:
     if not run.predictions:
         return Markup()
     parts = [_prediction(each, i) for i, each in enumerate(run.predictions)]
-    return html.section("predicted", parts=html.joined(parts))
+    return html.section("predicted", beside=_beside_new_measurements(run), parts=html.joined(parts))
+
+
+def _beside_new_measurements(run: Account) -> Markup:
+    """Say why bands from the data may be wider than those of a larger share; "" without any."""
+    if isinstance(run.bands, str):
+        return Markup()
+    words = (
+        "The bands of $share for new measurements, under "
+        '<a href="#fit">How well it fits</a>, may be wider than those of 90 % here. They '
+        "are made of the distances between data and simulations, so that they hold whatever is "
+        "wrong with the simulator, and the fewer the data, the more they allow for bad luck. "
+        "Those here trust the simulator and its noise."
+    )
+    return Markup(f"<p>{html.fill(words, share=f'{100 * run.bands.coverage:g} %')}</p>")
 
 
 def _prediction(made: Prediction, index: int) -> Markup:
