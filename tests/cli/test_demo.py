@@ -44,8 +44,10 @@ def test_demo_calibrates_the_digester(tmp_path: Path) -> None:
     names = sorted(path.name for path in (tmp_path / "adm1").iterdir())
     assert names == ["evaluations.csv", "fit.png", "history.csv", "posterior.png", "report.html"]
     page = (tmp_path / "adm1" / "report.html").read_text()
-    assert page.count("the data, and simulations") == 9  # a picture of each output
-    assert "with its standard error" not in page  # nobody knows it
+    assert page.count("the data with their standard error, and simulations") == 9  # each output
+    assert "noise standard deviations would (S_va, S_bu, S_pro, S_ac and S_IN ± " in page
+    assert "Yes: no column is typically more than 1." in page  # noises off
+    assert "Were there outliers among the runs?" in page
     with (tmp_path / "adm1" / "evaluations.csv").open() as file:
         row = next(csv.DictReader(file))
     assert 1.0 < float(row["k_m_ac"]) < 50.0  # in its own unit

@@ -7,7 +7,7 @@ import pytest
 import supac
 from supac.record.parameter_change import parameter_changes
 from supac.report import figures
-from supac.report.elements import Markup, code, facts, figure, fill, items, section, table
+from supac.report.elements import Markup, code, facts, figure, fill, items, prose, section, table
 from supac.report.words import count_of, escape, listed, number, percent, with_range
 
 EVIL = '<script>"&\x1b\x00'
@@ -29,6 +29,11 @@ def test_texts_of_others_are_escaped_everywhere() -> None:
         assert SAFE in piece
     assert escape(EVIL) == SAFE
     assert "<p>ours</p>" in pieces[0]
+
+
+def test_commands_in_a_text_are_set_as_code() -> None:
+    assert prose(f"Run `supac show` {EVIL}.") == f"Run <code>supac show</code> {SAFE}."
+    assert prose("a ` alone") == "a ` alone"
 
 
 def test_a_line_of_a_section_that_is_empty_is_left_out() -> None:

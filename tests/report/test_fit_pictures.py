@@ -14,9 +14,10 @@ from supac.problem.composite import RootMeanSquare
 from supac.problem.log_observations import LogObservations
 from supac.report import account_of, make_page
 from supac.report.live import make_live_page
+from supac.report.words import at_most
 
 TIMES = np.linspace(0.0, 5.0, 20)
-FRAME = (12.0, 216.0)  # of a panel of the usual size, from top to bottom
+TOP, BOTTOM = 12.0, 44.0  # pixels above and below the axes
 
 
 def simulate(x: FloatArray) -> FloatArray:
@@ -37,10 +38,12 @@ def outlying() -> supac.Result:
 @pytest.mark.parametrize("live", [False, True])
 def test_every_measured_point_is_in_sight(outlying: supac.Result, live: bool) -> None:
     page = make_live_page(outlying.record) if live else make_page(account_of(outlying))
-    heights = re.findall(r'<circle class="dot data" cx="[\d.]+" cy="(-?[\d.]+)"', page)
-    assert len(heights) == len(TIMES)
-    assert FRAME[0] <= min(map(float, heights))
-    assert max(map(float, heights)) <= FRAME[1]
+    (picture,) = re.findall(r'<svg[^>]*aria-labelledby="fit-0-title".*?</svg>', page, re.S)
+    (height,) = re.findall(r'viewBox="0 0 \d+ (\d+)"', picture)
+    dots = re.findall(r'<circle class="dot data" cx="[\d.]+" cy="(-?[\d.]+)"', picture)
+    assert len(dots) == len(TIMES)
+    assert min(map(float, dots)) >= TOP
+    assert max(map(float, dots)) <= float(height) - BOTTOM
 
 
 def legend_of(result: supac.Result) -> str:
@@ -92,3 +95,28 @@ def test_first_runs_of_a_narrow_beginning() -> None:
     )
     assert not result.record.rounds[0].drawn.any()
     assert "the first 11 runs, near the prior’s centre: 90 % of them" in legend_of(result)
+
+
+@pytest.mark.parametrize(("rows", "bars"), [(20, "data"), (80, "data thin")])
+def test_bars_of_many_data_are_thin_and_below_the_runs(rows: int, bars: str) -> None:
+    times = np.linspace(0.0, 5.0, rows)
+    data = LogObservations(
+        ("signal", "other"),
+        np.repeat(np.log(2.0) - 0.7 * times, 2),
+        times,
+        ("V", "V"),
+        noise=(0.1, 0.1),
+    )
+    prior = supac.Parameters({"rate": marginals.LogNormal(0.7, 0.1)})
+    risk = supac.Composite(
+        lambda x: np.repeat(2.0 * np.exp(-x[0] * times), 2), RootMeanSquare(), data
+    )
+    result = supac.minimize(risk, prior, supac.Catoni(0.05, ceiling=3.0), budget=40)
+    page = make_page(account_of(result))
+    picture = page.partition('aria-labelledby="fit-0-title"')[2].partition("</svg>")[0]
+    assert picture.count(f'<path class="line {bars}"') == rows
+    below = picture.index('class="line data') < picture.index('class="area posterior"')
+    assert below == (rows > 60)
+    assert result.certificate is not None
+    size = at_most(100.0 * np.expm1(0.1 * (result.certificate.residual or 0.0)), 2)
+    assert f"(signal and other ± {size} %)" in page

@@ -231,6 +231,29 @@ def test_a_few_failures_are_no_reason_and_their_note_is_not_told_twice(run: Acco
     assert with_more.other_notes == ("something else",)
 
 
+def test_runs_that_went_wrong_are_counted_by_cause(run: Account) -> None:
+    def answers(of: Account) -> dict[str, str]:
+        return {check.question: check.answer for check in assess(of).checks}
+
+    late = replace(failures(1)[0], status=Status.TIMED_OUT)
+    history = run.history | {"queries": np.full(len(run.history["queries"]), 40.0)}
+    history |= {"wrong": np.full(len(history["queries"]), 7.0)}
+    went = {"failures": (*failures(2), late), "history": history}
+    seen = changed(run, **went, on_failure="penalise")
+    told = answers(seen)
+    assert "; 2 raised, 1 timed out); each counts as the largest risk." in told["Did runs fail?"]
+    assert "`result.to_pandas()` has every run" in told["Did runs fail?"]
+    outliers = "Were there outliers among the runs?"
+    assert told[outliers].startswith("4 of 40 ran well, but have a far larger risk")
+    assert assess(seen).level is Level.TRUST
+    seen.record.path = Path("somewhere/run.supac")
+    assert "`supac export run.supac runs.csv` lists every run" in answers(seen)[outliers]
+    # Failed runs that were left out are none of those that the search modelled.
+    left_out = answers(changed(run, **went, on_failure="drop"))
+    assert left_out[outliers].startswith("7 of 40 ran well")
+    assert outliers not in answers(run)
+
+
 def test_a_certificate_that_says_something_is_named(run: Account) -> None:
     verdict = assess(changed(run, certificate=certificate(run, 0.40001)))
     assert verdict.level is Level.TRUST

@@ -271,8 +271,10 @@ class ComparedLosses(Losses):
 
     def explained(self, certificate: Certificate) -> Certificate:
         """Add the limit in the users' units, and a warning where the data seem dependent."""
-        units = getattr(self.data, "in_units", None)  # else residuals are not in noise units
-        residual = None if units is None else self.basis.residual(certificate.value)
+        known = getattr(self.data, "noise_known", True)
+        units = getattr(self.data, "in_units", None) if known else None  # else no noise is known
+        noises = getattr(self.data, "noises", None)
+        residual = None if units is None else self.basis.residual(certificate.value, noises)
         series = getattr(self.data, "series", None)
         warnings: tuple[str, ...] = ()
         if series is not None and self.residuals is not None and not self.basis.sequential:

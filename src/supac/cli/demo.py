@@ -48,7 +48,7 @@ def _digester_job() -> Job:
     """Return the paper's main experiment, on the embedded digester."""
     problem = adm1.example()
     problem.simulator.load()
-    title = "ADM1, an anaerobic digester: 30 parameters, 13 blocks, 196 days of data"
+    title = "ADM1, an anaerobic digester: 30 parameters, 196 days of data"
     truth = np.array(list(true_parameters().values()))
     bound = Catoni(temperature=0.002, ceiling=3.0)
     return Job(title, problem.composite, problem.parameters, bound, 150, truth, problem)

@@ -89,7 +89,7 @@ class Certificate:
     capped: bool = False
     """True if the loss of a datum has no ceiling of its own, and is capped at `ceiling`."""
     residual: float | None = None
-    """Constant residual, in noise standard deviations, of which each datum would have the loss
+    """Constant residual, in noise standard deviations, with which the data would have the mean loss
     `value`; None if the loss of a datum is not known, or never so large."""
     in_units: Mapping[str, float] = field(default_factory=dict)
     """That residual in the unit of each observed column; of logarithms, the relative error."""

@@ -6,6 +6,7 @@ decides for Python and for problem files whether a risk is one, and how many dat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
 
 import numpy as np
@@ -160,8 +161,14 @@ class Basis:
         """Convert a mean loss to the unit of the risk; by Jensen an upper limit stays one."""
         return float(np.sqrt(mean)) if self.root else mean
 
-    def residual(self, risk: float) -> float | None:
-        """Return the constant residual that has this risk; None if it is not known or has none."""
+    def residual(
+        self, risk: float, noises: Callable[[float], FloatArray] | None = None
+    ) -> float | None:
+        """Return the constant residual that has this risk; None if it is not known or has none.
+
+        `noises` gives the residuals of data that are all so many noises off, where these are not
+        that number itself.
+        """
         from scipy.optimize import brentq  # noqa: PLC0415 - slow to import
 
         if self.loss is None:
@@ -169,7 +176,8 @@ class Basis:
         target = risk**2 if self.root else risk
 
         def excess(residual: float) -> float:
-            return float(np.asarray(self.loss.each(np.array([[residual]])))[0, 0]) - target  # type: ignore[union-attr]
+            every = np.array([residual]) if noises is None else noises(residual)
+            return float(np.mean(self.loss.each(every[None]))) - target  # type: ignore[arg-type, union-attr]
 
         if excess(0.0) > 0.0 or not excess(_FAR) > 0.0:
             return None

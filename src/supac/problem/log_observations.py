@@ -21,7 +21,7 @@ class DrawnObservations(Observations):
     noise_known = False
 
 
-@register
+@register(later=("noise",))
 @dataclass(frozen=True, eq=False)
 class LogObservations:
     """Logarithms of the measurements, row after row, NaN where nothing was measured.
@@ -36,10 +36,20 @@ class LogObservations:
     """(rows,)."""
     units: tuple[str, ...]
     time_label: str = "day"
+    noise: tuple[float, ...] | None = None
+    """Relative standard error of each column, by which misfits are told; no loss depends on it."""
 
     def __post_init__(self) -> None:
         for name in ("columns", "units"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.noise is not None:
+            noise = tuple(float(each) for each in self.noise)
+            if len(noise) != len(self.columns) or not all(0.0 < each < np.inf for each in noise):
+                raise ValueError(
+                    f"noise must be a positive number for each of {', '.join(self.columns)}, not "
+                    f"{self.noise!r}"
+                )
+            object.__setattr__(self, "noise", noise)
         for name in ("log_observed", "times"):
             object.__setattr__(self, name, np.array(getattr(self, name), dtype=np.float64))
 
@@ -50,6 +60,27 @@ class LogObservations:
     def measured(self) -> int:
         """Number of measurements."""
         return int(np.isfinite(self.log_observed).sum())
+
+    @property
+    def noise_known(self) -> bool:
+        """True if misfits can be told in units of the noise."""
+        return self.noise is not None
+
+    def noises(self, count: float) -> FloatArray:
+        """Return the residuals of data that are all so many noises off: (measured,)."""
+        assert self.noise is not None
+        every = np.tile(self.noise, len(self.times))[np.isfinite(self.log_observed)]
+        return soft_cap(count * every)
+
+    def in_units(self, count: float) -> dict[str, float]:
+        """Convert a number of noises to the relative error of each column that was measured."""
+        assert self.noise is not None
+        seen = np.isfinite(self.log_observed).reshape(-1, len(self.columns))
+        return {
+            f"{name} (relative)": float(np.expm1(count * noise))
+            for i, (name, noise) in enumerate(zip(self.columns, self.noise, strict=True))
+            if seen[:, i].any()
+        }
 
     def series(self, residuals: FloatArray) -> list[FloatArray]:
         """Divide residuals (measured,) into those of each column, row after row."""
@@ -79,20 +110,25 @@ class LogObservations:
         return found
 
     def table(self, outputs: FloatArray | None) -> tuple[Observations, FloatArray | None]:
-        """Return the measurements column after column, without noise, and so the outputs."""
-        width = len(self.columns)
+        """Return the measurements column after column, and so the outputs.
+
+        Where the noise is known, what is not positive becomes tiny: it has no logarithm.
+        """
+        width, least = len(self.columns), SMALL if self.noise_known else -np.inf
         observed = np.exp(self.log_observed.reshape(-1, width).T.ravel()) - SMALL
-        seen = DrawnObservations(
+        unknown = np.full(width, np.nan)
+        seen = (Observations if self.noise_known else DrawnObservations)(
             self.columns,
-            observed,
-            np.full(len(observed), np.nan),
+            np.maximum(observed, least),
+            np.repeat(unknown if self.noise is None else self.noise, len(self.times)),
+            logarithmic=self.noise_known,
             times=self.times,
             units=self.units,
             time_label=self.time_label,
         )
         if outputs is None:
             return seen, None
-        rows = outputs.reshape(len(outputs), -1, width)
+        rows = np.maximum(outputs, least).reshape(len(outputs), -1, width)
         return seen, rows.transpose(0, 2, 1).reshape(len(outputs), -1)
 
 

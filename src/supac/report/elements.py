@@ -27,6 +27,11 @@ def text(words: object) -> str:
     return words if isinstance(words, Markup) else escape(words)
 
 
+def prose(words: str) -> Markup:
+    """Escape a text in which commands stand between backquotes, and set these as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(words)))
+
+
 def joined(parts: Iterable[object], before: str = "", after: str = "") -> Markup:
     """Return parts one after the other, each between two tags."""
     return Markup("".join(f"{before}{text(part)}{after}" for part in parts))

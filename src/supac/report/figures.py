@@ -18,7 +18,8 @@ from supac.report.words import escape, number, with_range
 _LOGARITHMIC = 30.0  # from the 5 % to the 95 % quantile of a prior whose range is drawn in logs
 _LONG = 24  # characters of a name that does not fit an axis
 _NARROW = 0.12  # share of a chart below which a posterior is enlarged
-_MANY = 60  # data, from which on their dots are small
+_MANY = 60  # data, from which on their dots and bars are small
+_FIT = 340, 215  # size of a picture of the fit: two stand beside the parameters
 _INNER, _OUTER = (0.25, 0.75), (0.05, 0.95)  # quantiles of runs between which bands are drawn
 _DECADES = 1e3  # from the 5 % to the 95 % quantile of a prior that is drawn over its logarithm
 
@@ -144,11 +145,16 @@ def fit(observations: Observations, run: Account, part: int) -> Markup:
     held_out = np.full(len(rows), np.nan)
     if run.record.held_out_data is not None:
         held_out = run.record.held_out_data.values[places]
-    panel = Panel(f"fit-{part}", span(x, room=0.03), _view((data, low, high, held_out), draws))
+    view = _view((data, low, high, held_out), draws)
+    panel = Panel(f"fit-{part}", span(x, room=0.03), view, *_FIT)
+    many = len(x) > _MANY
+    if many:  # below the runs, which so many bars would hide
+        panel.bars(x, low, high, "data thin")
     for kind, lines in draws.items():
         _draw_runs(panel, x, lines, kind)
-    panel.bars(x, low, high, "data")
-    radius = 3.0 if len(x) <= _MANY else 1.5
+    if not many:
+        panel.bars(x, low, high, "data")
+    radius = 1.5 if many else 3.0
     panel.dots(x, data, "data", radius)
     panel.dots(x, held_out, "held-out", radius)
     name = observations.columns[column]
@@ -161,7 +167,8 @@ def fit(observations: Observations, run: Account, part: int) -> Markup:
                 f", which are typically {number(each.typical, 2)} noises off and on average "
                 f"{number(each.mean, 2)}; {each.far} of {each.measured} data are over 3 noises off"
             )
-    return panel.draw(words, _time_label(observations), _value_label(observations, column))
+    label = _value_label(observations, column)
+    return panel.draw(words, _time_label(observations), label, grow=1.55)
 
 
 def drawn_runs(run: Account) -> dict[str, FloatArray]:

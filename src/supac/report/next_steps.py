@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from supac.record.ending import StopReason
 from supac.report.account import Account
-from supac.report.elements import Markup, fill
+from supac.report.elements import Markup, fill, prose
 from supac.report.verdict import Level, Verdict
 
 _REASONS = 3  # checks that are not passed and are told at once
@@ -23,7 +23,7 @@ def next_steps(run: Account, verdict: Verdict) -> list[Markup]:
         steps.append(fill("Let it come to its end: <code>$again</code>.", again=again))
     for check in verdict.reasons[:_REASONS]:
         words = "Before these numbers are used: $question $answer"
-        steps.append(fill(words, question=check.question, answer=check.answer))
+        steps.append(fill(words, question=check.question, answer=prose(check.answer)))
     left = len(verdict.reasons) - _REASONS
     if left > 0:
         steps.append(

@@ -20,6 +20,7 @@ from supac.running.terminal import duration
 
 _MARKS = {Level.TRUST: "✓", Level.LOOK: "!", Level.DO_NOT_TRUST: "✗"}
 _MOST_ITERATIONS = 40
+_RELATIVE = " (relative)"  # end of the names of limits that are relative errors
 _FIRST_ROWS = 12  # parameters on the first screen
 
 
@@ -71,13 +72,31 @@ def _in_noise_units(run: Account) -> str:
         return claim(certificate)
     sets = f"these {certificate.draws} parameter sets"
     sets = "draws of the posterior" if certificate.subject == "posterior" else sets
-    each = ", ".join(f"{name} ± {at_most(v)}" for name, v in certificate.in_units.items())
+    each = _in_units(certificate)
     return (
         f"With probability at least {1.0 - certificate.delta:.4g}, simulations with {sets} fit new "
         "data of the same kind, on average, no worse than a constant error of "
         f"{at_most(certificate.residual)} noise standard deviations would"
-        f"{f' ({each})' if each else ''}."
+        f"{f' ({each})' if each else ''}.{_on_these_data(run)}"
     )
+
+
+def _in_units(certificate: Certificate) -> str:
+    """Return the limit in the unit of each column, equal ones together."""
+    columns: dict[str, list[str]] = {}
+    for name, value in certificate.in_units.items():
+        column, of, _ = name.partition(_RELATIVE)
+        size = f"{at_most(100.0 * value, 2)} %" if of else at_most(value)
+        columns.setdefault(size, []).append(column)
+    return ", ".join(f"{listed(names)} ± {size}" for size, names in columns.items())
+
+
+def _on_these_data(run: Account) -> str:
+    """Return how far the runs are from the data at hand, in noises; "" if that is not known."""
+    off = [number(each.typical, 2) for each in sorted(run.misfits, key=lambda m: m.typical)]
+    if not off:
+        return ""
+    return f" On these data they are typically {' to '.join(dict.fromkeys((off[0], off[-1])))} off."
 
 
 def _first_picture(run: Account) -> Markup:
@@ -304,7 +323,11 @@ def _where(run: Account, example: Run) -> str:
 def trusted(verdict: Verdict) -> Markup:
     """Return the section with every check."""
     rows = [
-        (check.question, check.answer, badge(check.level, "" if check.level else "fine"))
+        (
+            check.question,
+            html.prose(check.answer),
+            badge(check.level, "" if check.level else "fine"),
+        )
         for check in verdict.checks
     ]
     return html.section(

@@ -152,9 +152,19 @@ class Panel:
         self.outside.append(_text(self.width - self.right, self.top + 10, words, "end", "note"))
 
     def draw(
-        self, title: str, x_label: str, y_label: str = "", *, most: int = 5, y_ticks: bool = True
+        self,
+        title: str,
+        x_label: str,
+        y_label: str = "",
+        *,
+        most: int = 5,
+        y_ticks: bool = True,
+        grow: float = 1.2,
     ) -> Markup:
-        """Return the chart, with a title that describes it for screen readers."""
+        """Return the chart, with a title that describes it for screen readers.
+
+        `grow` is the largest scale at which it is shown.
+        """
         width, height = self.width - self.left - self.right, self.height - self.bottom - self.top
         inside = (
             f'<clipPath id="{self.name}-clip"><rect x="{self.left - 4}" y="{self.top - 4}" '
@@ -171,7 +181,7 @@ class Panel:
                 f'<text class="label" transform="translate(13 {self.top + 0.5 * height:.1f}) '
                 f'rotate(-90)" text-anchor="middle">{escape(shortened(y_label, height))}</text>'
             )
-        return svg(self.name, title, self.width, self.height, inside)
+        return svg(self.name, title, self.width, self.height, inside, grow)
 
     def _axes(self, most: int, *, y_ticks: bool) -> str:
         floor, end = self.height - self.bottom, self.width - self.right

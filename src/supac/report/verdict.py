@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -160,15 +161,40 @@ def _failed(run: Account) -> Answer:
     if not failed:
         return Level.TRUST, f"None of {total:,}."
     share = failed / max(total, 1)
-    told = f"{failed} of {total:,} ({percent(share)})"
+    causes = Counter(each.status.value for each in run.failures)
+    counts = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
+    told = f"{failed} of {total:,} ({percent(share)}; {counts})"
     if share > _MANY_FAILURES:
         words = f"Most: {told}. Correct the simulator, or narrow the prior to where it works."
         return Level.DO_NOT_TRUST, words
     if run.record.settings["on_failure"] == "drop":
-        return Level.LOOK, f"{told}. They were left out: all numbers are about successful runs."
+        words = f"{told}. They were left out: all numbers are about successful runs."
+        return Level.LOOK, f"{words} {_listing(run)}."
     if share > _SOME_FAILURES:
-        return Level.LOOK, f"{told}. They count as the largest risk; check their reasons below."
-    return Level.TRUST, f"{told}; each counts as the largest risk."
+        words = f"{told}. They count as the largest risk; check their reasons below."
+        return Level.LOOK, f"{words} {_listing(run)}."
+    return Level.TRUST, f"{told}; each counts as the largest risk. {_listing(run)}."
+
+
+def _listing(run: Account) -> str:
+    """Name what has the runs one by one."""
+    if not run.store:
+        return "`result.to_pandas()` has every run"
+    return f"`supac export {run.store} runs.csv` lists every run"
+
+
+def _outlying(run: Account) -> Answer:
+    """Count the successful runs that the search modelled apart from the others."""
+    wrong, penalised = _last(run.history["wrong"]), run.record.settings["on_failure"] == "penalise"
+    failed = sum(each.purpose == "search" for each in run.failures) if penalised else 0
+    count = 0 if math.isnan(wrong) else int(wrong) - failed
+    if count <= 0:
+        return None
+    return Level.TRUST, (
+        f"{count} of {int(run.history['queries'][-1]):,} ran well, but have a far larger risk than "
+        "the others explain. The search modelled them apart, as it does failed ones, and counts "
+        f"as many of them as the posterior meets. {_listing(run)}, with its risk."
+    )
 
 
 def _in_range(run: Account) -> Answer:
@@ -309,6 +335,7 @@ _QUESTIONS: dict[str, Callable[[Account], Answer]] = {
     "Do the fresh runs confirm the prediction?": _predicted,
     "Is the mean risk known precisely?": _precise,
     _FAILED: _failed,
+    "Were there outliers among the runs?": _outlying,
     _RANGE: _in_range,
     "Is the posterior better than the start of the search?": _learnt,
     _ENOUGH: _enough_runs,

@@ -18,6 +18,7 @@ import numpy as np
 
 from supac.simulators.adm1 import model
 from supac.simulators.adm1.digester import INITIAL_FIELDS, OUTPUTS, Digester, FloatArray, Table
+from supac.simulators.adm1.problem import EXAMPLE_NOISE
 from supac.simulators.adm1.simulator import Simulator
 
 SEED, DAYS, ROWS_A_DAY = 20_241, 196, 4
@@ -87,7 +88,7 @@ def make_digester() -> Digester:
     bare = Digester(**REACTOR, feed=feed, initial=initial, observations=unseen)
     truth = Simulator(bare).outputs(x, rtol=1e-6)[0]
     rng = np.random.default_rng([SEED, 2])
-    noise = np.where([name.startswith("S_") for name in OUTPUTS], 0.08, 0.04)
+    noise = np.array([EXAMPLE_NOISE[name] for name in OUTPUTS])
     seen = truth * np.exp(noise * rng.standard_normal(truth.shape))
     seen[rng.random(truth.shape) < 0.05] = np.nan
     observed = {n: np.array([float(f"{v:.5g}") for v in seen[:, k]]) for k, n in enumerate(OUTPUTS)}

@@ -25,6 +25,8 @@ from supac.simulators.adm1.digester import (
 )
 from supac.simulators.adm1.simulator import Simulator
 
+EXAMPLE_NOISE = {name: 0.08 if name.startswith("S_") else 0.04 for name in OUTPUTS}
+"""Relative standard errors of the embedded data: of concentrations, and of the gas."""
 FAILURE = 3.0
 """The risk of a failed run, and the ceiling of the risk."""
 
@@ -35,6 +37,12 @@ class Problem:
 
     digester: Digester
     simulator: Simulator
+    noise: Mapping[str, float] | None = None
+    """Relative standard error of each output, by which misfits are told; the risk is without."""
+
+    def __post_init__(self) -> None:
+        if self.noise is not None and set(self.noise) != set(OUTPUTS):
+            raise DigesterError(f"noise must have a number for each of {', '.join(OUTPUTS)}")
 
     def __repr__(self) -> str:
         return f"Problem({self.simulator!r}, {len(self.parameters)} parameters)"
@@ -104,6 +112,7 @@ class Problem:
             np.log(observed + SMALL).ravel(),
             self.digester.days,
             tuple(OUTPUT_UNITS.values()),
+            noise=None if self.noise is None else tuple(self.noise[name] for name in OUTPUTS),
         )
 
 
@@ -126,8 +135,12 @@ def load(
     normalised: bool = False,
     threads: int = 1,
     device: Literal["cpu", "cuda"] = "cpu",
+    noise: Mapping[str, float] | None = None,
 ) -> Problem:
-    """Load a digester in the layout of the paper's data; options as in `Simulator`."""
+    """Load a digester in the layout of the paper's data; options as in `Simulator`.
+
+    With `noise`, the relative standard error of each output, reports tell misfits in its units.
+    """
     digester = Digester.read(folder)
     simulator = Simulator(
         digester, variant, fixed,
@@ -135,7 +148,7 @@ def load(
     )  # fmt: skip
     if device == "cuda":
         simulator.load()
-    return Problem(digester, simulator)
+    return Problem(digester, simulator, noise)
 
 
 def example(
@@ -145,4 +158,5 @@ def example(
     device: Literal["cpu", "cuda"] = "cpu",
 ) -> Problem:
     """Load the embedded digester: 196 days of synthetic data, made by `generate.py`."""
-    return load(Path(__file__).parent / "data", variant, threads=threads, device=device)
+    folder = Path(__file__).parent / "data"
+    return load(folder, variant, threads=threads, device=device, noise=EXAMPLE_NOISE)
