@@ -18,6 +18,8 @@ from supac.record.diagnostics import hardly_begun, notes_on_the_way
 from supac.record.run import Run, Status
 from supac.report import Account, Level, account_of, assess
 from supac.search.algorithm import NO_STEP, Info
+from supac.search.remarks import EXTRAPOLATES, REJECTED, RIDGE
+from supac.search.restart import SETTLED
 
 BOUND = supac.MaurerLangfordSeeger(n=50, delta=0.05)
 PARAMETERS = supac.Parameters({"k": marginals.LogNormal(1.0, 0.5), "b": marginals.Normal(0.0, 1.0)})
@@ -307,6 +309,36 @@ def test_a_search_that_has_converged_may_find_no_step() -> None:
     assert notes(steps(2.0, 0.02, 1.0, 0.0))
     # A radius that was cut again and again makes steps small that have not arrived.
     assert notes(steps(0.02, 0.0, radius=0.02))
+
+
+def remarked(note: str, at: tuple[int, ...], objective: list[float], last: float) -> str:
+    """The notes on a way with a remark in some rounds, whose last step was of so many nats."""
+    infos = [
+        Info(0.2, 3.0, value, alpha=0.5, step_kl=2.0, radius=4.0, notes=(note,) * (i in at))
+        for i, value in enumerate(objective)
+    ]
+    infos[-1] = replace(infos[-1], step_kl=last)
+    return " ".join(notes_on_the_way([10 * i for i in range(len(infos))], infos, 0.1))
+
+
+FALLS, STAYS = [1.0, 0.9, 0.8, 0.5, 0.3, 0.2], [1.0, 0.9, 0.8, 0.8, 0.8, 0.75]
+
+
+@pytest.mark.parametrize("note", [REJECTED, EXTRAPOLATES, RIDGE])
+def test_what_a_search_got_over_is_no_reason_to_look(note: str) -> None:
+    assert not remarked(note, (1,), FALLS, 2.0)
+    assert not remarked(note, (1, 2), FALLS, 2.0)
+    assert "1 of 6 iterations, first at 20 queries" in remarked(note, (2,), STAYS, 2.0)
+    assert not remarked(note, (2,), STAYS, 0.01)  # it has converged since
+    assert remarked(note, (4,), STAYS, 0.01)  # among the last ones
+    assert remarked(note, (5,), FALLS, 2.0)
+    assert "3 of 6 iterations" in remarked(note, (0, 1, 2), FALLS, 2.0)  # again and again
+    assert "[run] of a problem file or SuPAC(" in note
+
+
+def test_a_search_that_began_again_must_have_gained() -> None:
+    assert not remarked(SETTLED, (1,), FALLS, 0.01)
+    assert remarked(SETTLED, (2,), STAYS, 0.01)
 
 
 def test_priors_of_other_families_are_judged_too() -> None:

@@ -183,15 +183,16 @@ def make_ending(
     objective = problem.bound(mean_risk, divergence.value)
     if stop is StopReason.BUDGET:
         notes += note_on_the_budget(history, problem.bound)
+    known = np.isfinite(mean_risk)
+    nat = worth_of_a_nat(problem.bound, mean_risk, divergence.value) if known else 0.0
     if stop in (StopReason.BUDGET, StopReason.CONVERGED) and not hardly_begun(history):
-        nat = worth_of_a_nat(problem.bound, mean_risk, divergence.value)
         error_of_model = record.rounds[-1].info.loo_error
         notes += note_on_learning(problem, state, objective, nat, error_of_model)
     if not hardly_begun(history):
         notes += notes_on_modes(problem, runs, posterior, mean_risk)
         notes += note_on_noise(history)
     queries = history["queries"].astype(int).tolist()
-    notes += notes_on_the_way(queries, [each.info for each in record.rounds])
+    notes += notes_on_the_way(queries, [each.info for each in record.rounds], nat)
     left_out = problem.failure_risk is None and bool(np.isnan(state.evaluations.risk).any())
     told = record.told_ids(validated.batches)
     failures = [run for run in record.failures if run.id in told or not told]

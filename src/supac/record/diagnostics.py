@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,12 +15,14 @@ from supac.problem.bounds import worth_of_a_nat
 from supac.problem.observation import observation_count
 from supac.record.run import Run, by_kind
 from supac.search.algorithm import NO_STEP, Info, State
-from supac.search.restart import has_learnt_nothing
+from supac.search.remarks import PASSING
+from supac.search.restart import SETTLED, has_learnt_nothing
 from supac.surrogate.estimator import NOISY
 
 _DRAWS = 10_000  # of the posterior, that say how far it reaches
 _SMALL = 0.1  # nats: a step below this changes little
 _SURE = 2.0  # standard errors
+_OFTEN, _LAST = 3, 2  # rounds with the same remark, and rounds at the end
 _NEIGHBOURS = 500  # latest runs that tell the noise of the risk
 _MORE = "raise it, by `supac resume --budget` or budget= of resume"
 _DECADES = 3.0  # that outputs span over the runs from which it is told
@@ -60,26 +61,40 @@ def notes_on_the_estimate(
     return tuple(notes)
 
 
-def notes_on_the_way(queries: Sequence[int], infos: Sequence[Info]) -> tuple[str, ...]:
+def notes_on_the_way(
+    queries: Sequence[int], infos: Sequence[Info], nat: float = 0.0
+) -> tuple[str, ...]:
     """Return each distinct note of the rounds once, with its count and its first occurrence.
 
-    Leave out `NO_STEP` after small steps: the search has converged.
+    Leave out `NO_STEP` after small steps: the search has converged; and `PASSING` remarks that the
+    search has got over: it has converged since, or gained more than a `nat`, in units of the
+    objective. A search that began again can converge to as little as before: it must have gained.
     """
-    first: dict[str, int] = {}
-    counts: Counter[str] = Counter()
+    places: dict[str, list[int]] = {}
     converged = False
-    for made, info in zip(queries, infos, strict=True):
+    for i, info in enumerate(infos):
         for note in info.notes:
-            if note == NO_STEP and converged:
-                continue
-            first.setdefault(note, made)
-            counts[note] += 1
+            if not (note == NO_STEP and converged):
+                places.setdefault(note, []).append(i)
         if info.alpha > 0.0:  # a small radius makes small steps too
             converged = info.step_kl < min(_SMALL, 0.5 * info.radius)
+    objective = np.array([info.objective for info in infos])
+
+    def is_over(note: str, at: list[int]) -> bool:
+        since = converged and at[-1] < len(infos) - _LAST and note != SETTLED
+        return note in PASSING and len(at) < _OFTEN and (since or _gained(objective, at[-1]) > nat)
+
     return tuple(
-        f"{note} ({counts[note]} of {len(infos)} iterations, first at {made} queries)"
-        for note, made in first.items()
+        f"{note} ({len(at)} of {len(infos)} iterations, first at {queries[at[0]]} queries)"
+        for note, at in places.items()
+        if not is_over(note, at)
     )
+
+
+def _gained(objective: FloatArray, after: int) -> float:
+    """Return by how much the objective was better after a round than up to it; NaN if unknown."""
+    best = [np.fmin.reduce(part, initial=np.inf) for part in np.split(objective, [after + 1])]
+    return float(best[0] - best[1]) if np.isfinite(best[1]) else np.nan
 
 
 def hardly_begun(history: Mapping[str, FloatArray]) -> bool:

@@ -38,6 +38,7 @@ from supac.search.design import (
     was_look,
 )
 from supac.search.ray import view_prior
+from supac.search.remarks import EXTRAPOLATES, REJECTED, RIDGE
 from supac.search.restart import FAILED, SETTLED, conclude, is_failing, look_elsewhere
 from supac.surrogate.estimator import (
     MANY_PARAMETERS,
@@ -53,14 +54,6 @@ from supac.surrogate.voronoi import Voronoi
 
 MANY = 1_500
 """Number of evaluations from which regression on them all is as good as an emulator."""
-_RIDGE = (
-    "the runs do not determine the surrogate, which was fitted with a ridge; a larger first batch, "
-    "SuPAC(first=…), avoids it"
-)
-_EXTRAPOLATES = (
-    "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; larger "
-    "batches, SuPAC(batch=…), avoid it"
-)
 _CLEARLY = 3.0  # nats
 _STEPS, _STILL = 20, 0.01  # steps on runs made elsewhere, and KL of one that ends them
 _HELPED_FROM, _SLOW = 8, 60  # parameters, and runs of a search that still moves
@@ -68,10 +61,6 @@ _OUTPUTS = (
     "only the risk of each run is known; if it is computed from outputs or residuals, "
     "Composite(simulate, loss) in place of the risk learns from all of them, and usually needs "
     "half of the runs or fewer"
-)
-_REJECTED = (
-    "a step made things worse than predicted and was taken back; if many are, larger batches, "
-    "SuPAC(batch=…), help"
 )
 
 
@@ -437,10 +426,10 @@ def report(
     surrogate, posterior = seen.surrogate, descent.last.posterior
     out_of_range = not runs.risk.min() <= surrogate.mean <= runs.risk.max()
     remarks = {
-        _RIDGE: surrogate.ridge > 0.0,
-        _EXTRAPOLATES: out_of_range,
+        RIDGE: surrogate.ridge > 0.0,
+        EXTRAPOLATES: out_of_range,
         NO_STEP: descent.alpha == 0.0,
-        _REJECTED: taken_back,
+        REJECTED: taken_back,
     }
     size, k_hat = surrogate.effective_size, np.nan
     few = posterior.dim <= MANY_PARAMETERS and len(runs) <= MANY
