@@ -9,6 +9,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.guarantee.certificate import sizes_in_words
 from supac.guarantee.gate import Provenance, admitted, basis_of, bound_to_certify
 from supac.problem.bounds import Bound
 from supac.problem.composite import ResidualLoss
@@ -163,6 +164,13 @@ def test_units_are_those_of_each_column() -> None:
     assert data.in_units(2.0) == pytest.approx({"a": 0.2, "b": 10.0})
     logs = supac.Observations(("a", "b"), np.ones(12), 0.01 * noise, logarithmic=True)
     assert logs.in_units(2.0)["b (relative)"] == pytest.approx(np.expm1(0.1))
+
+
+def test_limits_of_columns_are_told_together_where_they_are_equal() -> None:
+    assert sizes_in_words({"a (g)": 0.2, "b (g)": 0.2, "c": 0.2, "d": 3.00001}) == (
+        "a (g), b (g) and c ± 0.2, d ± 3.01"
+    )
+    assert sizes_in_words({"a (relative)": 0.734, "b (relative)": 2.0}) == "a ± 73.4 %, b ± 200 %"
 
 
 def test_a_reoptimised_temperature_is_noticed() -> None:

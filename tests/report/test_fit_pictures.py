@@ -10,11 +10,11 @@ import pytest
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.guarantee.certificate import rounded_up
 from supac.problem.composite import RootMeanSquare
 from supac.problem.log_observations import LogObservations
 from supac.report import account_of, make_page
 from supac.report.live import make_live_page
-from supac.report.words import at_most
 
 TIMES = np.linspace(0.0, 5.0, 20)
 TOP, BOTTOM = 12.0, 44.0  # pixels above and below the axes
@@ -118,5 +118,5 @@ def test_bars_of_many_data_are_thin_and_below_the_runs(rows: int, bars: str) -> 
     below = picture.index('class="line data') < picture.index('class="area posterior"')
     assert below == (rows > 60)
     assert result.certificate is not None
-    size = at_most(100.0 * np.expm1(0.1 * (result.certificate.residual or 0.0)), 2)
+    size = rounded_up(100.0 * np.expm1(0.1 * (result.certificate.residual or 0.0)), 3)
     assert f"(signal and other ± {size} %)" in page

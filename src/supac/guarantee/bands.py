@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from supac.arrays import FloatArray, IntArray, probability
-from supac.guarantee.certificate import rounded_up
+from supac.guarantee.certificate import sizes_in_words
 from supac.guarantee.dependence import warning_of_dependence
 from supac.guarantee.gate import CertificateError
 from supac.problem.composite import Observations
@@ -53,7 +53,7 @@ class Bands:
     @property
     def statement(self) -> str:
         """The coverage and the widths in one sentence, rounded up."""
-        each = ", ".join(f"{name} ± {rounded_up(v, 3)}" for name, v in self.in_units.items())
+        each = sizes_in_words(self.in_units)
         least, most = min(self.blocks.values()), max(self.blocks.values())
         number = f"{least}" if least == most else f"{least} to {most}"
         return (

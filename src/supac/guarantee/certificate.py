@@ -134,7 +134,7 @@ class Certificate:
         """The limit as a residual, in noise standard deviations and in the users' units."""
         if self.residual is None:
             return ""
-        each = ", ".join(f"{name} ± {rounded_up(v, 3)}" for name, v in self.in_units.items())
+        each = sizes_in_words(self.in_units)
         return (
             f"that is the loss of a constant residual of {rounded_up(self.residual, 3)} noise "
             f"standard deviations{f': {each}' if each else ''}"
@@ -256,6 +256,20 @@ def rounded_up(value: float, digits: int = 4) -> str:
         return f"{value:g}"
     up = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value))))
     return f"{float(up):.{digits}g}"
+
+
+def sizes_in_words(sizes: Mapping[str, float]) -> str:
+    """Format the limits of columns, rounded up: equal ones together, relative ones in percent."""
+    columns: dict[str, list[str]] = {}
+    for name, value in sizes.items():
+        column, relative, _ = name.partition(" (relative)")
+        size = f"{rounded_up(100.0 * value, 3)} %" if relative else rounded_up(value, 3)
+        columns.setdefault(size, []).append(column)
+    return ", ".join(f"{_listed(names)} ± {size}" for size, names in columns.items())
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _one_minus(delta: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from supac.guarantee.certificate import Certificate
+from supac.guarantee.certificate import Certificate, sizes_in_words
 from supac.problem import names_of
 from supac.record.many_parameters import FEW, not_in_fields
 from supac.record.run import Run, by_kind
@@ -20,7 +20,6 @@ from supac.running.terminal import duration
 
 _MARKS = {Level.TRUST: "✓", Level.LOOK: "!", Level.DO_NOT_TRUST: "✗"}
 _MOST_ITERATIONS = 40
-_RELATIVE = " (relative)"  # end of the names of limits that are relative errors
 _FIRST_ROWS = 12  # parameters on the first screen
 
 
@@ -72,23 +71,13 @@ def _in_noise_units(run: Account) -> str:
         return claim(certificate)
     sets = f"these {certificate.draws} parameter sets"
     sets = "draws of the posterior" if certificate.subject == "posterior" else sets
-    each = _in_units(certificate)
+    each = sizes_in_words(certificate.in_units)
     return (
         f"With probability at least {1.0 - certificate.delta:.4g}, simulations with {sets} fit new "
         "data of the same kind, on average, no worse than a constant error of "
         f"{at_most(certificate.residual)} noise standard deviations would"
         f"{f' ({each})' if each else ''}.{_on_these_data(run)}"
     )
-
-
-def _in_units(certificate: Certificate) -> str:
-    """Return the limit in the unit of each column, equal ones together."""
-    columns: dict[str, list[str]] = {}
-    for name, value in certificate.in_units.items():
-        column, of, _ = name.partition(_RELATIVE)
-        size = f"{at_most(100.0 * value, 2)} %" if of else at_most(value)
-        columns.setdefault(size, []).append(column)
-    return ", ".join(f"{listed(names)} ± {size}" for size, names in columns.items())
 
 
 def _on_these_data(run: Account) -> str:
