@@ -324,7 +324,7 @@ def remarked(note: str, at: tuple[int, ...], objective: list[float], last: float
 FALLS, STAYS = [1.0, 0.9, 0.8, 0.5, 0.3, 0.2], [1.0, 0.9, 0.8, 0.8, 0.8, 0.75]
 
 
-@pytest.mark.parametrize("note", [REJECTED, EXTRAPOLATES, RIDGE])
+@pytest.mark.parametrize("note", [REJECTED, EXTRAPOLATES])
 def test_what_a_search_got_over_is_no_reason_to_look(note: str) -> None:
     assert not remarked(note, (1,), FALLS, 2.0)
     assert not remarked(note, (1, 2), FALLS, 2.0)
@@ -334,6 +334,7 @@ def test_what_a_search_got_over_is_no_reason_to_look(note: str) -> None:
     assert remarked(note, (5,), FALLS, 2.0)
     assert "3 of 6 iterations" in remarked(note, (0, 1, 2), FALLS, 2.0)  # again and again
     assert "[run] of a problem file or SuPAC(" in note
+    assert remarked(RIDGE, (1,), FALLS, 2.0)  # too few runs are said whatever follows
 
 
 def test_a_search_that_began_again_must_have_gained() -> None:

@@ -16,5 +16,5 @@ REJECTED = (
     "a step made things worse than predicted and was taken back; if many are, larger batches, "
     "`batch` in [run] of a problem file or SuPAC(batch=…), help"
 )
-PASSING = (RIDGE, EXTRAPOLATES, REJECTED, SETTLED)
+PASSING = (EXTRAPOLATES, REJECTED, SETTLED)
 """Remarks that say nothing against a search which has made progress since."""
