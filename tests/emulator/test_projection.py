@@ -67,7 +67,9 @@ def test_gradients_project_any_smooth_function() -> None:
     np.testing.assert_allclose(found, exact, atol=5.0 * values.std() / np.sqrt(len(values)))
 
 
-def test_a_function_of_few_directions_is_projected_within_them() -> None:
+@pytest.mark.parametrize("certain", [0, 3])
+def test_a_function_of_few_directions_is_projected_within_them(certain: int) -> None:
+    """Whether they are found among the gradients, or certain to be there."""
     rng = np.random.default_rng(2)
     at = supac.gaussian(np.zeros(60), np.eye(60))
     basis = np.linalg.qr(rng.standard_normal((60, 3)))[0]
@@ -77,8 +79,8 @@ def test_a_function_of_few_directions_is_projected_within_them() -> None:
         return along[:, 0] + along[:, 1] * along[:, 2]
 
     gradients = rng.standard_normal((200, 3)) @ basis.T
-    draws = SubspaceDraws.of(60, rng)
-    found_basis = draws.basis(gradients, np.empty((60, 0)))
+    draws = SubspaceDraws.of(60, rng, certain)
+    found_basis = draws.basis(gradients, basis[:, :certain])
     values = function(draws.points(found_basis))
     found = draws.project(whitening_of(at), found_basis, values)
     curvature = np.outer(basis[:, 1], basis[:, 2])

@@ -341,6 +341,18 @@ class FittedOutputEmulator:
     def _directions_of_outputs(self) -> FloatArray:
         return self.training.basis @ self.directions
 
+    def _as_outputs(self, scores: FloatArray) -> FloatArray:
+        """Return what scores add to the outputs: (n, k) → (n, m)."""
+        if self.training.nearness is not None:  # they are the outputs, one by one
+            return scores
+        return np.asarray(scores @ self._directions_of_outputs.T)
+
+    def _as_scores(self, slopes: FloatArray) -> FloatArray:
+        """Return slopes in the outputs as those in the scores: (n, m) → (n, k)."""
+        if self.training.nearness is not None:
+            return slopes
+        return np.asarray(slopes @ self._directions_of_outputs)
+
     def _risk(self, x: FloatArray, y: FloatArray, variance: FloatArray) -> FloatArray:
         """Average the loss of standardised scores y (n, k) at x over their variance (n,)."""
         variance = self._with_noise(variance)
@@ -384,7 +396,7 @@ class FittedOutputEmulator:
         scores, noise = self.shift + self.unit * y, np.sqrt(self._spread * variance)[:, None]
         either = np.concatenate([scores + noise * errors, scores - noise * errors])
         mean_output = self.training.basis @ self.mean
-        return mean_output + either @ self._directions_of_outputs.T, errors
+        return mean_output + self._as_outputs(either), errors
 
     def _risk_and_slopes(
         self,
@@ -405,7 +417,7 @@ class FittedOutputEmulator:
         twice = np.concatenate([x[rows], x[rows]])
         found = loss.slopes(outputs, twice)
         assert found is not None
-        above, below = np.split(found[0] @ self._directions_of_outputs, 2)
+        above, below = np.split(self._as_scores(found[0]), 2)
         by_own[rows] = np.mean(np.split(found[1], 2), axis=0)
         by_noise = 0.5 * np.einsum("ij,ij->i", above - below, errors)
         by_variance = by_noise * 0.5 * np.sqrt(self._spread / np.maximum(variance, 1e-300))

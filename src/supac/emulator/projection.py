@@ -159,13 +159,15 @@ class SubspaceDraws:
     """Coordinates in the subspace: (n, r)."""
     around: FloatArray
     """Points of which the part outside the subspace is taken: (n, dim)."""
+    certain: int = 0
+    """Number of directions that are in the subspace whatever a function does."""
 
     @classmethod
     def of(cls, dim: int, rng: np.random.Generator, certain: int = 0) -> SubspaceDraws:
         """Draw the points, for some directions besides `certain` ones."""
         rank = min(_DIRECTIONS + certain, dim)
         n = _DRAWS_OF_A_DIRECTION * rank
-        return cls(orthogonal(n, rank, rng), rng.standard_normal((n, dim)))
+        return cls(orthogonal(n, rank, rng), rng.standard_normal((n, dim)), certain)
 
     def basis(self, gradients: FloatArray, certain: FloatArray) -> FloatArray:
         """Find the directions in which gradients (n, dim) are largest: (dim, r).
@@ -193,12 +195,27 @@ class SubspaceDraws:
         centred = self._features - self._features.mean(axis=0)
         return np.asarray(np.linalg.pinv(centred), dtype=np.float64)
 
+    @cached_property
+    def _normal(self) -> tuple[FloatArray, bool]:
+        centred = self._features - self._features.mean(axis=0)
+        return cho_factor(centred.T @ centred, lower=True, overwrite_a=True)
+
+    def _regress(self, values: FloatArray) -> FloatArray:
+        """Return the coefficients of the statistics for values (n,) of mean zero.
+
+        A pseudo-inverse of the statistics of many certain directions would take longer than all
+        the rest of a round.
+        """
+        if not self.certain:
+            return np.asarray(self._least_squares @ values)
+        return np.asarray(cho_solve(self._normal, self._features.T @ values, check_finite=False))
+
     def project(
         self, whitening: NormalWhitening, basis: FloatArray, values: FloatArray
     ) -> Projection:
         """Regress values (n,) on the subspace's own statistics: beyond it the function is flat."""
         rank = basis.shape[1]
-        found = self._least_squares @ (values - values.mean())
+        found = self._regress(values - values.mean())
         half = np.zeros((rank, rank))
         half[np.triu_indices(rank)] = found[rank:]
         hessian = basis @ (half + half.T) @ basis.T
