@@ -80,7 +80,11 @@ class LastStep:
     @property
     def moving(self) -> bool:
         """Return True if steps gain so much that the next batch will soon be out of place."""
-        return self.nats > (MOVING_AGAIN if self.settled else MOVING)
+        return self.gains_more_than(MOVING)
+
+    def gains_more_than(self, nats: float) -> bool:
+        """Return True if the step gains as much, or more once the posterior has settled."""
+        return self.nats > (MOVING_AGAIN if self.settled else nats)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from supac.arrays import FloatArray
 from supac.families import Distribution, NormalWhitening, gaussian
 from supac.families.gaussian import Gaussian, latin_hypercube
 from supac.problem import Evaluations, Problem
-from supac.search.algorithm import DRAW, Batch, State
+from supac.search.algorithm import DRAW, MOVING, Batch, State
 from supac.surrogate.estimator import MANY_PARAMETERS, NOISY, BatchPlan, RiskModel
 
 Choose = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
@@ -22,11 +22,23 @@ _OF_SHIFT, _NARROWEST, _WIDEST = 0.5, 0.5, 1.5
 _POOL, _WIDE = 300, 1.3  # points among which informative ones are chosen, and their width
 _SURROUNDING = 2.0  # standard deviations of a posterior
 _EXPLAINED = 0.4  # share of the variance of runs that a model must predict to choose others
+_OBSERVED_MOVING, _FEW_RUNS = 0.1, 4  # nats, and runs a simulated parameter
 
 
 def is_moving(plan: BatchPlan, state: State) -> bool:
     """Return True if a large batch would soon be out of place: the next one is small."""
-    return plan.few > 0 and state.last_step is not None and state.last_step.moving
+    last = state.last_step
+    return plan.few > 0 and last is not None and last.gains_more_than(least_gain(plan, state))
+
+
+def least_gain(plan: BatchPlan, state: State) -> float:
+    """Return the nats that a step must gain while the posterior has not settled.
+
+    Noise levels make up for what an emulator does not know yet: with observation parameters a step
+    gains little long before its end, as long as there are few runs.
+    """
+    few = len(state.evaluations) < _FEW_RUNS * (state.posterior.dim - plan.observed)
+    return _OBSERVED_MOVING if plan.observed and few else MOVING
 
 
 def is_first(problem: Problem, plan: BatchPlan, state: State) -> bool:
@@ -106,7 +118,7 @@ def plan_batch(
     if is_moving(plan, state) and state.last_step is not None:
         if posterior.dim > MANY_PARAMETERS:
             return _independent(state, whitening, n)
-        return _around_the_mean(state, whitening, n, plan.observed)
+        return _around_the_mean(state, whitening, n, plan.observed, _chooser(model, state))
     choose = _chooser(model, state)
     probes = getattr(model, "probes", None) if probing else None
     count = max(round(plan.probes * n), 1) if n > 3 and (choose or probes) else 0
@@ -136,12 +148,17 @@ def _chooser(model: RiskModel | None, state: State) -> Choose | None:
 
 
 def _informative(
-    choose: Choose, n: int, whitening: NormalWhitening, given: FloatArray, rng: np.random.Generator
+    choose: Choose,
+    n: int,
+    whitening: NormalWhitening,
+    given: FloatArray,
+    rng: np.random.Generator,
+    wide: float = _WIDE,
 ) -> FloatArray:
     """Choose n points that tell most about the posterior, beside those that are given: (n, dim)."""
     about, pool = (
         whitening.spread(width * latin_hypercube(size, len(whitening.mean), rng))
-        for width, size in ((1.0, _POOL), (_WIDE, max(_POOL, 4 * n)))
+        for width, size in ((1.0, _POOL), (wide, max(_POOL, 4 * n)))
     )
     return choose(n, pool, about, given)
 
@@ -166,10 +183,14 @@ def _same(one: Distribution, other: Distribution) -> bool:
     return one.family == other.family and np.array_equal(one.theta, other.theta)
 
 
-def _around_the_mean(state: State, whitening: NormalWhitening, n: int, observed: int) -> Batch:
+def _around_the_mean(
+    state: State, whitening: NormalWhitening, n: int, observed: int, choose: Choose | None
+) -> Batch:
     """Return the mean, and draws about as far from it as the mean has just moved.
 
-    The last `observed` parameters need no run: they have their means, given the others.
+    The last `observed` parameters need no run: they have their means, given the others. On the way
+    posteriors with them are wide, so that draws say little of the end: where a model can choose,
+    those that tell most are taken.
 
     The mean counts as drawn: the trial of a step needs it.
     `Importance`, which estimates mean risks, leaves it out.
@@ -182,6 +203,8 @@ def _around_the_mean(state: State, whitening: NormalWhitening, n: int, observed:
     z[1:] = widths[:, None] * latin_hypercube(n - 1, posterior.dim, state.rng(DRAW))
     usual = float(np.sqrt(np.mean(widths**2))) if n > 1 else 1.0
     x = whitening.spread(z)
+    if observed and choose is not None and n > 1:
+        x[1:] = _informative(choose, n - 1, whitening, x[:1], state.rng(DRAW), usual)
     if observed:
         known, others = np.split(whitening.covariance[:simulated], [simulated], axis=1)
         away = x[:, :simulated] - whitening.mean[:simulated]

@@ -22,6 +22,7 @@ INSIDE = 0.97
 _SETTLED, _PATIENCE = 0.02, 3  # nats that a few updates must gain to be worth another
 _ALPHA_OF_MANY = 0.8  # share of the way to the minimiser of an update of many parameters
 _UPDATES = 25  # of observation parameters alone
+_LEAP = 2.0  # nats a parameter by which one of these may move them: a projection is local
 _FARTHER = 16.0  # times the usual largest radius
 _SHORTEST = 1e-4  # share of the way to the minimiser that is not worth trying
 _MOST_EXCLUDED = 0.3  # share of a batch that may be outliers without the step being to blame
@@ -324,12 +325,13 @@ class SurrogateBound:
     def settle(self, here: Visit, simulated: int | None, little: float) -> Visit:
         """Improve the observation parameters given the others, whose marginal stays as it is.
 
-        What they do is known, so that nothing limits them, and no run tests what they gain. Stop
-        where a few updates gain less than `little`.
+        What they do is known, so that nothing limits them but the reach of one projection, and no
+        run tests what they gain. Stop where a few updates gain less than `little`.
         """
         family, share, gains = here.posterior.family, 1.0, [np.inf] * _PATIENCE
         if simulated is None or not isinstance(family, Gaussian):
             return here
+        leap = _LEAP * (family.dim - simulated)
         for _ in range(_UPDATES):
             if share < _SHORTEST or sum(gains[-_PATIENCE:]) < little:
                 break
@@ -337,7 +339,9 @@ class SurrogateBound:
             aim = theta + share * (here.target - theta)
             with np.errstate(all="ignore"):  # far away numbers overflow, and that is an answer
                 new = family.with_marginal(simulated, aim, theta)
-                there = here if new is None else self.at(here.posterior.at(new), here.kl_from_start)
+                there = here
+                if new is not None and family.kl(new, theta) < leap:
+                    there = self.at(here.posterior.at(new), here.kl_from_start)
             if not here.objective - there.objective > 0.0:
                 share *= 0.25
                 continue

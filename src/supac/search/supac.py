@@ -32,6 +32,7 @@ from supac.search.design import (
     begins_elsewhere,
     is_first,
     is_moving,
+    least_gain,
     look_is_due,
     plan_batch,
     surrounds,
@@ -279,9 +280,7 @@ class SuPAC:
             if looked:  # which may have shown a better way from the start
                 descent = _better(descent, descend(problem.start), context.resolution)
             # Move there, and plan the batch that will test the step.
-            step = _remember(
-                descent, anchor, update.radius, context.resolution, last, plan.observed
-            )
+            step = _remember(descent, anchor, update.radius, context.resolution, plan, told)
             kept = getattr(model, "state", None)
             end = descent.last.posterior
             moved = replace(told, posterior=end, last_step=step, emulator=kept)
@@ -348,11 +347,11 @@ def _remember(
     start: Distribution,
     radius: float,
     resolution: float,
-    before: LastStep | None,
-    observed: int,
+    plan: BatchPlan,
+    told: State,
 ) -> LastStep:
     """Return what the next batch and the next step need to know of this one, made at `start`."""
-    end = descent.last.posterior
+    end, observed, before = descent.last.posterior, plan.observed, told.last_step
     nats, shift = descent.gain / max(resolution, 1e-300), 0.0
     if end.family.is_gaussian and observed:
         simulated = slice(end.dim - observed)
@@ -362,7 +361,7 @@ def _remember(
         shift = float(np.linalg.norm(end.whiten().points(start.mean[None])[0]))
     settled = before is not None and before.settled
     step = LastStep(radius, start.theta, descent.gain, nats, shift, settled, descent.last.objective)
-    return replace(step, settled=settled or not step.moving)
+    return replace(step, settled=settled or not step.gains_more_than(least_gain(plan, told)))
 
 
 def _context(
