@@ -178,7 +178,9 @@ class SubspaceDraws:
         rest = gradients - (gradients @ first) @ first.T
         right = np.linalg.svd(rest, full_matrices=False)[2]
         rank = self.within.shape[1] - first.shape[1]
-        return np.concatenate([first, right[:rank].T], axis=1)
+        found = np.concatenate([first, right[:rank].T], axis=1)
+        # Gradients of fewer directions leave the others open: they may be the first ones again.
+        return np.linalg.qr(found)[0] if first.shape[1] else found
 
     def points(self, basis: FloatArray) -> FloatArray:
         """Return the points, for a subspace with this basis: (n, dim)."""
