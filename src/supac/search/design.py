@@ -22,7 +22,7 @@ _OF_SHIFT, _NARROWEST, _WIDEST = 0.5, 0.5, 1.5
 _POOL, _WIDE = 300, 1.3  # points among which informative ones are chosen, and their width
 _SURROUNDING = 2.0  # standard deviations of a posterior
 _EXPLAINED = 0.4  # share of the variance of runs that a model must predict to choose others
-_OBSERVED_MOVING, _FEW_RUNS = 0.1, 4  # nats, and runs a simulated parameter
+_OBSERVED_MOVING, _FEW_RUNS = 0.1, 3  # nats, and runs a simulated parameter
 
 
 def is_moving(plan: BatchPlan, state: State) -> bool:
