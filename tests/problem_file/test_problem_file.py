@@ -328,6 +328,9 @@ def test_the_starters_are_right_as_they_are(kind: Any, tmp_path: Path) -> None:
     problem = supac.read_problem(write(tmp_path, kind))
     assert problem.parameters.names == ("initial", "k1", "k2")
     assert problem.parameters.units == ("mol/L", "1/h", "1/h")
+    assert problem.observations is not None
+    assert problem.observations.labels == ("A (mol/L)", "B (mol/L)")
+    assert problem.observations.time_label == "time (h)"
     assert isinstance(problem.risk, Composite)
     assert problem.risk.loss == Welsch(3.0)
     assert problem.bound == supac.MaurerLangfordSeeger(24, 0.05)

@@ -46,6 +46,16 @@ def test_every_measured_point_is_in_sight(outlying: supac.Result, live: bool) ->
     assert max(map(float, dots)) <= float(height) - BOTTOM
 
 
+@pytest.mark.parametrize("live", [False, True])
+def test_a_name_stands_above_and_its_unit_on_the_axis(outlying: supac.Result, live: bool) -> None:
+    page = make_live_page(outlying.record) if live else make_page(account_of(outlying))
+    figure = next(f for f in re.findall("<figure>.*?</figure>", page, re.S) if "dot data" in f)
+    seen = re.sub("<title.*?</title>", "", figure, flags=re.S)  # for those who cannot see it
+    assert seen.count("signal") == 1
+    assert "<figcaption>signal</figcaption>" in seen
+    assert re.findall(r'rotate\(-90\)"[^>]*>([^<]*)<', seen) == ["V"]
+
+
 def legend_of(result: supac.Result) -> str:
     (words,) = re.findall(r'<p class="legend">(.*?)</p>', make_page(account_of(result)))[:1]
     return re.sub("<[^>]*>", "", words)

@@ -8,6 +8,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, IntArray
 from supac.guarantee.bands import Bands
+from supac.posterior.outputs import Outputs
 from supac.problem_file import Observations
 from supac.record.parameter_change import ParameterChange
 from supac.report.account import Account
@@ -16,13 +17,11 @@ from supac.report.svg import Panel, Range, span, svg
 from supac.report.words import escape, number, with_range
 
 _LOGARITHMIC = 30.0  # from the 5 % to the 95 % quantile of a prior whose range is drawn in logs
-_LONG = 24  # characters of a name that does not fit an axis
 _NARROW = 0.12  # share of a chart below which a posterior is enlarged
 _MANY = 60  # data, from which on their dots and bars are small
 _FIT = 340, 215  # size of a picture of the fit: two stand beside the parameters
 _INNER, _OUTER = (0.25, 0.75), (0.05, 0.95)  # quantiles of runs between which bands are drawn
 _DECADES = 1e3  # from the 5 % to the 95 % quantile of a prior that is drawn over its logarithm
-
 
 ERROR = ", with its standard error"
 """Words of a legend for measurements whose noise is known."""
@@ -167,7 +166,7 @@ def fit(observations: Observations, run: Account, part: int) -> Markup:
                 f", which are typically {number(each.typical, 2)} noises off and on average "
                 f"{number(each.mean, 2)}; {each.far} of {each.measured} data are over 3 noises off"
             )
-    label = _value_label(observations, column)
+    label = unit_of(observations, column)
     return panel.draw(words, _time_label(observations), label, grow=1.55)
 
 
@@ -222,7 +221,7 @@ def band(
         f"{name}: the data minus the mean prediction, and the band that holds new measurements "
         f"with probability {bands.coverage:g}"
     )
-    return panel.draw(words, _time_label(observations))
+    return panel.draw(words, _time_label(observations), unit_of(observations, column))
 
 
 def _times(observations: Observations, column: int, rows: IntArray) -> tuple[FloatArray, IntArray]:
@@ -233,11 +232,9 @@ def _times(observations: Observations, column: int, rows: IntArray) -> tuple[Flo
     return x[order], column * observations.rows + rows[order]
 
 
-def _value_label(observations: Observations, column: int) -> str:
-    """Return name and unit of a column; the unit alone of a long name, which stands above."""
-    label, units = observations.labels[column], observations.units
-    unit = "" if units is None else units[column]
-    return unit if len(label) > _LONG and unit else label
+def unit_of(data: Observations | Outputs, column: int) -> str:
+    """Return the unit of a column for its axis, whose name stands above the picture."""
+    return "" if data.units is None else data.units[column]
 
 
 def _time_label(observations: Observations) -> str:

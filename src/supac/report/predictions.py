@@ -9,6 +9,7 @@ from supac.posterior.prediction import Prediction
 from supac.report import elements as html
 from supac.report.account import Account
 from supac.report.elements import Markup
+from supac.report.figures import unit_of
 from supac.report.svg import Panel, span
 from supac.report.words import count_of, number
 
@@ -69,7 +70,7 @@ def _pictures(made: Prediction, bands: PredictedBands, index: int) -> Markup:
     x, label = columns.clock, "row" if columns.times is None else columns.time_label or "time"
     order = np.argsort(x, kind="stable")
     pictures = []
-    for i, (column, words) in enumerate(zip(columns.columns, columns.labels, strict=True)):
+    for i, column in enumerate(columns.columns):
         place = columns.places(column)
         lower, median, upper, below, above = (
             getattr(bands, name)[place][order]
@@ -88,7 +89,7 @@ def _pictures(made: Prediction, bands: PredictedBands, index: int) -> Markup:
             html.fill(
                 "<figure><figcaption>$name</figcaption>$picture</figure>",
                 name=column,
-                picture=panel.draw(told, label, words),
+                picture=panel.draw(told, label, unit_of(columns, i)),
             )
         )
         if len(pictures) == _MOST_PICTURES:

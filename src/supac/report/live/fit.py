@@ -10,7 +10,7 @@ from supac.arrays import FloatArray
 from supac.problem_file import Observations
 from supac.report import elements as html
 from supac.report.elements import Markup
-from supac.report.figures import ERROR
+from supac.report.figures import ERROR, unit_of
 from supac.report.live.panel import RunPanel
 from supac.report.live.snapshot import Snapshot
 from supac.report.svg import Range, span
@@ -126,7 +126,7 @@ def _picture(observations: Observations, rounds: list[RoundRuns], part: int, lin
     label = "row" if observations.times is None else observations.time_label or "time"
     error = " with their standard error" if observations.noise_known else ""
     words = f"{name}: the data{error}, and the runs of a round as a band"
-    return panel.draw(words, label, observations.labels[column])
+    return panel.draw(words, label, unit_of(observations, column))
 
 
 def _view(measured: tuple[FloatArray, ...], bands: list[FloatArray]) -> Range:
