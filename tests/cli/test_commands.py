@@ -410,7 +410,7 @@ def test_resume_goes_on_with_a_larger_budget(study: Path) -> None:
 def test_resume_notices_what_has_changed(slow: Path) -> None:
     call("run", slow / "problem.toml", "-q", "--workers", "2")
     store, model, data = slow / "run.supac", slow / "model.py", slow / "data.csv"
-    model.write_text(model.read_text() + "\n# another comment\n")
+    model.write_text(model.read_text().replace("time.sleep(0.02)", "time.sleep(0.01)"))
     said = call("resume", store, "--budget", "70", "-q").output
     assert "the simulator has changed" in " ".join(said.split())
     before = data.read_text()
