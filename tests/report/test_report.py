@@ -127,6 +127,13 @@ def test_the_first_screen_has_the_answer(study: Path) -> None:
     assert "supac export run.supac sets.csv --ensemble" in shown
     assert "ensemble = true in a scenario runs them." in shown
     assert 'class="area posterior"' in first
+    # Another certificate may be of other sets, which another command writes.
+    other = replace(account_of(run), certificate=replace(run.certificate, draws=500))
+    told = Outline(make_page(other)).text
+    assert (
+        "these 500 parameter sets: supac export run.supac sets.csv --ensemble --draws 500" in told
+    )
+    assert "ensemble = true" not in told
 
 
 def test_a_run_under_way_says_so_and_shows_its_latest_runs(tmp_path: Path) -> None:

@@ -35,13 +35,18 @@ def next_steps(run: Account, verdict: Verdict) -> list[Markup]:
         words = "Get a guarantee on new data: <code>$command</code>."
         steps.append(fill(words, command=command if named else call))
     if verdict.level is not Level.DO_NOT_TRUST and run.validated:
-        command = f"supac export {run.store} sets.csv --ensemble"
+        count, told = run.validated, run.certificate
+        if told is not None and told.subject == "ensemble" and run.store:
+            count = told.draws
+        more = f" --draws {count}" if count != run.validated else ""
+        command = f"supac export {run.store} sets.csv --ensemble{more}"
         words = "Predict with these $count parameter sets: <code>$command</code> writes them"
         command = command if run.store else "result.ensemble.x"
         words = words if run.store else words.replace(" writes them", " has them")
         scenario = named and run.observations is not None
-        runs = ", <code>ensemble = true</code> in a scenario runs them." if scenario else "."
-        steps.append(fill(f"{words}{runs}", count=run.validated, command=command))
+        own = scenario and not more
+        runs = ", <code>ensemble = true</code> in a scenario runs them." if own else "."
+        steps.append(fill(f"{words}{runs}", count=count, command=command))
         if scenario:
             other = "Look at another scenario: <code>supac predict $store scenario.toml</code>."
             steps.append(fill(other, store=run.store))

@@ -81,11 +81,12 @@ def _in_noise_units(run: Account) -> str:
 
 
 def _on_these_data(run: Account) -> str:
-    """Return how far the runs are from the data at hand, in noises; "" if that is not known."""
+    """Return how far fresh runs are from the data at hand, in noises; "" if that is not known."""
     off = [number(each.typical, 2) for each in sorted(run.misfits, key=lambda m: m.typical)]
     if not off:
         return ""
-    return f" On these data they are typically {' to '.join(dict.fromkeys((off[0], off[-1])))} off."
+    ends = " to ".join(dict.fromkeys((off[0], off[-1])))
+    return f" On these data the fresh runs are typically {ends} off."
 
 
 def _first_picture(run: Account) -> Markup:
