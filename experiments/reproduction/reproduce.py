@@ -8,8 +8,8 @@
     make reproduce ARGS=--report           # page and pictures of what is there
 
 Each run is kept as it ends, in tables beside the pictures: what is there is not run again. Ctrl-C,
-and the same command later, lose what was under way: of calibrations mostly seconds, of
-meta-learning minutes, since a lesson that was stopped begins anew.
+and the same command later, lose what was under way: seconds of calibrations, and of meta-learning
+the epochs since its state was last kept.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ import settings as plan
 from calibration import Calibration, Device, calibrate, load
 from meta import CLOSED, Experiment, Lesson, experiments, learn
 from page import write_page
-from records import Folder, Results, name_data
+from records import Folder, Results, fingerprint, name_data
 from settings import Setting, settings
 from supac.simulators import adm1
 
@@ -81,6 +81,8 @@ class Learn:
     """One experiment in meta-learning."""
 
     experiment: Experiment
+    folder: Path
+    """Where its state is kept until it ends."""
 
     @property
     def name(self) -> str:
@@ -95,7 +97,7 @@ class Learn:
 
     def __call__(self) -> Lesson:
         """Run it."""
-        return learn(self.experiment)
+        return learn(self.experiment, self.folder / f"{fingerprint(self.experiment)}.pickle")
 
     def keep(self, folder: Folder, data: str, done: Any) -> str:
         """Write it down; a few words on what came out."""
@@ -163,7 +165,8 @@ def _folder(text: str) -> Path:
 
 def _missing(results: Results, data: Path | None, device: Device = "cpu") -> list[Job]:
     """What has no complete run yet, the longest first."""
-    jobs: list[Job] = [Learn(each) for each in results.experiments if not results.rows(each)]
+    path = results.folder.path
+    jobs: list[Job] = [Learn(each, path) for each in results.experiments if not results.rows(each)]
     jobs += [
         Calibrate(setting, repeat, data, device)
         for setting in results.settings.values()

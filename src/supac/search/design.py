@@ -102,10 +102,11 @@ def plan_batch(
     Some of these tell most about the risk of the posterior, if the model knows the runs well;
     the others, if `probing`, look into its tails.
     """
-    posterior, rng = state.posterior, state.rng(DRAW)
+    posterior = state.posterior
     whitening = posterior.whiten()
     if not (plan.latin and isinstance(whitening, NormalWhitening)):
         return Batch.plain(state.draw(n), posterior)
+    rng = state.rng(DRAW)
     if plan.opening and is_first(problem, plan, state):
         z = _opening(problem, plan, n, rng)
         narrow = _widened(posterior, plan.opening)

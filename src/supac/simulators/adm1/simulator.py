@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,13 @@ from supac.simulators.adm1.plan import Plan, plan
 GAS_CONSTANT = 0.083145  # bar m³/(kmol K)
 BASE_TEMPERATURE = 298.15
 _TRANSIENT = 2.0  # days with shorter steps
+_RTOL = 1e-4  # of the adaptive steps of a row for which fixed ones are too long
+_MOST_STEPS = 250  # adaptive steps with that, for each interval and each quarter of a day
 _LOOSE = 1e-7  # residual of the balances of S_H and S_h2 after an interval of fixed steps
+
+
+class StepLimitWarning(UserWarning):
+    """Runs with adaptive steps were stopped after too many of them, and count as failed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +78,8 @@ class Simulator:
 
         NaN from the day on which a run fails: gas stops, a concentration becomes negative, or, in
         the variant "split" as in the paper, the effluent has more volatile solids than the feed of
-        that day. With rtol > 0 the steps are adaptive.
+        that day. With rtol > 0 the steps are adaptive; a run that takes absurdly many of them fails
+        with a `StepLimitWarning`.
         """
         if self.device == "cuda" and rtol == 0.0:
             nothing = np.full((len(self.digester.days), len(OUTPUTS)), np.nan)
@@ -161,7 +169,7 @@ class Simulator:
         # A row with negative concentrations needs shorter steps: repeat it with adaptive ones.
         doubtful = np.flatnonzero(~(lowest >= 0.0))
         if rtol == 0.0 and len(doubtful):
-            outputs[doubtful], again, _ = self._batch(kinetics[doubtful], 1e-4, trace)
+            outputs[doubtful], again, _ = self._batch(kinetics[doubtful], _RTOL, trace)
             if trace:
                 traces[doubtful] = again
         return outputs, traces
@@ -178,13 +186,19 @@ class Simulator:
         traces = np.full((groups, lanes if trace else 0, *rows), np.nan)
         lowest = np.full((groups, lanes), np.inf)
         h_max = 1.0 / self.steps_a_day
-        options = (h_max, _TRANSIENT, rtol, 1e-12 if rtol > 0.0 else _LOOSE)
+        options = (
+            h_max, _TRANSIENT, rtol, 1e-12 if rtol > 0.0 else _LOOSE, self._most_steps(rtol),
+        )  # fmt: skip
+        exhausted = np.zeros(groups, dtype=bool)
 
         def simulate(group: int) -> None:
             chosen = np.minimum(group * width + np.arange(lanes) % width, n - 1)
             results = outputs[group], traces[group], lowest[group]
             work = _aligned_zeros(self._module.SIZE)
-            self._module.simulate(work, kinetics[chosen], *self._data.values(), options, *results)
+            data = self._data.values()
+            exhausted[group] = self._module.simulate(
+                work, kinetics[chosen], *data, options, *results
+            )
 
         if self.threads > 1:
             with ThreadPoolExecutor(self.threads) as pool:
@@ -192,9 +206,23 @@ class Simulator:
         else:
             for group in range(groups):
                 simulate(group)
+        if exhausted.any():
+            warnings.warn(
+                f"{exhausted.sum()} of {n} runs with adaptive steps took more than "
+                f"{self._most_steps(rtol):,} of them, and count as failed: their parameters are "
+                "far from those of a digester",
+                StepLimitWarning,
+                stacklevel=2,
+            )
         used = (each[:, :width] for each in (outputs, traces, lowest))
         outputs, traces, lowest = (each.reshape(-1, *each.shape[2:])[:n] for each in used)
         return outputs, traces, lowest
+
+    def _most_steps(self, rtol: float) -> int:
+        """Return how many adaptive steps a run may take; their error is of third order."""
+        finer = (_RTOL / min(rtol, _RTOL)) ** (1.0 / 3.0) if rtol > 0.0 else 1.0
+        parts = len(self._data["day"]) + 4 * len(self.digester.days)
+        return math.ceil(_MOST_STEPS * parts * finer)
 
     @cached_property
     def _data(self) -> dict[str, FloatArray]:
