@@ -90,30 +90,30 @@ def calibrate(
     setting: Setting, repeat: int, data: Path | None, device: Device = "cpu"
 ) -> Calibration:
     """Run it, then judge the posteriors by fresh draws."""
-    return calibrate_together(setting, [repeat], data, device)[0]
+    return calibrate_together([(setting, repeat)], data, device)[0]
 
 
 def calibrate_together(
-    setting: Setting, repeats: Sequence[int], data: Path | None, device: Device = "cpu"
+    which: Sequence[tuple[Setting, int]], data: Path | None, device: Device = "cpu"
 ) -> list[Calibration]:
-    """Run several repeats in step, so that their simulations are batches of one call."""
+    """Run several repeats, of several settings, in step: their simulations are one batch."""
     digester, now = load(data, device), clock(device)
-    runs = {repeat: calibration(setting, repeat, digester, now) for repeat in repeats}
-    asked = {repeat: next(run) for repeat, run in runs.items()}
+    runs = {k: calibration(*each, digester, now) for k, each in enumerate(which)}
+    asked = {k: next(run) for k, run in runs.items()}
     done: dict[int, Calibration] = {}
     while asked:
         start = now()
         risk = digester.risk(np.concatenate(list(asked.values())))
         each = (now() - start) / max(len(risk), 1)
         first, waiting, asked = 0, asked, {}
-        for repeat, x in waiting.items():
+        for k, x in waiting.items():
             answer = risk[first : first + len(x)], each * len(x)
             first += len(x)
             try:
-                asked[repeat] = runs[repeat].send(answer)
+                asked[k] = runs[k].send(answer)
             except StopIteration as end:
-                done[repeat] = end.value
-    return [done[repeat] for repeat in repeats]
+                done[k] = end.value
+    return [done[k] for k in runs]
 
 
 @dataclass

@@ -166,8 +166,14 @@ def score_on(
 
 def test_plan(experiment: Experiment) -> Plan:
     """The paper's 20 steps of SuPAC-CE for a new task, 1250 queries."""
-    first = Plan.paper(first=True, draws=experiment.weight_draws)
+    first = _reusing(Plan.paper(first=True), experiment)
     return replace(first, queries=(100,) * 5 + (50,) * 15)
+
+
+def _reusing(inner: Plan, experiment: Experiment) -> Plan:
+    """The plan with draws behind its weights that serve several times."""
+    weights = supac.ReusedVoronoi(experiment.weight_draws)
+    return replace(inner, algorithm=replace(inner.algorithm, estimator=weights))
 
 
 def learner(experiment: Experiment) -> supac.MetaSuPAC:
@@ -175,10 +181,8 @@ def learner(experiment: Experiment) -> supac.MetaSuPAC:
     if experiment.learner == CLOSED:
         return supac.MetaSuPAC()
     paper = supac.MetaSuPAC.paper(experiment.temperature, tasks=experiment.tasks)
-    weights = supac.ReusedVoronoi(experiment.weight_draws)
     stages = []
     for stage in paper.stages:
         assert isinstance(stage.inner, Plan)
-        algorithm = replace(stage.inner.algorithm, estimator=weights)
-        stages.append(replace(stage, inner=replace(stage.inner, algorithm=algorithm)))
+        stages.append(replace(stage, inner=_reusing(stage.inner, experiment)))
     return supac.MetaSuPAC(tuple(stages))

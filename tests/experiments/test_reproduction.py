@@ -139,7 +139,7 @@ def test_a_calibration_is_what_minimize_makes(program: ModuleType) -> None:
 
     setting = {each.name: each for each in settings(QUICK)}[ce(*STANDARD)]
     setting = replace(setting, budget=256)
-    together = calibration.calibrate_together(setting, [0, 1], None)
+    together = calibration.calibrate_together([(setting, 0), (setting, 1)], None)
     digester = calibration.load(None)
     for repeat, found in enumerate(together):
         result = supac.minimize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import warnings
 from collections.abc import Mapping
@@ -23,11 +24,16 @@ BASE_TEMPERATURE = 298.15
 _TRANSIENT = 2.0  # days with shorter steps
 _RTOL = 1e-4  # of the adaptive steps of a row for which fixed ones are too long
 _MOST_STEPS = 250  # adaptive steps with that, for each interval and each quarter of a day
+_SHORTER = 2  # times that steps are quartered
 _LOOSE = 1e-7  # residual of the balances of S_H and S_h2 after an interval of fixed steps
 
 
 class StepLimitWarning(UserWarning):
     """Runs with adaptive steps were stopped after too many of them, and count as failed."""
+
+
+class ShorterStepsWarning(UserWarning):
+    """A GPU without Numba made runs that the processor would have made with adaptive steps."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,6 +58,8 @@ class Simulator:
     device: Literal["cpu", "cuda"] = "cpu"
     watch: tuple[tuple[str, str], ...] = ()
     """Additional states, (name, formula of the rate of change), to record flows."""
+    _shorter: int = 0
+    """How often the steps of doubtful rows have been quartered, on a GPU without Numba."""
 
     def __post_init__(self) -> None:
         if self.variant not in ("dae", "split"):
@@ -84,8 +92,9 @@ class Simulator:
         if self.device == "cuda" and rtol == 0.0:
             nothing = np.full((len(self.digester.days), len(OUTPUTS)), np.nan)
             outputs, _, doubtful = self._on_device(x, nothing, keep_outputs=True)
-            if len(doubtful):  # the processor needs Numba, which takes time to import
-                outputs[doubtful] = replace(self, device="cpu").outputs(x[doubtful])
+            if len(doubtful):
+                again = self.careful
+                outputs[doubtful] = np.nan if again is None else again.outputs(x[doubtful])
             return outputs
         return self._run(x, rtol, trace=False)[0]
 
@@ -96,6 +105,27 @@ class Simulator:
         """
         _, squares, doubtful = self._on_device(x, observed, keep_outputs=False)
         return squares, doubtful
+
+    @cached_property
+    def careful(self) -> Simulator | None:
+        """Return the simulator of rows that are doubtful on the GPU.
+
+        That is the processor, with adaptive steps. Without Numba it is the GPU with shorter ones,
+        which a warning says once, and then with still shorter ones; what is negative even then
+        fails: None.
+        """
+        if importlib.util.find_spec("numba") is not None:
+            return replace(self, device="cpu")
+        if not self._shorter:
+            warnings.warn(
+                "some runs need shorter steps, which the processor would adapt to each of them; "
+                "without Numba (pip install 'supac[adm1]') the GPU makes them, all equally short",
+                ShorterStepsWarning,
+                stacklevel=3,
+            )
+        if self._shorter == _SHORTER:
+            return None
+        return replace(self, steps_a_day=4 * self.steps_a_day, _shorter=self._shorter + 1)
 
     def _on_device(
         self, x: FloatArray, observed: FloatArray, *, keep_outputs: bool
