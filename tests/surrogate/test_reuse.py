@@ -47,7 +47,7 @@ def forget() -> None:
 
 
 def latest() -> reuse.Pool:
-    return next(reversed(reuse._memory.pools.values()))
+    return next(reversed(reuse._memory.pools.values()))[0]
 
 
 @pytest.fixture(autouse=True)
@@ -139,6 +139,11 @@ def test_searches_in_turn_keep_their_draws(
     weights(history)
     pool = latest()
     weights(other)
+    weights(history)
+    assert latest() is pool
+    # Of one seed, and so with the same first point.
+    x = history.x + np.where(history.iteration == 0, 0.0, 1.0)[:, None]
+    weights(replace(history, x=x))
     weights(history)
     assert latest() is pool
     monkeypatch.setattr(reuse, "_MOST", 0)

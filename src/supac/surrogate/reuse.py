@@ -32,21 +32,31 @@ _MOST = 2**26  # bytes of all pools but the latest
 
 
 class _Memory(threading.local):
-    """The pools of a thread, the latest last: tasks that are visited in turn have one each."""
+    """The pools of a thread, the latest last: searches that take turns have one each.
+
+    Those with the same first point, as of one seed, are kept together.
+    """
 
     def __init__(self) -> None:
-        self.pools: OrderedDict[tuple[int, bytes], Pool] = OrderedDict()
+        self.pools: OrderedDict[tuple[int, bytes], list[Pool]] = OrderedDict()
 
     def pool_of(self, runs: Evaluations, draws: int) -> Pool:
         """Return the pool that was told the beginning of these runs, or a new one."""
         key = (draws, runs.x[0].tobytes())
-        pool = self.pools.pop(key, None)
-        if pool is None or not pool.knows(runs, draws):
+        same = self.pools.pop(key, [])
+        pool = next((each for each in same if each.knows(runs, draws)), None)
+        if pool is None:
             pool = Pool(runs.x.shape[1], draws)
-            while self.pools and sum(each.bytes for each in self.pools.values()) > _MOST:
+            while self.pools and self._bytes > _MOST:
                 self.pools.popitem(last=False)
-        self.pools[key] = pool
+            while sum(each.bytes for each in same) > _MOST:
+                same.pop()
+        self.pools[key] = [pool, *(each for each in same if each is not pool)]
         return pool
+
+    @property
+    def _bytes(self) -> int:
+        return sum(each.bytes for pools in self.pools.values() for each in pools)
 
 
 _memory = _Memory()
