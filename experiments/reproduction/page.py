@@ -73,6 +73,8 @@ def write_page(out: Path, results: Results, scale: Scale) -> Path:
 def _introduction(results: Results, scale: Scale) -> list[str]:
     sittings = results.folder.read("sittings")
     core = results.seconds / 60.0
+    on_gpu = any("--device cuda" in row["command"] for row in sittings)
+    by_clock = " (by the clock where a GPU simulated)" if on_gpu else ""
     runs = sum(len(results.repeats(name)) for name in results.settings)
     queries = sum(int(results.end(name, "queries").sum()) for name in results.settings)
     lessons = sum(bool(results.rows(each)) for each in results.experiments)
@@ -80,7 +82,8 @@ def _introduction(results: Results, scale: Scale) -> list[str]:
         "The experiments of *Learning via Surrogate PAC-Bayes*, run by a program, which wrote "
         f"this page: {runs:,} calibrations of ADM1, a digester of 30 parameters, with "
         f"{queries:,} queries, and {lessons} runs of meta-learning, in {core:.0f} min of "
-        f"processor time. The tables lie in `{results.folder.path.name}/` beside the pictures.",
+        f"processor time{by_clock}. The tables lie in `{results.folder.path.name}/` beside the "
+        "pictures.",
         "",
         f"Data: {_DATA.get(results.data, f'{results.data}, given by --data')}.",
         "",
