@@ -59,7 +59,7 @@ class Simulator:
     watch: tuple[tuple[str, str], ...] = ()
     """Additional states, (name, formula of the rate of change), to record flows."""
     _shorter: int = 0
-    """How often the steps of doubtful rows have been quartered, on a GPU without Numba."""
+    """Times that the steps of doubtful rows were quartered, on a GPU without Numba."""
 
     def __post_init__(self) -> None:
         if self.variant not in ("dae", "split"):
