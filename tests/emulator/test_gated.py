@@ -7,6 +7,8 @@ import supac
 from catalogue import FAMILIES
 from emulated import runs_of
 from supac.arrays import FloatArray
+from supac.emulator.gate import Units
+from supac.emulator.gated import _fit_gate
 from supac.surrogate.estimator import Context
 from supac.surrogate.least_squares import project
 
@@ -96,3 +98,25 @@ def test_a_failure_is_no_reward_where_the_emulator_expects_worse() -> None:
     runs = supac.Evaluations.none(2).append(x, risk, at, outputs)
     context = Context(prior=at, resolution=0.1, failure_risk=10.0, loss=loss, rng=RNG(0))
     assert supac.OutputEmulator().fit(runs, at, context).severity >= 0.0
+
+
+def test_an_outlier_costs_what_outliers_cost_not_what_the_far_prior_does() -> None:
+    """Risks without a limit may be enormous far away, and one cliff nearby is no such accident."""
+    at = supac.gaussian(np.zeros(2), np.eye(2))
+    x = np.concatenate([at.sample(40, 0), [[9.0, 0.0]]])
+    risk = 0.1 * (x**2).sum(axis=1)
+    risk[-1] = 1e5
+    cliff = int(np.argmax(x[:40, 1]))
+    risk[cliff] += 50.0
+    outliers = np.arange(41) == cliff
+    runs = supac.Evaluations.none(2).append(x, risk, at)
+    whole = supac.GaussianProcess().fit(runs, at, Context(prior=at, resolution=0.1, rng=RNG(0)))
+    _, severity = _fit_gate(
+        whole.emulator,
+        Units(np.zeros(2), np.eye(2)),
+        runs,
+        outliers,
+        np.ones((2, 2), dtype=bool),
+        RNG(0),
+    )
+    assert severity < 100.0

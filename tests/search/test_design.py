@@ -45,6 +45,18 @@ def test_a_small_batch_is_the_mean_and_draws_on_the_scale_of_its_shift() -> None
     assert len(plan_batch(PROBLEM, PLAN, after(10.0), 1).x) == 1
 
 
+def test_one_run_of_a_small_batch_is_ahead_of_the_step() -> None:
+    ahead = np.array([3.0, -2.0, 1.0])
+    usual, looking = (
+        plan_batch(PROBLEM, PLAN, after(10.0), 3, ahead=each) for each in (None, ahead)
+    )
+    np.testing.assert_array_equal(looking.x[:2], usual.x[:2])
+    np.testing.assert_array_equal(looking.x[2], ahead)
+    np.testing.assert_array_equal(looking.drawn, [True, True, False])
+    assert plan_batch(PROBLEM, PLAN, after(10.0), 2, ahead=ahead).drawn.all()
+    assert plan_batch(PROBLEM, PLAN, after(0.5), 3, ahead=ahead).drawn.all()  # settled
+
+
 def test_settled_posteriors_have_usual_batches() -> None:
     batch = plan_batch(PROBLEM, PLAN, after(0.5), 400)
     z = SPACE.whiten().points(batch.x)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import supac
 from catalogue import FAMILIES
 from supac.search.steps import FixedStep, Trial, TrustRegion
 
@@ -101,6 +103,35 @@ def test_the_radius_follows_the_realised_gain(
     verdict = TrustRegion().update_radius(2.0, trial(0.2, shortfall, error))
     assert verdict.radius == radius
     assert verdict.rejected is rejected
+
+
+@pytest.mark.parametrize(
+    ("shortfall", "ahead", "radius"),
+    [(0.02, 0.9, 8.0), (0.18, 0.9, 8.0), (0.02, 0.5, 4.0), (0.40, 0.9, 1.0)],
+)
+def test_a_run_ahead_that_confirms_the_model_frees_the_next_step(
+    shortfall: float, ahead: float, radius: float
+) -> None:
+    """Unless the step itself is taken back."""
+    seen = replace(trial(0.2, shortfall, 0.01), ahead=ahead)
+    assert TrustRegion().update_radius(2.0, seen).radius == radius
+
+
+def test_a_run_ahead_is_judged_by_the_decrease_beyond_the_mean() -> None:
+    x, risk = np.zeros((3, 2)), np.array([0.9, 1.1, 0.4])
+    at, drawn = supac.gaussian(np.zeros(2), np.eye(2)), np.array([True, True, False])
+    batch = supac.Evaluations.none(2).append(x, risk, at, drawn=drawn)
+    expected = np.array([1.0, 1.2, 0.2])
+    seen = Trial.of(batch, expected, 0.5, np.inf, ahead=True)
+    assert seen is not None
+    assert seen.ahead == pytest.approx(0.75)  # from 1 to 0.4 instead of 0.2
+    np.testing.assert_allclose(seen.residual, [-0.1, -0.1])  # of draws alone
+    without = Trial.of(batch, expected, 0.5, np.inf)
+    assert without is not None
+    assert without.ahead == 0.0
+    nothing = Trial.of(batch, np.array([0.1, 1.2, 0.2]), 0.5, np.inf, ahead=True)
+    assert nothing is not None
+    assert nothing.ahead == 0.0  # none was promised
 
 
 def test_the_radius_has_limits() -> None:

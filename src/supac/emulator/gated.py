@@ -405,5 +405,4 @@ def _fit_gate(
     if not outliers.any():
         return gate, 0.0
     excess = np.maximum(runs.risk[outliers] - emulator.predict(runs.x[outliers]), 0.0)
-    worst = float(runs.risk.max() - np.median(runs.risk[-_RECENT:]))
-    return gate, float((excess.sum() + worst) / (len(excess) + 1))
+    return gate, float((excess.sum() + excess.max()) / (len(excess) + 1))

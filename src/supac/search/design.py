@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ Choose = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
 # Widths of a small batch: these, times a share of the mean's shift per parameter, within limits.
 _SIDES = (1.0, 2.0)
 _OF_SHIFT, _NARROWEST, _WIDEST = 0.5, 0.5, 1.5
+_LOOKING = 3  # points of a small batch of which one may be ahead
 _POOL, _WIDE = 300, 1.3  # points among which informative ones are chosen, and their width
 _SURROUNDING = 2.0  # standard deviations of a posterior
 _EXPLAINED = 0.4  # share of the variance of runs that a model must predict to choose others
@@ -96,17 +98,18 @@ def plan_batch(
     model: RiskModel | None = None,
     *,
     probing: bool = False,
+    ahead: FloatArray | None = None,
 ) -> Batch:
     """Draw points around the posterior, and place a share of the n where `model` says.
 
     Some of these tell most about the risk of the posterior, if the model knows the runs well;
-    the others, if `probing`, look into its tails.
+    the others, if `probing`, look into its tails. While the posterior moves one is `ahead`, if
+    given.
     """
-    posterior = state.posterior
+    posterior, rng = state.posterior, state.rng(DRAW)
     whitening = posterior.whiten()
     if not (plan.latin and isinstance(whitening, NormalWhitening)):
         return Batch.plain(state.draw(n), posterior)
-    rng = state.rng(DRAW)
     if plan.opening and is_first(problem, plan, state):
         z = _opening(problem, plan, n, rng)
         narrow = _widened(posterior, plan.opening)
@@ -119,7 +122,8 @@ def plan_batch(
     if is_moving(plan, state) and state.last_step is not None:
         if posterior.dim > MANY_PARAMETERS:
             return _independent(state, whitening, n)
-        return _around_the_mean(state, whitening, n, plan.observed, _chooser(model, state))
+        batch = _around_the_mean(state, whitening, n, plan.observed, _chooser(model, state))
+        return batch if ahead is None or n < _LOOKING else _with_one_ahead(batch, ahead)
     choose = _chooser(model, state)
     probes = getattr(model, "probes", None) if probing else None
     count = max(round(plan.probes * n), 1) if n > 3 and (choose or probes) else 0
@@ -211,6 +215,13 @@ def _around_the_mean(
         away = x[:, :simulated] - whitening.mean[:simulated]
         x[:, simulated:] = whitening.mean[simulated:] + away @ np.linalg.solve(known, others)
     return Batch.plain(x, _widened(posterior, usual))
+
+
+def _with_one_ahead(batch: Batch, ahead: FloatArray) -> Batch:
+    """Return the batch with its last point replaced, which is no draw."""
+    x, last = batch.x.copy(), np.arange(len(batch.x)) == len(batch.x) - 1
+    x[last] = ahead
+    return replace(batch, x=x, drawn=~last)
 
 
 def _independent(state: State, whitening: NormalWhitening, n: int) -> Batch:

@@ -15,7 +15,7 @@ from supac.families import Distribution, Family
 from supac.families.gaussian import Gaussian, GaussianFamily
 from supac.problem import Evaluations, Problem
 from supac.search.ray import LocalPrior, ray_minimiser, view_prior
-from supac.surrogate.estimator import MANY_PARAMETERS, RiskModel, Surrogate
+from supac.surrogate.estimator import MANY_PARAMETERS, NOISY, RiskModel, Surrogate
 
 INSIDE = 0.97
 """Share of the radius within which a step did not meet the limit of the trust region."""
@@ -24,6 +24,9 @@ _ALPHA_OF_MANY = 0.8  # share of the way to the minimiser of an update of many p
 _UPDATES = 25  # of observation parameters alone
 _LEAP = 2.0  # nats a parameter by which one of these may move them: a projection is local
 _FARTHER = 16.0  # times the usual largest radius
+_UNLIMITED = 1e3  # nats
+_WORTHWHILE = 3.0  # nats that make a run ahead of a step worth its while
+_BEYOND = 2.0  # standard deviations: how much farther than usual a draw of the start may be
 _SHORTEST = 1e-4  # share of the way to the minimiser that is not worth trying
 _MOST_EXCLUDED = 0.3  # share of a batch that may be outliers without the step being to blame
 
@@ -46,14 +49,23 @@ class Trial:
     """Predicted decrease of the bound, positive."""
     residual: FloatArray
     """Risk minus prediction of each run that is no outlier."""
+    ahead: float = 0.0
+    """Realised over predicted decrease of a run beyond the step; 0 if there was none."""
 
     @classmethod
     def of(
-        cls, batch: Evaluations, expected: FloatArray | None, gain: float, threshold: float
+        cls,
+        batch: Evaluations,
+        expected: FloatArray | None,
+        gain: float,
+        threshold: float,
+        *,
+        ahead: bool = False,
     ) -> Trial | None:
         """Return the trial by a batch, or None if nothing was predicted or too few runs are left.
 
         Runs that failed or exceed their prediction by `threshold` are excluded, unless many do.
+        The first run is at the mean; if the batch looked `ahead`, the one that is no draw did so.
         """
         if expected is None or not gain > 0.0:
             return None
@@ -62,7 +74,9 @@ class Trial:
         usual = batch.ok[drawn] & (residual <= threshold)
         if usual.sum() >= (1.0 - _MOST_EXCLUDED) * len(usual):
             residual = residual[usual]
-        return cls(gain, residual) if len(residual) >= 2 else None
+        if len(residual) < 2:
+            return None
+        return cls(gain, residual, _confirmed_ahead(batch, expected) if ahead else 0.0)
 
     @property
     def shortfall(self) -> float:
@@ -81,6 +95,15 @@ class Trial:
     def ratio(self) -> float:
         """Compute realised over predicted decrease."""
         return (self.gain - self.shortfall) / self.gain
+
+
+def _confirmed_ahead(batch: Evaluations, expected: FloatArray) -> float:
+    """Compute which share of the decrease predicted beyond the mean the run ahead has shown."""
+    rows = np.flatnonzero(~batch.drawn & batch.ok)
+    if not len(rows):
+        return 0.0
+    promised = float(expected[0] - expected[rows[-1]])
+    return float(expected[0] - batch.risk[rows[-1]]) / promised if promised > 0.0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -148,8 +171,9 @@ class TrustRegion:
     After each step a fresh batch is drawn from the new posterior anyway, and shows how far the
     surrogate is valid. If its risks confirm more than `enough` of the predicted decrease the radius
     doubles, up to `most`, and up to `far` as long as the decrease is as predicted, no more either:
-    on long ways a narrow posterior moves by few of its own standard deviations a nat. If they
-    confirm less than `too_little`, and not by chance, it halves. A step is taken back if the bound
+    on long ways a narrow posterior moves by few of its own standard deviations a nat. It is `most`
+    at once if a run ahead, where the surrogate sees the minimum, confirms it. If they confirm less
+    than `too_little`, and not by chance, it halves. A step is taken back if the bound
     rose by more than its standard error and the risks exceed their predictions by more than two.
     """
 
@@ -218,7 +242,10 @@ class TrustRegion:
         else:
             radius = usual
         rise = shortfall - trial.gain
-        return RadiusUpdate(radius, rejected=rise > error and shortfall > 2.0 * error)
+        rejected = rise > error and shortfall > 2.0 * error
+        if trial.ahead > self.enough and not rejected:
+            radius = max(radius, self.most)
+        return RadiusUpdate(radius, rejected)
 
     def move(
         self, current: Distribution, target: FloatArray, anchor: Distribution, radius: float
@@ -314,7 +341,8 @@ class SurrogateBound:
     def at(self, posterior: Distribution, kl_from_start: float) -> Visit:
         """Approximate the risk by its projection, then solve for the minimiser (Algorithm 1)."""
         surrogate = self.model.project(posterior, self.rng)
-        prior = view_prior(self.problem.prior, posterior, self.common)
+        common = np.random.default_rng(self.common)
+        prior = view_prior(self.problem.prior, posterior, common)
         minimiser = ray_minimiser(self.problem.bound, surrogate, prior)
         target = posterior.family.aim(posterior.theta, minimiser)
         kl = prior.kl(posterior.theta)
@@ -408,3 +436,21 @@ def descend(
         if step.kl > INSIDE * radius:
             break
     return Descent(first, bound.settle(here, simulated, little), alpha, settled)
+
+
+def minimum_ahead(
+    bound: SurrogateBound, step_rule: StepRule, end: Distribution, inner: int, resolution: float
+) -> FloatArray | None:
+    """Return the mean where the model sees the minimum beyond the trust region: (dim,).
+
+    None if nothing is to be gained there, if that is farther away than draws of the start ever are,
+    or if the simulator is noisy: one run would not tell.
+    """
+    if end.dim > MANY_PARAMETERS or getattr(bound.model, "noise", 0.0) > NOISY:
+        return None
+    with np.errstate(all="ignore"):  # far away numbers overflow, and nothing is gained there
+        descent = descend(bound, step_rule, end, _UNLIMITED, inner, resolution)
+    mean = descent.last.posterior.mean
+    distance = float(np.linalg.norm(bound.problem.start.whiten().points(mean[None])))
+    near = distance < np.sqrt(end.dim) + _BEYOND
+    return mean if near and descent.gain > _WORTHWHILE * resolution else None

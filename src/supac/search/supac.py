@@ -200,7 +200,9 @@ class SuPAC:
             return told, Info(notes=("every run of the batch failed: no step was made",))
         threshold = np.inf if state.emulator is None else state.emulator.threshold
         gain = 0.0 if state.last_step is None else state.last_step.gain
-        trial = steps.Trial.of(new, expected, gain, threshold)
+        _, plan, _ = self._estimator(problem, state.evaluations)
+        ahead = is_moving(plan, state)
+        trial = steps.Trial.of(new, expected, gain, threshold, ahead=ahead)
         moved, info = self._update(problem, state, told, trial, expected)
         return self._follow(problem, state, moved, info)
 
@@ -285,7 +287,10 @@ class SuPAC:
             end = descent.last.posterior
             moved = replace(told, posterior=end, last_step=step, emulator=kept)
             inside = descent.last.kl_from_start < steps.INSIDE * update.radius
-            batch = self._plan(problem, plan, moved, model, probing=inside)
+            ahead = None
+            if not (inside or looked or plan.observed) and is_moving(plan, moved):
+                ahead = steps.minimum_ahead(bound, step_rule, end, plan.inner, context.resolution)
+            batch = self._plan(problem, plan, moved, model, probing=inside, ahead=ahead)
             predict = getattr(model, "predict", descent.last.surrogate)
             if not look_is_due(problem, plan, moved):  # of a look nothing is expected
                 batch = replace(batch, expected=predict(batch.x))
@@ -327,6 +332,7 @@ class SuPAC:
         n: int | None = None,
         *,
         probing: bool = False,
+        ahead: FloatArray | None = None,
     ) -> Batch:
         """Plan the next batch."""
         if is_first(problem, plan, state):
@@ -334,7 +340,7 @@ class SuPAC:
         size = self.batch or (plan.few if is_moving(plan, state) else plan.batch)
         if look_is_due(problem, plan, state):
             size = max(size, plan.look)
-        return plan_batch(problem, plan, state, n or size, model, probing=probing)
+        return plan_batch(problem, plan, state, n or size, model, probing=probing, ahead=ahead)
 
 
 def _better(here: steps.Descent, other: steps.Descent, resolution: float) -> steps.Descent:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.blas import dtrmm
-from scipy.linalg.lapack import dpocon, dpotrf, dpotrs, dtrtri
+from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.lapack import dpocon
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
@@ -32,8 +32,7 @@ def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribu
     features = whitening.features(x[kept])
     centre, mean = w @ features, float(w @ values[kept])
     root = np.sqrt(w)
-    design = features - centre
-    design *= root[:, None]
+    design = (features - centre) * root[:, None]
     target = (values[kept] - mean) * root
     beta, leverage, ridge = _solve(design, target)
     residual = target - design @ beta
@@ -52,9 +51,7 @@ def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribu
     )
 
 
-def project_known(
-    function: Function, at: Distribution, rng: np.random.Generator | int
-) -> Surrogate:
+def project_known(function: Function, at: Distribution, rng: np.random.Generator) -> Surrogate:
     """Project a function that costs nothing, from many fresh draws."""
     x = at.sample(2_000 + 50 * at.family.size, rng)
     return project(x, np.asarray(function(x), dtype=np.float64), np.ones(len(x)), at)
@@ -70,18 +67,17 @@ def _solve(design: FloatArray, target: FloatArray) -> _Fit:
     if rows <= columns + 1:  # with the constant, no point would be left to judge the fit by
         return _solve_deficient(design, target)
     gram = design.T @ design
-    # LAPACK directly: of a small fit SciPy's checks would take longer than the solution.
-    root, failed = dpotrf(gram, lower=1)
-    if failed:
+    try:
+        root = np.linalg.cholesky(gram)
+    except np.linalg.LinAlgError:
         return _solve_deficient(design, target)
     reciprocal, _ = dpocon(root, np.abs(gram).sum(axis=0).max(), uplo="L")
     if reciprocal < _SINGULAR:
         return _solve_deficient(design, target)
-    beta = dpotrs(root, design.T @ target, lower=1)[0]
+    beta = cho_solve((root, True), design.T @ target)
     # One refinement step gives the accuracy of a QR factorisation at a third of its cost.
-    beta = beta + dpotrs(root, design.T @ (target - design @ beta), lower=1)[0]
-    # By the inverse of the small factor in less than half the time of as many solutions with it.
-    scores = dtrmm(1.0, dtrtri(root, lower=1)[0], design.T, lower=1)
+    beta = beta + cho_solve((root, True), design.T @ (target - design @ beta))
+    scores = solve_triangular(root, design.T, lower=True)
     return np.asarray(beta), np.einsum("ji,ji->i", scores, scores), 0.0
 
 

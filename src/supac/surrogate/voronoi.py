@@ -71,8 +71,7 @@ class ReusedVoronoi:
     ) -> NearestNeighbours:
         """Return the nearest-neighbour predictor, which does not depend on `current`."""
         runs = evaluations.usable((context or Context()).failure_risk)
-        families = {id(each.family): each for each in runs.proposals}  # mostly one of many
-        one = all(_same_family(each, current) for each in families.values())
+        one = all(_same_family(each, current) for each in runs.proposals)
         rule = Voronoi(draws=self.draws)
         return NearestNeighbours(runs.x, runs.risk, rule, runs if one else None)
 
