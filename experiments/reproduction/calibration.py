@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 import supac
-from settings import TEMPERATURE, Setting
+from settings import LOOK_DRAWS, TEMPERATURE, Setting
 from supac.arrays import FloatArray
 from supac.simulators import adm1
 from supac.simulators.adm1.model import BLOCKS, PRIOR
 from supac.simulators.adm1.problem import FAILURE
 
-LOOK_DRAWS, END_DRAWS = 160, 1000
-"""Fresh draws behind a true objective on the way, as in the paper, and at the end."""
 HOPELESS, PATIENCE = 1.5, 3
 """A descent is given up when so many batches in a row say so much, three times the prior's.
 
@@ -43,22 +41,7 @@ class Calibration:
     algorithm_seconds: float
     simulator_seconds: float
     seconds: float
-    """In all, with what the looks took; all of processor time."""
-
-
-class Stopwatch:
-    """A function that knows how much processor time it has taken in all."""
-
-    def __init__(self, function: Callable[[FloatArray], Any]):
-        self._function = function
-        self.seconds = 0.0
-
-    def __call__(self, x: FloatArray) -> Any:
-        """Call it."""
-        start = time.process_time()
-        answer = self._function(x)
-        self.seconds += time.process_time() - start
-        return answer
+    """In all, with what the looks took; of `clock`."""
 
 
 Device = Literal["cpu", "cuda"]
@@ -76,12 +59,15 @@ def load(data: Path | None, device: Device = "cpu") -> adm1.Problem:
     return replace(digester, simulator=replace(digester.simulator, steps_a_day=STEPS_A_DAY))
 
 
+MEDIANS, DEVIATIONS = np.array(list(PRIOR.values())).T
+"""Of the parameters, and of their logarithms."""
+
+
 def logarithms() -> supac.Distribution:
     """The prior of the parameters' natural logarithms, in which the paper's steps are measured."""
-    medians, deviations = np.array(list(PRIOR.values())).T
     index = {name: i for i, name in enumerate(PRIOR)}
     blocks = [[index[name] for name in block] for block in BLOCKS]
-    return supac.gaussian(np.log(medians), deviations**2, blocks)
+    return supac.gaussian(np.log(MEDIANS), DEVIATIONS**2, blocks)
 
 
 ASTRAY = 5.0
@@ -91,65 +77,160 @@ A descent that has gone astray asks for such runs, which take minutes or overflo
 """
 
 
-def risk_of_logarithms(digester: adm1.Problem, u: FloatArray) -> FloatArray:
-    """The risk, that of a failed run where a parameter is astray: (n, 30) → (n,)."""
-    medians = np.log(np.array(list(PRIOR.values()))[:, 0])
-    sane = (np.abs(u - medians) < ASTRAY).all(axis=1)
-    risk = np.full(len(u), FAILURE)
-    risk[sane] = digester.risk(np.exp(u[sane]))
-    return risk
+def clock(device: Device) -> Callable[[], float]:
+    """Processor time, or that of the clock where a GPU works and the processor waits."""
+    return time.process_time if device == "cpu" else time.perf_counter
+
+
+Risks = Generator[FloatArray, tuple[FloatArray, float], Calibration]
+"""Gives points (n, 30) in the user's units, takes their risks and the seconds behind them."""
 
 
 def calibrate(
     setting: Setting, repeat: int, data: Path | None, device: Device = "cpu"
 ) -> Calibration:
     """Run it, then judge the posteriors by fresh draws."""
-    digester, start = load(data, device), time.process_time()
-    parameters, composite = digester.parameters, digester.composite
+    return calibrate_together([(setting, repeat)], data, device)[0]
+
+
+def calibrate_together(
+    which: Sequence[tuple[Setting, int]], data: Path | None, device: Device = "cpu"
+) -> list[Calibration]:
+    """Run several repeats, of several settings, in step: their simulations are one batch."""
+    digester, now = load(data, device), clock(device)
+    runs = {k: calibration(*each, digester, now) for k, each in enumerate(which)}
+    asked = {k: next(run) for k, run in runs.items()}
+    done: dict[int, Calibration] = {}
+    while asked:
+        start = now()
+        risk = digester.risk(np.concatenate(list(asked.values())))
+        each = (now() - start) / max(len(risk), 1)
+        first, waiting, asked = 0, asked, {}
+        for k, x in waiting.items():
+            answer = risk[first : first + len(x)], each * len(x)
+            first += len(x)
+            try:
+                asked[k] = runs[k].send(answer)
+            except StopIteration as end:
+                done[k] = end.value
+    return [done[k] for k in runs]
+
+
+@dataclass
+class Times:
+    """Seconds of an algorithm and of its simulations; a clock that runs while it thinks."""
+
+    now: Callable[[], float]
+    algorithm: float = 0.0
+    simulator: float = 0.0
+
+    def start(self) -> None:
+        """Go on thinking."""
+        self._began = self.now()
+
+    def stop(self) -> None:
+        """Wait for something."""
+        self.algorithm += self.now() - self._began
+
+
+def calibration(
+    setting: Setting, repeat: int, digester: adm1.Problem, now: Callable[[], float]
+) -> Risks:
+    """Search, then judge the posteriors by fresh draws."""
     # Steps of a descent depend on the coordinates; those of the others do not.
-    latent = logarithms() if setting.descends else parameters.prior
-    units = parameters.from_latent
-
-    def risk(u: FloatArray) -> FloatArray:
-        return risk_of_logarithms(digester, u) if setting.descends else digester.risk(units(u))
-
-    # A batch at a time, of which `minimize` has rows.
-    watch = Stopwatch((lambda u: composite.simulate(units(u))) if setting.composite else risk)
-    posteriors, objectives = [(0, latent)], [0.0]
-
-    def keep(event: supac.Iteration) -> bool:
-        posteriors.append((event.queries, event.next_posterior))
-        objectives.append(event.objective)
-        return setting.descends and min(objectives[-PATIENCE:]) > HOPELESS
-
-    result = supac.minimize(
-        replace(composite, simulate=watch) if setting.composite else watch,
-        latent, supac.Catoni(TEMPERATURE), budget=setting.budget, algorithm=setting.algorithm,
-        execution=supac.Execution(vectorized=True, progress=False), validation=0, seed=repeat,
-        callback=keep,
-    )  # fmt: skip
-    if result.stop_reason not in (supac.StopReason.BUDGET, supac.StopReason.USER):
-        raise RuntimeError(f"{setting.name}, repeat {repeat}: {result.stop_reason.sentence}")
-    seconds = time.process_time() - start
+    latent = logarithms() if setting.descends else digester.parameters.prior
+    times = Times(now)
+    times.start()
+    if setting.algorithm_is_ours:
+        posteriors = _minimize(setting, repeat, digester, times)
+    else:
+        posteriors = yield from _search(setting, repeat, digester, latent, times)
+    times.stop()
     looks = thin([queries for queries, _ in posteriors], setting.looks)
+    draws = [LOOK_DRAWS] * (len(looks) - 1) + [setting.end_draws]
     rng = np.random.default_rng([repeat, 2024])  # a stream that no run has drawn from
-
-    def judge(posterior: supac.Distribution, draws: int) -> tuple[float, float]:
-        u = posterior.sample(draws, rng)
-        return float(risk(u).mean()), posterior.kl(latent)
-
-    curve: list[tuple[int, float]] = []
-    for i in looks[:-1]:
-        queries, posterior = posteriors[i]
-        mean_risk, kl = judge(posterior, LOOK_DRAWS)
-        curve.append((queries, mean_risk + TEMPERATURE * kl))
-    queries, posterior = posteriors[-1]
-    mean_risk, kl = judge(posterior, END_DRAWS)
-    curve.append((queries, mean_risk + TEMPERATURE * kl))
+    u = [posteriors[i][1].sample(n, rng) for i, n in zip(looks, draws, strict=True)]
+    risk, looking = yield from _risk(setting, digester, np.concatenate(u))
+    means = [float(part.mean()) for part in np.split(risk, np.cumsum(draws)[:-1])]
+    kls = [posteriors[i][1].kl(latent) for i in looks]
+    queries = posteriors[-1][0]
+    curve = [
+        (posteriors[i][0], mean_risk + TEMPERATURE * kl)
+        for i, mean_risk, kl in zip(looks, means, kls, strict=True)
+    ]
     later = [look for look in setting.looks if queries < look <= setting.budget]
     curve += [(look, curve[-1][1]) for look in later]
-    times = (seconds - watch.seconds, watch.seconds, time.process_time() - start)
-    return Calibration(tuple(curve), queries, mean_risk, kl, *times)
+    seconds = (times.algorithm, times.simulator, times.algorithm + times.simulator + looking)
+    return Calibration(tuple(curve), queries, means[-1], kls[-1], *seconds)
+
+
+Posteriors = list[tuple[int, supac.Distribution]]
+"""After so many queries; the first is the prior."""
+
+
+def _search(
+    setting: Setting, repeat: int, digester: adm1.Problem, latent: supac.Distribution, times: Times
+) -> Generator[FloatArray, tuple[FloatArray, float], Posteriors]:
+    """Ask and tell until the budget is spent or a descent is hopeless.
+
+    That is what `minimize` does, less its records and its estimate of the end, which nobody reads
+    here and which take as long as a descent.
+    """
+    algorithm = setting.algorithm
+    problem = supac.Problem.within(latent, supac.Catoni(TEMPERATURE))
+    state = algorithm.init(problem, repeat)
+    posteriors, objectives, queries = [(0, latent)], [0.0], 0
+    while queries + len(u := algorithm.ask(problem, state)) <= setting.budget:
+        times.stop()
+        risk, seconds = yield from _risk(setting, digester, u)
+        times.simulator += seconds
+        times.start()
+        state, info = algorithm.tell(problem, state, u, risk)
+        queries += len(u)
+        posteriors.append((queries, state.posterior))
+        objectives.append(info.objective)
+        if setting.descends and min(objectives[-PATIENCE:]) > HOPELESS:
+            break
+    return posteriors
+
+
+def _risk(
+    setting: Setting, digester: adm1.Problem, u: FloatArray
+) -> Generator[FloatArray, tuple[FloatArray, float], tuple[FloatArray, float]]:
+    """Ask for the risk of latent points, that of a failed run where a parameter is astray."""
+    if not setting.descends:
+        answer = yield digester.parameters.from_latent(u)
+        return answer
+    sane = (np.abs(u - np.log(MEDIANS)) < ASTRAY).all(axis=1)
+    risk = np.full(len(u), FAILURE)
+    risk[sane], seconds = yield np.exp(u[sane])
+    return risk, seconds
+
+
+def _minimize(setting: Setting, repeat: int, digester: adm1.Problem, times: Times) -> Posteriors:
+    """Search with our own algorithm, which may begin again."""
+    parameters, composite = digester.parameters, digester.composite
+
+    def simulate(u: FloatArray) -> FloatArray:
+        times.stop()
+        start = times.now()
+        x = parameters.from_latent(u)
+        found = composite.simulate(x) if setting.composite else digester.risk(x)
+        times.simulator += times.now() - start
+        times.start()
+        return found
+
+    posteriors: Posteriors = [(0, parameters.prior)]
+    result = supac.minimize(
+        replace(composite, simulate=simulate) if setting.composite else simulate,
+        parameters.prior, supac.Catoni(TEMPERATURE), budget=setting.budget,
+        algorithm=setting.algorithm, seed=repeat, validation=0,
+        execution=supac.Execution(vectorized=True, progress=False),
+        callback=lambda event: posteriors.append((event.queries, event.next_posterior)),
+    )  # fmt: skip
+    if result.stop_reason is not supac.StopReason.BUDGET:
+        raise RuntimeError(f"{setting.name}, repeat {repeat}: {result.stop_reason.sentence}")
+    return posteriors
 
 
 def thin(queries: list[int], looks: tuple[int, ...]) -> list[int]:

@@ -15,6 +15,12 @@ def spread(values: FloatArray) -> str:
     return f"{values.mean():.4f} ± {values.std(ddof=1):.4f}"
 
 
+def usual(values: FloatArray) -> str:
+    """Median and quantiles 0.2 and 0.8 between repeats; for some that may have diverged."""
+    low, middle, high = np.quantile(values, [0.2, 0.5, 0.8])
+    return f"{middle:.4f} ({low:.4f}–{high:.4f})"
+
+
 def standard_error(values: FloatArray) -> float:
     """Of their mean."""
     return float(values.std(ddof=1) / np.sqrt(len(values)))

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
 import supac
-from supac.meta import Plan, TaskState
+from supac.meta import Environment as Tasks
+from supac.meta import MetaState, Plan, TaskState
 from supac.simulators.synthetic import Environment
 
 DIM = 8
 TEMPERATURES = (0.1, 0.01)
 SGD, CLOSED = "stochastic gradient", "closed form"
 """The paper's way, and ours."""
-EPOCHS = {SGD: (*range(6), 7, 10, 15, 20, 30, 50, 75, 100, 150), CLOSED: (0, 1, 2)}
+EPOCHS = {SGD: (0, 1, 2, 3, 5, 10, 15, 30, 75, 150), CLOSED: (0, 1, 2)}
 """After which the priors are tested."""
 TEST_DRAWS = 10_000
+KEEP_EVERY = 10
+"""Epochs after which the state is kept, for a sitting that goes on with it."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,8 @@ def experiments(quick: bool, environments: Sequence[int] = (3,)) -> list[Experim
     return found
 
 
-def learn(experiment: Experiment) -> Lesson:
-    """Learn the prior and test it."""
+def learn(experiment: Experiment, kept: Path | None = None) -> Lesson:
+    """Learn the prior and test it; go on from the file `kept`, which is there until the end."""
     rng = np.random.default_rng(experiment.environment)
     environment = Environment.draw(rng, DIM)
     bound = supac.Catoni(experiment.temperature)
@@ -85,38 +91,64 @@ def learn(experiment: Experiment) -> Lesson:
     ]
     train, test = tasks[: experiment.tasks], tasks[experiment.tasks :]
     start = time.process_time()
-    result = supac.meta_learn(
-        train,
-        supac.gaussian(np.zeros(DIM), np.eye(DIM)),
-        passes=experiment.epochs,
-        learner=learner(experiment),
-        seed=experiment.environment,
-        execution=supac.Execution(progress=False),
-    )
-    history = result.history
-    epochs = range(experiment.epochs + 1)
-    looks = EPOCHS[experiment.learner]
+    first = supac.gaussian(np.zeros(DIM), np.eye(DIM))
+    state, before = _train(experiment, Tasks(first, train), kept)
+    ends = [k for k, each in enumerate(state.history) if each.passes == round(each.passes)]
     spent, trained = [0.0], [np.nan]
-    for k, done in enumerate(history["passes"]):
-        if done == round(done):
-            spent.append(history["queries"][k] / len(train))
-            within = (history["passes"] > done - 1.0 + 1e-9) & (history["passes"] <= done)
-            trained.append(float(history["objective"][within].mean()))
+    for before_it, last in pairwise([-1, *ends]):
+        spent.append(state.history[last].queries / len(train))
+        within = [each.objective for each in state.history[before_it + 1 : last + 1]]
+        trained.append(float(np.mean(within)))
+    priors = [first, *(first.at(state.priors[k][:, 0]) for k in ends)]
     tests = [
         tuple(score_on(task, prior, experiment, i) for i, task in enumerate(test))
-        if epoch in looks
+        if epoch in EPOCHS[experiment.learner]
         else ()
-        for epoch, prior in enumerate(result.pass_priors)
+        for epoch, prior in enumerate(priors)
     ]
     fresh = np.random.default_rng([experiment.environment, 2024])
-    end = [
-        bound(float(task.risk(done.posterior.sample(TEST_DRAWS, fresh)).mean()), done.kl)
-        for task, done in zip(train, result.tasks, strict=True)
-    ]
+    end = [_end(task, done, first, fresh) for task, done in zip(train, state.tasks, strict=True)]
+    if kept is not None:
+        kept.unlink(missing_ok=True)
     return Lesson(
-        tuple(epochs), tuple(spent), tuple(trained), tuple(tests), float(np.mean(end)),
-        time.process_time() - start,
+        tuple(range(experiment.epochs + 1)), tuple(spent), tuple(trained), tuple(tests),
+        float(np.mean(end)), before + time.process_time() - start,
     )  # fmt: skip
+
+
+def _train(experiment: Experiment, tasks: Tasks, kept: Path | None) -> tuple[MetaState, float]:
+    """Visit the tasks as `meta_learn` does, without its records; with seconds of earlier sittings.
+
+    All of a state is kept now and then, so that a sitting that was stopped loses a few epochs.
+    """
+    method, start, before = learner(experiment), time.process_time(), 0.0
+    state = method.init(tasks, experiment.environment)
+    if kept is not None and kept.exists():
+        state, before = pickle.loads(kept.read_bytes())
+    while state.passes < experiment.epochs:
+        passes = state.passes
+        state = method.begin(tasks, state)
+        while asked := method.ask(state):
+            answers = {i: (tasks.tasks[i].risk(x), None) for i, x in asked.items()}
+            state = method.tell(tasks, state, answers)
+        state = method.finish(tasks, state)
+        if kept is not None and state.passes > passes and state.passes % KEEP_EVERY == 0:
+            seconds = before + time.process_time() - start
+            half = kept.with_suffix(".half")
+            half.write_bytes(pickle.dumps((state, seconds)))
+            half.replace(kept)
+    return state, before
+
+
+def _end(
+    task: supac.Task, done: TaskState | None, first: supac.Distribution, rng: np.random.Generator
+) -> float:
+    """The objective of a training task at the end, from fresh draws."""
+    assert done is not None
+    assert done.prior is not None
+    posterior = done.state.posterior
+    risk = float(task.risk(posterior.sample(TEST_DRAWS, rng)).mean())
+    return task.bound(risk, posterior.kl(first.at(done.prior)))
 
 
 def score_on(
@@ -134,8 +166,14 @@ def score_on(
 
 def test_plan(experiment: Experiment) -> Plan:
     """The paper's 20 steps of SuPAC-CE for a new task, 1250 queries."""
-    first = Plan.paper(first=True, draws=experiment.weight_draws)
+    first = _reusing(Plan.paper(first=True), experiment)
     return replace(first, queries=(100,) * 5 + (50,) * 15)
+
+
+def _reusing(inner: Plan, experiment: Experiment) -> Plan:
+    """The plan with draws behind its weights that serve several times."""
+    weights = supac.ReusedVoronoi(experiment.weight_draws)
+    return replace(inner, algorithm=replace(inner.algorithm, estimator=weights))
 
 
 def learner(experiment: Experiment) -> supac.MetaSuPAC:
@@ -143,10 +181,8 @@ def learner(experiment: Experiment) -> supac.MetaSuPAC:
     if experiment.learner == CLOSED:
         return supac.MetaSuPAC()
     paper = supac.MetaSuPAC.paper(experiment.temperature, tasks=experiment.tasks)
-    weights = supac.ReusedVoronoi(experiment.weight_draws)
     stages = []
     for stage in paper.stages:
         assert isinstance(stage.inner, Plan)
-        algorithm = replace(stage.inner.algorithm, estimator=weights)
-        stages.append(replace(stage, inner=replace(stage.inner, algorithm=algorithm)))
+        stages.append(replace(stage, inner=_reusing(stage.inner, experiment)))
     return supac.MetaSuPAC(tuple(stages))

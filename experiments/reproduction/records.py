@@ -12,16 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from calibration import (
-    END_DRAWS,
-    HOPELESS,
-    LOOK_DRAWS,
-    PATIENCE,
-    STEPS_A_DAY,
-    Calibration,
-)  # fmt: skip
+from calibration import ASTRAY, HOPELESS, PATIENCE, STEPS_A_DAY, Calibration
 from meta import EPOCHS, TEST_DRAWS, Experiment, Lesson, learner, test_plan
-from settings import TEMPERATURE, Setting
+from settings import LOOK_DRAWS, TEMPERATURE, Setting
 from supac.arrays import FloatArray
 
 RUNS = (
@@ -84,6 +77,8 @@ class Folder:
         """Forget all that was run."""
         for name in ("runs", "curves", "meta", "sittings"):
             self._table(name).unlink(missing_ok=True)
+        for kept in self.path.glob("*.pickle"):
+            kept.unlink()
 
     def _table(self, name: str) -> Path:
         return self.path / f"{name}.csv"
@@ -118,7 +113,7 @@ def fingerprint(what: Setting | Experiment) -> str:
     if isinstance(what, Setting):
         chosen: tuple[object, ...] = (
             replace(what, repeats=0),  # more of them leave the others as they are
-            TEMPERATURE, LOOK_DRAWS, END_DRAWS, HOPELESS, PATIENCE, STEPS_A_DAY,
+            TEMPERATURE, LOOK_DRAWS, what.end_draws, HOPELESS, PATIENCE, ASTRAY, STEPS_A_DAY,
         )  # fmt: skip
     else:
         chosen = (what, learner(what), test_plan(what), EPOCHS, TEST_DRAWS)

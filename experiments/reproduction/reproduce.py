@@ -1,15 +1,15 @@
 """The whole paper: both of its experiments and its appendix, beside what it reports.
 
     make reproduce                         # on the embedded data
-    make reproduce ARGS="--data FOLDER"    # on the paper's, about 39 minutes of processor time
+    make reproduce ARGS="--data FOLDER"    # on the paper's, about 31 minutes of processor time
     make reproduce ARGS="--data FOLDER --out docs"  # the page of the documents
     make reproduce ARGS="--device cuda"    # with ADM1 on a GPU (the extra cuda)
     make reproduce ARGS=--quick            # a small one of each, in minutes
     make reproduce ARGS=--report           # page and pictures of what is there
 
 Each run is kept as it ends, in tables beside the pictures: what is there is not run again. Ctrl-C,
-and the same command later, lose what was under way: of calibrations mostly seconds, of
-meta-learning minutes, since a lesson that was stopped begins anew.
+and the same command later, lose what was under way: seconds of calibrations, and of meta-learning
+the epochs since its state was last kept.
 """
 
 from __future__ import annotations
@@ -36,44 +36,50 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import settings as plan
-from calibration import Calibration, Device, calibrate, load
+from calibration import Calibration, Device, calibrate_together, load
 from meta import CLOSED, Experiment, Lesson, experiments, learn
 from page import write_page
-from records import Folder, Results, name_data
+from records import Folder, Results, fingerprint, name_data
 from settings import Setting, settings
 from supac.simulators import adm1
 
 
 @dataclass(frozen=True)
 class Calibrate:
-    """One repeat of a setting."""
+    """Repeats of settings, on a GPU many in step, on the processor one."""
 
-    setting: Setting
-    repeat: int
+    runs: tuple[tuple[Setting, int], ...]
     data: Path | None
     device: Device = "cpu"
 
     @property
     def name(self) -> str:
         """What is counted together."""
-        return self.setting.name
+        return " and ".join(dict.fromkeys(setting.name for setting, _ in self.runs))
 
     @property
     def cost(self) -> float:
         """About how many seconds it takes; for the progress bar."""
-        if self.setting.budget < 500:
-            return self.setting.budget / 120.0
-        wild = self.setting.name == plan.ce(*plan.EXTREMES[-1])
-        return self.setting.budget * (0.25e-3 if self.setting.descends else 6e-3 if wild else 1e-3)
+        return sum(_seconds(setting) for setting, _ in self.runs)
 
-    def __call__(self) -> Calibration:
-        """Run it."""
-        return calibrate(self.setting, self.repeat, self.data, self.device)
+    def __call__(self) -> list[Calibration]:
+        """Run them."""
+        return calibrate_together(self.runs, self.data, self.device)
 
     def keep(self, folder: Folder, data: str, done: Any) -> str:
-        """Write it down; a few words on what came out."""
-        folder.keep_run(data, self.setting, self.repeat, done)
-        return f"{done.curve[-1][1]:.4f} after {done.curve[-1][0]} queries"
+        """Write them down; a few words on what came out."""
+        for (setting, repeat), run in zip(self.runs, done, strict=True):
+            folder.keep_run(data, setting, repeat, run)
+        ends = ", ".join(f"{run.curve[-1][1]:.4f}" for run in done[:5])
+        return ends + (" …" if len(done) > 5 else "")
+
+
+def _seconds(setting: Setting) -> float:
+    """About how many seconds a calibration takes."""
+    if setting.budget < 500:
+        return setting.budget / 100.0
+    wild = setting.name in [plan.ce(*each) for each in plan.EXTREMES[-2:]]
+    return setting.budget * (0.2e-3 if setting.descends else 4e-3 if wild else 0.8e-3)
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,8 @@ class Learn:
     """One experiment in meta-learning."""
 
     experiment: Experiment
+    folder: Path
+    """Where its state is kept until it ends."""
 
     @property
     def name(self) -> str:
@@ -95,7 +103,7 @@ class Learn:
 
     def __call__(self) -> Lesson:
         """Run it."""
-        return learn(self.experiment)
+        return learn(self.experiment, self.folder / f"{fingerprint(self.experiment)}.pickle")
 
     def keep(self, folder: Folder, data: str, done: Any) -> str:
         """Write it down; a few words on what came out."""
@@ -163,14 +171,35 @@ def _folder(text: str) -> Path:
 
 def _missing(results: Results, data: Path | None, device: Device = "cpu") -> list[Job]:
     """What has no complete run yet, the longest first."""
-    jobs: list[Job] = [Learn(each) for each in results.experiments if not results.rows(each)]
-    jobs += [
-        Calibrate(setting, repeat, data, device)
+    path = results.folder.path
+    jobs: list[Job] = [Learn(each, path) for each in results.experiments if not results.rows(each)]
+    runs = [
+        (setting, repeat)
         for setting in results.settings.values()
         for repeat in range(setting.repeats)
         if not results.has(setting.name, repeat)
     ]
+    groups = [(each,) for each in runs] if device == "cpu" else _in_step(runs)
+    jobs += [Calibrate(tuple(group), data, device) for group in groups]
     return sorted(jobs, key=lambda job: -job.cost)
+
+
+def _in_step(runs: list[tuple[Setting, int]]) -> list[list[tuple[Setting, int]]]:
+    """Groups to run in step on a GPU, to which a small batch is as dear as a large one.
+
+    Their algorithms are the processor's, so that there are as many groups as would fill some cores.
+    """
+    found = []
+    kinds = dict.fromkeys((each.descends, getattr(each.algorithm, "batch", 0)) for each, _ in runs)
+    for descends, batch in kinds:
+        own = [
+            each for each in runs
+            if (each[0].descends, getattr(each[0].algorithm, "batch", 0)) == (descends, batch)
+        ]  # fmt: skip
+        size = 40.0 if descends else 25.0  # seconds
+        count = max(1, round(sum(_seconds(setting) for setting, _ in own) / size))
+        found += [own[k::count] for k in range(min(count, len(own)))]
+    return found
 
 
 def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> int:
@@ -217,7 +246,11 @@ def _announce(jobs: list[Job], processes: int) -> None:
     calibrations = [job for job in jobs if isinstance(job, Calibrate)]
     if calibrations:
         digester = load(calibrations[0].data, calibrations[0].device)
-        digester.risk(digester.parameters.from_latent(digester.prior.mean[None]))
+        centre = digester.parameters.from_latent(digester.prior.mean[None])
+        digester.risk(centre)
+        careful = digester.simulator.careful  # of runs that are doubtful on a GPU
+        if careful is not None:
+            careful.outputs(centre)
 
 
 def _ended(jobs: list[Job], processes: int) -> Generator[tuple[Job, Future[Any]]]:

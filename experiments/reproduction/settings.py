@@ -24,7 +24,9 @@ BALL, NESTEROV = "heavy ball", "Nesterov"
 CE_LOOKS = (
     160, 192, 224, 256, 288, 448, 608, 768, 928, 1200, 1792, 2048, 4800, BUDGET,
 )  # fmt: skip
-DESCENT_LOOKS = (160, 480, 800, 1200, PRELIMINARY, 2400, 3200, 4800, 6400, 8000, BUDGET)
+DESCENT_LOOKS = (160, 480, 800, 1200, PRELIMINARY, 2400, 4800, BUDGET)
+LOOK_DRAWS, END_DRAWS = 160, 1000
+"""Fresh draws behind a true objective on the way, as in the paper, and at the end."""
 OUR_LOOKS = tuple(range(20, 301, 20))
 
 
@@ -39,6 +41,16 @@ class Setting:
     looks: tuple[int, ...]
     composite: bool = False
     """Whether it sees the simulator's outputs, or the risk alone."""
+
+    @property
+    def algorithm_is_ours(self) -> bool:
+        """Whether it is `SuPAC()`, which emulates what it sees."""
+        return isinstance(self.algorithm, supac.SuPAC) and self.algorithm.estimator is None
+
+    @property
+    def end_draws(self) -> int:
+        """Fresh draws behind the true objective at the end; of short descents as on the way."""
+        return LOOK_DRAWS if self.budget == PRELIMINARY else END_DRAWS
 
     @property
     def descends(self) -> bool:

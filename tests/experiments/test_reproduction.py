@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+import supac
 from extras import needs
 
 EXPERIMENT = Path(__file__).parents[2] / "experiments" / "reproduction"
@@ -129,6 +130,62 @@ def test_few_steps_a_day_are_enough() -> None:
     u = 0.3 * quick.prior.sample(64, np.random.default_rng(0))
     x = quick.parameters.from_latent(u)
     assert abs(quick.risk(x).mean() - careful.risk(x).mean()) < 2e-4
+
+
+def test_a_calibration_is_what_minimize_makes(program: ModuleType) -> None:
+    """Bit for bit, although it asks and tells by itself; and so are repeats that run in step."""
+    import calibration  # noqa: PLC0415
+    from settings import QUICK, STANDARD, TEMPERATURE, ce, settings  # noqa: PLC0415
+
+    setting = {each.name: each for each in settings(QUICK)}[ce(*STANDARD)]
+    setting = replace(setting, budget=256)
+    together = calibration.calibrate_together([(setting, 0), (setting, 1)], None)
+    digester = calibration.load(None)
+    for repeat, found in enumerate(together):
+        result = supac.minimize(
+            lambda u: digester.risk(digester.parameters.from_latent(u)),
+            digester.prior, supac.Catoni(TEMPERATURE), budget=256, algorithm=setting.algorithm,
+            execution=supac.Execution(vectorized=True, progress=False), validation=0, seed=repeat,
+        )  # fmt: skip
+        assert found.kl == result.posterior.kl(digester.prior)
+        alone = calibration.calibrate(setting, repeat, None)
+        assert (alone.curve, alone.kl) == (found.curve, found.kl)
+
+
+def test_a_lesson_that_was_stopped_goes_on(
+    program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in its second epoch, it begins after the first, and ends as if nothing had been."""
+    import meta  # noqa: PLC0415
+
+    monkeypatch.setattr(meta, "KEEP_EVERY", 1)
+    lesson = next(each for each in meta.experiments(quick=True) if each.learner == meta.SGD)
+    lesson, kept = replace(lesson, tests=2, epochs=2), tmp_path / "kept.pickle"
+    whole = meta.learn(lesson)
+    finish, ended = supac.MetaSuPAC.finish, []
+
+    def stop(self: supac.MetaSuPAC, *words: object) -> object:
+        ended.append(finish(self, *words))  # type: ignore[arg-type]
+        if ended[-1].passes == 2:
+            raise KeyboardInterrupt
+        return ended[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(supac.MetaSuPAC, "finish", stop)
+        with pytest.raises(KeyboardInterrupt):
+            meta.learn(lesson, kept)
+    begin, begun = supac.MetaSuPAC.begin, set()
+
+    def note(self: supac.MetaSuPAC, tasks: Any, state: Any) -> object:
+        begun.add(state.passes)
+        return begin(self, tasks, state)
+
+    monkeypatch.setattr(supac.MetaSuPAC, "begin", note)
+    again = meta.learn(lesson, kept)
+    assert begun == {1}
+    assert replace(again, seconds=0.0) == replace(whole, seconds=0.0, train=again.train)
+    np.testing.assert_array_equal(again.train, whole.train)  # NaN before the first epoch
+    assert not kept.exists()
 
 
 def test_learnt_priors_are_better_for_new_tasks(results: Results) -> None:

@@ -47,7 +47,7 @@ def forget() -> None:
 
 
 def latest() -> reuse.Pool:
-    return next(reversed(reuse._memory.pools.values()))
+    return next(reversed(reuse._memory.pools.values()))[0]
 
 
 @pytest.fixture(autouse=True)
@@ -93,10 +93,11 @@ def test_draws_are_worth_what_was_asked_for(history: Evaluations) -> None:
     pool = latest()
     slots = [slot for source in pool._sources for slot in source.slots]
     own = pool._weights()[slots].ravel()
-    assert sum(s.share * pool.block * len(s.slots) for s in pool._sources) >= DRAWS
+    counts = pool.block * np.array([len(source.slots) for source in pool._sources])
+    worth = float(pool._views.share @ counts)
+    assert worth >= DRAWS
     assert own.sum() ** 2 / (own @ own) > 0.95 * DRAWS
-    assert own.sum() == pytest.approx(sum(s.share * pool.block * len(s.slots)
-                                          for s in pool._sources), rel=0.05)  # fmt: skip
+    assert own.sum() == pytest.approx(worth, rel=0.05)
     assert len(pool._sources[0].slots) * pool.block <= DRAWS / 3
 
 
@@ -124,7 +125,7 @@ def test_a_posterior_that_drew_no_batch_is_served(history: Evaluations, shift: f
     truth = supac.Voronoi(draws=400_000).fit(history, elsewhere).weights(elsewhere, rng)
     usual = [error(PLAIN) for _ in range(20)]
     assert error(REUSED) < np.mean(usual) + 3.0 * np.std(usual)
-    assert (max(each.share for each in latest()._sources) > reuse.WORTH) == (shift < 1.0)
+    assert (latest()._views.share.max() > reuse.WORTH) == (shift < 1.0)
     np.testing.assert_array_equal(weights(history), after)
     forget()
     np.testing.assert_array_equal(weights(history), after)
@@ -138,6 +139,11 @@ def test_searches_in_turn_keep_their_draws(
     weights(history)
     pool = latest()
     weights(other)
+    weights(history)
+    assert latest() is pool
+    # Of one seed, and so with the same first point.
+    x = history.x + np.where(history.iteration == 0, 0.0, 1.0)[:, None]
+    weights(replace(history, x=x))
     weights(history)
     assert latest() is pool
     monkeypatch.setattr(reuse, "_MOST", 0)

@@ -325,10 +325,10 @@ class Distribution:
             raise TypeError(f"{self.family} is not an exponential family, which is needed here")
         return self.family
 
-    @property
+    @cached_property
     def mean_statistics(self) -> FloatArray:
         """Return π[T] = ∇g(θ), for an exponential family: (size,)."""
-        return self.exponential.mean_statistics(self.theta)
+        return frozen(self.exponential.mean_statistics(self.theta))
 
     def sample(self, n: int, rng: np.random.Generator | int) -> FloatArray:
         """Draw n independent points, with a generator or a seed: (n, dim)."""

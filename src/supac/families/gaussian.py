@@ -21,7 +21,7 @@ from supac.codec import register
 from supac.families.family import Distribution, Family, Whitening, check_dim
 
 MANY = 40
-"""Parameters above which the latest factors are kept, as a round needs each often."""
+"""Parameters from which a covariance is made of half of its entries."""
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -137,7 +137,7 @@ class NormalWhitening(Whitening):
         if len(self.root) > MANY:  # from half of the entries, in two thirds of the time
             half = np.asarray(dpotri(self.root, lower=1)[0])
             return frozen(np.tril(half) + np.tril(half, -1).T)
-        covariance = np.asarray(cho_solve((self.root, True), np.eye(len(self.root))))
+        covariance = dpotrs(self.root, np.eye(len(self.root)), lower=1)[0]
         return frozen(0.5 * (covariance + covariance.T))  # of many parameters rounding shows
 
     @cached_property
@@ -151,7 +151,7 @@ class NormalWhitening(Whitening):
 
     def spread(self, z: FloatArray) -> FloatArray:
         """Compute x = μ + C⁻ᵀz, the inverse of `points`: (n, dim) → (n, dim)."""
-        return self.mean + np.asarray(solve_triangular(self.root, z.T, lower=True, trans="T").T)
+        return self.mean + dtrtrs(self.root, z.T, lower=1, trans=1)[0].T
 
     def features(self, x: FloatArray) -> FloatArray:
         """Compute the centred, orthonormal statistics."""
@@ -232,9 +232,7 @@ class Gaussian(GaussianFamily):
         return np.concatenate([precision @ mean, self._quadratic(-precision)])
 
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        if self.dim > MANY:
-            return _recent_standard(self, theta.tobytes())
-        return self._factorise(theta)
+        return _recent_standard(self, np.asarray(theta, np.float64).tobytes())
 
     def _factorise(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         _, precision = self.quadratic_form(-theta)
@@ -394,9 +392,12 @@ class DiagonalGaussian(Gaussian):
         return np.concatenate([linear, quadratic])
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _recent_standard(family: Gaussian, theta: bytes) -> tuple[FloatArray, FloatArray] | None:
-    """Return the mean and the Cholesky factor of a member, as `Gaussian.standard`."""
+    """Return the mean and the Cholesky factor of a member; the latest are kept.
+
+    A round needs each often.
+    """
     member = family._factorise(np.frombuffer(theta))
     if member is not None:
         for each in member:

@@ -106,10 +106,11 @@ def plan_batch(
     the others, if `probing`, look into its tails. While the posterior moves one is `ahead`, if
     given.
     """
-    posterior, rng = state.posterior, state.rng(DRAW)
+    posterior = state.posterior
     whitening = posterior.whiten()
     if not (plan.latin and isinstance(whitening, NormalWhitening)):
         return Batch.plain(state.draw(n), posterior)
+    rng = state.rng(DRAW)
     if plan.opening and is_first(problem, plan, state):
         z = _opening(problem, plan, n, rng)
         narrow = _widened(posterior, plan.opening)

@@ -62,8 +62,8 @@ def _relative_density(prior: Density, reference: Function) -> Function:
     return h
 
 
-def view_prior(prior: Density, at: Distribution, rng: np.random.Generator) -> LocalPrior:
-    """Return the prior as seen from the member `at`."""
+def view_prior(prior: Density, at: Distribution, rng: np.random.Generator | int) -> LocalPrior:
+    """Return the prior as seen from the member `at`; `rng` may be a seed."""
     family = at.family
     if not isinstance(family, Family):
         exact = _exact_ratio(prior, at)

@@ -341,8 +341,7 @@ class SurrogateBound:
     def at(self, posterior: Distribution, kl_from_start: float) -> Visit:
         """Approximate the risk by its projection, then solve for the minimiser (Algorithm 1)."""
         surrogate = self.model.project(posterior, self.rng)
-        common = np.random.default_rng(self.common)
-        prior = view_prior(self.problem.prior, posterior, common)
+        prior = view_prior(self.problem.prior, posterior, self.common)
         minimiser = ray_minimiser(self.problem.bound, surrogate, prior)
         target = posterior.family.aim(posterior.theta, minimiser)
         kl = prior.kl(posterior.theta)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.lapack import dpocon
+from scipy.linalg.blas import dtrmm
+from scipy.linalg.lapack import dpocon, dpotrf, dpotrs, dtrtri
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
@@ -32,7 +32,8 @@ def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribu
     features = whitening.features(x[kept])
     centre, mean = w @ features, float(w @ values[kept])
     root = np.sqrt(w)
-    design = (features - centre) * root[:, None]
+    design = features - centre
+    design *= root[:, None]
     target = (values[kept] - mean) * root
     beta, leverage, ridge = _solve(design, target)
     residual = target - design @ beta
@@ -51,7 +52,9 @@ def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribu
     )
 
 
-def project_known(function: Function, at: Distribution, rng: np.random.Generator) -> Surrogate:
+def project_known(
+    function: Function, at: Distribution, rng: np.random.Generator | int
+) -> Surrogate:
     """Project a function that costs nothing, from many fresh draws."""
     x = at.sample(2_000 + 50 * at.family.size, rng)
     return project(x, np.asarray(function(x), dtype=np.float64), np.ones(len(x)), at)
@@ -67,17 +70,18 @@ def _solve(design: FloatArray, target: FloatArray) -> _Fit:
     if rows <= columns + 1:  # with the constant, no point would be left to judge the fit by
         return _solve_deficient(design, target)
     gram = design.T @ design
-    try:
-        root = np.linalg.cholesky(gram)
-    except np.linalg.LinAlgError:
+    # LAPACK directly: of a small fit SciPy's checks would take longer than the solution.
+    root, failed = dpotrf(gram, lower=1)
+    if failed:
         return _solve_deficient(design, target)
     reciprocal, _ = dpocon(root, np.abs(gram).sum(axis=0).max(), uplo="L")
     if reciprocal < _SINGULAR:
         return _solve_deficient(design, target)
-    beta = cho_solve((root, True), design.T @ target)
+    beta = dpotrs(root, design.T @ target, lower=1)[0]
     # One refinement step gives the accuracy of a QR factorisation at a third of its cost.
-    beta = beta + cho_solve((root, True), design.T @ (target - design @ beta))
-    scores = solve_triangular(root, design.T, lower=True)
+    beta = beta + dpotrs(root, design.T @ (target - design @ beta), lower=1)[0]
+    # By the inverse of the small factor in less than half the time of as many solutions with it.
+    scores = dtrmm(1.0, dtrtri(root, lower=1)[0], design.T, lower=1)
     return np.asarray(beta), np.einsum("ji,ji->i", scores, scores), 0.0
 
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from supac.arrays import FloatArray, IntArray
 from supac.families import NormalWhitening
@@ -33,21 +32,31 @@ _MOST = 2**26  # bytes of all pools but the latest
 
 
 class _Memory(threading.local):
-    """The pools of a thread, the latest last: tasks that are visited in turn have one each."""
+    """The pools of a thread, the latest last: searches that take turns have one each.
+
+    Those with the same first point, as of one seed, are kept together.
+    """
 
     def __init__(self) -> None:
-        self.pools: OrderedDict[tuple[int, bytes], Pool] = OrderedDict()
+        self.pools: OrderedDict[tuple[int, bytes], list[Pool]] = OrderedDict()
 
     def pool_of(self, runs: Evaluations, draws: int) -> Pool:
         """Return the pool that was told the beginning of these runs, or a new one."""
         key = (draws, runs.x[0].tobytes())
-        pool = self.pools.pop(key, None)
-        if pool is None or not pool.knows(runs, draws):
+        same = self.pools.pop(key, [])
+        pool = next((each for each in same if each.knows(runs, draws)), None)
+        if pool is None:
             pool = Pool(runs.x.shape[1], draws)
-            while self.pools and sum(each.bytes for each in self.pools.values()) > _MOST:
+            while self.pools and self._bytes > _MOST:
                 self.pools.popitem(last=False)
-        self.pools[key] = pool
+            while sum(each.bytes for each in same) > _MOST:
+                same.pop()
+        self.pools[key] = [pool, *(each for each in same if each is not pool)]
         return pool
+
+    @property
+    def _bytes(self) -> int:
+        return sum(each.bytes for pools in self.pools.values() for each in pools)
 
 
 _memory = _Memory()
@@ -70,18 +79,36 @@ class _Source:
 
     whitening: NormalWhitening
     slots: list[int]
-    inverse: FloatArray = field(init=False)
-    """C⁻¹ of its root."""
-    share: float = 1.0
-    """Draws of the present posterior that one of its draws is worth."""
-    view: FloatArray = field(init=False)
-    """(dim, dim + 1), from its own coordinates to those of the present one."""
-    log_ratio: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Views:
+    """Sources as they are seen from one posterior: an entry of each array is a source."""
+
+    share: FloatArray
+    """Draws of the posterior that one of the source's draws is worth."""
+    view: FloatArray
+    """(dim, dim + 1), from the source's own coordinates to those of the posterior."""
+    log_ratio: FloatArray
     """The constant of log w."""
 
-    def __post_init__(self) -> None:
-        root = self.whitening.root
-        self.inverse = np.asarray(solve_triangular(root, np.eye(len(root)), lower=True))
+    @classmethod
+    def own(cls, dim: int) -> _Views:
+        """Return how a posterior sees itself."""
+        return cls(np.ones(1), np.eye(dim, dim + 1)[None], np.zeros(1))
+
+    def select(self, rows: list[int]) -> _Views:
+        """Return some of them."""
+        return _Views(self.share[rows], self.view[rows], self.log_ratio[rows])
+
+    def joined(self, others: _Views) -> _Views:
+        """Return these and others."""
+        pairs = zip(_arrays(self), _arrays(others), strict=True)
+        return _Views(*(np.concatenate(pair) for pair in pairs))
+
+
+def _arrays(views: _Views) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return views.share, views.view, views.log_ratio
 
 
 class Pool:
@@ -94,6 +121,7 @@ class Pool:
         self._x = np.zeros((0, dim))
         self._sources: list[_Source] = []
         """The latest first."""
+        self._views = _Views.own(dim).select([])
         self._free: list[int] = []
         self._draws = np.zeros((0, dim + 1, self.block), np.float32)  # with a last coordinate of 1
         self._squares = np.zeros((0, self.block), np.float32)
@@ -127,14 +155,16 @@ class Pool:
         self._compare(int(np.searchsorted(runs.iteration, batch)))
         self._look_from(whitening)
         kept, worth = [], 0.0
-        for source in self._sources:
-            if source.share >= WORTH and worth < self.worth - self.block:
-                kept.append(source)
-                worth += source.share * self.block * len(source.slots)
+        for k, (source, share) in enumerate(zip(self._sources, self._shares, strict=True)):
+            if share >= WORTH and worth < self.worth - self.block:
+                kept.append(k)
+                worth += share * self.block * len(source.slots)
             else:
                 self._free += source.slots
         missing = max(1, -int(-(self.worth - worth) // self.block))
-        self._sources = [self._draw(whitening, missing, batch), *kept]
+        before = [self._sources[k] for k in kept]
+        self._sources = [self._draw(whitening, missing, batch), *before]
+        self._views = _Views.own(len(whitening.mean)).joined(self._views.select(kept))
         if len(self._free) > _SPARE + len(self._draws) // 4:
             self._compact()
 
@@ -160,8 +190,9 @@ class Pool:
         self._seen_from = at.theta
         if not self._sources:
             return
-        ratio = np.stack([each.inverse for each in self._sources]) @ at.root
-        shift = (np.stack([each.whitening.mean for each in self._sources]) - at.mean) @ at.root
+        sources = [each.whitening for each in self._sources]
+        ratio = np.array([each.inverse_root for each in sources]) @ at.root
+        shift = (np.array([each.mean for each in sources]) - at.mean) @ at.root
         log_det = np.log(np.diagonal(ratio, axis1=1, axis2=2)).sum(axis=1)
         spread = 2.0 * ratio @ ratio.transpose(0, 2, 1) - np.eye(len(at.mean))
         values, vectors = np.linalg.eigh(spread)
@@ -171,12 +202,15 @@ class Pool:
             log_square += 2.0 * (seen**2 / values).sum(axis=1) - (shift**2).sum(axis=1)
         share = np.where(values[:, 0] > 0.0, np.exp(-np.maximum(log_square, 0.0)), 0.0)
         views = np.concatenate([ratio.transpose(0, 2, 1), shift[..., None]], axis=2)
-        found = zip(self._sources, views, share.tolist(), log_det.tolist(), strict=True)
-        for source, view, own, constant in found:
-            source.view, source.share, source.log_ratio = view, own, constant
-            if np.array_equal(source.whitening.theta, at.theta):  # without rounding
-                source.view = np.eye(len(at.mean), len(at.mean) + 1)
-                source.share, source.log_ratio = 1.0, 0.0
+        same = (np.array([each.theta for each in sources]) == at.theta).all(axis=1)
+        if same.any():  # without rounding
+            share[same], log_det[same] = 1.0, 0.0
+            views[same] = np.eye(len(at.mean), len(at.mean) + 1)
+        self._views = _Views(share, views, log_det)
+
+    @property
+    def _shares(self) -> list[float]:
+        return self._views.share.tolist()
 
     def _draw(self, whitening: NormalWhitening, blocks: int, batch: int) -> _Source:
         """Draw blocks, and search their nearest evaluations among all."""
@@ -192,7 +226,6 @@ class Pool:
         closeness = np.einsum("ij,ji->i", z, own[:-1]) + own[-1]
         self._closeness[slots] = closeness.reshape(shape)
         self._mean[slots], self._root[slots] = whitening.mean, whitening.root
-        source.view = np.eye(dim, dim + 1)
         return source
 
     def _search(
@@ -231,11 +264,12 @@ class Pool:
         """Add up what the draws nearest to each evaluation are worth: (n,)."""
         if not np.array_equal(self._seen_from, at.theta):
             self._look_from(at)
-        near = [source for source in self._sources if source.share >= WORTH]
-        slots = [slot for source in near for slot in source.slots]
+        shares = list(zip(self._sources, self._shares, strict=True))
+        slots = [slot for source, share in shares if share >= WORTH for slot in source.slots]
         values, n = self._weights()[slots], len(self._x)
         found = np.bincount(self._nearest[slots].ravel(), values.ravel(), n)
-        worth = sum(source.share * self.block * len(source.slots) for source in near)
+        worth = sum(share * len(source.slots) for source, share in shares if share >= WORTH)
+        worth *= self.block
         missing = int(np.ceil((self.worth - worth) / self.block - _ROUNDING))
         if missing > 0:  # never at the last proposal
             nearest = self._search(at, missing, self.batches, _ELSEWHERE)[-1]
@@ -244,12 +278,15 @@ class Pool:
 
     def _weights(self) -> FloatArray:
         """Compute share·w of the draws of all slots: (slots, block)."""
-        slots, width = self._squares.shape[0], self._draws.shape[1]
-        views, scale = np.zeros((slots, width - 1, width), np.float32), np.full(slots, -np.inf)
-        for source in self._sources:
-            views[source.slots] = source.view
-            if source.share >= WORTH:
-                scale[source.slots] = np.log(source.share) + source.log_ratio
+        counts = [len(source.slots) for source in self._sources]
+        slots = [slot for source in self._sources for slot in source.slots]
+        with np.errstate(divide="ignore"):
+            constant = np.log(self._views.share) + self._views.log_ratio
+        constant[self._views.share < WORTH] = -np.inf
+        rows, width = self._squares.shape[0], self._draws.shape[1]
+        views, scale = np.zeros((rows, width - 1, width), np.float32), np.full(rows, -np.inf)
+        views[slots] = np.repeat(self._views.view.astype(np.float32), counts, axis=0)
+        scale[slots] = np.repeat(constant, counts)
         z = views @ self._draws
         gap = self._squares - np.square(z, out=z).sum(axis=1)
         return np.exp(scale[:, None] + 0.5 * gap)

@@ -71,7 +71,8 @@ class ReusedVoronoi:
     ) -> NearestNeighbours:
         """Return the nearest-neighbour predictor, which does not depend on `current`."""
         runs = evaluations.usable((context or Context()).failure_risk)
-        one = all(_same_family(each, current) for each in runs.proposals)
+        families = {id(each.family): each for each in runs.proposals}  # mostly one of many
+        one = all(_same_family(each, current) for each in families.values())
         rule = Voronoi(draws=self.draws)
         return NearestNeighbours(runs.x, runs.risk, rule, runs if one else None)
 

@@ -151,6 +151,38 @@ def test_the_processor_is_not_asked_where_nothing_is_doubtful(
     np.testing.assert_array_equal(gpu.simulator.outputs(x), outputs)
 
 
+def test_doubtful_rows_without_numba_get_shorter_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row k of a device that needs 4^k times the steps: the last one, which needs more, fails."""
+    problem = short(adm1.example("split"))
+    problem = replace(problem, simulator=replace(problem.simulator, steps_a_day=4, device="cuda"))
+    steps: list[int] = []
+
+    class Device:
+        def __init__(self, _: object, plan: Any):
+            self.steps = len(plan.steps)
+
+        def run(
+            self, x: FloatArray, seen: FloatArray, *, keep_outputs: bool
+        ) -> tuple[FloatArray, FloatArray, Any]:
+            steps.append(self.steps)
+            level, days = len(steps) - 1, len(problem.digester.days)
+            squares = np.full(len(x), problem.data.measured * 0.25**level)
+            outputs = np.full((len(x), days, 9), float(level))
+            return outputs, squares, np.arange(len(x)) > 0
+
+    monkeypatch.setattr(cuda, "load", lambda *words: None)
+    monkeypatch.setattr(cuda, "Device", Device)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    x = problem.parameters.from_latent(np.zeros((4, 30)))
+    with pytest.warns(adm1.ShorterStepsWarning, match="without Numba"):
+        np.testing.assert_allclose(problem.risk(x), [1.0, 0.5, 0.25, 3.0])
+    assert 2 * steps[0] < steps[1]
+    assert 2 * steps[1] < steps[2]
+    steps.clear()
+    found = problem.simulator.outputs(x)[:, 0, 0]
+    np.testing.assert_array_equal(found, [0.0, 1.0, 2.0, np.nan])
+
+
 def device() -> bool:
     try:
         cuda._cupy()

@@ -195,6 +195,27 @@ def test_a_row_whose_fixed_steps_go_wrong_is_run_again_with_care() -> None:
     np.testing.assert_array_equal(outputs[sound], plain[sound])
 
 
+def test_a_run_that_would_take_minutes_fails_with_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters up to e¹² times their medians: one takes 50 times the steps of ordinary runs.
+
+    The others are as they are with ten times as many allowed.
+    """
+    problem = adm1.example("split")
+    medians = problem.parameters.from_latent(np.zeros((1, 30)))
+    x = medians * np.exp(12.0 * np.random.default_rng(1).uniform(-1.0, 1.0, (32, 30)))
+    with pytest.warns(adm1.StepLimitWarning, match="took more than 392,250"):
+        outputs = problem.simulator.outputs(x)
+    with pytest.warns(adm1.StepLimitWarning):
+        assert (problem.risk(x)[np.isnan(outputs[:, -1, 0])] == 3.0).all()
+    ordinary = problem.parameters.sample(problem.prior, 8, 0)
+    before = problem.simulator.outputs(ordinary, rtol=1e-4)
+    monkeypatch.setattr("supac.simulators.adm1.simulator._MOST_STEPS", 2500)
+    np.testing.assert_array_equal(problem.simulator.outputs(ordinary, rtol=1e-4), before)
+    monkeypatch.setattr("supac.simulators.adm1.simulator._MOST_STEPS", 1)
+    with pytest.warns(adm1.StepLimitWarning, match="of 8 runs"):
+        assert np.isnan(problem.simulator.outputs(ordinary, rtol=1e-4)[:, -1]).all()
+
+
 @pytest.mark.parametrize("variant", ["dae", "split"])
 def test_rows_that_fail_do_not_depend_on_their_batch_either(variant: Any) -> None:
     simulator, x = adm1.Simulator(adm1.example().digester, variant), wide_draws(48)

@@ -10,10 +10,10 @@ from supac.simulators.adm1.digester import (
 )
 from supac.simulators.adm1.model import BSM2, BSM2_KINETICS, CALIBRATED, PAPER, PAPER_KINETICS
 from supac.simulators.adm1.problem import Problem, example, load
-from supac.simulators.adm1.simulator import Simulator
+from supac.simulators.adm1.simulator import ShorterStepsWarning, Simulator, StepLimitWarning
 
 __all__ = [
     "BSM2", "BSM2_KINETICS", "CALIBRATED", "OUTPUTS", "OUTPUT_UNITS", "PAPER", "PAPER_KINETICS",
-    "Digester", "DigesterError", "NoDeviceError", "Problem", "Simulator", "UnitsWarning", "example",
-    "load",
+    "Digester", "DigesterError", "NoDeviceError", "Problem", "ShorterStepsWarning", "Simulator",
+    "StepLimitWarning", "UnitsWarning", "example", "load",
 ]  # fmt: skip

@@ -178,13 +178,17 @@ def integrate(W, constants, nu, feed, washed, inflow, length, h_max, early):
 
 
 @compiled
-def adapt(W, constants, nu, feed, washed, inflow, length, h, rtol):
+def adapt(W, constants, nu, feed, washed, inflow, length, h, rtol, most):
     """Integrate over an interval with adaptive steps, the first h; return the first of the next.
 
-    If steps become too short, that is below 1e-10.
+    If steps become too short, or there are more than `most`, that is below 1e-10. Also return how
+    many are left, a negative number in that case.
     """
     done, h_next, first = 0.0, h, True
     while done < length:
+        most -= 1
+        if most < 0:
+            return 0.0, most
         left = length - done
         h_step = left if h >= 0.999 * left else min(h, 0.5 * left)
         copy(W, AT_y, AT_saved, NL)
@@ -196,14 +200,14 @@ def adapt(W, constants, nu, feed, washed, inflow, length, h, rtol):
         if not error <= 1.0:
             h = h_step * factor
             if h < 1e-10:
-                return 0.0
+                return 0.0, most
             copy(W, AT_saved, AT_y, NL)
             continue
         h = min(h_step * factor, 1.0)
         if first:
             h_next, first = h, False
         done = length if h_step == left else done + h_step
-    return h_next
+    return h_next, most
 
 
 @compiled
@@ -217,11 +221,12 @@ def simulate(W, kinetics, initial, constants, nu, times, feed, washed, ions_in, 
     (n,): the row of the outputs that an interval completes, or −1; solids (days, N + 1): weights of
     the states in volatile solids, and the solids of the feed.
 
-    Steps are fixed, as in `integrate`; with rtol > 0 they adapt to the error of the first lane.
+    Steps are fixed, as in `integrate`; with rtol > 0 they adapt to the error of the first lane, and
+    are at most `most` in all. Return True if that was too few.
     Outputs (LANES, days, 9) are NaN from the day a simulation fails; `lowest` (LANES,) is the
     lowest concentration until then, negative if a fixed step was too long.
     """
-    h_max, transient, rtol, tolerance = options
+    h_max, transient, rtol, tolerance, most = options
     for lane in range(LANES):
         for k in range(kinetics.shape[1]):
             W[AT_kinetics + k * LANES + lane] = kinetics[lane, k]
@@ -245,7 +250,7 @@ def simulate(W, kinetics, initial, constants, nu, times, feed, washed, ions_in, 
             prepare(W, constants, nu)
         copy(W, AT_y, AT_before, NL)
         if rtol > 0.0:
-            h = adapt(W, constants, nu, feed[n], washed, inflow, length, h, rtol)
+            h, most = adapt(W, constants, nu, feed[n], washed, inflow, length, h, rtol, most)
             if h < 1e-10:
                 for lane in range(LANES):
                     failed[lane] = True
@@ -301,3 +306,4 @@ def simulate(W, kinetics, initial, constants, nu, times, feed, washed, ions_in, 
         parts = 0
         if not going:
             break
+    return most < 0

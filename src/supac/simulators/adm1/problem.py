@@ -87,9 +87,11 @@ class Problem:
         measured = np.exp(self.data.log_observed).reshape(-1, len(OUTPUTS))
         squares, doubtful = self.simulator.squares(x, measured)
         risk = Loss().of_mean_square(squares / self.data.measured)
-        if len(doubtful):  # the processor needs Numba, which takes time to import
-            processor = replace(self, simulator=replace(self.simulator, device="cpu"))
-            risk[doubtful] = processor.risk(x[doubtful])
+        if len(doubtful):
+            again = self.simulator.careful
+            risk[doubtful] = FAILURE
+            if again is not None:
+                risk[doubtful] = replace(self, simulator=again).risk(x[doubtful])
         return risk
 
     def residuals(self, x: FloatArray) -> FloatArray:

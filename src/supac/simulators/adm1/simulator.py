@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -20,7 +22,18 @@ from supac.simulators.adm1.plan import Plan, plan
 GAS_CONSTANT = 0.083145  # bar m³/(kmol K)
 BASE_TEMPERATURE = 298.15
 _TRANSIENT = 2.0  # days with shorter steps
+_RTOL = 1e-4  # of the adaptive steps of a row for which fixed ones are too long
+_MOST_STEPS = 250  # adaptive steps with that, for each interval and each quarter of a day
+_SHORTER = 2  # times that steps are quartered
 _LOOSE = 1e-7  # residual of the balances of S_H and S_h2 after an interval of fixed steps
+
+
+class StepLimitWarning(UserWarning):
+    """Runs with adaptive steps were stopped after too many of them, and count as failed."""
+
+
+class ShorterStepsWarning(UserWarning):
+    """A GPU without Numba made runs that the processor would have made with adaptive steps."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +58,8 @@ class Simulator:
     device: Literal["cpu", "cuda"] = "cpu"
     watch: tuple[tuple[str, str], ...] = ()
     """Additional states, (name, formula of the rate of change), to record flows."""
+    _shorter: int = 0
+    """Times that the steps of doubtful rows were quartered, on a GPU without Numba."""
 
     def __post_init__(self) -> None:
         if self.variant not in ("dae", "split"):
@@ -71,13 +86,15 @@ class Simulator:
 
         NaN from the day on which a run fails: gas stops, a concentration becomes negative, or, in
         the variant "split" as in the paper, the effluent has more volatile solids than the feed of
-        that day. With rtol > 0 the steps are adaptive.
+        that day. With rtol > 0 the steps are adaptive; a run that takes absurdly many of them fails
+        with a `StepLimitWarning`.
         """
         if self.device == "cuda" and rtol == 0.0:
             nothing = np.full((len(self.digester.days), len(OUTPUTS)), np.nan)
             outputs, _, doubtful = self._on_device(x, nothing, keep_outputs=True)
-            if len(doubtful):  # the processor needs Numba, which takes time to import
-                outputs[doubtful] = replace(self, device="cpu").outputs(x[doubtful])
+            if len(doubtful):
+                again = self.careful
+                outputs[doubtful] = np.nan if again is None else again.outputs(x[doubtful])
             return outputs
         return self._run(x, rtol, trace=False)[0]
 
@@ -88,6 +105,27 @@ class Simulator:
         """
         _, squares, doubtful = self._on_device(x, observed, keep_outputs=False)
         return squares, doubtful
+
+    @cached_property
+    def careful(self) -> Simulator | None:
+        """Return the simulator of rows that are doubtful on the GPU.
+
+        That is the processor, with adaptive steps. Without Numba it is the GPU with shorter ones,
+        which a warning says once, and then with still shorter ones; what is negative even then
+        fails: None.
+        """
+        if importlib.util.find_spec("numba") is not None:
+            return replace(self, device="cpu")
+        if not self._shorter:
+            warnings.warn(
+                "some runs need shorter steps, which the processor would adapt to each of them; "
+                "without Numba (pip install 'supac[adm1]') the GPU makes them, all equally short",
+                ShorterStepsWarning,
+                stacklevel=3,
+            )
+        if self._shorter == _SHORTER:
+            return None
+        return replace(self, steps_a_day=4 * self.steps_a_day, _shorter=self._shorter + 1)
 
     def _on_device(
         self, x: FloatArray, observed: FloatArray, *, keep_outputs: bool
@@ -161,7 +199,7 @@ class Simulator:
         # A row with negative concentrations needs shorter steps: repeat it with adaptive ones.
         doubtful = np.flatnonzero(~(lowest >= 0.0))
         if rtol == 0.0 and len(doubtful):
-            outputs[doubtful], again, _ = self._batch(kinetics[doubtful], 1e-4, trace)
+            outputs[doubtful], again, _ = self._batch(kinetics[doubtful], _RTOL, trace)
             if trace:
                 traces[doubtful] = again
         return outputs, traces
@@ -178,13 +216,19 @@ class Simulator:
         traces = np.full((groups, lanes if trace else 0, *rows), np.nan)
         lowest = np.full((groups, lanes), np.inf)
         h_max = 1.0 / self.steps_a_day
-        options = (h_max, _TRANSIENT, rtol, 1e-12 if rtol > 0.0 else _LOOSE)
+        options = (
+            h_max, _TRANSIENT, rtol, 1e-12 if rtol > 0.0 else _LOOSE, self._most_steps(rtol),
+        )  # fmt: skip
+        exhausted = np.zeros(groups, dtype=bool)
 
         def simulate(group: int) -> None:
             chosen = np.minimum(group * width + np.arange(lanes) % width, n - 1)
             results = outputs[group], traces[group], lowest[group]
             work = _aligned_zeros(self._module.SIZE)
-            self._module.simulate(work, kinetics[chosen], *self._data.values(), options, *results)
+            data = self._data.values()
+            exhausted[group] = self._module.simulate(
+                work, kinetics[chosen], *data, options, *results
+            )
 
         if self.threads > 1:
             with ThreadPoolExecutor(self.threads) as pool:
@@ -192,9 +236,23 @@ class Simulator:
         else:
             for group in range(groups):
                 simulate(group)
+        if exhausted.any():
+            warnings.warn(
+                f"{exhausted.sum()} of {n} runs with adaptive steps took more than "
+                f"{self._most_steps(rtol):,} of them, and count as failed: their parameters are "
+                "far from those of a digester",
+                StepLimitWarning,
+                stacklevel=2,
+            )
         used = (each[:, :width] for each in (outputs, traces, lowest))
         outputs, traces, lowest = (each.reshape(-1, *each.shape[2:])[:n] for each in used)
         return outputs, traces, lowest
+
+    def _most_steps(self, rtol: float) -> int:
+        """Return how many adaptive steps a run may take; their error is of third order."""
+        finer = (_RTOL / min(rtol, _RTOL)) ** (1.0 / 3.0) if rtol > 0.0 else 1.0
+        parts = len(self._data["day"]) + 4 * len(self.digester.days)
+        return math.ceil(_MOST_STEPS * parts * finer)
 
     @cached_property
     def _data(self) -> dict[str, FloatArray]:
