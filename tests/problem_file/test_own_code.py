@@ -76,11 +76,28 @@ def test_what_it_depends_on_may_not(old: str, new: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("@register\ndef rate(): return 1\n", "@register\ndef rate(): return 2\n"),
+        ("_ = TABLE.update(k=1)\n", "_ = TABLE.update(k=2)\n"),
+        ("class A(B): k = 1\n", "class A(B): k = 2\n"),
+    ],
+)
+def test_statements_that_do_more_than_name_something_count(
+    first: str, second: str, tmp_path: Path
+) -> None:
+    assert checksum(tmp_path, MODEL + first) != checksum(tmp_path, MODEL + second)
+
+
+@pytest.mark.parametrize(
     ("text", "name"),
     [
         (MODEL, "missing"),
         ("def f(:", "f"),
         ("def f(x):\n    return globals()['g'](x)\n", "f"),
+        ("@cache\ndef f(x):\n    return x\n", "f"),
+        ("def f(x):\n    return getattr(sys.modules[__name__], 'g')(x)\n", "f"),
+        ("def f(x):\n    return A.__subclasses__()[0](x)\n", "f"),
         ("for name in 'f': exec('def f(x): return x')", "f"),
     ],
 )

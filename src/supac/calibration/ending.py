@@ -184,7 +184,7 @@ def make_ending(
     if stop is StopReason.BUDGET:
         notes += note_on_the_budget(history, problem.bound)
     known = np.isfinite(mean_risk)
-    nat = worth_of_a_nat(problem.bound, mean_risk, divergence.value) if known else 0.0
+    nat = worth_of_a_nat(problem.bound, mean_risk, divergence.value) if known else np.inf
     if stop in (StopReason.BUDGET, StopReason.CONVERGED) and not hardly_begun(history):
         error_of_model = record.rounds[-1].info.loo_error
         notes += note_on_learning(problem, state, objective, nat, error_of_model)

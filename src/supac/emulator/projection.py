@@ -206,9 +206,10 @@ class SubspaceDraws:
         """Return the coefficients of the statistics for values (n,) of mean zero.
 
         A pseudo-inverse of the statistics of many certain directions would take longer than all
-        the rest of a round.
+        the rest of a round; but with as many statistics as draws only that has a solution.
         """
-        if not self.certain:
+        draws, statistics = self._features.shape
+        if not self.certain or statistics >= draws:
             return np.asarray(self._least_squares @ values)
         return np.asarray(cho_solve(self._normal, self._features.T @ values, check_finite=False))
 

@@ -7,6 +7,7 @@ import re
 
 from supac.guarantee.certificate import Certificate, sizes_in_words
 from supac.problem import names_of
+from supac.record.checksums import CODE
 from supac.record.many_parameters import FEW, not_in_fields
 from supac.record.run import Run, by_kind
 from supac.report import elements as html
@@ -345,6 +346,7 @@ def again(run: Account) -> Markup:
     sums = {
         f"SHA-256 of the {name}": html.fill("<code>$value</code>", value=value)
         for name, value in checksums.items()
+        if not name.endswith(CODE)
     }
     rows = [(name, value) for name, value in (known | sums).items() if value not in (None, "")]
     name = f"The problem file, {file}"
