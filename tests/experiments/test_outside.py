@@ -84,9 +84,9 @@ def test_each_part_that_a_study_switches_off_was_on(outside: Any) -> None:
 
     acts: set[str] = set()
     parts = outside.studies.STUDIES["ablation"].variants
-    # Of three genes no emulator knows enough to choose runs, of growth no run goes wrong, and both
-    # have a loss that flattens.
-    names = ("repress", "growth", "steep_epidemic")
+    # Of three genes no emulator knows enough to choose runs; of growth no run goes wrong, of two
+    # species some do, of a banana one is screened; all but an epidemic have losses that flatten.
+    names = ("repress", "growth", "steep_epidemic", "lv_fail", "banana")
     for problem in map(outside.problems.problem, names):
         found = {
             name: variant.moments(problem, 0, 45)[-1].posterior.mean

@@ -311,7 +311,8 @@ class Loop:
         enough = _ENOUGH_IN_ANY_CASE if step is not None and step.moving else _ENOUGH_TO_TELL
         if (made >= enough or last) and self._failing(info):
             return StopReason.FAILURES
-        if (info.alpha > 0.0 and info.step_kl < self.tolerance) or self._settled():
+        unchanged = info.alpha > 0.0 and info.step_kl < self.tolerance
+        if (unchanged and not self.record.spend_all) or self._settled():
             return StopReason.CONVERGED
         return StopReason.BUDGET if last else None
 

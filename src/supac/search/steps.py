@@ -443,9 +443,10 @@ def minimum_ahead(
     """Return the mean where the model sees the minimum beyond the trust region: (dim,).
 
     None if nothing is to be gained there, if that is farther away than draws of the start ever are,
-    or if the simulator is noisy: one run would not tell.
+    or if one run would not tell: of a noisy simulator, or of the risk alone.
     """
-    if end.dim > MANY_PARAMETERS or getattr(bound.model, "noise", 0.0) > NOISY:
+    noisy = getattr(bound.model, "noise", 0.0) > NOISY
+    if noisy or end.dim > MANY_PARAMETERS or bound.problem.loss is None:
         return None
     with np.errstate(all="ignore"):  # far away numbers overflow, and nothing is gained there
         descent = descend(bound, step_rule, end, _UNLIMITED, inner, resolution)
