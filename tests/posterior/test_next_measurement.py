@@ -11,7 +11,7 @@ import pytest
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
-from supac.posterior.candidates import Draws
+from supac.posterior.candidates import Draws, Measurement, candidates_of
 from supac.posterior.next_measurement import (
     Choice,
     NextMeasurements,
@@ -19,6 +19,7 @@ from supac.posterior.next_measurement import (
     linear_remaining,
     reweighted_remaining,
 )
+from supac.posterior.outputs import Outputs
 from supac.problem_file import ProblemFileError, read_candidates
 
 ROWS = np.array([[1.0, 0.2, 0.0], [0.0, 1.0, 0.5], [0.3, 0.0, 1.0], [1.0, 1.0, 1.0]])
@@ -270,3 +271,22 @@ def test_candidates_in_the_order_of_time() -> None:
     axes = supac.plots.next_measurements(found, 3, by_time=True)  # the best three
     assert [each.get_text() for each in axes.get_yticklabels()] == ["A at 2", "A at 10", "B at 2"]
     pyplot.close("all")
+
+
+def test_an_output_of_several_experiments_is_asked_for_by_name() -> None:
+    """Each experiment has its own values, and without a name none of them is taken."""
+    x = np.random.default_rng(0).standard_normal((60, 1))
+    table = Outputs(
+        ("A",), 2, np.array([5.0, 5.0]), noise=np.array([0.1]), experiments=("cold", "warm")
+    )
+    values = np.hstack([x, 3.0 * x])
+    draws = Draws(x, ("k",), ((table, values, np.zeros_like(values)),))
+    for place, name in enumerate(("cold", "warm")):
+        found, _, noise = draws.output(Measurement("A", 5.0, experiment=name))
+        np.testing.assert_array_equal(found, values[:, place])
+        assert noise == 0.1
+        np.testing.assert_array_equal(draws.quantity(f"A at 5 in {name}"), values[:, place])
+    words = [each.words for each in candidates_of(None, draws)]
+    assert words == ["A at 5 in cold", "A at 5 in warm"]
+    with pytest.raises(ValueError, match="several experiments, cold, warm: say in which one"):
+        draws.quantity("A at 5")

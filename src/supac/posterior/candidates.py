@@ -32,11 +32,14 @@ class Measurement:
     """None for a column with one row."""
     noise: float | None = None
     """Standard error; by default that of the column in the data."""
+    experiment: str = ""
+    """Name of the experiment, if there are several."""
 
     @property
     def words(self) -> str:
         """Name of what is measured."""
-        return self.output if self.time is None else f"{self.output} at {self.time:g}"
+        when = "" if self.time is None else f" at {self.time:g}"
+        return self.output + when + (f" in {self.experiment}" if self.experiment else "")
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class Candidate:
         if isinstance(given, str):
             return cls((Measurement(given),))
         if isinstance(given, tuple) and 1 <= len(given) <= 3 and isinstance(given[0], str):
-            return cls((Measurement(given[0], *(float(each) for each in given[1:])),))
+            time, noise = (*(float(each) for each in given[1:]), None, None)[:2]
+            return cls((Measurement(given[0], time, noise),))
         raise TypeError(
             f'a candidate must be a Candidate, or (output, time, noise) such as ("A", 3.0, 0.1), '
             f"not {given!r}"
@@ -164,17 +168,24 @@ class Draws:
             return values
         if wanted in self.names:
             return self.x[:, self.names.index(wanted)]
-        column, _, time = wanted.rpartition(" at ")
-        try:
-            one = Measurement(column, float(time)) if column else Measurement(wanted)
-        except ValueError:
-            one = Measurement(wanted)
+        one = self._asked(wanted)
         for table, outputs, _ in self.tables:
             place = _place(table, one)
             if place is not None and np.isfinite(outputs[:, place]).all():
                 return outputs[:, place]
         known = f"parameters are {', '.join(self.names)}; of outputs {self._known()}"
         raise ValueError(f"{wanted!r} is neither a parameter nor an output: {known}")
+
+    def _asked(self, words: str) -> Measurement:
+        """Return the output that words such as "A", "A at 3" or "A at 3 in warm" mean."""
+        known = [name for table, *_ in self.tables for name in table.experiments or ()]
+        within = next((name for name in known if words.endswith(f" in {name}")), "")
+        asked = words.removesuffix(f" in {within}") if within else words
+        column, _, time = asked.rpartition(" at ")
+        try:
+            return Measurement(column or asked, float(time) if column else None, None, within)
+        except ValueError:
+            return Measurement(words)
 
 
 def _check(prediction: Prediction, posterior: str) -> None:
@@ -216,7 +227,17 @@ def _place(table: Outputs, wanted: Measurement) -> int | None:
     if wanted.time is None:
         return first if table.rows == 1 else None
     near = np.flatnonzero(np.isclose(table.clock, wanted.time, rtol=1e-9, atol=1e-12))
-    return first + int(near[0]) if len(near) else None
+    if table.experiments is None:
+        return None if wanted.experiment or not len(near) else first + int(near[0])
+    among = [table.experiments[row] for row in near]
+    if not wanted.experiment and len(set(among)) > 1:
+        raise ValueError(
+            f"{wanted.words} is measured in several experiments, {', '.join(dict.fromkeys(among))}:"
+            f' say in which one, such as "{wanted.words} in {among[0]}", or experiment = … of a '
+            "candidate"
+        )
+    here = [row for row, name in zip(near, among, strict=True) if wanted.experiment in ("", name)]
+    return first + int(here[0]) if here else None
 
 
 def candidates_of(given: Iterable[Any] | None, draws: Draws) -> list[Candidate]:
@@ -230,11 +251,13 @@ def candidates_of(given: Iterable[Any] | None, draws: Draws) -> list[Candidate]:
     noise = draws.deviations(table, outputs)
     there = np.isfinite(outputs).all(axis=0) & (noise > 0.0)
     cells: Sequence[tuple[str, float]] = table.cells
-    found = [
-        Candidate((Measurement(column, time if table.rows > 1 else None),))
-        for (column, time), known in zip(cells, there, strict=True)
+    experiments = (table.experiments or ("",) * table.rows) * len(table.columns)
+    every = [
+        Candidate((Measurement(column, time if table.rows > 1 else None, experiment=experiment),))
+        for (column, time), experiment, known in zip(cells, experiments, there, strict=True)
         if known
     ]
+    found = list(dict.fromkeys(every))  # a number that is measured again is one candidate
     if not found:
         raise ValueError("the noise of no output is known: give candidates with their noise")
     return found

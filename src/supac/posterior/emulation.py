@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -160,7 +160,11 @@ def _runs_and_outputs(record: Record) -> tuple[list[Run], FloatArray, Outputs]:
     rows = rows[:, : rows.shape[1] - record.observation]
     data = record.settings.get("data")
     if isinstance(data, Observations) and len(data.values) == rows.shape[1]:
-        return runs, rows, as_calibrated(Outputs.of_data(data), record)
+        return (
+            runs,
+            rows,
+            as_calibrated(replace(Outputs.of_data(data), experiments=data.experiments), record),
+        )
     return runs, rows, Outputs.plain(rows.shape[1])
 
 

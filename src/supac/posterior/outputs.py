@@ -27,7 +27,7 @@ class AskedOutputs(Observations):
         return f"{OTHER_NUMBER.removeprefix('but ')} {rows} {kind}{'s' * (rows != 1)}"
 
 
-@register(later=("observed",))
+@register(later=("observed", "experiments"))
 @dataclass(frozen=True, eq=False)
 class Outputs:
     """Columns of outputs, one after the other, each with one number a row.
@@ -51,6 +51,8 @@ class Outputs:
     logarithmic: bool = False
     observed: ObservedCells | None = None
     """Parameters that make measured values of simulated ones, if there are any."""
+    experiments: tuple[str, ...] | None = None
+    """Name of the experiment of each row, if there are several."""
 
     def __post_init__(self) -> None:
         count = len(self.columns)

@@ -39,6 +39,7 @@ CANDIDATE = Table(
         Setting("time", NUMBER, "when", "for a column with one row"),
         Setting("times", values.TIMES, "several candidates, one at each of these times"),
         Setting("noise", positive(), "standard error of the measurement", "that of the data"),
+        Setting("experiment", TEXT, "where, if there are several", "the only one"),
         Setting("name", TEXT, "in tables", "output and time"),
     ),
     required=True,
@@ -97,11 +98,12 @@ def _candidates(table: dict[str, Any]) -> list[Candidate]:
         count = int((given["stop"] - given["start"]) / given["step"] + 1e-9) + 1
         given = (given["start"] + given["step"] * np.arange(count)).tolist()
     output, error = table["output"], None if noise is None else float(noise)
+    within = table.get("experiment", "")
     columns = [output] if isinstance(output, str) else list(output)
     made = []
     for time in given:
         clock = None if time is None else float(time)
-        parts = tuple(Measurement(column, clock, error) for column in columns)
+        parts = tuple(Measurement(column, clock, error, within) for column in columns)
         name = table.get("name", "")
         made.append(Candidate(parts, f"{name} at {clock:g}" if name and len(given) > 1 else name))
     return made
