@@ -16,11 +16,11 @@ from supac.emulator.gate import (
     _THRESHOLDS,
     _WIDTH,
     Gate,
-    Units,
     _explain,
     _log_spared_all,
     fit_gate,
 )
+from supac.emulator.units import Units
 
 
 def fitted(

@@ -7,8 +7,8 @@ import supac
 from catalogue import FAMILIES
 from emulated import runs_of
 from supac.arrays import FloatArray
-from supac.emulator.gate import Units
 from supac.emulator.gated import _fit_gate
+from supac.emulator.units import Units
 from supac.surrogate.estimator import Context
 from supac.surrogate.least_squares import project
 

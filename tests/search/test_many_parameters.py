@@ -11,7 +11,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.emulator.gate import Units
+from supac.emulator.units import Units
 from supac.surrogate.estimator import MANY_PARAMETERS, Context
 
 
@@ -92,6 +92,13 @@ def test_a_field_takes_fewer_runs_than_it_has_parameters() -> None:
     assert problem.gap(problem.search(60, 0).posterior) < 0.01
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_so_does_a_field_of_thirty_points(seed: int) -> None:
+    """Its first batch has a run for each component that matters, not for each parameter."""
+    problem = Smoothing(30, length=0.3)
+    assert problem.gap(problem.search(20, seed).posterior) < 0.01
+
+
 def test_a_loss_without_a_derivative_is_minimised_too() -> None:
     problem = Smoothing(64, length=0.2)
     found = problem.search(80, 0, lambda residuals: np.asarray((residuals**2).mean(axis=1)))
@@ -109,9 +116,9 @@ def test_memory_is_that_of_some_square_matrices() -> None:
         tracemalloc.stop()
 
 
-def test_the_units_of_a_field_are_the_components_of_its_prior() -> None:
+@pytest.mark.parametrize("problem", [Smoothing(20, length=0.2), Smoothing(50, length=0.2)])
+def test_the_units_of_a_field_are_the_components_of_its_prior(problem: Smoothing) -> None:
     """In these the prior is N(0, I), and the first ones vary most."""
-    problem = Smoothing(MANY_PARAMETERS + 10, length=0.2)
     units = Units.of(problem.prior, Context(prior=problem.prior))
     whitened = units.scale.T @ problem.covariance @ units.scale
     np.testing.assert_allclose(whitened, np.eye(problem.dim), atol=1e-8)
@@ -120,8 +127,10 @@ def test_the_units_of_a_field_are_the_components_of_its_prior() -> None:
     np.testing.assert_allclose(units.spectrum.sum(), problem.dim)
 
 
-@pytest.mark.parametrize("problem", [Smoothing(MANY_PARAMETERS, length=0.2), Smoothing(60)])
-def test_few_or_independent_parameters_have_their_own_units(problem: Smoothing) -> None:
+@pytest.mark.parametrize(
+    "problem", [Smoothing(10, length=0.2), Smoothing(30, length=0.02), Smoothing(30), Smoothing(60)]
+)
+def test_few_or_hardly_correlated_parameters_have_their_own_units(problem: Smoothing) -> None:
     assert Units.of(problem.prior, Context(prior=problem.prior)).spectrum is None
 
 

@@ -60,6 +60,11 @@ def test_too_few_weights_tell_nothing(n: int, known: bool) -> None:
     assert np.isnan(pareto_shape(np.random.default_rng(2).random(n))) != known
 
 
+def test_weights_over_three_hundred_decades_have_a_heavy_tail() -> None:
+    """Posteriors that have become narrow give runs far away next to no weight."""
+    assert pareto_shape(np.logspace(-320.0, 0.0, 100)) > 1.0
+
+
 def test_equal_weights_have_no_tail() -> None:
     assert pareto_shape(np.full(100, 0.01)) == -np.inf
 

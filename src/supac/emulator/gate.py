@@ -15,15 +15,14 @@ insurance against tails that nobody has looked at.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit, ndtr
 
-from supac.arrays import BoolArray, FloatArray, IntArray, frozen
-from supac.families import Distribution
-from supac.problem.observation import observation_count
-from supac.surrogate.estimator import MANY_PARAMETERS, Context
+from supac.arrays import BoolArray, FloatArray, IntArray
+from supac.emulator.units import Units
+from supac.surrogate.estimator import MANY_PARAMETERS
 
 _WIDTH, _CERTAINTY, _LEAK = 0.25, 0.9, 0.005  # s, g, ε
 _THRESHOLDS = np.arange(-2.0, 6.01, 0.25)
@@ -33,82 +32,6 @@ _MOST_PAIRS = 40
 _MOST_FAILURES = 120  # the latest count; their likelihood then stays within float64
 _CHAINS, _BURN, _SWEEPS = 8, 3, 7
 _GRID = np.arange(-6.0, 10.01, 0.05)  # on which a direction's probability is tabulated
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """Express points as u = (x − centre) @ scale, in prior standard deviations from the mean.
-
-    Many parameters that correlate, such as those of a field, are expressed by the principal
-    components of their prior.
-    """
-
-    centre: FloatArray
-    scale: FloatArray
-    spectrum: FloatArray | None = None
-    """Prior variances of the principal components, the largest first; None if u are not these."""
-
-    @classmethod
-    def of(cls, current: Distribution, context: Context) -> Units:
-        """Return the units at `current`."""
-        prior = context.prior or current
-        covariance = prior.family.moments(prior.theta)[1]
-        observed = observation_count(context.loss)
-        if observed:
-            return cls._apart(current, covariance, len(covariance) - observed)
-        return cls._within(current.mean, covariance)
-
-    @classmethod
-    def _apart(cls, current: Distribution, covariance: FloatArray, first: int) -> Units:
-        """Return units of which the `first` depend on as many parameters alone."""
-        own = cls._within(current.mean[:first], covariance[:first, :first])
-        root = np.linalg.cholesky(covariance)
-        scale = np.linalg.solve(root, np.eye(len(root))).T
-        scale[:first, :first] = own.scale
-        return cls(current.mean, scale, own.spectrum)
-
-    @classmethod
-    def _within(cls, centre: FloatArray, covariance: FloatArray) -> Units:
-        deviation = np.sqrt(np.diag(covariance))
-        correlation = covariance / np.outer(deviation, deviation)
-        if len(correlation) > MANY_PARAMETERS and np.any(np.tril(correlation, -1)):
-            values, vectors = _components(correlation.tobytes(), len(correlation))
-            scale = vectors / deviation[:, None] / np.sqrt(values)
-            return cls(centre, scale, values)
-        root = np.linalg.cholesky(covariance)
-        return cls(centre, np.asarray(np.linalg.solve(root, np.eye(len(root)))).T)
-
-    def __call__(self, x: FloatArray) -> FloatArray:
-        """Convert points: (n, dim) → (n, dim)."""
-        return (x - self.centre) @ self.scale
-
-    @cached_property
-    def _diagonal(self) -> FloatArray | None:
-        """Return the diagonal of a scale that is diagonal."""
-        diagonal = np.diag(self.scale)
-        return diagonal if np.count_nonzero(self.scale) == np.count_nonzero(diagonal) else None
-
-    def forward(self, steps: FloatArray, first: int) -> FloatArray:
-        """Convert differences of points to those of the `first` units: (n, dim) → (n, first)."""
-        if self._diagonal is not None:
-            return steps[:, :first] * self._diagonal[:first]
-        return steps @ self.scale[:, :first]
-
-    def back(self, gradients: FloatArray) -> FloatArray:
-        """Convert gradients in the first units to those in points: (n, first) → (n, dim)."""
-        n, first = gradients.shape
-        if self._diagonal is None:
-            return gradients @ self.scale[:, :first].T
-        found = np.zeros((n, len(self.centre)))
-        found[:, :first] = gradients * self._diagonal[:first]
-        return found
-
-
-@lru_cache(maxsize=2)
-def _components(correlation: bytes, dim: int) -> tuple[FloatArray, FloatArray]:
-    """Compute variances and principal components, the largest first; a prior stays as it is."""
-    values, vectors = np.linalg.eigh(np.frombuffer(correlation).reshape(dim, dim))
-    return frozen(np.maximum(values[::-1], 1e-12 * values[-1])), frozen(vectors[:, ::-1])
 
 
 @dataclass(frozen=True, eq=False)

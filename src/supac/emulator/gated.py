@@ -18,10 +18,11 @@ from typing import Protocol
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, IntArray
-from supac.emulator.gate import Gate, Units, fit_gate
+from supac.emulator.gate import Gate, fit_gate
 from supac.emulator.process import Process
 from supac.emulator.projection import Expansion
 from supac.emulator.selection import most_informative
+from supac.emulator.units import Units
 from supac.families import Distribution, Family, NormalWhitening, gaussian
 from supac.families.gaussian import Gaussian
 from supac.problem import Evaluations, Problem

@@ -10,7 +10,6 @@ from scipy.linalg import solve_triangular
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.codec import register
-from supac.emulator.gate import Units
 from supac.emulator.gated import GatedModel, emulator_plan, fit_gated
 from supac.emulator.process import Hyperprior, Process, ScoreFunction
 from supac.emulator.projection import (
@@ -21,6 +20,7 @@ from supac.emulator.projection import (
     SubspaceDraws,
 )
 from supac.emulator.sparse import Trend, find_trend, fold_runs, nearness
+from supac.emulator.units import Units, leading, principal_components
 from supac.emulator.view import SeenLoss, View
 from supac.families import Distribution, NormalWhitening
 from supac.families.gaussian import orthogonal
@@ -57,12 +57,16 @@ class OutputEmulator:
         """Return small batches, the first of about one point a parameter.
 
         It is wide, unless there are too many parameters for so few runs to cover the prior, they
-        span all directions, and the loss has a slope wherever the start is.
+        span all directions, and the loss has a slope wherever the start is. Of a field of up to 40
+        parameters the leading components count.
         """
         observed = observation_count(problem.loss)
         simulated = problem.start.dim - observed
         first, opening = min(max(simulated, _FEWEST), _FEW), 0.0
-        if _FEWEST <= simulated <= _FEW and isinstance(problem.loss, SquareLoss):
+        components = _components_of_field(problem, simulated)
+        if components is not None:
+            first = min(max(components + 1, _FEWEST), _FEW)
+        elif _FEWEST <= simulated <= _FEW and isinstance(problem.loss, SquareLoss):
             first, opening = simulated + 1, _OPENING
         plan = emulator_plan(problem, first, n, self.widening, self.probes, opening)
         return replace(plan, observed=observed)
@@ -79,6 +83,16 @@ class OutputEmulator:
             )
         build = partial(OutputTrainingSet.build, self, context.loss)
         return fit_gated(build, evaluations, current, context, self.limit)
+
+
+def _components_of_field(problem: Problem, simulated: int) -> int | None:
+    """Return the number of leading components of up to 40 parameters that are a field's."""
+    if simulated > MANY_PARAMETERS:
+        return None
+    family, scales = problem.start.family, problem.variation
+    covariance = scales.family.moments(scales.theta)[1][:simulated, :simulated]
+    found = principal_components(covariance, family.coupled[:simulated, :simulated])
+    return None if found is None else leading(found[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
-from supac.emulator.gate import Units
 from supac.emulator.gated import GatedModel, emulator_plan, fit_gated
 from supac.emulator.process import Hyperprior, Process
+from supac.emulator.units import Units
 from supac.families import Distribution, NormalWhitening
 from supac.problem import Evaluations, Problem
 from supac.surrogate.estimator import BatchPlan, Context

@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from supac.arrays import FloatArray, IntArray
-from supac.emulator.gate import Units
 from supac.emulator.paths import Paths, draw_paths
 from supac.emulator.process import Hyperprior, Process
+from supac.emulator.units import Units
 from supac.families import Distribution
 from supac.posterior.observed import as_calibrated
 from supac.posterior.outputs import Outputs

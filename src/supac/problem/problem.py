@@ -230,6 +230,12 @@ class Problem:
         latent = prior.prior if isinstance(prior, Parameters) else prior
         return cls(latent, bound, latent, failure_risk=failure_risk, loss=loss)
 
+    @property
+    def variation(self) -> Distribution:
+        """Return the distribution whose covariance has the scales on which parameters vary."""
+        prior = self.prior if isinstance(self.prior, Distribution) else self.start
+        return self.scale or prior
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluations:

@@ -378,9 +378,8 @@ def _context(
     rng: np.random.Generator,
 ) -> Context:
     """Return what the estimator may know besides the runs."""
-    prior = problem.prior if isinstance(problem.prior, Distribution) else problem.start
     return Context(
-        prior=problem.scale or prior,
+        prior=problem.variation,
         resolution=_resolution(problem, runs, anchor, rng),
         failure_risk=problem.failure_risk,
         loss=problem.loss,

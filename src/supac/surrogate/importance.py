@@ -15,6 +15,7 @@ from supac.problem import Evaluations, Problem
 from supac.surrogate.estimator import BatchPlan, Context, Surrogate
 from supac.surrogate.least_squares import project
 
+_NEGLIGIBLE = 1e-300  # of the largest weight: smaller ones overflow when they divide
 _AT_THE_CENTRE = 1e-6  # standard deviations: no draw comes as near
 
 
@@ -79,7 +80,7 @@ def pareto_shape(weights: FloatArray) -> float:
         return float("nan")
     ordered = np.sort(weights)
     excess = ordered[-count:] - ordered[-count - 1]
-    excess = excess[excess > 0.0]
+    excess = excess[excess > _NEGLIGIBLE * excess[-1]]
     if len(excess) < 5:
         return float("-inf")
     n, points = len(excess), 30 + int(np.sqrt(len(excess)))
