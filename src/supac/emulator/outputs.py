@@ -246,15 +246,16 @@ class OutputTrainingSet:
         """Fit the hyperparameters; many inputs keep the expected lengths, if not clearly worse.
 
         With fewer runs than inputs, lengths of their own fit too well: the evidence rises, and new
-        runs are predicted worse than the process expects. They have to predict left-out runs with
-        half the squared error, because they were fitted to these too.
+        runs are predicted worse than the process expects. Until there are more runs they have to
+        predict left-out runs with half the squared error, because they were fitted to these too.
         """
         own = process.fit(steps)
         if not steps or self.prior.dim <= MANY_PARAMETERS:
             return own
         expected, folds = process.fit(steps, own_lengths=False), self.folds[inliers]
         errors = [float((each.leave_out(folds) ** 2).sum()) for each in (own, expected)]
-        return own if errors[0] < _CLEARLY_LESS * errors[1] else expected
+        least = 1.0 if len(process.u) > self.prior.dim else _CLEARLY_LESS
+        return own if errors[0] < least * errors[1] else expected
 
     def _with_trend(
         self, fitted: FittedOutputEmulator, inliers: BoolArray, steps: int
