@@ -140,6 +140,8 @@ def test_unknown_noise_guarantees_nothing(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text(f"time,X\n{rows}")
     text = '[data]\nfile = "d.csv"\nobserved = "X"\nnoise = "unknown"\n'
     problem = toml(text, tmp_path)
+    assert problem.observations is not None
+    assert problem.estimated_noise == {"X": (problem.observations.noise[0],) * 2}
     result = problem.minimize(store=None)
     assert abs(result.sample(500, 0).mean() - 1.0) < 0.1
     with pytest.raises(supac.CertificateError, match="loss"):
