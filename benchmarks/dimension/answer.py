@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from dimension.problem import WideProblem
 from outside.problem import Gaussian
 
+EXTRA_RUNS = 2
+"""Runs that a method may make beyond a checkpoint: a Newton step takes two more than parameters."""
+
 
 @dataclass
 class Answer:
-    """Posteriors after at most so many runs, where there are any, and what they cost."""
+    """Posteriors after a number of runs, `EXTRA_RUNS` more at most, and what they cost."""
 
     posteriors: dict[int, Gaussian] = field(default_factory=dict)
     runs: dict[int, int] = field(default_factory=dict)

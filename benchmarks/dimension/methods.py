@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.stats  # noqa: F401 - like the one above imported once, and no part of a round
 
 import supac
-from dimension.answer import Answer, Method
+from dimension.answer import EXTRA_RUNS, Answer, Method
 from dimension.peers import PEERS
 from dimension.problem import WideProblem
 from outside.problem import Gaussian
@@ -38,7 +38,7 @@ def ours(problem: WideProblem, seed: int, checkpoints: Sequence[int]) -> Answer:
         found = event.next_posterior
         posterior = Gaussian(np.asarray(found.mean), np.asarray(found.covariance))
         for at in checkpoints:
-            if event.queries <= at:
+            if event.queries <= at + EXTRA_RUNS:
                 answer.posteriors[at], answer.runs[at] = posterior, event.queries
         simulating, last = 0.0, time.process_time()
 
@@ -46,7 +46,7 @@ def ours(problem: WideProblem, seed: int, checkpoints: Sequence[int]) -> Answer:
         supac.Composite(simulate, supac.MeanSquare()),
         supac.gaussian(problem.prior.mean, problem.covariance),
         problem.bound,
-        budget=max(checkpoints),
+        budget=max(checkpoints) + EXTRA_RUNS,
         validation=0,
         seed=seed,
         callback=look,

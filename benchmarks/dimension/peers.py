@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dimension.answer import Answer, Method
+from dimension.answer import EXTRA_RUNS, Answer, Method
 from dimension.problem import WideProblem
 from outside.posteriors import SkippedError, laplace
 from outside.problem import Gaussian
@@ -76,10 +76,7 @@ def _regression(x: FloatArray, outputs: FloatArray) -> FloatArray:
 
 
 def gauss_newton(problem: WideProblem, seed: int, checkpoints: Sequence[int]) -> Answer:
-    """Run Gauss–Newton with finite differences, then Laplace's approximation.
-
-    It may make two runs more, so that as many as there are parameters suffice for a step.
-    """
+    """Run Gauss–Newton with finite differences, then Laplace's approximation."""
     if seed:
         raise SkippedError("Gauss–Newton has no seed")
     if problem.dim > max(checkpoints):
@@ -87,7 +84,7 @@ def gauss_newton(problem: WideProblem, seed: int, checkpoints: Sequence[int]) ->
     answer = Answer()
     for at in checkpoints:
         if at >= problem.dim:
-            found = _gauss_newton(problem, problem.prior.root, at + 2)
+            found = _gauss_newton(problem, problem.prior.root, at + EXTRA_RUNS)
             answer.posteriors[at], answer.runs[at] = found
     return answer
 

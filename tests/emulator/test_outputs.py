@@ -8,6 +8,8 @@ import pytest
 import supac
 from emulated import PLANE, outputs_of, runs_of
 from supac.arrays import FloatArray
+from supac.emulator.gated import GatedModel
+from supac.emulator.outputs import FittedOutputEmulator
 from supac.problem import Evaluations
 from supac.surrogate.estimator import Context
 
@@ -65,3 +67,51 @@ def test_hyperparameters_survive_a_change_of_estimator() -> None:
     context = Context(prior=PLANE, loss=supac.RootMeanSquare(), state=state)
     model = supac.OutputEmulator().fit(runs, PLANE, context)
     assert np.isfinite(model.project(PLANE, np.random.default_rng(0)).eta).all()
+
+
+MANY = supac.gaussian(np.zeros(60), np.eye(60))
+
+
+def _fit_many(matrix: FloatArray) -> tuple[GatedModel, float, float]:
+    """Emulate linear outputs from 35 runs of 60 parameters.
+
+    Return the model, the mean square of its errors elsewhere, and what it expects of them.
+    """
+
+    def outputs(x: FloatArray) -> FloatArray:
+        return np.asarray(x @ matrix)
+
+    x, loss = MANY.sample(35, 1), supac.MeanSquare()
+    runs = Evaluations.none(60).append(x, loss(outputs(x)), MANY, outputs(x))
+    runs = replace(runs, iteration=np.arange(35) // 3)
+    model = supac.OutputEmulator().fit(runs, MANY, Context(prior=MANY, loss=loss))
+    emulator = model.emulator
+    assert isinstance(emulator, FittedOutputEmulator)
+    fresh = MANY.sample(500, 2)
+    mean, variance = emulator.process.predict_with_variance(emulator.inputs(fresh))
+    error = mean - emulator.standardised(outputs(fresh))
+    return model, float((error**2).mean()), float(variance.mean() * emulator.process.amplitude)
+
+
+def test_of_many_parameters_that_all_matter_lengths_are_equal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Lengths of their own predict worse, and the emulator does not know how much worse."""
+    kernel = np.exp(-0.5 * ((np.linspace(0, 1, 60)[:, None] - np.linspace(0, 1, 30)) / 0.08) ** 2)
+    model, error, expected = _fit_many(kernel)
+    lengths = model.emulator.process.hyperparameters[:60]
+    np.testing.assert_array_equal(lengths, lengths[0])
+    assert 0.7 < error / expected < 1.4
+    monkeypatch.setattr("supac.emulator.outputs._CLEARLY_LESS", np.inf)
+    _, own_error, own_expected = _fit_many(kernel)
+    assert own_error > 1.1 * error
+    assert own_error / own_expected > 1.5
+
+
+def test_of_many_parameters_of_which_few_matter_these_have_shorter_lengths() -> None:
+    matrix = np.zeros((60, 30))
+    matrix[[7, 20, 41]] = np.random.default_rng(0).standard_normal((3, 30))
+    model, error, _ = _fit_many(matrix)
+    lengths = model.emulator.process.hyperparameters[:60]
+    assert set(np.argsort(lengths)[:3]) == {7, 20, 41}
+    assert error < 0.05

@@ -59,7 +59,7 @@ def test_a_pair_may_have_risks_or_only_what_was_measured(
     ensemble: tuple[FloatArray, FloatArray],
 ) -> None:
     x, outputs = ensemble
-    few: Any = known_runs((x, outputs[:, [0, 2, 3]]), PARAMETERS, MEASURED)
+    few: Any = known_runs((x, outputs[:, [0, 2, 3]]), PARAMETERS, RISK)
     np.testing.assert_array_equal(few.outputs[:, [0, 2, 3]], outputs[:, [0, 2, 3]])
     assert np.isnan(few.outputs[:, 1]).all()
     assert search((x, outputs[:, [0, 2, 3]])).known == 15
@@ -78,7 +78,7 @@ def test_ensembles_of_pest_are_two_files(
     parameters.write_text("\n".join(["real_name,rate,other,amount", *rows, ""]))
     rows = [f"{i},{','.join(map(repr, outputs[i].tolist()))}" for i in range(14, 1, -1)]
     observed.write_text("\n".join(["real_name,o1,o2,o3,o4", *rows, ""]))
-    known: Any = known_runs((parameters, str(observed)), PARAMETERS, MEASURED)
+    known: Any = known_runs((parameters, str(observed)), PARAMETERS, RISK)
     np.testing.assert_array_equal(known.x, x)
     np.testing.assert_array_equal(known.outputs[2:], outputs[2:])
     assert known.statuses == (Status.INVALID,) * 2 + (Status.OK,) * 13
@@ -113,7 +113,7 @@ def test_data_frames_are_joined_by_their_index(ensemble: tuple[FloatArray, Float
 
     by_time = results.set_axis(MEASURED.cell_names, axis=1)[MEASURED.cell_names[::-1]]
     for each in (results, Ensemble(), by_time):
-        known: Any = known_runs((frame, each), PARAMETERS, MEASURED)
+        known: Any = known_runs((frame, each), PARAMETERS, RISK)
         np.testing.assert_array_equal(known.x, x)
         np.testing.assert_array_equal(known.outputs, outputs)
     Ensemble.istransformed = True
@@ -124,10 +124,10 @@ def test_data_frames_are_joined_by_their_index(ensemble: tuple[FloatArray, Float
 def test_a_run_that_is_there_twice_counts_once(ensemble: tuple[FloatArray, FloatArray]) -> None:
     x, outputs = ensemble
     rows = [0, 0, 1, 0, 2, 1]  # as the best point of each iteration
-    known: Any = known_runs((x[rows], outputs[rows]), PARAMETERS, MEASURED)
+    known: Any = known_runs((x[rows], outputs[rows]), PARAMETERS, RISK)
     np.testing.assert_array_equal(known.x, x[:3])
     np.testing.assert_array_equal(known.outputs, outputs[:3])
-    noisy: Any = known_runs((x[[0, 0]], outputs[:2]), PARAMETERS, MEASURED)
+    noisy: Any = known_runs((x[[0, 0]], outputs[:2]), PARAMETERS, RISK)
     assert len(noisy) == 2
 
 
@@ -213,3 +213,26 @@ def test_choices_after_a_result_count_also_when_data_are_added() -> None:
     risk = supac.Composite(simulate, supac.Welsch(), more)
     third = supac.minimize(risk, narrow, BOUND, budget=20, known=first)
     assert not third.record.provenance.prior_is_independent
+
+
+def test_observation_parameters_follow_outputs_that_lack_them(
+    ensemble: tuple[FloatArray, FloatArray],
+) -> None:
+    """They are among the points already: an ensemble need not repeat them."""
+
+    def scaled(outputs: FloatArray, z: FloatArray) -> FloatArray:
+        return np.asarray(
+            np.tanh(((z * outputs - MEASURED.values)[:, MEASURED.needed] ** 2).sum(1))
+        )
+
+    with_scale = supac.Parameters(
+        {**PARAMETERS.marginals, "scale": supac.marginals.LogNormal(1.0, 0.5)}
+    )
+    risk = supac.Composite(simulate, scaled, observation=1)
+    x = np.column_stack([ensemble[0], np.linspace(0.8, 1.2, 15)])
+    complete = np.column_stack([ensemble[1], x[:, 2]])
+    ours: Any = known_runs((x, complete), with_scale, risk)
+    np.testing.assert_array_equal(ours.outputs, complete)
+    measured = supac.Composite(simulate, scaled, MEASURED, observation=1)
+    short: Any = known_runs((x, ensemble[1]), with_scale, measured)
+    np.testing.assert_array_equal(short.outputs, complete)

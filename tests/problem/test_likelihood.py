@@ -160,3 +160,20 @@ def _compare(
         step[column] = 1e-6
         difference = (function(at + step) - function(at - step)) / 2e-6
         assert slopes[:, column] == pytest.approx(difference, rel=1e-4, abs=1e-5)
+
+
+def test_outputs_are_named_by_series_and_time_or_label() -> None:
+    levels = np.array([0, 0, 1, -1])
+    assert measurements().output_names == ["a@0", "a@1", "b@1", "b@1 #2"]
+    assert measurements(levels=levels).output_names[4:] == ["noise level 1", "noise level 2"]
+    labelled = measurements(labels=("p", "q", "r", "s"))
+    assert labelled.output_names == ["p", "q", "r", "s"]
+    assert combined(noisy=False).output_names == ["a@0", "a@1", "b@1 #2"]
+
+
+def test_rows_without_times_are_counted_in_a_table() -> None:
+    seen, _ = measurements(labels=("p", "q", "r", "s"), times=np.array([0.0, 1.0, 0.0, 1.0])).table(
+        None
+    )
+    assert seen.times is None
+    assert np.array_equal(seen.values, [1.0, 2.0, 3.0, 4.0])

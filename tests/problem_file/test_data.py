@@ -56,6 +56,18 @@ def test_units_are_read_from_the_header_or_the_file(tmp_path: Path) -> None:
             toml(f"{text}units = {units}", tmp_path)
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_spreadsheets_may_separate_by_other_characters(separator: str, tmp_path: Path) -> None:
+    """And then write decimals with a comma; a comma in a unit divides nothing."""
+    rows = [("time [h]", "X [g/L, dry]"), ("0", "1,5"), ("1.5", "-2,25e-1"), ("2", ""), ("3", ",5")]
+    table = "\n".join(separator.join(row) for row in rows)
+    seen = observed("noise = 0.1", tmp_path, table + "\n")
+    assert seen.labels == ("X (g/L, dry)",)
+    assert np.array_equal(seen.values, [1.5, -0.225, np.nan, 0.5], equal_nan=True)
+    assert seen.times is not None
+    assert seen.times.tolist() == [0.0, 1.5, 2.0, 3.0]
+
+
 DATES = [
     ("2024-03-01,2024-03-02 12:00", "", [0.0, 1.5], "days since 2024-03-01"),
     ("2024-03-01,2024-03-02 12:00", 'time_unit = "h"', [0.0, 36.0], "hours since 2024-03-01"),
@@ -140,6 +152,8 @@ def test_unknown_noise_guarantees_nothing(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text(f"time,X\n{rows}")
     text = '[data]\nfile = "d.csv"\nobserved = "X"\nnoise = "unknown"\n'
     problem = toml(text, tmp_path)
+    assert problem.observations is not None
+    assert problem.estimated_noise == {"X": (problem.observations.noise[0],) * 2}
     result = problem.minimize(store=None)
     assert abs(result.sample(500, 0).mean() - 1.0) < 0.1
     with pytest.raises(supac.CertificateError, match="loss"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -253,3 +254,22 @@ def test_the_missing_extra_is_named(study: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert "simulator.fmu: an FMU needs fmpy: pip install 'supac[fmi]'" in outcome.stderr
+
+
+def test_what_stands_in_formulas_alone_need_not_be_a_variable(study: Path) -> None:
+    path = study / "problem.toml"
+    before: Any = supac.read_problem(path).risk
+    text = path.read_text()
+    line = next(each for each in text.splitlines() if each.startswith("restitution = "))
+    prior = line.partition(" = ")[2]
+    path.write_text(text.replace(line, f'loss = {prior}\nrestitution = "1.6 - loss"'))
+    problem: Any = supac.read_problem(path)
+    names = list(problem.parameters.names)
+    assert "loss" in names
+    x = np.array([9.81 if name == "g" else 0.7 for name in names])
+    y = np.array([9.81 if name == "g" else 0.7 for name in names])
+    y[names.index("loss")] = 0.9  # the restitution
+    np.testing.assert_allclose(problem.risk.simulate(x), before.simulate(y))
+    change(path, '"1.6 - loss"', '"1.6 - lost"')
+    with pytest.raises(ProblemFileError, match="lost is no parameter; did you mean"):
+        supac.read_problem(path)

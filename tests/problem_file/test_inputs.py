@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -238,3 +239,27 @@ def test_other_fixed_values_are_another_problem(folder: Path) -> None:
     assert check_compatible(toml(TEXT, folder), run) == []
     with pytest.raises(ValueError, match="fixed or tied parameters or constraints have changed"):
         check_compatible(toml(TEXT.replace("0.4", "0.5"), folder), run)
+
+
+def test_what_stands_in_formulas_alone_need_not_reach_the_simulator(folder: Path) -> None:
+    """`k1` and `k2` are taken by neither function nor template; `gap`, in no formula, must be."""
+    (folder / "f.py").write_text("def f(k3, gap, k4=9.0):\n    return [k3, gap, k4]\n")
+    residuals = TEXT.replace("[bound]", '[loss]\nkind = "mean-square"\n[bound]')
+    by_name = residuals.replace('"f:f"', '"f:f"\narguments = "names"')
+    right = [3.0 * 2.0 + 0.16, 0.25, 0.16]
+    tripled = by_name.replace("2 * k1", "3 * k1")
+    simulate: Any = toml(tripled, folder).risk.simulate  # type: ignore[attr-defined]
+    np.testing.assert_allclose(simulate(np.array([2.0, 0.25])), right)
+    (folder / "f.py").write_text("def f(k3):\n    return [k3]\n")
+    with pytest.raises(
+        supac.ProblemFileError, match=r"f takes \(k3\), but the parameters are k3, g"
+    ):
+        toml(by_name, folder)
+    (folder / "in.tpl").write_text("{k3} {gap} {k4}\n")
+    command = """command = ["sh", "-c", "echo [`sed 's/ /,/g' in`] > output.json"]"""
+    deck = residuals.replace('python = "f:f"', command + '\ntemplate = "in.tpl"')
+    program: Any = toml(deck.replace("2 * k1", "3 * k1"), folder).risk
+    np.testing.assert_allclose(program.simulate(np.array([2.0, 0.25])), right)
+    (folder / "in.tpl").write_text("{k3} {gap} {K1}\n")  # misspelt, not left out
+    with pytest.raises(supac.ProblemFileError, match=r"{k1} stands nowhere in in.tpl.*has {K1}"):
+        toml(deck, folder)

@@ -217,7 +217,8 @@ CSV = [
     ("time,A,B\n1,2,nan\n", "line 2, column B: 'nan' is no number"),
     ("time,A,B\n1,,\n", "no number in these columns"),
     ("time,A,B\n", "needs a line of names and lines of numbers"),
-    ("time;A;B\n1;2;3\n", "divided by semicolons"),
+    ("time;A;B\n1;2;3,x\n", "line 2, column B: '3,x' is no number"),
+    ("time A B\n1 2 3\n", "data.csv has no column A; its columns are time A B"),
     ("time,A,B\n,2,3\n", "line 2, column time: a number is missing"),
 ]
 
@@ -272,6 +273,7 @@ def test_a_function_may_be_in_a_package(tmp_path: Path) -> None:
         "from .constants import SCALE\n\n\n"
         "def simulate(initial, k1, k2):\n    return [SCALE * initial] * 24\n"
     )
+    supac.read_problem(path)  # a package without a file of its own may be loaded already
     risk = supac.read_problem(path).risk
     assert isinstance(risk, Composite)
     outputs = risk.simulate(np.ones(3))

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from supac.report.svg import Panel, labels
+from supac.report.svg import Panel, decade_ticks, labels
 
 X = np.array([0.0, 1.0, 2.0, np.nan])
 
@@ -64,3 +64,20 @@ def test_labels_tell_ticks_apart() -> None:
     assert labels([0.0, 0.25, 0.5]) == ["0", "0.25", "0.5"]
     assert labels([1000.0, 1000.5, 1001.0]) == ["1000", "1000.5", "1001"]
     assert labels([1e6, 2e6], power=6) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (-4.0, 3.0, ["10⁻⁴", "10⁻²", "10⁰", "10²"]),
+        (0.9, 1.8, ["10", "20", "50"]),
+        (3.2, 4.8, ["3,000", "10,000", "30,000"]),
+        (1.02, 1.2, ["11", "12", "13", "14", "15"]),
+    ],
+)
+def test_logarithmic_axes_have_two_labels_at_least(
+    low: float, high: float, words: list[str]
+) -> None:
+    places, said = decade_ticks(low, high)
+    assert said == words
+    assert all(low <= each <= high for each in places)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from rich.console import Console, RenderableType
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.problem import Measurements
 from supac.report.tables import history_table, parameter_table, state, summary
 from supac.report.words import loss_name
 
@@ -91,3 +94,31 @@ def test_losses_are_named_as_they_are_written_and_yours_by_their_names() -> None
     result = supac.minimize(risk, supac.gaussian([0.0], np.eye(1)), supac.Catoni(0.1), budget=12)
     named = [line for line in str(result.summary()).splitlines() if line.startswith("loss ")]
     assert [line.split()[1] for line in named] == [f"{__name__}.of_my_own"]
+
+
+def test_a_likelihood_is_told_of_all_measurements_and_in_words() -> None:
+    times = np.arange(5.0)
+    data = Measurements(
+        ("A",), np.zeros(5, dtype=np.intp), times, 2.0 * times, np.full(5, 0.5),
+        np.full(5, -1), np.zeros(5), np.zeros(5, dtype=bool),
+    )  # fmt: skip
+    result = supac.minimize(
+        supac.Composite(lambda x: x[0] * times, data.loss, data),
+        supac.Parameters({"k": marginals.LogNormal(1.0, 1.0)}),
+        supac.Catoni(1.0 / 3.0),
+        budget=20,
+    )
+    said = str(result.summary())
+    assert re.search(r"^parameter +prior +posterior +width$", said, flags=re.M)  # no unit
+    told = dict(re.split(" {2,}", line, maxsplit=1) for line in said.splitlines() if "  " in line)
+    assert told["−log L"].startswith(f"{5 * result.mean_risk:.4g} ± ")
+    assert told["minimised"].startswith("mean risk + 0.3333·KL")
+    assert told["loss"].startswith("minus the mean log-likelihood of a measurement")
+
+
+def test_ranges_of_two_digits_have_powers_of_ten_from_10000_on(run: supac.Record) -> None:
+    row = run.parameter_changes[0]
+    wide = replace(row, prior=(2.51e-5, 0.1, 398.0), posterior=(1.0, 150.0, 31_600.0))
+    said = printed(parameter_table([wide, row], width=20), 200)
+    assert "0.1 (2.5e-5–400)" in said
+    assert "150 (1–3.2e4)" in said

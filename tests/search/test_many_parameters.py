@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,7 +12,10 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.emulator.units import Units
-from supac.surrogate.estimator import MANY_PARAMETERS, Context
+from supac.search import design
+from supac.search.algorithm import LastStep, State
+from supac.search.design import plan_batch
+from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context
 
 
 @dataclass(frozen=True)
@@ -165,3 +168,65 @@ def test_a_low_rank_posterior_of_many_parameters_is_found_without_draws_of_its_s
     member = supac.gaussian(found.posterior.mean, found.posterior.covariance)
     assert problem.objective(member) < 0.5 * problem.objective(problem.prior)
     assert most < 20 * start.family.size
+
+
+def _after_runs(prior: supac.Distribution, runs: int, nats: float) -> State:
+    """Return the state after a first batch of so many runs and a step of so many nats."""
+    problem = supac.Problem.within(prior, supac.Catoni(0.01))
+    state = supac.SuPAC(first=runs).init(problem, 0)
+    x = supac.SuPAC(first=runs).ask(problem, state)
+    told = state.told(x, np.ones(runs))
+    step = LastStep(5.0, prior.theta, 0.01 * nats, nats, 0.0)
+    return replace(state, evaluations=told, batch=None, last_step=step)
+
+
+@pytest.mark.parametrize("nats", [10.0, 0.1])  # while the posterior moves, and once it has settled
+def test_draws_turn_to_directions_that_no_run_has_taken(nats: float) -> None:
+    prior = supac.gaussian(np.ones(60), 4.0 * np.eye(60))
+    problem, plan = supac.Problem.within(prior, supac.Catoni(0.01)), BatchPlan(20, 5, latin=True)
+    plan = replace(plan, few=3)
+    state = _after_runs(prior, 58, nats)
+    z = prior.whiten().points(plan_batch(problem, plan, state, 5).x)
+    known = prior.whiten().points(state.evaluations.x)
+    taken = np.linalg.svd(known - known.mean(axis=0))[2][:57]
+    new = z - (z @ taken.T) @ taken
+    # Three directions are left of 60: two runs remain draws.
+    cosines = new[:3] @ new[:3].T / np.linalg.norm(new[:3], axis=1) ** 2
+    np.testing.assert_allclose(cosines, np.eye(3), atol=1e-8)
+    np.testing.assert_allclose(np.linalg.norm(z[:3], axis=1), np.sqrt(60))
+    assert (np.linalg.norm(new[:3], axis=1) > 0.6 * np.sqrt(60)).all()
+    assert (np.linalg.norm(new[3:], axis=1) < 0.6 * np.sqrt(60)).all()
+
+
+@pytest.mark.parametrize("runs", [0, 61])
+def test_draws_remain_where_nothing_or_everything_was_taken(
+    runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prior = supac.gaussian(np.zeros(60), np.eye(60))
+    problem, plan = supac.Problem.within(prior, supac.Catoni(0.01)), BatchPlan(20, 5, latin=True)
+    state = supac.SuPAC().init(problem, 0) if not runs else _after_runs(prior, runs, 0.1)
+    found = plan_batch(problem, plan, state, 5).x
+    monkeypatch.setattr(design, "_towards_new_directions", lambda z, *_: z)
+    np.testing.assert_array_equal(found, plan_batch(problem, plan, state, 5).x)
+
+
+def test_new_directions_help_with_about_a_run_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bends of the outputs look like noise, which short ways into a direction are lost in."""
+    problem = Smoothing(64)
+
+    def bent(x: FloatArray) -> FloatArray:
+        seen = x @ problem.matrix.T
+        return problem(x) + 0.15 * np.sin(2.0 * seen)
+
+    def left(seed: int) -> float:
+        found = supac.minimize(
+            supac.Composite(bent, supac.MeanSquare()), problem.prior, supac.Catoni(0.01),
+            budget=75, validation=0, seed=seed, execution=supac.Execution(vectorized=True),
+        ).posterior  # fmt: skip
+        x = found.sample(2_000, np.random.default_rng(1))
+        return float((bent(x) ** 2).mean()) + 0.01 * found.kl(problem.prior)
+
+    turned = [left(seed) for seed in range(3)]
+    monkeypatch.setattr(design, "_towards_new_directions", lambda z, *_: z)
+    plain = [left(seed) for seed in range(3)]
+    assert max(turned) < min(plain)

@@ -133,7 +133,7 @@ class Search:
 
     def __post_init__(self) -> None:
         parameters = self.prior if isinstance(self.prior, Parameters) else None
-        known = known_runs(self.known, parameters, loss_and_data(self.risk)["data"])
+        known = known_runs(self.known, parameters, self.risk)
         object.__setattr__(self, "known", known)
 
     def run(self) -> Result:

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from supac.posterior.emulation import RISK
 from supac.posterior.next_measurement import NextMeasurements, in_time
 from supac.posterior.sensitivity import ALL, Indices, Sensitivity
 
@@ -13,10 +14,11 @@ _MOST = 8  # directions, and outputs beside all of them, that are shown
 _NEGLIGIBLE = 0.01  # share of a combination that is not worth a mention
 _PARAMETERS = 20
 _CANDIDATES = 15
+_FIRST, _CELL, _GAP = "first, total of", 9, 2  # heading of the parameters; characters
 
 
-def sensitivity_tables(found: Sensitivity) -> RenderableType:
-    """Return what the data determine, and the indices of each column."""
+def sensitivity_tables(found: Sensitivity, width: int = 80) -> RenderableType:
+    """Return what the data determine, and the indices of each column that fits the width."""
     parts: list[RenderableType] = []
     if found.directions is not None:
         known = found.directions.degrees
@@ -25,7 +27,7 @@ def sensitivity_tables(found: Sensitivity) -> RenderableType:
     wrong = float(found.unexplained.mean())
     title = f"Shares of the variance over the {found.under}"
     about = f"emulated from {found.runs} runs, which leaves {100 * wrong:.2g} % unexplained"
-    parts += [Text.assemble((title, "bold"), f": {about}"), _indices(found)]
+    parts += [Text.assemble((title, "bold"), f": {about}"), _indices(found, width)]
     worst = max(found.columns.first_error.max(), found.columns.total_error.max())
     parts.append(
         Text(
@@ -50,19 +52,30 @@ def _directions(found: Sensitivity) -> Table:
     return table
 
 
-def _indices(found: Sensitivity) -> Table:
+def _indices(found: Sensitivity, width: int) -> Table:
     table = Table(box=None, pad_edge=False)
-    table.add_column("first, total of", overflow="fold")
+    table.add_column(_FIRST, overflow="fold")
     columns = list(found.columns.outputs)
-    shown = columns if len(columns) <= _MOST + 1 else [*columns[:_MOST], *columns[-2:]]
-    for name in shown:
-        table.add_column(Text(name), justify="right", overflow="fold", min_width=9)
+    for name in _that_fit(columns, width - max(map(len, (_FIRST, *found.parameters)))):
+        table.add_column(Text(name), justify="right", overflow="fold", min_width=_CELL)
+    shown = [str(each.header) for each in table.columns[1:]]
     main = ALL if ALL in columns else columns[0]
     order = (-found.columns.row(main)["total"]).argsort(kind="stable")
     for j in order[:_PARAMETERS].tolist():
         cells = [_cell(found.columns, name, j) for name in shown]
         table.add_row(Text(found.parameters[j]), *cells)
     return table
+
+
+def _that_fit(columns: list[str], room: int) -> list[str]:
+    """Return as many of the first columns as there is room for, and all outputs and the risk."""
+    last = [name for name in columns[-2:] if name in (ALL, RISK)]
+    shown: list[str] = []
+    for name in columns[: len(columns) - len(last)][:_MOST]:
+        if sum(_GAP + max(_CELL, len(each)) for each in (*shown, name, *last)) > room:
+            break
+        shown.append(name)
+    return [*shown, *last] or columns[:1]
 
 
 def _cell(of: Indices, name: str, j: int) -> str:

@@ -198,7 +198,7 @@ def sensitivity(
     if as_json:
         print_json(found.to_dict())
         return
-    console.print(sensitivity_tables(found))
+    console.print(sensitivity_tables(found, console.width))
     if out is not None:
         console.print(f"wrote {out}", soft_wrap=True)
 

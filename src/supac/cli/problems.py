@@ -287,6 +287,9 @@ def _check_run(ready: ProblemFile) -> None:
         residuals = risk.residuals(run.outputs[None])
         compared = getattr(risk.data, "measured", residuals.shape[1])
         console.print(f"  outputs compared  {compared}")
+    for name, (low, high) in ready.estimated_noise.items():
+        size = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+        console.print(f"  estimated noise   {size} of {name}", markup=False, highlight=False)
     console.print(f"  risk              {run.risk:.4g}")
     console.print(f"  it took           {duration(run.seconds)}\nno mistake found")
 

@@ -32,6 +32,7 @@ from supac.surrogate.estimator import MANY_PARAMETERS, NOISY, BatchPlan, Context
 _FEW = 20  # parameters
 _FEWEST = 10  # runs of the first batch
 _OPENING = 0.3  # width of a narrow first batch, in standard deviations of the start
+_CLEARLY_LESS = 0.5  # share of a squared error
 _MOST_COMPONENTS = 200  # of many parameters: each may move an output of its own
 
 
@@ -247,12 +248,28 @@ class OutputTrainingSet:
         y = (scores - weight @ scores) / unit
         shift = weight @ scores
         own, first = self.x[inliers], hyperparameters[: len(self.prior.centre)]
-        process = Process(first, self.prior, self.u[inliers], y, inflation).fit(steps)
+        process = Process(first, self.prior, self.u[inliers], y, inflation)
+        process = self._fit(process, inliers, steps)
         found = np.concatenate([process.hyperparameters, hyperparameters[len(first) :]])
         fitted = FittedOutputEmulator(
             self, own, process, mean, directions, shift, unit, rest, found
         )
         return fitted if self.nearness is None else self._with_trend(fitted, inliers, steps)
+
+    def _fit(self, process: Process, inliers: BoolArray, steps: int) -> Process:
+        """Fit the hyperparameters; many inputs keep the expected lengths, if not clearly worse.
+
+        With fewer runs than inputs, lengths of their own fit too well: the evidence rises, and new
+        runs are predicted worse than the process expects. Until there are more runs they have to
+        predict left-out runs with half the squared error, because they were fitted to these too.
+        """
+        own = process.fit(steps)
+        if not steps or self.prior.dim <= MANY_PARAMETERS:
+            return own
+        expected, folds = process.fit(steps, own_lengths=False), self.folds[inliers]
+        errors = [float((each.leave_out(folds) ** 2).sum()) for each in (own, expected)]
+        least = 1.0 if len(process.u) > self.prior.dim else _CLEARLY_LESS
+        return own if errors[0] < least * errors[1] else expected
 
     def _with_trend(
         self, fitted: FittedOutputEmulator, inliers: BoolArray, steps: int

@@ -218,18 +218,24 @@ class Process:
     y: FloatArray
     inflation: FloatArray
 
-    def fit(self, steps: int) -> Process:
-        """Increase the evidence by at most `steps` of L-BFGS on the hyperparameters."""
+    def fit(self, steps: int, *, own_lengths: bool = True) -> Process:
+        """Increase the evidence by at most `steps` of L-BFGS on the hyperparameters.
+
+        The lengths remain the expected ones unless `own_lengths`.
+        """
         if not steps:
             return self
         from scipy.optimize import fmin_l_bfgs_b  # noqa: PLC0415 - slow to import
 
-        prior = self.prior
+        prior, lower, upper = self.prior, self.prior.lower, self.prior.upper
+        if not own_lengths:
+            fixed = np.arange(len(lower)) < prior.dim
+            lower, upper = (np.where(fixed, prior.centre, each) for each in (lower, upper))
         found, value, _ = fmin_l_bfgs_b(
             misfit,
-            np.clip(self.hyperparameters, prior.lower, prior.upper),
+            np.clip(self.hyperparameters, lower, upper),
             args=(self.u, self.y, self.inflation, prior),
-            bounds=list(zip(prior.lower, prior.upper, strict=True)),
+            bounds=list(zip(lower, upper, strict=True)),
             m=20,
             maxiter=steps,
         )

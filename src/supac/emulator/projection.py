@@ -1,11 +1,12 @@
 """The projection of an emulated risk on the statistics of a Gaussian, averaged over common draws.
 
 The coefficients of the statistics are E[∇R] and E[∇²R], in coordinates z in which the Gaussian is
-standard (Bonnet, Price). Values of the risk say them by regression on all the statistics, of which
-many parameters have too many. A gradient says as much as `dim` values, and the regression of the
-gradients on z is that of a slope and a curvature, whatever the number of statistics: it is exact
-for quadratic functions. Losses without a derivative are regressed on the statistics of the few
-directions that move the outputs.
+standard (Bonnet, Price). They can be estimated from values of the risk, by regression on all
+statistics, of which many parameters have too many. So gradients are used: each holds `dim`
+numbers, and a regression of the gradients on z gives E[∇R] as its intercept and E[∇²R] as its
+slope. Its cost does not depend on the number of statistics, and it is exact for quadratic
+functions. Losses without a derivative are regressed on the statistics of the few directions that
+move the outputs most.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _DRAWS_OF_A_DIRECTION = 120
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Mean of a function, E[function · features], and the share of its variance they explain."""
+    """Mean of a function, E[function · features], and the share of variance explained by them."""
 
     mean: float
     beta: FloatArray
@@ -35,9 +36,10 @@ class Projection:
 
     @classmethod
     def of(cls, values: FloatArray, fitted: FloatArray, beta: FloatArray) -> Projection:
-        """Return the projection of values (n,) that `fitted` (n,), of mean zero, approximates.
+        """Return the projection of values (n,), approximated by `fitted` (n,), whose mean is zero.
 
-        The mean of `fitted` over the draws is an error that they share with the values.
+        Over the draws the mean of `fitted` differs from zero by an error that the mean of the
+        values shares: it is subtracted (control variate).
         """
         total = float(values.var())
         explained = min(float(fitted.var()) / total, 1.0) if total > 0.0 else 1.0
@@ -98,10 +100,10 @@ class Expansion:
 
 @dataclass(frozen=True, eq=False)
 class PairedDraws:
-    """Standard normal points ±z of many parameters, half of which are kept: (n, dim).
+    """Standard normal points ±z of many parameters; one of each pair is kept: (n, dim).
 
-    The regression of gradients on z then is one of half their differences, E[∇²f] = E[∇f zᵀ]·Cᵀ
-    with z = Cᵀ(x − μ).
+    Half the difference of the gradients at z and −z is regressed on z: E[∇²f] = E[∇f zᵀ]·Cᵀ with
+    z = Cᵀ(x − μ).
     """
 
     half: FloatArray
@@ -139,7 +141,7 @@ class PairedDraws:
         """
         mixed = differences.T @ self._least_squares  # E[∇f zᵀ]
         hessian = dtrmm(1.0, whitening.root, mixed.T, lower=1)
-        # As many pairs as parameters are met exactly: mixed·z are their differences.
+        # The regression fits as many pairs as parameters exactly: mixed·z are the differences.
         n, dim = self.half.shape
         bent = differences if n == dim else self.half @ mixed.T
         trace = float(np.vdot(whitening.inverse_root, mixed.T))
@@ -179,7 +181,7 @@ class SubspaceDraws:
         right = np.linalg.svd(rest, full_matrices=False)[2]
         rank = self.within.shape[1] - first.shape[1]
         found = np.concatenate([first, right[:rank].T], axis=1)
-        # Gradients of fewer directions leave the others open: they may be the first ones again.
+        # Where gradients span fewer directions, the others found may repeat the certain ones.
         return np.linalg.qr(found)[0] if first.shape[1] else found
 
     def points(self, basis: FloatArray) -> FloatArray:
@@ -205,8 +207,8 @@ class SubspaceDraws:
     def _regress(self, values: FloatArray) -> FloatArray:
         """Return the coefficients of the statistics for values (n,) of mean zero.
 
-        A pseudo-inverse of the statistics of many certain directions would take longer than all
-        the rest of a round; but with as many statistics as draws only that has a solution.
+        With many certain directions a pseudo-inverse would take longer than the rest of a round,
+        so the normal equations are solved, unless there are as many statistics as draws.
         """
         draws, statistics = self._features.shape
         if not self.certain or statistics >= draws:
@@ -216,7 +218,7 @@ class SubspaceDraws:
     def project(
         self, whitening: NormalWhitening, basis: FloatArray, values: FloatArray
     ) -> Projection:
-        """Regress values (n,) on the subspace's own statistics: beyond it the function is flat."""
+        """Regress values (n,) on the statistics of the subspace; none outside it has a part."""
         rank = basis.shape[1]
         found = self._regress(values - values.mean())
         half = np.zeros((rank, rank))

@@ -1,9 +1,10 @@
 """Sparse polynomials: each of many outputs as a quadratic function of few of many inputs.
 
-One metric for all outputs cannot tell that each depends on few parameters of its own: with fewer
-runs than parameters it then knows little of any. For each output a greedy search picks inputs, and
-products of the strongest; a regression shrinks those that earn little to zero (automatic
-relevance determination, with a prior of the variances that prefers small ones).
+A process with one metric for all outputs cannot learn that each output depends on few parameters
+of its own, and with fewer runs than parameters it predicts such outputs badly. Here a greedy search
+picks inputs for each output, and products of the strongest of them; a regression shrinks the
+coefficients that explain little to zero (automatic relevance determination, with a prior of the
+variances that prefers small ones).
 """
 
 from __future__ import annotations
@@ -93,16 +94,17 @@ class Trend:
 def nearness(current: Distribution, x: FloatArray) -> FloatArray:
     """Compute the weights of runs x (n, dim) in a model around a posterior: (n,).
 
-    The first runs are far from it, where a polynomial has other coefficients.
+    Runs far from it, such as the first ones, count little: a polynomial that fits there has other
+    coefficients.
     """
     distance = (current.whiten().points(x) ** 2).mean(axis=1)
     return np.asarray(1.0 / (1.0 + (distance / _USUAL) ** 2))
 
 
 def fold_runs(iteration: IntArray) -> IntArray:
-    """Divide runs into parts, of which each is to be predicted from the others: (n,).
+    """Return the fold of each run for cross-validation: (n,).
 
-    Runs of a small batch stay together.
+    Runs of a small batch are in the same fold.
     """
     return np.asarray((iteration + np.arange(len(iteration)) // _TOGETHER) % _FOLDS)
 
@@ -112,8 +114,9 @@ def find_trend(
 ) -> Trend | None:
     """Fit a polynomial to y (n, k) at u (n, dim), by weights (n,).
 
-    None if too few runs are near, or if it does not predict them better, unseen, than a model with
-    the mean squared errors `rival` (n,).
+    Return None if too few runs are near the posterior, or if polynomials fitted to the other folds
+    do not predict them clearly better than the rival model, whose mean squared errors in the same
+    cross-validation are `rival` (n,).
     """
     near = weight > _LEAST_WEIGHT
     if near.sum() < _FEWEST:
@@ -132,46 +135,110 @@ def find_trend(
 
 
 def fit_sparse(u: FloatArray, y: FloatArray, weight: FloatArray) -> SparsePolynomial:
-    """Fit a sparse polynomial to outputs y (n, k) at inputs u (n, dim), by weights (n,)."""
+    """Fit a sparse polynomial to outputs y (n, k) at inputs u (n, dim), by weights (n,).
+
+    Choose inputs of each output, then products of its strongest inputs that explain what the
+    linear terms leave, and fit the coefficients of both together.
+    """
     share = weight / weight.sum()
     centre, constant = share @ u, share @ y
     root = np.sqrt(share * len(u))
     plain, outputs = (u - centre).T, ((y - constant) * root[:, None]).T
     inputs = plain * root
-    power, rows = np.einsum("kn,kn->k", outputs, outputs), np.arange(len(outputs))[:, None]
-    terms = max(int(1.0 / float(share @ share)) // _RUNS_A_TERM, 2)
-    gram, towards = inputs @ inputs.T, outputs @ inputs.T
-    chosen = _pursue(gram[None], towards, min(_MOST_INPUTS, terms, len(inputs)))
-    own_gram, own_towards = gram[chosen[:, :, None], chosen[:, None]], towards[rows, chosen]
-    slopes = _relevance(own_gram, own_towards, power, len(u))
-    strength = np.abs(slopes) * np.sqrt(np.einsum("kff->kf", own_gram))
-    order = np.argsort(-strength, axis=1, kind="stable")[:, :_STRONGEST]
-    strongest = np.take_along_axis(chosen, order, axis=1)
-    products = _products((plain * np.sqrt(root))[strongest])
-    # Linear terms and outputs have the mean zero: only products by products need their own.
-    middle = products @ root / len(u)
-    bent_gram = products @ products.transpose(0, 2, 1)
-    bent_gram -= len(u) * middle[:, :, None] * middle[:, None]
-    # Products are searched for what the linear terms leave.
-    full = np.zeros((len(outputs), len(inputs)))
-    full[rows, chosen] = slopes
-    rest = (products @ (outputs - full @ inputs)[:, :, None])[:, :, 0]
-    best = _pursue(bent_gram, rest, min(_MOST_PRODUCTS, terms, products.shape[1]))
-    bent, middle = products[rows, best], middle[rows, best]
-    cross = inputs[chosen] @ bent.transpose(0, 2, 1)
-    bent_gram = bent_gram[rows[:, :, None], best[:, :, None], best[:, None]]
-    whole = np.block([[own_gram, cross], [cross.transpose(0, 2, 1), bent_gram]])
-    both = np.concatenate([own_towards, (bent @ outputs[:, :, None])[:, :, 0]], axis=1)
-    found = _relevance(whole, both, power, len(u))
-    slopes, bends = np.split(found, [chosen.shape[1]], axis=1)
-    size = bends**2 * np.einsum("kff->kf", bent_gram)
+    power = np.einsum("kn,kn->k", outputs, outputs)
+    most = max(int(1.0 / float(share @ share)) // _RUNS_A_TERM, 2)  # terms of an output
+    linear = _choose_inputs(inputs, outputs, power, most)
+    products = _choose_products(plain, root, linear, outputs - linear.slopes @ inputs, most)
+    cross = inputs[linear.chosen] @ products.values.transpose(0, 2, 1)
+    gram = np.block([[linear.gram, cross], [cross.transpose(0, 2, 1), products.gram]])
+    by_products = (products.values @ outputs[:, :, None])[:, :, 0]
+    towards = np.concatenate([linear.towards, by_products], axis=1)
+    found = _relevance(gram, towards, power, len(u))
+    slopes, bends = np.split(found, [linear.chosen.shape[1]], axis=1)
+    size = bends**2 * np.einsum("kff->kf", products.gram)
     bends = np.where(size > _NEGLIGIBLE * power[:, None], bends, 0.0)
-    constant = constant - (bends * middle).sum(axis=1)
-    full[rows, chosen] = slopes
-    left, right = np.triu_indices(strongest.shape[1])
-    first, second = strongest[:, left][rows, best], strongest[:, right][rows, best]
-    pairs, quadratic = _gather(first, second, bends)
-    return SparsePolynomial(centre, constant, full.T, pairs[0], pairs[1], quadratic)
+    constant = constant - (bends * products.means).sum(axis=1)
+    all_slopes = linear.slopes.copy()
+    all_slopes[_rows(outputs), linear.chosen] = slopes
+    pairs, quadratic = _gather(products.first, products.second, bends)
+    return SparsePolynomial(centre, constant, all_slopes.T, pairs[0], pairs[1], quadratic)
+
+
+@dataclass(frozen=True, eq=False)
+class _LinearTerms:
+    """Hold the inputs that were chosen for each of k outputs."""
+
+    chosen: IntArray
+    """(k, f), of which `strongest` are the first few by what they explain."""
+    strongest: IntArray
+    gram: FloatArray
+    """Inner products of the chosen inputs over the runs: (k, f, f)."""
+    towards: FloatArray
+    """Inner products of these with the output: (k, f)."""
+    slopes: FloatArray
+    """Coefficients of all inputs: (k, dim)."""
+
+
+def _choose_inputs(
+    inputs: FloatArray, outputs: FloatArray, power: FloatArray, most: int
+) -> _LinearTerms:
+    """Choose at most `most` of the inputs (dim, n) for each of the outputs (k, n), and regress."""
+    rows = _rows(outputs)
+    gram, towards = inputs @ inputs.T, outputs @ inputs.T
+    chosen = _pursue(gram[None], towards, min(_MOST_INPUTS, most, len(inputs)))
+    gram, towards = gram[chosen[:, :, None], chosen[:, None]], towards[rows, chosen]
+    found = _relevance(gram, towards, power, inputs.shape[1])
+    strength = np.abs(found) * np.sqrt(np.einsum("kff->kf", gram))
+    order = np.argsort(-strength, axis=1, kind="stable")[:, :_STRONGEST]
+    slopes = np.zeros((len(outputs), len(inputs)))
+    slopes[rows, chosen] = found
+    return _LinearTerms(chosen, np.take_along_axis(chosen, order, axis=1), gram, towards, slopes)
+
+
+@dataclass(frozen=True, eq=False)
+class _ProductTerms:
+    """Hold the products of two inputs that were chosen for each of k outputs."""
+
+    first: IntArray
+    """(k, f), and the second factor alike."""
+    second: IntArray
+    values: FloatArray
+    """(k, f, n), times the root of the weights."""
+    means: FloatArray
+    """(k, f)."""
+    gram: FloatArray
+    """Inner products of the centred products over the runs: (k, f, f)."""
+
+
+def _choose_products(
+    plain: FloatArray, root: FloatArray, linear: _LinearTerms, rest: FloatArray, most: int
+) -> _ProductTerms:
+    """Choose at most `most` products of the strongest inputs for each output.
+
+    `plain` are the inputs (dim, n) without the roots of the weights (n,), `rest` (k, n) is what the
+    linear terms leave.
+    """
+    rows, n = _rows(rest), len(root)
+    products = _products((plain * np.sqrt(root))[linear.strongest])
+    # Linear terms and outputs have the mean zero: only products by products need their own.
+    means = products @ root / n
+    gram = products @ products.transpose(0, 2, 1)
+    gram -= n * means[:, :, None] * means[:, None]
+    towards = (products @ rest[:, :, None])[:, :, 0]
+    best = _pursue(gram, towards, min(_MOST_PRODUCTS, most, products.shape[1]))
+    left, right = np.triu_indices(linear.strongest.shape[1])
+    return _ProductTerms(
+        linear.strongest[:, left][rows, best],
+        linear.strongest[:, right][rows, best],
+        products[rows, best],
+        means[rows, best],
+        gram[rows[:, :, None], best[:, :, None], best[:, None]],
+    )
+
+
+def _rows(outputs: FloatArray) -> IntArray:
+    """Return the index of each output, (k, 1), to go with those of its terms (k, f)."""
+    return np.arange(len(outputs))[:, None]
 
 
 def _products(factors: FloatArray) -> FloatArray:
@@ -196,11 +263,11 @@ def _gather(first: IntArray, second: IntArray, bends: FloatArray) -> tuple[IntAr
 
 
 def _pursue(gram: FloatArray, towards: FloatArray, count: int) -> IntArray:
-    """Choose features of each of k outputs, one by one: (k, count).
+    """Choose `count` features for each of k outputs by orthogonal matching pursuit: (k, count).
 
     `gram` (k or 1, f, f) has the inner products of the features, `towards` (k, f) those with the
-    outputs. Each is the one that leaves least of what the others have left (orthogonal matching
-    pursuit).
+    outputs. The next feature is the one that, beside those chosen before, leaves the smallest
+    residual.
     """
     outputs, rows = len(towards), np.arange(len(towards))
     shared = len(gram) == 1
@@ -227,7 +294,7 @@ def _pursue(gram: FloatArray, towards: FloatArray, count: int) -> IntArray:
 
 
 def _relevance(gram: FloatArray, towards: FloatArray, power: FloatArray, n: int) -> FloatArray:
-    """Regress k outputs on features, each with a variance of its own: (k, f).
+    """Regress k outputs on features, each coefficient with a prior variance of its own: (k, f).
 
     `gram` (k, f, f) has the inner products of the features over n runs, `towards` (k, f) those
     with the outputs, and `power` (k,) those of the outputs with themselves.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, as_floats
 from supac.exchange.known import KnownRuns, read_csv
-from supac.problem import Observations, Parameters
+from supac.problem import Composite, Measurements, Observations, Parameters
 from supac.record.calibrated import Calibrated
 from supac.record.record import read_store
 from supac.record.store.file import may_be_store
@@ -28,14 +28,15 @@ Known = KnownRuns | Calibrated | str | os.PathLike[str] | tuple[Any, Any] | None
 """Forms of known runs that `minimize` accepts."""
 
 
-def known_runs(given: Known, parameters: Parameters | None, data: object) -> KnownRuns | None:
-    """Return what `known=` of `minimize` stands for, in the order of parameters and data.
+def known_runs(given: Known, parameters: Parameters | None, risk: object) -> KnownRuns | None:
+    """Return what `known=` of `minimize` stands for, in the order of the parameters and the data.
 
     A `KnownRuns`; a result or a record; the path of a table or of a store; or a pair of points and
     what came of them, (n, m) outputs or (n,) risks: arrays, data frames, or paths of tables whose
     rows have names, as PEST++ writes ensembles. Members without outputs have failed.
     """
-    seen = data if isinstance(data, Observations) else None
+    composite = risk if isinstance(risk, Composite) else None
+    data = None if composite is None else composite.data
     if given is None:
         return None
     if isinstance(given, KnownRuns):
@@ -45,11 +46,28 @@ def known_runs(given: Known, parameters: Parameters | None, data: object) -> Kno
     elif isinstance(given, str | os.PathLike):
         known = _of_file(Path(given), parameters)
     elif isinstance(given, tuple) and len(given) == 2:
-        known = _of_pair(given[0], given[1], parameters, seen)
+        known = _of_pair(given[0], given[1], parameters, composite)
     else:
         raise TypeError(f"{_WANTED}; not {given!r:.100}")
     known = known if parameters is None else known.in_order(parameters.names)
-    return known if seen is None else known.for_data(seen)
+    known = known.for_data(data) if isinstance(data, Observations) else known
+    return known if composite is None else _with_observation_parameters(known, composite)
+
+
+def _with_observation_parameters(known: KnownRuns, risk: Composite) -> KnownRuns:
+    """Append the observation parameters to simulated outputs that lack them."""
+    outputs, count = known.outputs, risk.observation
+    if not count or outputs is None or outputs.shape[1] != _simulated(risk.data):
+        return known
+    return replace(known, outputs=np.hstack([outputs, known.x[:, -count:]]))
+
+
+def _simulated(data: object) -> int | None:
+    """Return the number of outputs that are simulated for these data, if it is known."""
+    if isinstance(data, Observations):
+        return len(data.values)
+    names = getattr(data, "output_names", None)
+    return None if names is None else len(names)
 
 
 def _of_file(path: Path, parameters: Parameters | None) -> KnownRuns:
@@ -73,7 +91,7 @@ class _Rows:
 
 
 def _of_pair(
-    points: Any, outcome: Any, parameters: Parameters | None, data: Observations | None
+    points: Any, outcome: Any, parameters: Parameters | None, risk: Composite | None
 ) -> KnownRuns:
     """Return the runs of an ensemble: its parameters and, in the same rows, what came of them."""
     x, y = _rows(points, "points"), _rows(outcome, "outputs")
@@ -90,15 +108,43 @@ def _of_pair(
         results = np.array([nothing if row is None else results[row] for row in found])
     if len(values) != len(results):
         raise ValueError(f"{x.name} has {len(values)} rows, but {y.name} {len(results)}")
-    risk, outputs = np.full(len(values), np.nan), None
+    risks, outputs = np.full(len(values), np.nan), None
     if results.ndim == 1:
-        risk = results
+        risks = results
     else:
-        outputs = results if data is None else _placed(results, y, data)
-    return KnownRuns.of_arrays(values, outputs, risk, source=y.name)
+        outputs = results if risk is None else _placed(results, y, values, risk)
+    return KnownRuns.of_arrays(values, outputs, risks, source=y.name)
 
 
-def _placed(results: FloatArray, y: _Rows, data: Observations) -> FloatArray:
+def _placed(results: FloatArray, y: _Rows, points: FloatArray, risk: Composite) -> FloatArray:
+    """Return outputs (n, m) in the order in which the simulator returns them."""
+    if isinstance(risk.data, Observations):
+        return _in_cells(results, y, risk.data)
+    if isinstance(risk.data, Measurements):
+        return _in_rows(results, y, points, risk)
+    return results
+
+
+def _in_rows(results: FloatArray, y: _Rows, points: FloatArray, risk: Composite) -> FloatArray:
+    """Return outputs by the names of measurements; some may follow from the points (n, dim)."""
+    assert isinstance(risk.data, Measurements)
+    names = risk.data.output_names
+    follow = getattr(risk.simulate, "without_run", None)
+    last = np.array([[] if follow is None else follow(point) for point in points])
+    simulated = names[: len(names) - last.shape[1]]
+    if y.columns is not None:
+        return np.hstack([results[:, _places(simulated, y)], last])
+    if results.shape[1] == len(simulated):
+        return np.hstack([results, last])
+    if results.shape[1] == len(names):
+        return results
+    raise ValueError(
+        f"{y.name} has {results.shape[1]} outputs, but {len(simulated)} are simulated: "
+        f"{_listed(simulated)}"
+    )
+
+
+def _in_cells(results: FloatArray, y: _Rows, data: Observations) -> FloatArray:
     """Return outputs as the data have them; columns may be those of measurements alone."""
     if y.columns is not None:
         by_row = [f"{column}_{row}" for column in data.columns for row in range(data.rows)]

@@ -72,14 +72,16 @@ def rows_of(record: Record) -> Iterator[list[Any]]:
 
 
 def table_of_ensemble(record: Record, ensemble: Ensemble) -> Table:
-    """Return the parameter sets of an ensemble, with their risks and outputs.
+    """Return the parameter sets of an ensemble, with their risks and simulated outputs.
 
-    An output that the data have is named by its column and its time, or its row from 0 on.
+    An output that the data have is named by its column and its time, or its row from 0 on, or as
+    the data name it.
     """
     table = table_of_draws(ensemble.x, record.parameters)
     told = {"risk": ensemble.risk, "log_ratio": ensemble.log_ratio}
     if ensemble.outputs is not None:
-        outputs = ensemble.outputs.T
+        width = ensemble.outputs.shape[1] - record.observation  # which have columns already
+        outputs = ensemble.outputs.T[:width]
         told |= dict(zip(_output_names(record, len(outputs)), outputs, strict=True))
     names = apart(list(table), lambda name: name in told)
     sets = dict(zip(names, table.values(), strict=True))
@@ -119,9 +121,8 @@ def _with_gaps(columns: dict[str, FloatArray]) -> Table:
 def _output_names(record: Record, width: int) -> list[str]:
     """Return names of all outputs of a run: those of the data, if they are known."""
     data = record.settings.get("data")
-    if isinstance(data, Observations) and len(data.values) == width:
-        return data.cell_names
-    return [f"{OUTPUT}{i}" for i in range(width)]
+    names = data.cell_names if isinstance(data, Observations) else getattr(data, "output_names", [])
+    return names if len(names) == width else [f"{OUTPUT}{i}" for i in range(width)]
 
 
 def table_of_draws(draws: FloatArray, parameters: Parameters | None) -> Table:

@@ -159,13 +159,12 @@ def _runs_and_outputs(record: Record) -> tuple[list[Run], FloatArray, Outputs]:
         return runs, np.array([[run.risk] for run in runs]), Outputs((RISK,), 1)
     rows = rows[:, : rows.shape[1] - record.observation]
     data = record.settings.get("data")
-    if isinstance(data, Observations) and len(data.values) == rows.shape[1]:
-        return (
-            runs,
-            rows,
-            as_calibrated(replace(Outputs.of_data(data), experiments=data.experiments), record),
-        )
-    return runs, rows, Outputs.plain(rows.shape[1])
+    table = Outputs.of_simulation(data)
+    if table is None or table.width != rows.shape[1]:
+        return runs, rows, Outputs.plain(rows.shape[1])
+    if isinstance(data, Observations):
+        table = replace(table, experiments=data.experiments)
+    return runs, rows, as_calibrated(table, record)
 
 
 def risk_of(

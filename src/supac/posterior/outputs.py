@@ -95,6 +95,14 @@ class Outputs:
         return cls(tuple(f"output_{i}" for i in range(width)), 1)
 
     @classmethod
+    def of_simulation(cls, data: object) -> Outputs | None:
+        """Make the table of what is simulated for these data; None if its names are not known."""
+        if isinstance(data, Observations):
+            return cls.of_data(data)
+        names = getattr(data, "output_names", None)
+        return None if names is None else cls(tuple(names), 1)
+
+    @classmethod
     def of_data(cls, data: Observations) -> Outputs:
         """Make the table of measured columns, with their noise where it is the same in all rows."""
         noise = np.full(len(data.columns), np.nan)

@@ -11,7 +11,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.posterior.observed import as_calibrated
 from supac.posterior.outputs import Outputs
-from supac.problem import Composite, Observations
+from supac.problem import Composite
 from supac.problem.leading import LeadingSimulator
 from supac.problem.observation import ObservedSimulator
 from supac.record.record import Record
@@ -43,12 +43,10 @@ def simulator_and_outputs(
 
     Of a `Composite` the outputs are those of its data.
     """
-    data = record.settings.get("data")
-    known = Outputs.of_data(data) if isinstance(data, Observations) else None
+    known = Outputs.of_simulation(record.settings.get("data"))
     table, own_noise = None, list[str]()
     if isinstance(simulate, Composite):
-        mine = simulate.data
-        table = Outputs.of_data(mine) if isinstance(mine, Observations) else None
+        table = Outputs.of_simulation(simulate.data)
         simulate = simulate.simulate
         if isinstance(simulate, ObservedSimulator):
             simulate = simulate.simulate

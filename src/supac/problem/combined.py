@@ -9,7 +9,7 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, IntArray, frozen
 from supac.codec import register
-from supac.problem.composite import Observations, ResidualLoss
+from supac.problem.composite import Observations, ResidualLoss, told_apart
 from supac.problem.likelihood import Measurements
 
 
@@ -59,6 +59,13 @@ class CombinedMeasurements:
     def observation(self) -> int:
         """Number of observation parameters."""
         return self.powers.shape[1]
+
+    @property
+    def output_names(self) -> list[str]:
+        """Name of each simulated term: that of the first value or noise level it is a part of."""
+        places = dict(zip(self.terms[::-1].tolist(), self.places[::-1].tolist(), strict=True))
+        names = self.measurements.output_names
+        return told_apart(names[places[term]] for term in range(len(self.floors)))
 
     @property
     def loss(self) -> CombinedLikelihood:
@@ -164,6 +171,11 @@ class CombinedLikelihood:
     def unbounded(self) -> str:
         """Reason why there is no certificate."""
         return self.likelihood.unbounded
+
+    @property
+    def in_words(self) -> str:
+        """The loss as it is told in reports."""
+        return str(getattr(self.likelihood, "in_words", self.likelihood))
 
     def for_data(self, data: CombinedMeasurements) -> CombinedLikelihood:
         """Return the loss with its data, which a store has apart."""

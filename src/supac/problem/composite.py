@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
@@ -130,12 +130,10 @@ class Observations:
         """
         if self.times is None:
             return [f"{column}_{row}" for column in self.columns for row in range(self.rows)]
-        found, seen = [], dict[str, int]()
-        for experiment, column, time in self.cells:
-            name = f"{column}@{time:.12g}" + (f" ({experiment})" if experiment else "")
-            seen[name] = seen.get(name, 0) + 1
-            found.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
-        return found
+        return told_apart(
+            f"{column}@{time:.12g}" + (f" ({experiment})" if experiment else "")
+            for experiment, column, time in self.cells
+        )
 
     def shared(self, other: Observations) -> list[tuple[int, int]]:
         """Return the places, here and there, of measurements that both have."""
@@ -303,6 +301,15 @@ class Observations:
         measured = self.values[seen]
         simulated[..., seen] = measured * np.exp(shift) if self.logarithmic else measured + shift
         return simulated
+
+
+def told_apart(names: Iterable[str]) -> list[str]:
+    """Return the names, with a number after those that are there more than once: `A@0.5 #2`."""
+    found, seen = [], dict[str, int]()
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return found
 
 
 def _shape(values: FloatArray) -> str:

@@ -9,17 +9,18 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, IntArray, frozen
 from supac.codec import register
-from supac.problem.composite import Observations, ResidualLoss, SquareLoss
+from supac.problem.composite import Observations, ResidualLoss, SquareLoss, told_apart
 
 _FLOOR = 1e-12  # a simulated value below this share of the measured one has its logarithm
 _TAIL = 10.0  # residual, in units of the noise, above which the likelihood has a long tail
 UNBOUNDED = (
     "a likelihood has no largest value; a certificate needs a loss that has one, such as Welsch()"
 )
+_IN_WORDS = "minus the mean log-likelihood of a measurement"
 _HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
-@register
+@register(later=("labels",))
 @dataclass(frozen=True, eq=False)
 class Measurements:
     """Measurements in rows: each of some series, at some time, on its own scale.
@@ -44,6 +45,8 @@ class Measurements:
     """c of rows compared as c·log(value); 0 for rows compared as they are: (rows,)."""
     laplace: BoolArray
     """True for rows with Laplace noise, False for normal noise: (rows,)."""
+    labels: tuple[str, ...] | None = None
+    """Names of rows without times, whose `times` only count them; None for rows with times."""
 
     def __post_init__(self) -> None:
         for name in ("series", "levels"):
@@ -53,6 +56,8 @@ class Measurements:
             given = np.array(getattr(self, name), dtype=np.float64)
             object.__setattr__(self, name, frozen(given))
         object.__setattr__(self, "names", tuple(self.names))
+        if self.labels is not None:
+            object.__setattr__(self, "labels", tuple(self.labels))
 
     def __repr__(self) -> str:
         return f"Measurements({self.measured} of {', '.join(self.names)})"
@@ -66,6 +71,14 @@ class Measurements:
     def simulated_levels(self) -> int:
         """Number of noise levels that are simulated."""
         return int(self.levels.max(initial=-1)) + 1
+
+    @property
+    def output_names(self) -> list[str]:
+        """Name of each output of a simulation: its row's, such as `A@0.5`, or its noise level's."""
+        rows = zip(self.series.tolist(), self.times.tolist(), strict=True)
+        names = self.labels or [f"{self.names[series]}@{time:.12g}" for series, time in rows]
+        levels = [f"noise level {i + 1}" for i in range(self.simulated_levels)]
+        return told_apart([*names, *levels])
 
     @cached_property
     def _in_scale(self) -> FloatArray:
@@ -126,7 +139,7 @@ class Measurements:
         return NoisyLikelihood(constant, tuple(self.levels.tolist()), tuple(self.laplace.tolist()))
 
     def table(self, outputs: FloatArray | None) -> tuple[Observations, FloatArray | None]:
-        """Return the measurements as columns, a row for each time, and so the outputs.
+        """Return the measurements as columns, a row for each time or label, and so the outputs.
 
         Simulated noise is the median of the outputs, and 1 without any. What was measured on a
         logarithmic scale has the noise of its unit.
@@ -143,7 +156,8 @@ class Measurements:
         values[places], levels[places] = self.values, noise
         finite = times[np.isfinite(times)]
         shown = np.where(np.isfinite(times), times, 1.1 * finite.max(initial=1.0))
-        seen = Observations(self.names, values, levels, times=shown)
+        clock = None if self.labels else shown
+        seen = Observations(self.names, values, levels, times=clock)
         if outputs is None:
             return seen, None
         drawn = np.full((len(outputs), shape), np.nan)
@@ -172,6 +186,7 @@ class NormalLikelihood(SquareLoss):
     """Minus the mean log-likelihood of normal measurements of known noise: ½ mean r² + constant."""
 
     unbounded = UNBOUNDED
+    in_words = _IN_WORDS
     constant: float
 
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
@@ -193,6 +208,7 @@ class NoisyLikelihood(ResidualLoss):
     """
 
     unbounded = UNBOUNDED
+    in_words = f"{_IN_WORDS}, with noise that depends on parameters"
     constant: float
     levels: tuple[int, ...]
     """Index of each row's noise level, −1 where the difference is in units of the noise."""

@@ -63,6 +63,13 @@ class ObservationLoss:
         return f"{self.loss!r} with {self.count} observation parameters"
 
     @property
+    def in_words(self) -> str:
+        """The loss as it is told in reports."""
+        own = getattr(self.loss, "in_words", None) or repr(self.loss)
+        few = "1 parameter that costs" if self.count == 1 else f"{self.count} parameters that cost"
+        return f"{own}; {few} no run"
+
+    @property
     def unbounded(self) -> str:
         """Reason why there is no certificate, if the loss is a likelihood."""
         return str(getattr(self.loss, "unbounded", ""))

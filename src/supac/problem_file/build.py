@@ -21,7 +21,7 @@ from supac.problem_file.data import data_tables, held_out, read_known, read_obse
 from supac.problem_file.errors import Source, suggestion
 from supac.problem_file.experiments import Experiments, make_simulate
 from supac.problem_file.inputs import read_inputs
-from supac.problem_file.noise import is_unknown
+from supac.problem_file.noise import unknown_columns
 from supac.problem_file.observed import check_priors, column_loss, observation_names
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, bound_kind, loss_kind, shape_of
@@ -208,7 +208,7 @@ def _bound(source: Source, risk: Callable[..., Any], ceiling: float) -> Bound:
 
 
 def _noise_is_estimated(source: Source) -> bool:
-    return any(is_unknown(table.get("noise")) for table in data_tables(source).values())
+    return any(map(unknown_columns, data_tables(source).values()))
 
 
 def _without_n(risk: Callable[..., Any], reason: str) -> str:

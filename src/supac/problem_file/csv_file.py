@@ -1,4 +1,4 @@
-"""Tables of comma-separated values that a problem file names."""
+"""Tables that a problem file names: values separated by commas, semicolons or tabs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.problem_file.errors import Key, Source, no_file, suggestion
 
+_SEPARATORS = (";", "\t", ",")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d*(?:[eE][+-]?\d+)?")
+
 
 class CSVFile:
-    """A table of comma-separated values: its header, and its non-empty rows by line number."""
+    """A table of separated values: its header, and its non-empty rows by line number.
+
+    Where that is not by commas, decimals may have one.
+    """
 
     def __init__(self, source: Source, key: Key):
         self.source, self.key = source, key
@@ -24,7 +30,9 @@ class CSVFile:
         self.path = source.file(name)
         try:
             with self.path.open(newline="", encoding="utf-8-sig") as file:
-                reader = csv.reader(file)
+                lines = file.readlines()
+                self._separator = _separator(lines)
+                reader = csv.reader(lines, delimiter=self._separator)
                 numbered = [(reader.line_num, row) for row in reader]
         except FileNotFoundError as error:
             raise self.fail(no_file(self.path)) from error
@@ -37,8 +45,6 @@ class CSVFile:
         heads = [name_and_unit(name) for name in self.rows.pop(min(self.rows))]
         self.header = [name for name, _ in heads]
         self.units = {name: unit for name, unit in heads if unit}
-        if len(self.header) == 1 and ";" in self.header[0]:
-            raise self.fail(f"{self.path.name} is divided by semicolons: save it with commas")
         for line, row in self.rows.items():
             if len(row) != len(self.header):
                 cells = f"{len(row)} cells, but the header has {len(self.header)}"
@@ -54,7 +60,12 @@ class CSVFile:
             hint = suggestion(name, self.header) or f"; its columns are {', '.join(self.header)}"
             raise self.fail(f"{self.path.name} has no column {name}{hint}", key)
         place = self.header.index(name)
-        return {line: row[place].strip() for line, row in self.rows.items()}
+        return {line: self._with_point(row[place].strip()) for line, row in self.rows.items()}
+
+    def _with_point(self, cell: str) -> str:
+        """Return a number with a decimal comma as one with a point, and other cells as they are."""
+        comma = self._separator != "," and _DECIMAL_COMMA.fullmatch(cell)
+        return cell.replace(",", ".") if comma else cell
 
     def times(self, name: str, key: Key, form: str | None) -> list[float] | list[datetime]:
         """Return a column of numbers, or of dates: ISO 8601, or as `form` says."""
@@ -119,3 +130,10 @@ def _is_number(cell: str) -> bool:
 
 def _date(cell: str, form: str | None) -> datetime:
     return datetime.fromisoformat(cell) if form is None else datetime.strptime(cell, form)
+
+
+def _separator(lines: list[str]) -> str:
+    """Return what separates the cells: it is in the header and in the first row most often."""
+    first = [line for line in lines if line.strip()][:2]
+    counts = {each: min((line.count(each) for line in first), default=0) for each in _SEPARATORS}
+    return max(counts, key=lambda each: counts[each]) if any(counts.values()) else ","

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -257,28 +256,14 @@ def read_known(
                 raise ValueError(no_file(path))
             if path == source.file(source.table("run").get("store", f"{source.path.stem}.supac")):
                 raise ValueError(f"{path.name} is the store of this search: its runs are known")
-        known = known_runs(told, parameters, getattr(risk, "data", None))
+        known = known_runs(told, parameters, risk)
         assert known is not None
-        known = _with_own(known, risk, observations)
         _check_known(paths[-1], known, risk, observations)
     except (OSError, ValueError, StoreError) as error:
         unread = f"{paths[-1].name} cannot be read: {getattr(error, 'strerror', None) or error}"
         words = unread if isinstance(error, OSError) else str(error)
         raise source.fail(("run", "known"), words) from error
     return known
-
-
-def _with_own(
-    known: KnownRuns, risk: Callable[..., Any], observations: Observations | None
-) -> KnownRuns:
-    """Append the observation parameters to outputs that lack them."""
-    count = risk.observation if isinstance(risk, Composite) else 0
-    outputs = known.outputs
-    if not count or outputs is None or observations is None:
-        return known
-    if outputs.shape[1] != len(observations.values):
-        return known
-    return replace(known, outputs=np.hstack([outputs, known.x[:, -count:]]))
 
 
 def known_files(source: Source) -> list[Path]:

@@ -82,6 +82,7 @@ def make_scenario(
 def _made(
     source: Source, simulator: Simulator, inputs: Inputs, data: Observations | None
 ) -> Simulate:
+    inputs = inputs.without(simulator.not_taken(source, inputs))
     made = replace(simulator.make(source, inputs, data), inputs=inputs)
     if made.vectorized and any(isinstance(each, str) for each in inputs.fixed.values()):
         raise source.fail(("simulator", "vectorized"), "goes without texts in settings")

@@ -17,7 +17,7 @@ from supac.problem_file.fmu_times import check_data_times, check_inputs_last
 from supac.problem_file.inputs import Inputs
 from supac.problem_file.simulator import Simulate, Simulator
 from supac.problem_file.values import FLAG, NUMBER, TABLE, TEXT, one_of, positive, setting
-from supac.simulators.fmi.description import FMUError
+from supac.simulators.fmi.description import FMUError, read_description
 from supac.simulators.fmi.fmu import FMU
 from supac.simulators.fmi.units import SECONDS
 
@@ -122,6 +122,17 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
         check_data_times(source, model.model.time_unit, self.time_unit)
         places = tuple(parameters.names.index(name) for name in numbers)
         return Simulate(OfNumbers(model, places), observations=data)
+
+    def not_taken(self, source: Source, inputs: Inputs) -> list[str]:
+        """Return names in formulas or constraints that are no variables of the model."""
+        named = [name for name in inputs.in_formulas if name not in (self.variables or {})]
+        if not named or not source.file(self.fmu).is_file():
+            return []
+        try:
+            model = read_description(source.file(self.fmu))
+        except (FMUError, ImportError):
+            return []  # `make` tells what is wrong
+        return [name for name in named if model.variable(name) is None]
 
     def _inputs(
         self, source: Source, own: str | None, data: Observations

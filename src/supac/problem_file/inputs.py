@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,6 +48,21 @@ class Inputs:
     def arguments(self) -> tuple[str, ...]:
         """Names of the arguments that `gather` returns."""
         return tuple(self.gather(self.names))
+
+    @property
+    def in_formulas(self) -> set[str]:
+        """Names in formulas and constraints, which the simulator itself need not take."""
+        formulas = [*self.tied.values(), *self.constraints.values()]
+        return {name for each in formulas for name in each.names}
+
+    def without(self, names: Collection[str]) -> Inputs:
+        """Return the inputs of a simulator that is not given some of the names."""
+        kept = [i for i, name in enumerate(self.names) if name not in names]
+        return replace(
+            self,
+            names=tuple(self.names[i] for i in kept),
+            units=tuple(self.units[i] for i in kept),
+        )
 
     def refuses(self, x: FloatArray) -> str:
         """Return the first constraint that does not hold at a point (dim,); "" if all do."""

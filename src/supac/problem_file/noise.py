@@ -50,9 +50,12 @@ def noise_of_columns(
     return made
 
 
-def is_unknown(given: Any) -> bool:
-    """Return True if the noise of any column is estimated from the data."""
-    return UNKNOWN in (given.values() if isinstance(given, Mapping) else [given])
+def unknown_columns(table: Mapping[str, Any]) -> list[str]:
+    """Return the observed columns of a table [data] whose noise is estimated from the data."""
+    observed, given = table["observed"], table.get("noise")
+    names = [observed] if isinstance(observed, str) else list(observed)
+    each = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    return [name for name in names if each.get(name) == UNKNOWN]
 
 
 def is_parameter(given: Any, parameters: Mapping[str, Any]) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
+
 from supac.calibration.certify import certify
 from supac.calibration.loop import Iteration
 from supac.calibration.minimize import Search
@@ -20,6 +22,7 @@ from supac.problem import Observations, Parameters
 from supac.problem.bounds import Bound
 from supac.problem_file.data import data_files, data_tables, known_files
 from supac.problem_file.errors import Source
+from supac.problem_file.noise import unknown_columns
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.schema import BOUNDS
 from supac.problem_file.simulator import simulator_of
@@ -87,6 +90,18 @@ class ProblemFile:
         if given is None or isinstance(given, Execution):
             return given or self.execution
         return replace(self.execution, workers=given)
+
+    @property
+    def estimated_noise(self) -> dict[str, tuple[float, float]]:
+        """Least and largest noise of the observed columns for which it is "unknown"."""
+        seen, found = self.observations, dict[str, tuple[float, float]]()
+        for table in data_tables(Source(self.text, self.path)).values():
+            names = unknown_columns(table)
+            for i, name in enumerate(() if seen is None else seen.columns):
+                if seen is not None and name in names:
+                    noise = seen.noise[i * seen.rows : (i + 1) * seen.rows]
+                    found[name] = float(np.nanmin(noise)), float(np.nanmax(noise))
+        return found
 
     def check_store(self) -> None:
         """Raise ProblemFileError if the file's store cannot be written."""

@@ -117,7 +117,7 @@ def _module(folder: Path, name: str, file: Path) -> ModuleType:
         raise PythonFunctionError(f"{file.name} has the name of a Python module: rename it")
     package = name.partition(".")[0]
     _forget_others(folder.resolve())
-    if file.is_file() and package in sys.modules and not _own_files([package]):
+    if file.is_file() and package in sys.modules and not _own_files([package, name]):
         raise PythonFunctionError(f"{file.name} has the name of an installed package: rename it")
     # First of all places, also for imports from files beside it.
     sys.path[:] = [str(folder), *(place for place in sys.path if place != str(folder))]

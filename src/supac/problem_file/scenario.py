@@ -183,10 +183,9 @@ def _advice(simulate: Callable[[FloatArray], Any]) -> str:
 
 def simulated_by(risk: Composite) -> tuple[Callable[[FloatArray], Any], Outputs | None]:
     """Return the simulator of a risk, without its observation parameters, and its outputs."""
-    data = risk.data
-    table = Outputs.of_data(data) if isinstance(data, Observations) else None
     own = risk.simulate
-    return own.simulate if isinstance(own, ObservedSimulator) else own, table
+    simulate = own.simulate if isinstance(own, ObservedSimulator) else own
+    return simulate, Outputs.of_simulation(risk.data)
 
 
 def _checksums(source: Source, simulator: Simulator) -> dict[str, str]:

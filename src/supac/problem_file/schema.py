@@ -100,7 +100,10 @@ DATA = Table(
     "Measurements. Without them the simulator returns residuals (given a loss) or the risk. "
     "Several files are several tables `[[data]]`.",
     (
-        Setting("file", TEXT, "a table of comma-separated values with a header", required=True),
+        Setting(
+            "file", TEXT, "a table with a header, separated by commas, semicolons or tabs",
+            required=True,
+        ),
         Setting("observed", NAMES, "the columns that the simulator predicts", required=True),
         Setting("noise", values.NOISE,
                 'standard error of a measurement: a number, a column, a share such as "5 %" or '

@@ -26,7 +26,7 @@ from supac.problem_file.python import PythonFunction, PythonFunctionError
 from supac.problem_file.values import FLAG, TEXT, one_of, setting
 from supac.simulators.output_file import OutputFile
 from supac.simulators.program import Program
-from supac.simulators.template import Template
+from supac.simulators.template import Template, misspelt, unplaced
 from supac.simulators.umbridge import UMBridge
 
 
@@ -99,6 +99,10 @@ class Simulator(Selectable):
     def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
         """Return the simulator of these parameters; ProblemFileError if that is impossible."""
         raise NotImplementedError
+
+    def not_taken(self, source: Source, inputs: Inputs) -> list[str]:
+        """Return names in formulas or constraints that the simulator itself does not take."""
+        return []
 
     def make_risk(
         self, source: Source, parameters: Parameters | None
@@ -197,6 +201,14 @@ class Python(Simulator, kind="python"):
                 raise source.fail(("simulator", "arguments"), trouble)
         return Simulate(function, by_name, data, self.vectorized)
 
+    def not_taken(self, source: Source, inputs: Inputs) -> list[str]:
+        """Return names in formulas or constraints that are no arguments of the function."""
+        if self.arguments != "names":
+            return []
+        function = load_function(self.python, source, ("simulator", "python"))
+        taken = function.named_arguments(inputs.in_formulas)
+        return [name for name in inputs.names if name in inputs.in_formulas - {*taken}]
+
     def files(self, source: Source) -> dict[str, list[Path]]:
         """Return the file of the function."""
         return {"simulator": [PythonFunction(source.path.parent, self.python).file]}
@@ -293,6 +305,26 @@ class Command(Simulator, kind="command"):
             raise source.fail(("simulator", key), unused)
         return Simulate(program, observations=data)
 
+    def not_taken(self, source: Source, inputs: Inputs) -> list[str]:
+        """Return names in formulas or constraints that stand in no template or argument.
+
+        One that is only misspelt there is not among them.
+        """
+        if self.inputs != "arguments" and not (self.template and self.inputs is None):
+            return []
+        texts = self._texts(source)
+        left_out = unplaced(inputs.in_formulas, texts)
+        known = {*inputs.names, *inputs.fields}
+        return [name for name in left_out if not misspelt(name, known, texts)]
+
+    def _texts(self, source: Source) -> list[Template]:
+        """Return the templates, and the command if values stand in it."""
+        files = [source.file(each) for each in listed(self.template)]
+        texts = [Template.read(each) for each in files if each.is_file()]
+        if self.inputs == "arguments":
+            texts.append(Template("command", "\n".join(self.command)))
+        return texts
+
     def _output(self, source: Source, data: Observations | None) -> OutputFile:
         """Return what is read of the output: for data, a value of each column at each row."""
         key, rows, at = self.key, None, None  # type: Any, Any, Any
@@ -337,11 +369,7 @@ class Command(Simulator, kind="command"):
 
     def settable(self, source: Source, inputs: Inputs) -> list[str]:
         """Return the names in braces that are no inputs, of the command and the templates."""
-        files = [source.file(each) for each in listed(self.template)]
-        texts = [Template.read(each) for each in files if each.is_file()]
-        if self.inputs == "arguments":
-            texts.append(Template("command", "\n".join(self.command)))
-        names = dict.fromkeys(name for each in texts for name in each.places)
+        names = dict.fromkeys(name for each in self._texts(source) for name in each.places)
         own = {*inputs.names, *inputs.fields, "input", "output", "folder", "python"}
         return [name for name in names if name.isidentifier() and name not in own]
 

@@ -65,7 +65,8 @@ def marginal(row: ParameterChange, index: int) -> Markup:
         (x, before), (z, after) = (np.log10(x), x * before), (np.log10(z), z * after)
     whole = span(_middle(x, before), _middle(z, after), room=0.02)
     view = _near(_middle(z, after), whole)
-    panel = Panel(f"marginal-{index}", view, (0.0, 1.05), 250, 132, 10, 26, 6, 10, decades=decades)
+    room = (0.0, 1.25)  # for a note above the curves
+    panel = Panel(f"marginal-{index}", view, room, 250, 132, 10, 26, 6, 10, decades=decades)
     if view != whole:
         panel.note(f"{number((whole[1] - whole[0]) / (view[1] - view[0]), 2)} × enlarged")
     for kind, dash, grid, height in (("prior", " dashed", x, before), ("posterior", "", z, after)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 from supac.guarantee.certificate import Certificate, sizes_in_words
 from supac.problem import names_of
@@ -16,7 +15,7 @@ from supac.report.account import Account
 from supac.report.elements import Markup
 from supac.report.next_steps import next_steps
 from supac.report.verdict import Level, Verdict
-from supac.report.words import at_most, count_of, listed, loss_name, number
+from supac.report.words import at_most, count_of, listed, loss_name, number, objective_words
 from supac.running.terminal import duration
 
 _MARKS = {Level.TRUST: "✓", Level.LOOK: "!", Level.DO_NOT_TRUST: "✗"}
@@ -142,7 +141,8 @@ def asked(run: Account) -> Markup:
     loss = loss_name(record.settings.get("loss"))
     if loss:
         rows.append(("loss", loss))
-    rows.append(("objective", _bound_words(run)))
+    bound = record.bound
+    rows.append(("objective", "not known" if bound is None else objective_words(bound)))
     if run.budget is not None:
         rows.append(("budget", f"{run.budget:,} runs"))
     if record.seconds > 0.0:
@@ -166,22 +166,6 @@ def _parameter_words(run: Account) -> list[str]:
             names.append(f"{name} (a field of {' × '.join(map(str, field.shape))} points{unit})")
     left = len(names) - FEW
     return names if left <= 0 else [*names[:FEW], f"and {left} more"]
-
-
-def _bound_words(run: Account) -> str:
-    """Describe the objective."""
-    bound = run.record.bound
-    if bound is None:
-        return "not known"
-    price = getattr(bound, "temperature", None)
-    if run.data is None:
-        return str(bound) if price is None else f"mean risk + {price:g}·KL (Catoni’s)"
-    names = re.sub(r"(?<=[a-z]{2})(?=[A-Z])", "–", type(bound).__name__)
-    return (
-        f"the bound of {names}{f', temperature {price},' if price else ''} for "
-        f"{count_of(run.data, 'independent datum', 'independent data')}, δ = "
-        f"{getattr(bound, 'delta', math.nan):g}, risks up to {run.ceiling:g}"
-    )
 
 
 def _how_to_certify(run: Account) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 
+from supac.problem import CombinedMeasurements, Measurements
 from supac.record.outlook import promise, seconds_left
 from supac.record.record import Record
 from supac.running.terminal import duration
@@ -22,8 +23,19 @@ def standing(run: Record) -> list[tuple[str, str]]:
     return [
         ("objective", f"{about.objective:.4g}"),
         ("mean risk", f"{about.mean_risk:.4g}{error}, {fresh}"),
+        *_likelihood(run),
         ("KL to prior", f"{about.kl:.3g} nats"),
     ]
+
+
+def _likelihood(run: Record) -> list[tuple[str, str]]:
+    """Return minus the log-likelihood of all measurements, if the loss is that of one."""
+    data, about = run.settings.get("data"), run.estimate
+    if not isinstance(data, Measurements | CombinedMeasurements):
+        return []
+    count = data.measured
+    error = f" ± {count * about.mean_risk_error:.1g}" if about.mean_risk_error > 0.0 else ""
+    return [("−log L", f"{count * about.mean_risk:.4g}{error}, of all {count} measurements")]
 
 
 def _on_the_way(run: Record) -> list[tuple[str, str]]:

@@ -34,6 +34,22 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [low, high]
 
 
+def decade_ticks(low: float, high: float, most: int = 5) -> tuple[list[float], list[str]]:
+    """Return ticks and labels between two decadic logarithms: 10⁻², 10⁰; or 2, 5, 10 if close."""
+    whole = [each for each in ticks(low, high, most) if each == round(each)]
+    if len(whole) > 1:
+        return whole, [times_ten_to(round(each))[1:] for each in whole]
+    for steps in ((1.0, 2.0, 5.0), (1.0, 3.0)):
+        decades = range(math.floor(low), math.ceil(high) + 1)
+        every = [each * 10.0**power for power in decades for each in steps]
+        inside = [each for each in every if low <= math.log10(each) <= high]
+        if len(inside) < most:
+            break
+    if len(inside) < 2:
+        inside = [each for each in ticks(10.0**low, 10.0**high, most) if each > 0.0]
+    return [math.log10(each) for each in inside], list(map(number, inside))
+
+
 def labels(values: Sequence[float], power: int = 0) -> list[str]:
     """Format ticks, divided by a power of ten, with as many digits as they need."""
     scaled = [value / 10.0**power for value in values]
@@ -198,8 +214,8 @@ class Panel:
         power = power_of(values)
         words_of = labels(values, power)
         if self.decades:
-            values, power = [each for each in values if each == round(each)], 0
-            words_of = [times_ten_to(round(each))[1:] for each in values]
+            power = 0
+            values, words_of = decade_ticks(*self.x, most)
         for value, words in zip(values, words_of, strict=True):
             half = 0.5 * _LETTER * len(words)
             x = min(max(self._x(value), half), self.width - half)

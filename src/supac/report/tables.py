@@ -19,7 +19,7 @@ from supac.record.many_parameters import FEW, field_changes, shown
 from supac.record.parameter_change import ParameterChange
 from supac.record.record import Record
 from supac.report.standing import standing
-from supac.report.words import common_power, loss_name
+from supac.report.words import common_power, loss_name, objective_words
 from supac.running.terminal import duration
 
 _ROWS = 8  # last rows of the history that are shown
@@ -63,7 +63,7 @@ def _facts(run: Record) -> Table:
         table.add_row(Text("failed", style="red"), f"{rest} in {len(kinds) - _KINDS} other ways")
     for name, words in standing(run):
         table.add_row(name, Text(words, style="bold" if name == "objective" else ""))
-    table.add_row("bound", Text(str(run.settings["bound"])))
+    table.add_row("minimised", Text(objective_words(run.settings["bound"])))
     loss = loss_name(run.settings.get("loss"))
     if loss:
         table.add_row("loss", Text(visible(loss)))
@@ -138,14 +138,15 @@ def parameter_table(
 
     Numbers have three digits, or two if three do not fit the width.
     """
-    headings = ["parameter", "unit", "prior", "posterior", "width"]
+    units = ["unit"] if any(row.unit for row in rows) else []
+    headings = ["parameter", *units, "prior", "posterior", "width"]
     headings += [] if truth is None else ["truth"]
     cells = _cells(rows, truth, 3)
     longest = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     fits = sum(longest) + 2 * len(longest) <= width
     if not fits:
         cells = _cells(rows, truth, 2)
-    table = plain_table(headings, left=2, gap=2 if fits else 1)
+    table = plain_table(headings, left=1 + len(units), gap=2 if fits else 1)
     for row in cells:
         table.add_row(*map(Text, row))
     words = (
@@ -192,10 +193,11 @@ def many_parameters_table(
 def _cells(
     rows: Sequence[ParameterChange], truth: FloatArray | None, digits: int
 ) -> list[list[str]]:
+    units = any(row.unit for row in rows)
     return [
         [
             visible(row.name),  # now, so that the columns are as wide as what they show
-            visible(row.unit),
+            *([visible(row.unit)] if units else []),
             _range(row.prior, digits),
             _range(row.posterior, digits),
             f"{row.width:.2f}",
@@ -208,9 +210,7 @@ def _cells(
 def _range(quantiles: tuple[float, float, float], digits: int) -> str:
     """Format quantiles as `median (low to high)`, with a common power of ten if needed."""
     power = common_power(quantiles)
-    low, median, high = (
-        re.sub(r"e(-?)\+?0?", r"e\1", f"{value / 10.0**power:.{digits}g}") for value in quantiles
-    )
+    low, median, high = (_short(value / 10.0**power, digits) for value in quantiles)
     dash = " to " if digits > 2 or quantiles[0] < 0.0 else "–"
     return f"{median} ({low}{dash}{high})" + (f"e{power}" if power else "")
 
@@ -243,3 +243,11 @@ def short(path: Path) -> str:
     here = Path.cwd()
     near = path.is_absolute() and path.is_relative_to(here)
     return shlex.quote(str(path.relative_to(here) if near else path))
+
+
+def _short(value: float, digits: int) -> str:
+    """Format a number with this many digits: 0.012, 400, 3.2e4."""
+    text = f"{value:.{digits}g}"
+    if "e+" in text and abs(value) < 1e4:
+        return f"{float(text):.0f}"
+    return re.sub(r"e(-?)\+?0?", r"e\1", text)

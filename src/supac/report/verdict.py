@@ -152,8 +152,15 @@ def _precise(run: Account) -> Answer:
         return None
     told = f"{number(run.mean_risk)} ± {number(run.mean_risk_error, 2)} (one standard error)"
     if run.mean_risk_error > _ROUGH * abs(run.objective):
-        return Level.LOOK, f"Roughly: {told}. A certificate with more draws is more precise."
+        return Level.LOOK, f"Roughly: {told}. {_more_precision(run)}"
     return Level.TRUST, f"Yes: {told}."
+
+
+def _more_precision(run: Account) -> str:
+    """Return how the mean risk can be known better."""
+    if getattr(run.record.settings.get("loss"), "unbounded", ""):
+        return "More validation runs are more precise: `validation` in [run], validation= in Python"
+    return "A certificate with more draws is more precise."
 
 
 def _failed(run: Account) -> Answer:
@@ -250,7 +257,9 @@ def _fits(run: Account) -> Answer:
         told = ", ".join(f"{each.column} by {number(each.typical, 2)}" for each in off)
         return Level.LOOK, (
             f"Badly: it is typically more than {_OFF:g} noises off ({told}). {advice} If both are, "
-            "the posterior is too wide: more data, or a sharper loss, would narrow it."
+            "the posterior is too wide, and more data or a sharper loss would narrow it; or the "
+            "search has not found where the model fits, as from a prior of many decades: more "
+            "runs, another seed or a narrower prior show that."
         )
     risk = f"mean risk {number(run.mean_risk)}"
     bounded = run.ceiling is not None and math.isfinite(run.mean_risk)

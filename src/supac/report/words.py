@@ -81,9 +81,24 @@ def listed(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def objective_words(bound: object) -> str:
+    """Return what a bound minimises: an expression, or whose bound it is and its numbers."""
+    price, n = getattr(bound, "temperature", None), getattr(bound, "n", None)
+    if n is None:
+        return str(bound) if price is None else f"mean risk + {price:.4g}·KL (Catoni’s)"
+    names = re.sub(r"(?<=[a-z]{2})(?=[A-Z])", "–", type(bound).__name__)
+    return (
+        f"the bound of {names}{f', temperature {price},' if price else ''} for "
+        f"{count_of(n, 'independent datum', 'independent data')}, δ = "
+        f"{getattr(bound, 'delta', math.nan):g}, risks up to "
+        f"{getattr(bound, 'ceiling', math.inf):g}"
+    )
+
+
 def loss_name(loss: object) -> str:
-    """Return a loss as it is written, or the name of your own; "" if there is none."""
+    """Return a loss in words or as it is written, or the name of your own; "" for none."""
     if loss is None:
         return ""
-    name = str(from_spec_or_name(to_spec(loss)))
+    made = from_spec_or_name(to_spec(loss))
+    name = str(getattr(made, "in_words", made))
     return re.sub(r"<([\w.<>]+?) object(?: at 0x\w+)?>", r"\1", name)

@@ -24,6 +24,7 @@ _LOOKING = 3  # points of a small batch of which one may be ahead
 _POOL, _WIDE = 300, 1.3  # points among which informative ones are chosen, and their width
 _SURROUNDING = 2.0  # standard deviations of a posterior
 _EXPLAINED = 0.4  # share of the variance of runs that a model must predict to choose others
+_SAME_DIRECTION = 1e-8  # share of the largest square below which runs differ by rounding
 _OBSERVED_MOVING, _FEW_RUNS = 0.1, 3  # nats, and runs a simulated parameter
 
 
@@ -128,7 +129,10 @@ def plan_batch(
     choose = _chooser(model, state)
     probes = getattr(model, "probes", None) if probing else None
     count = max(round(plan.probes * n), 1) if n > 3 and (choose or probes) else 0
-    x = whitening.spread(plan.width * latin_hypercube(n - count, posterior.dim, rng))
+    z = latin_hypercube(n - count, posterior.dim, rng)
+    if posterior.dim > MANY_PARAMETERS:
+        z = _towards_new_directions(z, whitening, state.evaluations)
+    x = whitening.spread(plan.width * z)
     # Half of these tell most: a cliff that no run has met is only found by looking for it.
     told = 0 if choose is None else count if probes is None else (count + 1) // 2
     if told and choose is not None:
@@ -233,8 +237,36 @@ def _independent(state: State, whitening: NormalWhitening, n: int) -> Batch:
     """
     shift = 0.0 if state.last_step is None else state.last_step.shift
     width = float(np.clip(_OF_SHIFT * shift / np.sqrt(state.posterior.dim), 1.0, _WIDEST))
-    z = width * state.rng(DRAW).standard_normal((n, state.posterior.dim))
+    z = state.rng(DRAW).standard_normal((n, state.posterior.dim))
+    z = width * _towards_new_directions(z, whitening, state.evaluations)
     return Batch.plain(whitening.spread(z), _widened(state.posterior, width))
+
+
+def _towards_new_directions(
+    z: FloatArray, whitening: NormalWhitening, runs: Evaluations
+) -> FloatArray:
+    """Turn draws z (n, dim) of many parameters towards directions that no run has taken yet.
+
+    Half of each, by its square, lies in a new direction, at right angles to those of the others;
+    its length is the usual one of a draw. The more directions are known, the shorter is what
+    independent draws have in the others, so that the last ones would hardly be seen in twice as
+    many runs as parameters. The points count as drawn: the trial of a step needs them.
+    """
+    n, dim = z.shape
+    known = whitening.points(runs.x[runs.ok])
+    if not 1 < len(known) <= dim:
+        return z
+    known = known - known.mean(axis=0)
+    squares, vectors = np.linalg.eigh(known @ known.T)
+    kept = squares > _SAME_DIRECTION * squares[-1]
+    taken = (known.T @ vectors[:, kept]) / np.sqrt(squares[kept])
+    new = min(n, dim - taken.shape[1])
+    along = (z[:new] @ taken) @ taken.T
+    across, triangle = np.linalg.qr((z[:new] - along).T)
+    across *= np.sign(np.diagonal(triangle))  # as the draws have them
+    turned = along + np.sqrt(dim) * across.T
+    turned *= np.sqrt(dim) / np.linalg.norm(turned, axis=1, keepdims=True)
+    return np.concatenate([turned, z[new:]])
 
 
 def _widened(posterior: Distribution, factor: float) -> Distribution:

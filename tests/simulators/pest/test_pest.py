@@ -5,6 +5,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import pytest
 
 import supac
 from extras import needs
+from supac.exchange.other_runs import known_runs
+from supac.exchange.table import table_of_ensemble
+from supac.report.account import account_of
 from supac.simulators import pest
 from supac.simulators.pest import PestError
 from supac.simulators.pest.control import load_pyemu
@@ -424,3 +428,62 @@ def test_a_problem_file_may_choose_priors_and_files(case: Path) -> None:
     path.write_text(re.sub("k = .*\n", "", text, count=1))
     with pytest.raises(supac.ProblemFileError, match=r"line 1, parameters: must be the adjustable"):
         supac.read_problem(path)
+
+
+def ensemble(case: Path) -> tuple[Path, Path, np.ndarray[Any, Any]]:
+    """Write an ensemble as PEST++ IES does: all parameters, and all observations by their names."""
+    problem = pest.load(case)
+    x = problem.parameters.sample(problem.parameters.prior, 12, 0)
+    full = [problem.control.complete(dict(zip(("q0", "k", "base"), e, strict=True))) for e in x]
+    names = [f"flow{day}" for day in (1, 2, 3, 5, 7, 10, 15, 20)]
+    tables: dict[str, tuple[list[str], list[list[float]]]] = {
+        "case.3.par.csv": (list(full[0]), [list(each.values()) for each in full]),
+        "case.3.obs.csv": (["volume", *names], [[133.3, *flows(*each)] for each in x]),
+    }
+    for name, (header, rows) in tables.items():
+        lines = [f"{i},{','.join(map(repr, map(float, row)))}" for i, row in enumerate(rows)]
+        case.with_name(name).write_text("\n".join([f"real_name,{','.join(header)}", *lines, ""]))
+    return case.with_name("case.3.par.csv"), case.with_name("case.3.obs.csv"), x
+
+
+def test_an_ensemble_of_the_case_is_known_by_the_names_of_observations(case: Path) -> None:
+    """Observations of weight 0 are left out, prior information follows from the parameters."""
+    problem = pest.load(case)
+    points, observed, x = ensemble(case)
+    known: Any = known_runs((points, observed), problem.parameters, problem.risk)
+    right = [[*flows(*each), np.log10(each[1])] for each in x]
+    np.testing.assert_allclose(known.x, x)
+    np.testing.assert_allclose(known.outputs, right)
+    plain: Any = known_runs((x, known.outputs[:, :8]), problem.parameters, problem.risk)
+    np.testing.assert_array_equal(plain.outputs, known.outputs)
+    observed.write_text(observed.read_text().replace("flow15", "flow_15"))
+    with pytest.raises(
+        ValueError, match=r"case.3.obs.csv has no column flow15; its columns are vo"
+    ):
+        known_runs((points, observed), problem.parameters, problem.risk)
+    with pytest.raises(ValueError, match="7 outputs, but 8 are simulated: flow1, flow2"):
+        known_runs((x, known.outputs[:, :7]), problem.parameters, problem.risk)
+
+
+def test_outputs_have_the_names_of_observations(case: Path, tmp_path: Path) -> None:
+    problem = pest.load(case)
+    store = tmp_path / "run.supac"
+    result = supac.minimize(
+        problem.risk, problem.parameters, problem.bound, budget=25, store=store, seed=1
+    )
+    sets = table_of_ensemble(result.record, result.ensemble)
+    assert list(sets)[3:6] == ["risk", "log_ratio", "flow1"]
+    assert list(sets)[-1] == "slow"
+    assert "flow20" in result.sensitivity().columns.outputs
+    account = account_of(result)
+    assert account.observations is not None
+    assert account.observations.times is None  # places in a group are no times
+    # A store of an earlier version has no names of observations.
+    earlier = replace(problem.measurements, labels=None)
+    old = supac.Composite(problem.model, earlier.loss, earlier)
+    begun = tmp_path / "begun.supac"
+    supac.minimize(old, problem.parameters, problem.bound, budget=25, store=begun, seed=1)
+    again = supac.minimize(
+        problem.risk, problem.parameters, problem.bound, budget=30, store=begun, seed=1
+    )
+    assert again.queries > 25

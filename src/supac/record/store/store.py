@@ -130,7 +130,7 @@ class Store:
             kept = {name: kept.get(name) for name in now}
         if kept.get("on_failure") == "raise":
             free.add("on_failure")
-        if kept["data"] == schema.RESIDUALS_SPEC:
+        if kept["data"] == schema.RESIDUALS_SPEC or _unlabelled(now["data"]) == kept["data"]:
             free.add("data")
         _check_kind(self.path, kept, now["kind"])
         changed = differences({**kept, **{name: now.get(name) for name in free & set(now)}}, now)
@@ -358,6 +358,11 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Spec]:
         config = config_of(db)
     _check_kind(Path(path), config, "minimize")
     return config
+
+
+def _unlabelled(data: Spec) -> Spec:
+    """Return data without the names of measurements, which earlier versions did not keep."""
+    return {k: v for k, v in data.items() if k != "labels"} if isinstance(data, dict) else data
 
 
 def _check_kind(path: Path, kept: Mapping[str, Spec], wanted: str) -> None:

@@ -60,12 +60,16 @@ class Description:
         """Return the real parameters, arrays element by element."""
         return [each for each in self.of("parameter") if each.is_parameter]
 
+    def variable(self, name: str) -> Variable | None:
+        """Return a variable or an element of one by its name; None if there is none."""
+        return self.variables.get(name) or find_element(name, self.variables)
+
     def find(self, name: str, likely: Iterable[Variable], *about: str) -> Variable:
         """Return a variable or an element of one, as k[2] or A[1,3], by its name.
 
         FMUError with a similar name or the `likely` ones if there is none.
         """
-        found = self.variables.get(name) or find_element(name, self.variables)
+        found = self.variable(name)
         array = self.variables.get(name.partition("[")[0].strip())
         if found is None and array is not None and array.is_array:
             size = " x ".join(map(str, array.shape))

@@ -67,10 +67,12 @@ class CaseModel(Program):
 
     def __call__(self, x: Any) -> FloatArray:
         """Return the outputs at one point (dim,)."""
-        outputs = super().__call__(x)
+        return np.append(super().__call__(x), self.without_run(x))
+
+    def without_run(self, x: Any) -> FloatArray:
+        """Return the last outputs at one point, the left sides of the prior information."""
         values = self.control.complete(dict(zip(self.names or (), map(float, x), strict=True)))
-        said = [each.left_side(values) for each in self.control.prior_information]
-        return np.array([*outputs, *said])
+        return np.array([each.left_side(values) for each in self.control.prior_information])
 
 
 class _Outputs:

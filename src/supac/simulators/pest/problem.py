@@ -133,7 +133,7 @@ def measurements_of(control: Control) -> Measurements:
     rows += control.prior_information
     names = list(dict.fromkeys(each.group for each in rows))
     series = [names.index(each.group) for each in rows]
-    # Observations have no times: their place within the group stands for it.
+    # Observations have no times: they are counted within their group.
     places = [float(series[:row].count(group)) for row, group in enumerate(series)]
     count = len(rows)
     return Measurements(
@@ -145,4 +145,5 @@ def measurements_of(control: Control) -> Measurements:
         levels=np.full(count, -1),
         log_scale=np.zeros(count),
         laplace=np.zeros(count, dtype=bool),
+        labels=tuple(each.name for each in rows),
     )
