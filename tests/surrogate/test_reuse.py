@@ -109,8 +109,10 @@ def test_new_evaluations_are_compared_with_all_draws(history: Evaluations) -> No
     for source in pool._sources:
         points = source.whitening.points(history.x).astype(np.float32)
         for slot in source.slots:
-            expected = search_all(points, pool._draws[slot, :-1].T, 1)[:, 0]
-            assert (pool._nearest[slot] == expected).mean() > 0.999  # float32 ties
+            half = pool._draws[slot, :-1].T
+            for sign, draws in enumerate((half, -half)):
+                expected = search_all(points, draws, 1)[:, 0]
+                assert (pool._nearest[slot, sign] == expected).mean() > 0.999  # float32 ties
 
 
 @pytest.mark.parametrize("shift", [0.1, 3.0], ids=["near", "far"])
