@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dpotrf, dtrtrs
 from supac.arrays import FloatArray, IntArray
 from supac.families import NormalWhitening
 from supac.problem import Evaluations
-from supac.surrogate.nearest import Float32Array, lifted, search_pairs
+from supac.surrogate.nearest import Float32Array, search_pairs
 
 BLOCK, BLOCKS = 512, 16
 """Draws that come and go together at most, and the number of blocks that there are at least."""
@@ -65,15 +65,18 @@ class _Memory(threading.local):
 _memory = _Memory()
 
 
-def reused_counts(runs: Evaluations, draws: int, at: NormalWhitening) -> FloatArray:
+def reused_counts(
+    runs: Evaluations, draws: int, at: NormalWhitening
+) -> tuple[FloatArray, bool]:
     """Count the draws of a Gaussian that are nearest to each evaluation: (n,).
 
-    Draws of proposals count by their importance; all are worth `draws` fresh ones.
+    Draws of proposals count by their importance; all are worth `draws` fresh ones. Also return
+    whether some evaluations may be the same point; then the first of these has all their draws.
     """
     pool = _memory.pool_of(runs, draws)
     for batch in range(pool.batches, len(runs.proposals)):
         pool.learn(runs, batch)
-    return pool.counts(at)
+    return pool.counts(at), pool.repeated
 
 
 @dataclass(eq=False)
@@ -124,6 +127,8 @@ class Pool:
         self.block = 2 * pairs
         self._seen_from = np.zeros(0)
         self._x = np.zeros((0, dim))
+        self._told = self._x  # with all runs that were given, of which `_x` is the beginning
+        self._firsts: set[float] = set()
         self._sources: list[_Source] = []
         """The latest first."""
         self._views = _Views.own(dim).select([])
@@ -138,11 +143,18 @@ class Pool:
         """Return True if it was told the beginning of these runs, and nothing else."""
         if self.worth != draws or self.batches > len(runs.proposals):
             return False
+        if runs.x is self._told and self.batches == len(runs.proposals):
+            return True
         told = int(np.searchsorted(runs.iteration, self.batches))
         last = runs.proposals[self.batches - 1].theta if self._sources else None
         return np.array_equal(self._x, runs.x[:told]) and (
             last is None or np.array_equal(self._sources[0].whitening.theta, last)
         )
+
+    @property
+    def repeated(self) -> bool:
+        """Whether evaluations have a first coordinate in common, which draws rarely have."""
+        return len(self._firsts) < len(self._x)
 
     @property
     def bytes(self) -> int:
@@ -153,11 +165,12 @@ class Pool:
         """Compare all draws with a batch, then make them serve for its proposal."""
         whitening = runs.proposals[batch].whiten()
         assert isinstance(whitening, NormalWhitening)
-        self._x = runs.x[: np.searchsorted(runs.iteration, batch, side="right")]
-        self.batches = batch + 1
+        first, end = np.searchsorted(runs.iteration, [batch, batch + 1]).tolist()
+        self._told, self._x, self.batches = runs.x, runs.x[:end], batch + 1
+        self._firsts.update(self._x[first:, 0].tolist())
         if not len(self._x):  # all runs of the first batches have failed
             return
-        self._compare(int(np.searchsorted(runs.iteration, batch)))
+        self._compare(first)
         self._look_from(whitening)
         kept, worth = [], 0.0
         for k, (source, share) in enumerate(zip(self._sources, self._shares, strict=True)):
@@ -251,7 +264,10 @@ class Pool:
         words = np.frombuffer(self._x[0].tobytes(), np.uint32).tolist()
         rng = np.random.default_rng([*words, *stream])
         z = rng.standard_normal((blocks * self.block // 2, self._x.shape[1]), np.float32)
-        points = np.ascontiguousarray(lifted(whitening.points(self._x).astype(np.float32)).T)
+        points = np.empty((self._x.shape[1] + 1, len(self._x)), np.float32)
+        centred = (self._x - whitening.mean).astype(np.float32)
+        np.matmul(whitening.root.T.astype(np.float32), centred.T, out=points[:-1])
+        points[-1] = -0.5 * np.einsum("ij,ij->j", points[:-1], points[:-1])
         return z, *search_pairs(points, z)
 
     def _slot(self) -> int:
