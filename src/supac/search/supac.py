@@ -239,9 +239,7 @@ class SuPAC:
         )
         return replace(state, last_step=step), all_of_it
 
-    def revise(
-        self, problem: Problem, state: State, *, plans: bool = True
-    ) -> tuple[State, Info]:
+    def revise(self, problem: Problem, state: State, *, plans: bool = True) -> tuple[State, Info]:
         """Find the posterior for another prior or bound, from the runs already made.
 
         The model of the risk depends on neither, so no query is made; the next batch is planned

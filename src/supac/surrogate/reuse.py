@@ -1,10 +1,11 @@
 """Voronoi cells from draws that serve for several posteriors.
 
 A block of draws of π_k, pairs μ_k ± C_k⁻ᵀz, keeps its nearest evaluations, in the metric of π_k,
-and is compared with new evaluations alone; pairs share their products. For another posterior π a draw y counts w = π(y)/π_k(y) times, and is worth
-1/π_k[w²] draws of π. Blocks of posteriors near π serve again; fresh ones add what is missing, and
-are kept where π drew a batch. All of this follows from the evaluations and their proposals, batch
-by batch: what is in memory saves time, and changes no bit.
+and is compared with new evaluations alone; pairs share their products. For another posterior π a
+draw y counts w = π(y)/π_k(y) times, and is worth 1/π_k[w²] draws of π. Blocks of posteriors near π
+serve again; fresh ones add what is missing, and are kept where π drew a batch. All of this follows
+from the evaluations and their proposals, batch by batch: what is in memory saves time, and changes
+no bit.
 """
 
 from __future__ import annotations
@@ -65,9 +66,7 @@ class _Memory(threading.local):
 _memory = _Memory()
 
 
-def reused_counts(
-    runs: Evaluations, draws: int, at: NormalWhitening
-) -> tuple[FloatArray, bool]:
+def reused_counts(runs: Evaluations, draws: int, at: NormalWhitening) -> tuple[FloatArray, bool]:
     """Count the draws of a Gaussian that are nearest to each evaluation: (n,).
 
     Draws of proposals count by their importance; all are worth `draws` fresh ones. Also return

@@ -96,8 +96,8 @@ class NearestNeighbours:
             if not repeated:
                 return found / found.sum()
             _, which, copies = distinct(self.x)
-            found = np.bincount(which, found)
-            return (found / found.sum() / copies)[which]
+            shared = np.bincount(which, found)
+            return (shared / shared.sum() / copies)[which]
         different, which, copies = distinct(self.x)
         points = whitening.points(different).astype(np.float32)
         draws = _points_of_draws(at, self.rule.draws, rng).astype(np.float32)
