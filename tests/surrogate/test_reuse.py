@@ -12,7 +12,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.problem import Evaluations
 from supac.surrogate import reuse
-from supac.surrogate.nearest import search_all
+from supac.surrogate.nearest import lifted, search_all, search_pairs
 from supac.surrogate.voronoi import ReusedVoronoi, Voronoi
 
 DIM, STEPS, DRAWS = 6, 25, 4_000
@@ -180,6 +180,27 @@ def test_a_search_with_reused_draws_goes_on_to_the_same_bits(tmp_path: Path) -> 
 
 def _bowl(x: FloatArray) -> FloatArray:
     return np.asarray(np.tanh(((x - 0.5) ** 2).sum(axis=1)))
+
+
+def test_both_of_a_pair_find_their_nearest() -> None:
+    """As the search of all draws does."""
+    rng = np.random.default_rng(4)
+    points, z = (rng.standard_normal((n, DIM)).astype(np.float32) for n in (300, 150))
+    nearest, closeness = search_pairs(np.ascontiguousarray(lifted(points).T), z)
+    for sign, draws in enumerate((z, -z)):
+        np.testing.assert_array_equal(nearest[sign], search_all(points, draws, 1)[:, 0])
+        gap = np.square(draws - points[nearest[sign]]).sum(axis=1)
+        expected = 0.5 * (np.square(draws).sum(axis=1) - gap)
+        np.testing.assert_allclose(closeness[sign], expected, atol=1e-4)
+
+
+def test_repeated_points_share_their_cell(history: Evaluations) -> None:
+    last = history.proposals[-1]
+    repeated = history.append(history.x[-2:], np.zeros(2), last)
+    found = weights(repeated)
+    np.testing.assert_array_equal(found[-2:], found[-4:-2])
+    assert found[-1] > 0.0
+    assert found.sum() == pytest.approx(1.0)
 
 
 def test_a_first_batch_without_a_good_run_is_passed_over(history: Evaluations) -> None:

@@ -38,7 +38,7 @@ class _Visits(ABC):
 
     algorithm: SuPAC
     _plans: ClassVar[bool] = True
-    """Whether batches are those that the algorithm plans with its steps."""
+    """True if batches are those that the algorithm plans with its steps."""
 
     def __post_init__(self) -> None:
         algorithm = self.algorithm

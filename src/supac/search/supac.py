@@ -47,6 +47,7 @@ from supac.surrogate.estimator import (
     Context,
     Estimator,
     RiskModel,
+    Surrogate,
     batch_plan,
 )
 from supac.surrogate.importance import Importance, Ridge, effective_size, pareto_shape
@@ -299,10 +300,7 @@ class SuPAC:
                 ahead = steps.minimum_ahead(bound, step_rule, end, plan.inner, context.resolution)
             if plans:
                 batch = self._plan(problem, plan, moved, model, probing=inside, ahead=ahead)
-                predict = getattr(model, "predict", descent.last.surrogate)
-                if not look_is_due(problem, plan, moved):  # of a look nothing is expected
-                    batch = replace(batch, expected=predict(batch.x))
-                moved = replace(moved, batch=batch)
+                moved = _expecting(problem, plan, moved, batch, model, descent.last.surrogate)
             seen = bound.at(state.posterior, np.nan) if update.rejected else descent.first
             # While batches are small, and for less than a nat, that is routine.
             lost = trial is not None and trial.gain > context.resolution
@@ -354,6 +352,21 @@ class SuPAC:
 def _better(here: steps.Descent, other: steps.Descent, resolution: float) -> steps.Descent:
     """Return the other descent if it promises to end clearly lower."""
     return other if other.last.objective + _CLEARLY * resolution < here.last.objective else here
+
+
+def _expecting(
+    problem: Problem,
+    plan: BatchPlan,
+    state: State,
+    batch: Batch,
+    model: RiskModel,
+    surrogate: Surrogate,
+) -> State:
+    """Return the state with its next batch, and the risks that the model predicts for it."""
+    predict = getattr(model, "predict", surrogate)
+    if not look_is_due(problem, plan, state):  # of a look nothing is expected
+        batch = replace(batch, expected=predict(batch.x))
+    return replace(state, batch=batch)
 
 
 def _remember(

@@ -152,7 +152,7 @@ class Pool:
 
     @property
     def repeated(self) -> bool:
-        """Whether evaluations have a first coordinate in common, which draws rarely have."""
+        """Return True if evaluations share a first coordinate, which draws rarely do."""
         return len(self._firsts) < len(self._x)
 
     @property
