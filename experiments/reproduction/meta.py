@@ -14,6 +14,7 @@ import numpy as np
 import supac
 from supac.meta import Environment as Tasks
 from supac.meta import MetaState, Plan, TaskState
+from supac.search.algorithm import one_thread
 from supac.simulators.synthetic import Environment
 
 DIM = 8
@@ -127,11 +128,12 @@ def _train(experiment: Experiment, tasks: Tasks, kept: Path | None) -> tuple[Met
         state, before = pickle.loads(kept.read_bytes())
     while state.passes < experiment.epochs:
         passes = state.passes
-        state = method.begin(tasks, state)
-        while asked := method.ask(state):
-            answers = {i: (tasks.tasks[i].risk(x), None) for i, x in asked.items()}
-            state = method.tell(tasks, state, answers)
-        state = method.finish(tasks, state)
+        with one_thread():
+            state = method.begin(tasks, state)
+            while asked := method.ask(state):
+                answers = {i: (tasks.tasks[i].risk(x), None) for i, x in asked.items()}
+                state = method.tell(tasks, state, answers)
+            state = method.finish(tasks, state)
         if kept is not None and state.passes > passes and state.passes % KEEP_EVERY == 0:
             seconds = before + time.process_time() - start
             half = kept.with_suffix(".half")

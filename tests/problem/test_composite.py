@@ -11,6 +11,7 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.problem import Evaluations
+from supac.problem.composite import ResidualLoss
 from supac.record.record import Record
 from supac.record.run import Run
 from supac.running.runner import Runner
@@ -100,6 +101,16 @@ def test_square_losses_are_what_they_say() -> None:
     squares = np.array([0.0, 4.0])
     np.testing.assert_array_equal(supac.MeanSquare().of_mean_square(squares), squares)
     np.testing.assert_array_equal(supac.RootMeanSquare().of_mean_square(squares), [0.0, 2.0])
+
+
+@pytest.mark.parametrize("loss", [supac.MeanSquare(), supac.RootMeanSquare(), supac.Welsch(2.0)])
+def test_slopes_of_residual_losses_are_differences(loss: ResidualLoss) -> None:
+    residuals = np.array([[3.0, 4.0, -1.0], [0.5, -0.2, 0.0]])
+    found, step = loss.slopes(residuals), 1e-6
+    assert found is not None
+    for k, one in enumerate(step * np.eye(3)):
+        expected = (loss(residuals + one) - loss(residuals - one)) / (2.0 * step)
+        np.testing.assert_allclose(found[:, k], expected, rtol=1e-6, atol=1e-8)
 
 
 def test_a_square_loss_of_ones_own_is_one_function() -> None:

@@ -155,6 +155,21 @@ def test_a_deficient_first_batch_is_said_so() -> None:
     assert "do not determine the surrogate" in info.notes[0]
 
 
+def test_a_step_may_leave_its_batch_to_be_planned_later() -> None:
+    """The batch is then the same as one that is planned with the step, but for its predictions."""
+    prior = supac.gaussian(np.zeros(2), np.eye(2))
+    problem = supac.Problem.within(prior, supac.Catoni(0.1))
+    algorithm = supac.SuPAC(supac.Voronoi(draws=500), batch=7)
+    state = algorithm.init(problem, 0)
+    x = algorithm.ask(problem, state)
+    risk = np.square(x).sum(axis=1)
+    planned, _ = algorithm.tell(problem, state, x, risk)
+    later, _ = algorithm.tell(problem, state, x, risk, plans=False)
+    assert later.batch is None
+    np.testing.assert_array_equal(later.posterior.theta, planned.posterior.theta)
+    np.testing.assert_array_equal(algorithm.ask(problem, later), algorithm.ask(problem, planned))
+
+
 def test_failed_runs_are_left_out_or_counted() -> None:
     algorithm = supac.SuPAC(supac.Voronoi(draws=2_000), first=60)
     dropping = supac.Problem.within(PLANE, supac.Catoni(0.1))

@@ -12,7 +12,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.problem import Evaluations
 from supac.surrogate import reuse
-from supac.surrogate.nearest import search_all
+from supac.surrogate.nearest import lifted, search_all, search_pairs
 from supac.surrogate.voronoi import ReusedVoronoi, Voronoi
 
 DIM, STEPS, DRAWS = 6, 25, 4_000
@@ -109,8 +109,10 @@ def test_new_evaluations_are_compared_with_all_draws(history: Evaluations) -> No
     for source in pool._sources:
         points = source.whitening.points(history.x).astype(np.float32)
         for slot in source.slots:
-            expected = search_all(points, pool._draws[slot, :-1].T, 1)[:, 0]
-            assert (pool._nearest[slot] == expected).mean() > 0.999  # float32 ties
+            half = pool._draws[slot, :-1].T
+            for sign, draws in enumerate((half, -half)):
+                expected = search_all(points, draws, 1)[:, 0]
+                assert (pool._nearest[slot, sign] == expected).mean() > 0.999  # float32 ties
 
 
 @pytest.mark.parametrize("shift", [0.1, 3.0], ids=["near", "far"])
@@ -178,6 +180,27 @@ def test_a_search_with_reused_draws_goes_on_to_the_same_bits(tmp_path: Path) -> 
 
 def _bowl(x: FloatArray) -> FloatArray:
     return np.asarray(np.tanh(((x - 0.5) ** 2).sum(axis=1)))
+
+
+def test_both_of_a_pair_find_their_nearest() -> None:
+    """As the search of all draws does."""
+    rng = np.random.default_rng(4)
+    points, z = (rng.standard_normal((n, DIM)).astype(np.float32) for n in (300, 150))
+    nearest, closeness = search_pairs(np.ascontiguousarray(lifted(points).T), z)
+    for sign, draws in enumerate((z, -z)):
+        np.testing.assert_array_equal(nearest[sign], search_all(points, draws, 1)[:, 0])
+        gap = np.square(draws - points[nearest[sign]]).sum(axis=1)
+        expected = 0.5 * (np.square(draws).sum(axis=1) - gap)
+        np.testing.assert_allclose(closeness[sign], expected, atol=1e-4)
+
+
+def test_repeated_points_share_their_cell(history: Evaluations) -> None:
+    last = history.proposals[-1]
+    repeated = history.append(history.x[-2:], np.zeros(2), last)
+    found = weights(repeated)
+    np.testing.assert_array_equal(found[-2:], found[-4:-2])
+    assert found[-1] > 0.0
+    assert found.sum() == pytest.approx(1.0)
 
 
 def test_a_first_batch_without_a_good_run_is_passed_over(history: Evaluations) -> None:

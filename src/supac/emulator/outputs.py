@@ -446,13 +446,13 @@ class FittedOutputEmulator:
             return self._slopes_of_square(loss, y, variance)
         outputs, errors = self._with_errors(y, variance, rows.start)
         twice = np.concatenate([x[rows], x[rows]])
-        found = loss.slopes(outputs, twice)
+        both, found = loss.risk_and_slopes(outputs, twice)
         assert found is not None
         above, below = np.split(self._as_scores(found[0]), 2)
         by_own[rows] = np.mean(np.split(found[1], 2), axis=0)
         by_noise = 0.5 * np.einsum("ij,ij->i", above - below, errors)
         by_variance = by_noise * 0.5 * np.sqrt(self._spread / np.maximum(variance, 1e-300))
-        risk = np.mean(np.split(loss(outputs, twice), 2), axis=0)
+        risk = np.mean(np.split(both, 2), axis=0)
         return risk, (0.5 * self.unit) * (above + below), by_variance
 
     def _slopes_of_square(

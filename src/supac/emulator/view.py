@@ -136,30 +136,47 @@ class SeenLoss:
     def __call__(self, t: FloatArray, x: FloatArray) -> FloatArray:
         """Return the risks of outputs t (n, m) at points x (n, dim)."""
         with np.errstate(all="ignore"):
-            outputs = t if self.view is None else self.view.back(t)
-            if isinstance(self.loss, ObservationLoss):
-                outputs = self.loss.rows(outputs, x)
-            risk = np.asarray(self.loss(outputs))
-        return np.where(np.isfinite(risk), risk, self.worst)
+            return self._risk(self._outputs(t), x)
 
     def slopes(self, t: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Compute the derivatives in t (n, m) and in the observation parameters among x (n, k).
 
         None if the loss has none.
         """
+        with np.errstate(all="ignore"):
+            return self._slopes(t, self._outputs(t), x)
+
+    def risk_and_slopes(
+        self, t: FloatArray, x: FloatArray
+    ) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
+        """Return both."""
+        with np.errstate(all="ignore"):
+            outputs = self._outputs(t)
+            return self._risk(outputs, x), self._slopes(t, outputs, x)
+
+    def _outputs(self, t: FloatArray) -> FloatArray:
+        return t if self.view is None else self.view.back(t)
+
+    def _risk(self, outputs: FloatArray, x: FloatArray) -> FloatArray:
+        if isinstance(self.loss, ObservationLoss):
+            outputs = self.loss.rows(outputs, x)
+        risk = np.asarray(self.loss(outputs))
+        return np.where(np.isfinite(risk), risk, self.worst)
+
+    def _slopes(
+        self, t: FloatArray, outputs: FloatArray, x: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
         if not isinstance(self.loss, ResidualLoss | ObservationLoss):
             return None
-        with np.errstate(all="ignore"):
-            outputs = t if self.view is None else self.view.back(t)
-            slopes, by_own = None, np.empty((len(t), 0))
-            if isinstance(self.loss, ObservationLoss):
-                slopes, by_own = self.loss.slopes(outputs, x) or (None, by_own)
-            else:
-                slopes = self.loss.slopes(outputs)
-            if slopes is None:
-                return None
-            if self.view is not None:
-                slopes = slopes * self.view.stretch(t)
+        slopes, by_own = None, np.empty((len(t), 0))
+        if isinstance(self.loss, ObservationLoss):
+            slopes, by_own = self.loss.slopes(outputs, x) or (None, by_own)
+        else:
+            slopes = self.loss.slopes(outputs)
+        if slopes is None:
+            return None
+        if self.view is not None:
+            slopes = slopes * self.view.stretch(t)
         finite = np.isfinite(slopes), np.isfinite(by_own)
         return np.where(finite[0], slopes, 0.0), np.where(finite[1], by_own, 0.0)
 

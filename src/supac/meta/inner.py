@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class _Visits(ABC):
     """Base class: optimise a task with steps of an algorithm."""
 
     algorithm: SuPAC
+    _plans: ClassVar[bool] = True
+    """True if batches are those that the algorithm plans with its steps."""
 
     def __post_init__(self) -> None:
         algorithm = self.algorithm
@@ -58,7 +60,9 @@ class _Visits(ABC):
     ) -> TaskState:
         """Make one step with the risks of the requested points, and continue."""
         assert task.asked is not None
-        state, info = self.algorithm.tell(problem, task.state, task.asked, risk, outputs)
+        state, info = self.algorithm.tell(
+            problem, task.state, task.asked, risk, outputs, plans=self._plans
+        )
         spent, rounds = task.spent + len(risk), task.rounds + 1
         return self._go_on(
             problem, replace(task, state=state, info=info, spent=spent, rounds=rounds)
@@ -142,6 +146,7 @@ class Plan(_Visits):
 
     algorithm: SuPAC
     queries: tuple[int, ...]
+    _plans: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -171,9 +176,8 @@ class Plan(_Visits):
         while task.rounds < len(self.queries):
             n = self.queries[task.rounds]
             if n:
-                # Plan again: the planned batch may have another size.
                 state = self.algorithm.plan(problem, task.state, n)
                 return replace(task, state=state, asked=self.algorithm.ask(problem, state))
-            state, info = self.algorithm.revise(problem, task.state)
+            state, info = self.algorithm.revise(problem, task.state, plans=False)
             task = replace(task, state=state, info=info, rounds=task.rounds + 1)
         return self._settled(problem, task)

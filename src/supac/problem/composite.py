@@ -487,14 +487,19 @@ class ResidualLoss(Selectable, ABC):
 
     def slopes(self, residuals: FloatArray) -> FloatArray | None:
         """Compute the derivative of the loss in each residual, (n, m) → (n, m), from `each`."""
+        slopes = self.slope_of_each(residuals)
+        if slopes is None:
+            return None
+        many = float(residuals.shape[1])
+        if self.root:
+            return np.asarray(slopes / np.maximum(2.0 * many * self(residuals), 1e-300)[:, None])
+        return np.asarray(slopes / many)
+
+    def slope_of_each(self, residuals: FloatArray) -> FloatArray | None:
+        """Compute the derivative of `each`, (n, m) → (n, m), by default from differences."""
         step = _STEP * (1.0 + np.abs(residuals))
         above, below = self.each(residuals + step), self.each(residuals - step)
-        if above is None or below is None:
-            return None
-        slopes = (above - below) / (2.0 * step * residuals.shape[1])
-        if self.root:
-            slopes /= np.maximum(2.0 * self(residuals), 1e-300)[:, None]
-        return np.asarray(slopes)
+        return None if above is None or below is None else (above - below) / (2.0 * step)
 
     @abstractmethod
     def __call__(self, residuals: FloatArray) -> FloatArray:
@@ -524,6 +529,10 @@ class MeanSquare(SquareLoss, kind="mean-square"):
         """Compute the squares."""
         return residuals**2
 
+    def slope_of_each(self, residuals: FloatArray) -> FloatArray:
+        """Compute the derivatives of the squares."""
+        return 2.0 * residuals
+
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
         """The identity."""
         return mean_square
@@ -538,6 +547,10 @@ class RootMeanSquare(SquareLoss, kind="root-mean-square"):
     def each(self, residuals: FloatArray) -> FloatArray:
         """Compute the squares."""
         return residuals**2
+
+    def slope_of_each(self, residuals: FloatArray) -> FloatArray:
+        """Compute the derivatives of the squares."""
+        return 2.0 * residuals
 
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
         """The square root."""

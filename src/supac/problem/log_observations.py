@@ -12,7 +12,7 @@ from supac.problem.composite import Observations
 
 SMALL = 1e-8
 """Outputs far below it count as zero."""
-_ROWS = 8
+_ROWS = 16
 
 
 class DrawnObservations(Observations):
@@ -98,14 +98,15 @@ class LogObservations:
     def residuals(self, outputs: FloatArray) -> FloatArray:
         """Compute softly capped log-residuals of the observations; NaN for a failed run."""
         seen = np.flatnonzero(~np.isnan(self.log_observed))
-        found = np.empty((len(outputs), len(seen)))
+        found, observed = np.empty((len(outputs), len(seen))), self.log_observed[seen]
         # Few rows at a time stay in the processor's cache.
         for first in range(0, len(outputs), _ROWS):
             rows = slice(first, first + _ROWS)
             failed = ~np.isfinite(outputs[rows]).all(axis=1)
-            predicted = np.log(np.maximum(outputs[rows].take(seen, axis=1), 0.0) + SMALL)
-            residual = predicted - self.log_observed[seen]
-            found[rows] = np.sign(residual) * soft_cap(residual)
+            residual = np.maximum(outputs[rows].take(seen, axis=1), 0.0)
+            np.log(np.add(residual, SMALL, out=residual), out=residual)
+            residual -= observed
+            np.copysign(soft_cap(residual), residual, out=found[rows])
             found[rows][failed] = np.nan
         return found
 
@@ -136,5 +137,7 @@ def soft_cap(residual: FloatArray, cap: float = 3.0, elbow: float = 2.0) -> Floa
     """Compute a smooth function that is |residual| for small and `cap` for large residuals."""
     scale = (1.0 + np.exp(-elbow * cap)) / elbow
     # Twice as fast as logaddexp; elbow * cap cannot overflow.
-    rise = np.log1p(np.exp(elbow * cap)) - np.log1p(np.exp(elbow * (cap - np.abs(residual))))
-    return scale * rise
+    rise = np.abs(residual)
+    np.exp(np.multiply(np.subtract(cap, rise, out=rise), elbow, out=rise), out=rise)
+    np.subtract(np.log1p(np.exp(elbow * cap)), np.log1p(rise, out=rise), out=rise)
+    return np.multiply(rise, scale, out=rise)

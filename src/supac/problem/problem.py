@@ -284,8 +284,7 @@ class Evaluations:
         new = replace(new, iteration=new.iteration + len(self.proposals))
         shared = _COLUMNS if self.outputs is None or outputs is None else (*_COLUMNS, "outputs")
         columns: dict[str, Any] = {
-            name: frozen(np.concatenate([getattr(self, name), getattr(new, name)]))
-            for name in shared
+            name: _joined(getattr(self, name), getattr(new, name)) for name in shared
         }
         return replace(new, **columns, proposals=(*self.proposals, proposal))
 
@@ -318,7 +317,7 @@ class Evaluations:
             outputs,
         )
 
-    def select(self, rows: BoolArray | IntArray) -> Evaluations:
+    def select(self, rows: BoolArray | IntArray | slice) -> Evaluations:
         """Return some of the runs."""
         columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
         outputs = None if self.outputs is None else self.outputs[rows]
@@ -326,7 +325,7 @@ class Evaluations:
 
     def latest(self, n: int) -> Evaluations:
         """Return the last n runs."""
-        return self if len(self) <= n else self.select(np.arange(len(self) - n, len(self)))
+        return self if len(self) <= n else self.select(slice(len(self) - n, None))
 
     def usable(self, failure_risk: float | None) -> Evaluations:
         """Return the runs to learn from: NaN risks become `failure_risk`, or are left out for None.
@@ -344,3 +343,10 @@ class Evaluations:
     def minus(self, known: FloatArray) -> Evaluations:
         """Subtract `known` from the risks; drop the outputs, which explain the full risks."""
         return replace(self, risk=self.risk - known, outputs=None)
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Return both arrays as one, read-only."""
+    both = np.concatenate([first, second])
+    both.flags.writeable = False
+    return both

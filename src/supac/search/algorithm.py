@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
@@ -45,6 +46,8 @@ class Batch:
         """Return the batch with its points in the order of x; None if x holds other points."""
         if x.shape != self.x.shape:
             return None
+        if np.array_equal(self.x, x):
+            return replace(self, x=x)
         mine, yours = np.lexsort(self.x.T), np.lexsort(x.T)
         if not np.array_equal(self.x[mine], x[yours]):
             return None
@@ -279,6 +282,9 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+_is_one: ContextVar[bool] = ContextVar("_is_one", default=False)
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limit BLAS to one thread within.
@@ -287,5 +293,12 @@ def one_thread() -> Iterator[None]:
     they compete with a simulator for the cores. And the bits of a result then do not depend on the
     number of cores.
     """
-    with _controller().limit(limits=1, user_api="blas"):
+    if _is_one.get():
         yield
+        return
+    before = _is_one.set(True)
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _is_one.reset(before)

@@ -47,6 +47,7 @@ from supac.surrogate.estimator import (
     Context,
     Estimator,
     RiskModel,
+    Surrogate,
     batch_plan,
 )
 from supac.surrogate.importance import Importance, Ridge, effective_size, pareto_shape
@@ -189,11 +190,16 @@ class SuPAC:
         x: FloatArray,
         risk: FloatArray,
         outputs: FloatArray | None = None,
+        *,
+        plans: bool = True,
     ) -> tuple[State, Info]:
-        """Learn from the risks of x: approximate, solve, move (Algorithm 1)."""
+        """Learn from the risks of x: approximate, solve, move (Algorithm 1).
+
+        `plans=False` leaves the next batch to `plan`.
+        """
         expected = state.planned(x).expected
         told = replace(state, evaluations=state.told(x, risk, outputs), batch=None)
-        new = told.evaluations.select(told.evaluations.iteration == state.iteration)
+        new = told.evaluations.latest(len(x))
         if problem.failure_risk is not None:
             new = new.usable(problem.failure_risk)
         if np.isnan(new.risk).all():
@@ -203,7 +209,7 @@ class SuPAC:
         _, plan, _ = self._estimator(problem, state.evaluations)
         ahead = is_moving(plan, state)
         trial = steps.Trial.of(new, expected, gain, threshold, ahead=ahead)
-        moved, info = self._update(problem, state, told, trial, expected)
+        moved, info = self._update(problem, state, told, trial, expected, plans=plans)
         return self._follow(problem, state, moved, info)
 
     def _follow(
@@ -234,13 +240,13 @@ class SuPAC:
         )
         return replace(state, last_step=step), all_of_it
 
-    def revise(self, problem: Problem, state: State) -> tuple[State, Info]:
+    def revise(self, problem: Problem, state: State, *, plans: bool = True) -> tuple[State, Info]:
         """Find the posterior for another prior or bound, from the runs already made.
 
         The model of the risk depends on neither, so no query is made; the next batch is planned
-        around the new posterior, within the present trust region.
+        around the new posterior, within the present trust region, unless `plans` is False.
         """
-        return self._update(problem, state, state)
+        return self._update(problem, state, state, plans=plans)
 
     def _update(
         self,
@@ -249,6 +255,8 @@ class SuPAC:
         told: State,
         trial: steps.Trial | None = None,
         expected: FloatArray | None = None,
+        *,
+        plans: bool = True,
     ) -> tuple[State, Info]:
         """Make one round on the evaluations of `told`."""
         runs = told.evaluations.usable(problem.failure_risk)
@@ -290,11 +298,9 @@ class SuPAC:
             ahead = None
             if not (inside or looked or plan.observed) and is_moving(plan, moved):
                 ahead = steps.minimum_ahead(bound, step_rule, end, plan.inner, context.resolution)
-            batch = self._plan(problem, plan, moved, model, probing=inside, ahead=ahead)
-            predict = getattr(model, "predict", descent.last.surrogate)
-            if not look_is_due(problem, plan, moved):  # of a look nothing is expected
-                batch = replace(batch, expected=predict(batch.x))
-            moved = replace(moved, batch=batch)
+            if plans:
+                batch = self._plan(problem, plan, moved, model, probing=inside, ahead=ahead)
+                moved = _expecting(problem, plan, moved, batch, model, descent.last.surrogate)
             seen = bound.at(state.posterior, np.nan) if update.rejected else descent.first
             # While batches are small, and for less than a nat, that is routine.
             lost = trial is not None and trial.gain > context.resolution
@@ -346,6 +352,21 @@ class SuPAC:
 def _better(here: steps.Descent, other: steps.Descent, resolution: float) -> steps.Descent:
     """Return the other descent if it promises to end clearly lower."""
     return other if other.last.objective + _CLEARLY * resolution < here.last.objective else here
+
+
+def _expecting(
+    problem: Problem,
+    plan: BatchPlan,
+    state: State,
+    batch: Batch,
+    model: RiskModel,
+    surrogate: Surrogate,
+) -> State:
+    """Return the state with its next batch, and the risks that the model predicts for it."""
+    predict = getattr(model, "predict", surrogate)
+    if not look_is_due(problem, plan, state):  # of a look nothing is expected
+        batch = replace(batch, expected=predict(batch.x))
+    return replace(state, batch=batch)
 
 
 def _remember(

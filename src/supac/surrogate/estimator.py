@@ -90,7 +90,12 @@ class BatchPlan:
     @classmethod
     def determining(cls, problem: Problem) -> BatchPlan:
         """Return batches that determine a weighted least-squares fit on the statistics."""
-        unknowns = problem.start.family.size + 1
+        return cls.determining_size(problem.start.family.size)
+
+    @classmethod
+    def determining_size(cls, size: int) -> BatchPlan:
+        """Return them for a family with so many statistics."""
+        unknowns = size + 1
         return cls(first=2 * unknowns, batch=(unknowns + 1) // 2)
 
 

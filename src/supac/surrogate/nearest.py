@@ -44,6 +44,29 @@ def search_lifted(points: Float32Array, draws: Float32Array, k: int) -> IntArray
     return nearest
 
 
+def search_pairs(points: Float32Array, z: Float32Array) -> tuple[IntArray, Float32Array]:
+    """Find the lifted point nearest to each z and to each −z: indices and closeness (2, m).
+
+    Both need one product, which is nearly all of the work.
+    """
+    n, rows = points.shape[1], np.arange(ROWS)
+    lifted_draws = np.ones((len(z), len(points)), np.float32)
+    lifted_draws[:, :-1] = z
+    minus_square = 2.0 * points[-1]
+    nearest, best = np.empty((2, len(z)), np.intp), np.empty((2, len(z)), np.float32)
+    buffer = np.empty((ROWS, n), np.float32)
+    for start in range(0, len(z), ROWS):
+        block = lifted_draws[start : start + ROWS]
+        closeness = np.matmul(block, points, out=buffer[: len(block)])
+        for sign in (0, 1):
+            if sign:  # −z·p − |p|²/2
+                np.subtract(minus_square, closeness, out=closeness)
+            found = closeness.argmax(axis=1)
+            nearest[sign, start : start + ROWS] = found
+            best[sign, start : start + ROWS] = closeness[rows[: len(block)], found]
+    return nearest, best
+
+
 def search_graph(points: Float32Array, draws: Float32Array, k: int) -> IntArray:
     """Find about the k points nearest to each draw with faiss's HNSW graph: indices (m, k).
 

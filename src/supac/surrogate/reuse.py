@@ -1,24 +1,27 @@
 """Voronoi cells from draws that serve for several posteriors.
 
-A block of draws of π_k keeps its nearest evaluations, in the metric of π_k, and is compared with
-new evaluations alone. For another posterior π a draw y counts w = π(y)/π_k(y) times, and is worth
-1/π_k[w²] draws of π. Blocks of posteriors near π serve again; fresh ones add what is missing, and
-are kept where π drew a batch. All of this follows from the evaluations and their proposals, batch
-by batch: what is in memory saves time, and changes no bit.
+A block of draws of π_k, pairs μ_k ± C_k⁻ᵀz, keeps its nearest evaluations, in the metric of π_k,
+and is compared with new evaluations alone; pairs share their products. For another posterior π a
+draw y counts w = π(y)/π_k(y) times, and is worth 1/π_k[w²] draws of π. Blocks of posteriors near π
+serve again; fresh ones add what is missing, and are kept where π drew a batch. All of this follows
+from the evaluations and their proposals, batch by batch: what is in memory saves time, and changes
+no bit.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from supac.arrays import FloatArray, IntArray
 from supac.families import NormalWhitening
 from supac.problem import Evaluations
-from supac.surrogate.nearest import Float32Array, lifted, search_lifted
+from supac.surrogate.nearest import Float32Array, search_pairs
 
 BLOCK, BLOCKS = 512, 16
 """Draws that come and go together at most, and the number of blocks that there are at least."""
@@ -29,6 +32,7 @@ _ROUNDING = 1e-9
 _ELSEWHERE = 1  # the stream of draws of posteriors that drew no batch
 _NAMES = ("_draws", "_squares", "_closeness", "_nearest", "_mean", "_root")
 _MOST = 2**26  # bytes of all pools but the latest
+_CACHE = 2**17  # numbers of a product that a core's cache holds
 
 
 class _Memory(threading.local):
@@ -62,15 +66,16 @@ class _Memory(threading.local):
 _memory = _Memory()
 
 
-def reused_counts(runs: Evaluations, draws: int, at: NormalWhitening) -> FloatArray:
+def reused_counts(runs: Evaluations, draws: int, at: NormalWhitening) -> tuple[FloatArray, bool]:
     """Count the draws of a Gaussian that are nearest to each evaluation: (n,).
 
-    Draws of proposals count by their importance; all are worth `draws` fresh ones.
+    Draws of proposals count by their importance; all are worth `draws` fresh ones. Also return
+    whether some evaluations may be the same point; then the first of these has all their draws.
     """
     pool = _memory.pool_of(runs, draws)
     for batch in range(pool.batches, len(runs.proposals)):
         pool.learn(runs, batch)
-    return pool.counts(at)
+    return pool.counts(at), pool.repeated
 
 
 @dataclass(eq=False)
@@ -88,14 +93,15 @@ class _Views:
     share: FloatArray
     """Draws of the posterior that one of the source's draws is worth."""
     view: FloatArray
-    """(dim, dim + 1), from the source's own coordinates to those of the posterior."""
+    """(dim + 1, dim), M and Ms transposed, from the source's own coordinates z to the square of
+    those of the posterior, |Mᵀz + s|²."""
     log_ratio: FloatArray
-    """The constant of log w."""
+    """The constant of log w, with |s|²."""
 
     @classmethod
     def own(cls, dim: int) -> _Views:
         """Return how a posterior sees itself."""
-        return cls(np.ones(1), np.eye(dim, dim + 1)[None], np.zeros(1))
+        return cls(np.ones(1), np.eye(dim + 1, dim)[None], np.zeros(1))
 
     def select(self, rows: list[int]) -> _Views:
         """Return some of them."""
@@ -116,28 +122,38 @@ class Pool:
 
     def __init__(self, dim: int, draws: int):
         self.batches, self.worth = 0, draws
-        self.block = min(BLOCK, max(BLOCK // BLOCKS, draws // BLOCKS))
+        pairs = min(BLOCK, max(BLOCK // BLOCKS, draws // BLOCKS)) // 2
+        self.block = 2 * pairs
         self._seen_from = np.zeros(0)
         self._x = np.zeros((0, dim))
+        self._told = self._x  # with all runs that were given, of which `_x` is the beginning
+        self._firsts: set[float] = set()
         self._sources: list[_Source] = []
         """The latest first."""
         self._views = _Views.own(dim).select([])
         self._free: list[int] = []
-        self._draws = np.zeros((0, dim + 1, self.block), np.float32)  # with a last coordinate of 1
-        self._squares = np.zeros((0, self.block), np.float32)
-        self._closeness = np.zeros((0, self.block), np.float32)
-        self._nearest = np.zeros((0, self.block), np.intp)
+        self._draws = np.zeros((0, dim + 1, pairs), np.float32)  # z, with a last coordinate of 1
+        self._squares = np.zeros((0, pairs), np.float32)
+        self._closeness = np.zeros((0, 2, pairs), np.float32)  # of z and of −z
+        self._nearest = np.zeros((0, 2, pairs), np.intp)
         self._mean, self._root = np.zeros((0, dim)), np.zeros((0, dim, dim))
 
     def knows(self, runs: Evaluations, draws: int) -> bool:
         """Return True if it was told the beginning of these runs, and nothing else."""
         if self.worth != draws or self.batches > len(runs.proposals):
             return False
+        if runs.x is self._told and self.batches == len(runs.proposals):
+            return True
         told = int(np.searchsorted(runs.iteration, self.batches))
         last = runs.proposals[self.batches - 1].theta if self._sources else None
         return np.array_equal(self._x, runs.x[:told]) and (
             last is None or np.array_equal(self._sources[0].whitening.theta, last)
         )
+
+    @property
+    def repeated(self) -> bool:
+        """Return True if evaluations share a first coordinate, which draws rarely do."""
+        return len(self._firsts) < len(self._x)
 
     @property
     def bytes(self) -> int:
@@ -148,11 +164,12 @@ class Pool:
         """Compare all draws with a batch, then make them serve for its proposal."""
         whitening = runs.proposals[batch].whiten()
         assert isinstance(whitening, NormalWhitening)
-        self._x = runs.x[: np.searchsorted(runs.iteration, batch, side="right")]
-        self.batches = batch + 1
+        first, end = np.searchsorted(runs.iteration, [batch, batch + 1]).tolist()
+        self._told, self._x, self.batches = runs.x, runs.x[:end], batch + 1
+        self._firsts.update(self._x[first:, 0].tolist())
         if not len(self._x):  # all runs of the first batches have failed
             return
-        self._compare(int(np.searchsorted(runs.iteration, batch)))
+        self._compare(first)
         self._look_from(whitening)
         kept, worth = [], 0.0
         for k, (source, share) in enumerate(zip(self._sources, self._shares, strict=True)):
@@ -174,12 +191,26 @@ class Pool:
         if not len(new) or not len(self._draws):
             return
         points = ((new - self._mean[:, None]) @ self._root).astype(np.float32)
-        half = 0.5 * np.einsum("sij,sij->si", points, points)
-        closeness = np.concatenate([points, -half[..., None]], axis=2) @ self._draws
+        square = np.einsum("sij,sij->si", points, points)[..., None]
+        points = np.concatenate([points, -0.5 * square], axis=2)
+        for rows in self._parts(len(new)):
+            closeness = points[rows] @ self._draws[rows]
+            self._improve(rows, 0, closeness, first)
+            # −z·p − |p|²/2
+            self._improve(rows, 1, np.subtract(-square[rows], closeness, out=closeness), first)
+
+    def _parts(self, height: int) -> Iterator[slice]:
+        """Go through the slots, so many at a time that a product of this height is in the cache."""
+        step = max(1, _CACHE // (height * self._draws.shape[2]))
+        return (slice(start, start + step) for start in range(0, len(self._draws), step))
+
+    def _improve(self, rows: slice, sign: int, closeness: Float32Array, first: int) -> None:
+        """Note evaluations that are closer than the nearest until now."""
+        before, nearest = self._closeness[rows, sign], self._nearest[rows, sign]
         top = closeness.max(axis=1)
-        slot, draw = np.nonzero(top > self._closeness)
-        self._closeness[slot, draw] = top[slot, draw]
-        self._nearest[slot, draw] = first + closeness[slot, :, draw].argmax(axis=1)
+        slot, draw = np.nonzero(top > before)
+        before[slot, draw] = top[slot, draw]
+        nearest[slot, draw] = first + closeness[slot, :, draw].argmax(axis=1)
 
     def _look_from(self, at: NormalWhitening) -> None:
         """See all sources from another posterior.
@@ -193,20 +224,19 @@ class Pool:
         sources = [each.whitening for each in self._sources]
         ratio = np.array([each.inverse_root for each in sources]) @ at.root
         shift = (np.array([each.mean for each in sources]) - at.mean) @ at.root
+        seen = (ratio @ shift[..., None])[..., 0]
         log_det = np.log(np.diagonal(ratio, axis1=1, axis2=2)).sum(axis=1)
+        squared = (shift**2).sum(axis=1)
         spread = 2.0 * ratio @ ratio.transpose(0, 2, 1) - np.eye(len(at.mean))
-        values, vectors = np.linalg.eigh(spread)
-        seen = np.einsum("sij,si->sj", vectors, np.einsum("sij,sj->si", ratio, shift))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            log_square = 2.0 * log_det - 0.5 * np.log(values).sum(axis=1)
-            log_square += 2.0 * (seen**2 / values).sum(axis=1) - (shift**2).sum(axis=1)
-        share = np.where(values[:, 0] > 0.0, np.exp(-np.maximum(log_square, 0.0)), 0.0)
-        views = np.concatenate([ratio.transpose(0, 2, 1), shift[..., None]], axis=2)
+        excess = np.array([_log_excess(*each) for each in zip(spread, seen, strict=True)])
+        share = np.exp(-np.maximum(2.0 * log_det + excess - squared, 0.0))
+        views = np.concatenate([ratio.transpose(0, 2, 1), seen[:, None]], axis=1)
+        constant = log_det - 0.5 * squared
         same = (np.array([each.theta for each in sources]) == at.theta).all(axis=1)
         if same.any():  # without rounding
-            share[same], log_det[same] = 1.0, 0.0
-            views[same] = np.eye(len(at.mean), len(at.mean) + 1)
-        self._views = _Views(share, views, log_det)
+            share[same], constant[same] = 1.0, 0.0
+            views[same] = np.eye(len(at.mean) + 1, len(at.mean))
+        self._views = _Views(share, views, constant)
 
     @property
     def _shares(self) -> list[float]:
@@ -215,29 +245,29 @@ class Pool:
     def _draw(self, whitening: NormalWhitening, blocks: int, batch: int) -> _Source:
         """Draw blocks, and search their nearest evaluations among all."""
         source = _Source(whitening, [self._slot() for _ in range(blocks)])
-        z, points, nearest = self._search(whitening, blocks, batch)
-        dim = self._x.shape[1]
-        slots, shape = source.slots, (blocks, self.block)
-        self._draws[slots, :-1] = z.reshape(*shape, dim).transpose(0, 2, 1)
+        z, nearest, closeness = self._search(whitening, blocks, batch)
+        slots, shape = source.slots, (blocks, self.block // 2)
+        self._draws[slots, :-1] = z.reshape(*shape, -1).transpose(0, 2, 1)
         self._draws[slots, -1] = 1.0
         self._squares[slots] = np.einsum("ij,ij->i", z, z).reshape(shape)
-        self._nearest[slots] = nearest.reshape(shape)
-        own = points[:, nearest]
-        closeness = np.einsum("ij,ji->i", z, own[:-1]) + own[-1]
-        self._closeness[slots] = closeness.reshape(shape)
+        self._nearest[slots] = nearest.reshape(2, *shape).transpose(1, 0, 2)
+        self._closeness[slots] = closeness.reshape(2, *shape).transpose(1, 0, 2)
         self._mean[slots], self._root[slots] = whitening.mean, whitening.root
         return source
 
     def _search(
         self, whitening: NormalWhitening, blocks: int, *stream: int
-    ) -> tuple[Float32Array, Float32Array, IntArray]:
-        """Draw blocks, and return them with the lifted evaluations and the nearest of these."""
+    ) -> tuple[Float32Array, IntArray, Float32Array]:
+        """Draw blocks, and return one half of them, and the nearest evaluations of both."""
         # The first evaluation differs from search to search, and so do the draws.
         words = np.frombuffer(self._x[0].tobytes(), np.uint32).tolist()
         rng = np.random.default_rng([*words, *stream])
-        z = rng.standard_normal((blocks * self.block, self._x.shape[1]), np.float32)
-        points = np.ascontiguousarray(lifted(whitening.points(self._x).astype(np.float32)).T)
-        return z, points, search_lifted(points, z, 1)[:, 0]
+        z = rng.standard_normal((blocks * self.block // 2, self._x.shape[1]), np.float32)
+        points = np.empty((self._x.shape[1] + 1, len(self._x)), np.float32)
+        centred = (self._x - whitening.mean).astype(np.float32)
+        np.matmul(whitening.root.T.astype(np.float32), centred.T, out=points[:-1])
+        points[-1] = -0.5 * np.einsum("ij,ij->j", points[:-1], points[:-1])
+        return z, *search_pairs(points, z)
 
     def _slot(self) -> int:
         """Return a free slot; if there is none, make room."""
@@ -272,21 +302,37 @@ class Pool:
         worth *= self.block
         missing = int(np.ceil((self.worth - worth) / self.block - _ROUNDING))
         if missing > 0:  # never at the last proposal
-            nearest = self._search(at, missing, self.batches, _ELSEWHERE)[-1]
-            found = found + np.bincount(nearest, minlength=n)
+            nearest = self._search(at, missing, self.batches, _ELSEWHERE)[1]
+            found = found + np.bincount(nearest.ravel(), minlength=n)
         return np.asarray(found, np.float64)
 
     def _weights(self) -> FloatArray:
-        """Compute share·w of the draws of all slots: (slots, block)."""
+        """Compute share·w of the draws of all slots: (slots, 2, block/2)."""
         counts = [len(source.slots) for source in self._sources]
         slots = [slot for source in self._sources for slot in source.slots]
         with np.errstate(divide="ignore"):
             constant = np.log(self._views.share) + self._views.log_ratio
         constant[self._views.share < WORTH] = -np.inf
-        rows, width = self._squares.shape[0], self._draws.shape[1]
-        views, scale = np.zeros((rows, width - 1, width), np.float32), np.full(rows, -np.inf)
+        rows, dim = len(self._draws), self._x.shape[1]
+        views = np.zeros((rows, dim + 1, dim), np.float32)
         views[slots] = np.repeat(self._views.view.astype(np.float32), counts, axis=0)
-        scale[slots] = np.repeat(constant, counts)
-        z = views @ self._draws
-        gap = self._squares - np.square(z, out=z).sum(axis=1)
-        return np.exp(scale[:, None] + 0.5 * gap)
+        scale = np.full((rows, 1, 1), -np.inf, np.float32)
+        scale[slots, 0, 0] = np.repeat(constant, counts)
+        log_weights = np.empty(self._closeness.shape, np.float32)
+        for part in self._parts(dim):
+            z = views[part] @ self._draws[part, :-1]
+            tilt = z[:, -1].copy()
+            half = 0.5 * (self._squares[part] - np.square(z, out=z)[:, :-1].sum(axis=1))
+            np.subtract(half, tilt, out=log_weights[part, 0])
+            np.add(half, tilt, out=log_weights[part, 1])
+        log_weights += scale
+        return np.exp(log_weights, out=log_weights)
+
+
+def _log_excess(spread: FloatArray, seen: FloatArray) -> float:
+    """Compute 2|A^(−1/2)Ms|² − ½log|A|; infinite if A is not positive definite."""
+    root, failed = dpotrf(spread, lower=1)
+    if failed:
+        return np.inf
+    far = dtrtrs(root, seen, lower=1)[0]
+    return 2.0 * float(far @ far) - float(np.log(root.diagonal()).sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Voronoi:
 
     def plan(self, problem: Problem, n: int) -> BatchPlan:
         """Return batches that determine the fit; cells need no proposal, so known runs are used."""
-        return replace(BatchPlan.determining(problem), uses_known=True)
+        return _plan(problem.start.family.size)
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
@@ -64,7 +65,7 @@ class ReusedVoronoi:
 
     def plan(self, problem: Problem, n: int) -> BatchPlan:
         """Return batches as `Voronoi` wants them."""
-        return Voronoi(draws=self.draws).plan(problem, n)
+        return _plan(problem.start.family.size)
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
@@ -90,10 +91,14 @@ class NearestNeighbours:
     def weights(self, at: Distribution, rng: np.random.Generator) -> FloatArray:
         """Estimate the mass of each evaluation's cell: (n,), summing to one."""
         whitening = at.whiten()
-        different, which, copies = distinct(self.x)
         if self.history is not None and isinstance(whitening, NormalWhitening):
-            found = np.bincount(which, reused_counts(self.history, self.rule.draws, whitening))
-            return (found / found.sum() / copies)[which]
+            found, repeated = reused_counts(self.history, self.rule.draws, whitening)
+            if not repeated:
+                return found / found.sum()
+            _, which, copies = distinct(self.x)
+            shared = np.bincount(which, found)
+            return (shared / shared.sum() / copies)[which]
+        different, which, copies = distinct(self.x)
         points = whitening.points(different).astype(np.float32)
         draws = _points_of_draws(at, self.rule.draws, rng).astype(np.float32)
         k = min(self.rule.k, len(points))
@@ -105,6 +110,11 @@ class NearestNeighbours:
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """Solve weighted least squares with the masses of the cells."""
         return project(self.x, self.risk, self.weights(at, rng), at)
+
+
+@cache
+def _plan(size: int) -> BatchPlan:
+    return replace(BatchPlan.determining_size(size), uses_known=True)
 
 
 def _same_family(one: Distribution, other: Distribution) -> bool:
