@@ -42,6 +42,10 @@ class Choice:
     deviations: tuple[float, ...]
     """Expected standard deviation of each quantity after the measurement."""
 
+    def __repr__(self) -> str:
+        left = f"{100.0 * self.remaining:.3g} ± {100.0 * self.error:.1g} % of the variance left"
+        return f"Choice({self.candidate.words}: {left}, {self.method})"
+
     @property
     def method(self) -> str:
         """Method that `remaining` comes from."""
@@ -71,6 +75,10 @@ class NextMeasurements:
     together: tuple[Choice, ...] = ()
     """The best first measurement, then what goes best with it, and so on: the share left by all
     of them up to there, by linear prediction."""
+
+    def __repr__(self) -> str:
+        of = ", ".join(self.quantities[:4]) + (", …" if len(self.quantities) > 4 else "")
+        return f"NextMeasurements({len(self.choices)} candidates for {of}; best: {self.best!r})"
 
     @property
     def best(self) -> Choice:

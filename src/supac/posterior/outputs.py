@@ -149,9 +149,15 @@ class Outputs:
         return slice(first, first + self.rows)
 
     def name(self, place: int) -> str:
-        """Return the name of one output: its column, and its time where there are several."""
+        """Return the name of one output: its column, its time if there are several, its experiment.
+
+        Such as "A at 3" or "A at 3 in warm".
+        """
         column, time = self.cells[place]
-        return column if self.rows == 1 else f"{column} at {time:g}"
+        name = column if self.rows == 1 else f"{column} at {time:g}"
+        return (
+            name if self.experiments is None else f"{name} in {self.experiments[place % self.rows]}"
+        )
 
     def with_noise_of(self, other: Outputs | None) -> Outputs:
         """Return the table with the noise of the same columns of another one, if it has none."""
