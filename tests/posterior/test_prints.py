@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.posterior.outputs import Outputs
 
 TIMES = np.array([1.0, 2.0, 4.0])
 PARAMETERS = supac.Parameters(
@@ -60,3 +63,27 @@ def test_each_prints_a_line(result: supac.Result) -> None:
         assert repr(each).startswith(words)
         assert "array" not in repr(each)
         assert "\n" not in repr(each)
+
+
+def test_noise_that_is_a_share_of_the_value_is_recognised() -> None:
+    values = np.array([1.0, 2.0, 4.0, np.nan, 3.0, 3.0, 3.0, 3.0, 1.0, 2.0, 5.0, 3.0])
+    noise = np.concatenate([0.1 * values[:4] + 0.02, np.full(4, 0.3), [0.1, 0.3, 0.2, 0.7]])
+    noise[3] = 0.3  # not measured: any number
+    data = supac.Observations(("share", "same", "free"), values, noise)
+    made = Outputs.of_data(data)
+    np.testing.assert_allclose(made.noise, [0.02, 0.3, np.nan])
+    np.testing.assert_allclose(made.shares, [0.1, 0.0, 0.0], atol=1e-12)
+    assert made.rows == 4
+
+
+def test_columns_without_a_rule_of_noise_are_named(result: supac.Result) -> None:
+    assert result.next_measurements(quantity="rate").left_out == ()
+    risk: Any = result.record.settings
+    both = np.concatenate([risk["data"].values, np.ones(6)])
+    noise = np.concatenate([np.full(6, 0.05), np.arange(1.0, 7.0)])
+    data = supac.Observations(("A", "B"), both, noise, times=np.tile(TIMES, 2))
+    more = supac.Composite(
+        lambda x: np.concatenate([simulate(x), np.full(6, x[0])]), supac.MeanSquare(), data
+    )
+    found = supac.minimize(more, PARAMETERS, supac.Catoni(2 / 12), budget=40)
+    assert found.next_measurements(quantity="rate").left_out == ("B",)

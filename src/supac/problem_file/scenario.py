@@ -275,7 +275,7 @@ def _with_noise(source: ScenarioSource, made: Outputs, known: Outputs | None) ->
     before = old if isinstance(old, dict) else dict.fromkeys(made.columns, old)
     inherited = made.with_noise_of(known)
     noise = np.full(len(made.columns), np.nan) if inherited.noise is None else inherited.noise
-    noise, share = noise.copy(), np.zeros(len(made.columns))
+    noise, share = noise.copy(), inherited.shares.copy()
     for i, name in enumerate(made.columns):
         word = given.get(name, before.get(name))
         if isinstance(word, str):
@@ -286,5 +286,5 @@ def _with_noise(source: ScenarioSource, made: Outputs, known: Outputs | None) ->
                 fix = 'as in "5 %", "5 % + 0.02" or 0.1'
                 raise source.fail(("outputs", "noise"), f"is no noise {fix}")
         elif word is not None and (name in given or known is None or name in known.columns):
-            noise[i] = float(word)
+            noise[i], share[i] = float(word), 0.0
     return replace(made, noise=noise, share=share, logarithmic=logarithmic)
