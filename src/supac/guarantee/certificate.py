@@ -147,14 +147,14 @@ class Certificate:
 
     @property
     def cap_in_words(self) -> str:
-        """Which residuals are not told apart, because their losses are capped; "" if none are."""
+        """Residuals that are not told apart, because their losses are capped; "" if none are."""
         if self.cap is None:
             return ""
         return f"residuals above {self.cap:.3g} times the noise count as that, however large"
 
     @property
     def earlier_in_words(self) -> str:
-        """Why the limit is higher than that of a first certificate; "" if it is the first."""
+        """Reason for a higher limit than that of a first certificate; "" if it is the first."""
         if not self.earlier:
             return ""
         return (

@@ -117,7 +117,7 @@ DATA = Table(
                 "of the observed columns; also read from a header such as `X [g/L]`", "none"),
         Setting("name", TEXT, "of the experiment, in reports", "that of the file"),
         Setting("settings", values.SETTINGS,
-                "`[[data]]`: what the simulator is given in this experiment beside the parameters",
+                "what the simulator is given in this experiment beside the parameters",
                 "none"),
         Setting("compare", one_of("difference", "log"),
                 "simulated − observed, or the log of their ratio, with `noise = 0.1` for 10 %",

@@ -22,7 +22,7 @@ class SimulatorVersion:
     files: Mapping[str, str]
     """Checksums of its files, and of the code that matters in them."""
     since: str = ""
-    """When the search went on with it, as ISO 8601; "" for the one that it began with."""
+    """Time at which the search went on with it, as ISO 8601; "" for the first version."""
     before: frozenset[int] = frozenset()
     """Ids of the runs that are older than this version."""
 
@@ -109,14 +109,14 @@ def _numbers(versions: Sequence[SimulatorVersion]) -> list[int]:
 
 @dataclass(frozen=True)
 class SimulatorRuns:
-    """How many runs a version of the simulator made."""
+    """Number of runs that a version of the simulator made."""
 
     number: int
     runs: int
     checksum: str
     """SHA-256 of its files."""
     since: str
-    """When the search first went on with it; "" for the one that it began with."""
+    """Time at which the search first went on with it; "" for the first version."""
 
     @property
     def words(self) -> str:

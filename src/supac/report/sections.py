@@ -333,8 +333,9 @@ def again(run: Account) -> Markup:
         "made with": record.made_with,
         "store": run.store,
     }
+    titles = {"fixed": "fixed values and settings", "known": "known runs"}
     sums = {
-        f"SHA-256 of the {name}": html.fill("<code>$value</code>", value=value)
+        f"SHA-256 of the {titles.get(name, name)}": html.fill("<code>$value</code>", value=value)
         for name, value in checksums.items()
         if not name.endswith(CODE)
     }
