@@ -71,6 +71,7 @@ def test_noise_that_is_a_share_of_the_value_is_recognised() -> None:
     noise[3] = 0.3  # not measured: any number
     data = supac.Observations(("share", "same", "free"), values, noise)
     made = Outputs.of_data(data)
+    assert made.noise is not None
     np.testing.assert_allclose(made.noise, [0.02, 0.3, np.nan])
     np.testing.assert_allclose(made.shares, [0.1, 0.0, 0.0], atol=1e-12)
     assert made.rows == 4
