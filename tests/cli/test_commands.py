@@ -206,7 +206,7 @@ def test_a_killed_run_leaves_the_old_store_to_be_had_back(slow: Path) -> None:
     until(lambda: 12 <= made(slow / "run.supac") < 30)
     process.kill()
     process.end()
-    advice = re.search(r"To have it back: `(.*?)`", (DOCS / "command-line.md").read_text())
+    advice = re.search(r"To restore it: `(.*?)`", (DOCS / "command-line.md").read_text())
     assert advice is not None
     subprocess.run(advice[1], shell=True, cwd=slow, check=True)
     assert made(slow / "run.supac") == 30
