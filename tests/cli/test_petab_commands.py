@@ -119,7 +119,7 @@ def test_changed_data_are_refused_and_a_changed_model_is_told(folder: Path) -> N
     model = folder / "model.xml"
     model.write_text(model.read_text().replace('id="on" value="1"', 'id="on" value="2"'))
     said = command("resume", "problem.yaml", "--budget", "40")
-    assert "the simulator has changed since problem.supac was begun" in said
+    assert "the simulator has changed since 30 of the 30 runs in problem.supac" in said
     table = folder / "measurements.tsv"
     table.write_text(table.read_text().replace("\t0.0\t", "\t0.5\t", 1))
     said = command("resume", "problem.yaml", "--budget", "50", code=1)

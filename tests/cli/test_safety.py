@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -162,7 +164,11 @@ def test_stores_without_a_checksum_of_code_are_compared_by_file(tmp_path: Path) 
     told = json.loads(run.description)
     assert told["files"].pop("simulator code")
     earlier = SimpleNamespace(
-        description=json.dumps(told), settings=run.settings, file=run.file, path=run.path
+        description=json.dumps(told),
+        settings=run.settings,
+        file=run.file,
+        path=run.path,
+        light_runs=run.light_runs,
     )
     assert check_compatible(ready, earlier) == []  # type: ignore[arg-type]
     with (tmp_path / "model.py").open("a") as file:
@@ -353,3 +359,54 @@ def test_draws_of_the_posterior_are_a_table(study: Path) -> None:
     drawn = [[float(cell) for cell in row.split(",")] for row in rows]
     assert drawn == supac.read_store(study / "run.supac").sample(7, 0).tolist()
     assert "exists already" in call("export", study, table, "--posterior", "7", code=1).output
+
+
+def test_runs_of_two_simulators_are_told_apart(tmp_path: Path) -> None:
+    few = ("budget = 60", "budget = 14\nvalidation = 3")
+    store = tmp_path / "run.supac"
+    call("run", write(tmp_path, few), "-q")
+    model = tmp_path / "model.py"
+    before = model.read_text()
+    model.write_text(before.replace("a = [initial", "a = [1.01 * initial"))
+    old = len(supac.read_store(store).made)
+    said = " ".join(call("resume", store, "--budget", "20", "-q").output.split())
+    assert f"the simulator has changed since {old} of the {old} runs in run.supac were made" in said
+    made = supac.read_store(store).simulators
+    assert (made[0].number, made[0].runs) == (1, old)
+    assert len(made) == 2
+    # Each later command compares with all runs, not only with the last resume.
+    said = " ".join(call("resume", store, "--budget", "26", "-q").output.split())
+    assert f"since {old} of the" in said
+    call("export", store, tmp_path / "runs.csv")
+    rows = list(csv.DictReader((tmp_path / "runs.csv").read_text().splitlines()))
+    assert Counter(row["simulator"] for row in rows)["1"] == old
+    said = " ".join(call("report", store).output.split())
+    assert f"made by the same simulator? No, it was changed: {old} by version 1" in said
+    assert "version 2" in (tmp_path / "run-report.html").read_text()
+    assert f"changed on the way: {old} by version 1" in " ".join(call("show", store).output.split())
+    call("watch", store, "--once")
+    assert "it was changed: " in (tmp_path / "run-live.html").read_text()
+    model.write_text(before)  # certificates are made by version 1 again
+    call("certify", store, "--draws", "5")
+    assert supac.read_store(store).simulators[0].runs == old + 5
+
+
+def test_a_title_or_a_comment_does_not_matter(tmp_path: Path) -> None:
+    problem = write(tmp_path, ("budget = 60", "budget = 12\nvalidation = 0"), kind="builtin")
+    call("run", problem, "-q")
+    change(problem, ("title = ", "# another\ntitle = 'New' # "))
+    (tmp_path / "scenario.toml").write_text("draws = 2\n")
+    call("predict", tmp_path / "run.supac", tmp_path / "scenario.toml", "-q")
+    call("resume", tmp_path / "run.supac", "--budget", "17", "-q")
+    assert call("show", tmp_path / "run.supac").output.startswith("New (")
+
+
+def test_known_runs_of_another_simulator_are_told(tmp_path: Path) -> None:
+    problem = write(tmp_path, ("budget = 60", "budget = 12\nvalidation = 0"))
+    call("run", problem, "-q")
+    text = problem.read_text().replace("budget = 12", 'budget = 12\nknown = "run.supac"')
+    (tmp_path / "new.toml").write_text(text.replace('store = "run.supac"', 'store = "new.supac"'))
+    assert "another simulator" not in call("run", tmp_path / "new.toml", "--check").output
+    model = tmp_path / "model.py"
+    model.write_text(model.read_text().replace("a = [initial", "a = [1.01 * initial"))
+    assert "another simulator" in call("run", tmp_path / "new.toml", "--check").output

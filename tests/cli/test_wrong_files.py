@@ -90,7 +90,7 @@ DECK = [
     ("deck.toml", "{hours} {X} {S}", "TIME {hours} {X} {S}",
      "the run failed: ProgramError: growth.lst has no line with hours as in pattern"),
     ("growth.py", "range(round(hours / step) + 1)", "range(500)",
-     "growth.lst: hours goes from 0 to 4.75, the data from 1 to 14"),
+     "growth.lst: hours goes from 0 to 4.75, but outputs are needed from 1 to 14"),
     ("growth.py", "if mu > 4.0:", "if mu < 4.0:", "exit code 1: STEP SIZE TOO LARGE"),
     ("growth.py", "{x:12.4e}", "************", "growth.lst, line 4: X is stars for a number"),
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,7 @@ def test_known_runs_serve_when_data_are_added(tmp_path: Path) -> None:
     told: Any = second.record.outputs([run.id for run in second.record.imported])
     np.testing.assert_allclose(told, np.array([simulate(x)[order] for x in first.x]))
     new = measured([*values, 0.3], [*TIMES[order], 2.5])
-    with pytest.raises(ValueError, match=r"old.supac has no simulated y at time 2.5, and 0 other"):
+    with pytest.raises(ValueError, match=r"old.supac has no simulated y at time 2.5: runs can"):
         supac.minimize(
             supac.Composite(simulate, supac.Welsch(), new),
             PARAMETERS,
@@ -236,3 +237,21 @@ def test_observation_parameters_follow_outputs_that_lack_them(
     measured = supac.Composite(simulate, scaled, MEASURED, observation=1)
     short: Any = known_runs((x, ensemble[1]), with_scale, measured)
     np.testing.assert_array_equal(short.outputs, complete)
+
+
+def test_an_experiment_without_a_name_may_be_named_later() -> None:
+    first = search(None)
+    named = replace(MEASURED, experiments=("warm",) * 4)
+    risk = supac.Composite(simulate, supac.Welsch(), named)
+    second = supac.minimize(risk, PARAMETERS, BOUND, budget=20, known=first)
+    assert (second.known, len(second.failures)) == (30, 0)
+    assert MEASURED.shared(named) == [(0, 0), (2, 2), (3, 3)]  # their certificates share δ
+    back = supac.minimize(RISK, PARAMETERS, BOUND, budget=20, known=second)
+    assert back.known == 50
+    two = replace(MEASURED, experiments=("warm",) * 2 + ("cold",) * 2)
+    both = supac.Composite(simulate, supac.Welsch(), two)
+    known = known_runs(first, PARAMETERS, both, one_run=True)  # one run simulates both
+    assert known is not None
+    np.testing.assert_array_equal(known.outputs, [run.outputs for run in first.record.runs])
+    with pytest.raises(ValueError, match=r"its experiments: one without a name\) has no simulated"):
+        known_runs(first, PARAMETERS, both)  # they may have other settings

@@ -47,6 +47,24 @@ def test_new_ensembles_pay_for_those_before_them() -> None:
     assert shares(*given) == pytest.approx([0.04, 0.008, 0.0016, 0.008])
     assert given[3] == given[1]  # the same one again
     assert "certificate number 3 of its kind" in str(given[1])
+    assert [each.earlier for each in given] == [1, 2, 3, 2]
+    assert "certificate 3 on these data" in given[1].earlier_in_words
+    assert supac.Certificate.from_json(given[1].to_json()) == given[1]
+    first = result.certificate
+    assert first is not None
+    assert not first.earlier_in_words
+
+
+def test_a_capped_loss_says_which_residuals_it_does_not_tell_apart() -> None:
+    bound = supac.MaurerLangfordSeeger(12, DELTA, ceiling=1.0)
+    risk = supac.Composite(simulate, supac.MeanSquare(), DATA)
+    made = supac.minimize(risk, PRIOR, bound, budget=30).certificate
+    assert made is not None
+    assert made.cap == pytest.approx(1.0)
+    assert "residuals above 1 times the noise count as that, however large" in made.in_words
+    own = found().certificate
+    assert own is not None
+    assert own.cap is None
 
 
 def test_a_posterior_with_other_draws_pays_and_going_on_does_not() -> None:

@@ -269,9 +269,47 @@ def test_wrong_experiments_are_named_by_line(several: Path, old: str, new: str, 
         toml(text.replace(old, new), several)
 
 
-def test_settings_need_several_tables(several: Path) -> None:
-    with pytest.raises(supac.ProblemFileError, match="write a fixed parameter"):
-        toml(SEVERAL.split("[[data]]\nfile")[1].join(["[data]\nfile", ""]), several)
+def test_one_table_may_have_settings(several: Path) -> None:
+    one = toml(SEVERAL.split("[[data]]\nfile")[1].join(["[data]\nfile", ""]), several)
+    assert one.risk.simulate.inputs.fixed == {"warmth": 10.0, "medium": "A"}  # type: ignore[attr-defined]
+
+
+def test_all_missing_settings_are_named_at_once(several: Path) -> None:
+    text = SEVERAL.replace('settings = { warmth = 20, medium = "B" }', "")
+    text = text.replace('medium = "B", warmth = 20.0', 'medium = 3, warmth = "20"')
+    with pytest.raises(supac.ProblemFileError) as caught:
+        toml(text, several)
+    said = str(caught.value)
+    assert "data[1].settings: medium, warmth are missing" in said
+    assert 'settings.warmth: is the text "20", but a number in another table' in said
+    assert 'settings.medium: is the text "A", but a number' in said
+
+
+def test_a_function_is_given_the_times_of_its_experiment(several: Path) -> None:
+    (several / "f.py").write_text(
+        "def f(k, warmth, medium, times=None):\n"
+        "    assert list(times) == sorted(set(times))\n"
+        "    return {'X': k * times + warmth, 'S': k - times}\n"
+    )
+    risk: Any = toml(SEVERAL, several).risk
+    outputs = risk.simulate(np.array([2.0]))
+    # The two warm experiments share a run, and the time 5.
+    np.testing.assert_array_equal(outputs[:9], [10, 12, 14, 30, 30, 34, 2, 1, 0])
+
+
+@pytest.mark.parametrize("answer", ["[y, z]", "np.transpose([y, z])", "np.concatenate([y, z])"])
+def test_repeated_times_are_asked_for_once(several: Path, answer: str) -> None:
+    files = ["warm.csv", "warm2.csv"]
+    data = "".join(f'[[data]]\nfile = "{n}"\nobserved = ["X", "Y"]\nnoise = 1\n' for n in files)
+    (several / "warm.csv").write_text("time,X,Y\n9,6,1\n5,6,1\n")
+    (several / "warm2.csv").write_text("time,X,Y\n5,6.5,2\n7,8,2\n")
+    made = answer if answer != "[y, z]" else "{'X': y, 'Y': z}"
+    (several / "f.py").write_text(
+        f"import numpy as np\ndef f(k, times):\n    y, z = k * times, times\n    return {made}\n"
+    )
+    risk: Any = toml(data, several).risk
+    outputs = risk.simulate(np.array([2.0]))
+    np.testing.assert_array_equal(outputs, [18, 10, 10, 14, 9, 5, 5, 7])
 
 
 def test_whole_experiments_may_be_held_out(several: Path) -> None:

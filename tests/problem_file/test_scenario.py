@@ -149,7 +149,7 @@ def test_arguments_of_the_function_may_be_set(problem: ProblemFile, tmp_path: Pa
     other = '[simulator]\npython = "model:at"\n'
     outputs = np.asarray(scenario(problem, f"{other}[settings]\npressure = 7.0\n").simulate(point))
     np.testing.assert_array_equal(outputs[6:], np.full(6, 7.0))
-    assert "at takes (rate, start, feed, twice, pressure)" in wrong(problem, other)
+    assert "at(rate, start, feed, twice, pressure) needs pressure" in wrong(problem, other)
     options = '[simulator]\npython = "model:with_options"\n[settings]\ncooling = 2\n'
     assert np.asarray(scenario(problem, options).simulate(point))[7] == 2.0
     array = '[simulator]\npython = "model:of_array"\narguments = "array"\n[settings]\ncooling = 2\n'
@@ -187,6 +187,9 @@ def test_a_scenario_may_lie_elsewhere(problem: ProblemFile, tmp_path: Path) -> N
         ("[outputs]\nnoise = { C = 1.0 }", "outputs.noise.C: C is no output; they are A, B"),
         ("[outputs]\nnoise = 'large'", 'outputs.noise: is no noise as in "5 %"'),
         ("[simulator]\npython = 'model:nothing'", "line 2, simulator.python: "),
+        ("times = [1.0]", "line 1, times: belongs in .outputs.: write .outputs. above"),
+        ("[outputs]\ntimes = [1, '2']", "write numbers without quotes"),
+        ("[outputs]\ntimes = 2", "not 2; write .2."),
         ("[execution]\nworkers = 0", "line 2, execution.workers: must be a whole number"),
     ],
 )  # fmt: skip
@@ -209,7 +212,16 @@ def test_experiments_need_their_settings(problem: ProblemFile, tmp_path: Path) -
     (tmp_path / "two.toml").write_text(two)
     ready = read_problem(tmp_path / "two.toml")
     assert "needs feed, which each [[data]]" in wrong(ready, "[outputs]\ntimes = [1.0]\n")
-    assert "times are missing" in wrong(ready, "[settings]\nfeed = 3.0\n")
+    assert "needs feed" in wrong(ready, "title = 'x'\n")
+    alike = scenario(ready, "[settings]\nfeed = 3.0\n")  # both experiments have the same times
+    assert outputs_of(alike).times.tolist() == list(range(6))  # type: ignore[union-attr]
+    said = wrong(ready, '[settings]\nfeed = "3"\n')
+    assert "line 2, settings.feed: must be a number, as in the problem; write it without" in said
+    (tmp_path / "more.csv").write_text((tmp_path / "data.csv").read_text() + "9,0.1,13\n")
+    (tmp_path / "apart.toml").write_text(two.replace('"data.csv"', '"more.csv"', 1))
+    said = wrong(read_problem(tmp_path / "apart.toml"), "title = 'x'\n")
+    assert "[outputs] needs times" in said
+    assert "needs feed" in said  # all at once
     times = "times = { start = 0, stop = 5, step = 1 }"
     made = scenario(ready, f"[settings]\nfeed = 3.0\n[outputs]\n{times}\n")
     assert np.asarray(made.simulate(np.array([0.5])))[7] == 7.0

@@ -119,7 +119,7 @@ def test_the_first_screen_has_the_answer(study: Path) -> None:
     error = at_most(run.certificate.residual)
     assert f"no worse than a constant error of {error} noise standard deviations would" in shown
     off = sorted(each.typical for each in account_of(run).misfits)
-    assert f"typically {number(off[0], 2)} to {number(off[1], 2)} off." in shown
+    assert f"typically {number(off[0], 2)} to {number(off[1], 2)} noise" in shown
     for row in run.parameter_changes:
         assert f"{number(row.posterior[1])} {row.unit}{number(row.posterior[0])} to " in shown
     fresh = run.estimate.validated

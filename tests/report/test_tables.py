@@ -14,6 +14,8 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.problem import Measurements
+from supac.record.parameter_change import uninformed
+from supac.report import Level, account_of, assess
 from supac.report.tables import history_table, parameter_table, state, summary
 from supac.report.words import loss_name
 
@@ -122,3 +124,23 @@ def test_ranges_of_two_digits_have_powers_of_ten_from_10000_on(run: supac.Record
     said = printed(parameter_table([wide, row], width=20), 200)
     assert "0.1 (2.5e-5–400)" in said
     assert "150 (1–3.2e4)" in said
+
+
+def test_parameters_that_the_data_say_nothing_of_are_named(tmp_path: Path) -> None:
+    parameters = supac.Parameters(
+        {name: marginals.Normal(0.0, 1.0) for name in ("known", "other", "third")}
+    )
+    store = tmp_path / "run.supac"
+    supac.minimize(
+        lambda x: float(np.tanh(x[0] ** 2)), parameters, supac.Catoni(0.05), budget=40, store=store
+    )
+    run = supac.read_store(store)
+    assert uninformed(run.parameter_changes) == "other and third"
+    assert uninformed(run.parameter_changes, most=1) == "other and 1 more"
+    assert "The data hardly inform other and third: what is known of them" in printed(
+        summary(run, "A run")
+    )
+    assert run.to_dict()["parameters"][1]["change"] == "hardly informed"
+    account = account_of(run)
+    (check,) = [each for each in assess(account).checks if "inform every" in each.question]
+    assert (check.level, check.answer[:22]) == (Level.TRUST, "No: hardly other and t")

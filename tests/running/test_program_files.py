@@ -167,7 +167,9 @@ def test_a_missing_output_is_named_with_what_was_printed(tmp_path: Path) -> None
 def test_times_that_the_output_lacks_are_named(tmp_path: Path) -> None:
     (tmp_path / "out.csv").write_text("t,X\n0,1\n5,2\n")
     output = OutputFile("out.csv", "X", times="t", at=[1.0, 9.0])
-    with pytest.raises(OutputError, match=r"out.csv: t goes from 0 to 5, the data from 1 to 9"):
+    with pytest.raises(
+        OutputError, match=r"out.csv: t goes from 0 to 5, but outputs are needed from 1 to 9"
+    ):
         output.read(tmp_path)
     (tmp_path / "out.csv").write_text("t,X\n0,1\n9,2\n5,3\n10,3\n")
     with pytest.raises(OutputError, match="the times t do not increase"):

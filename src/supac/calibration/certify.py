@@ -280,9 +280,11 @@ class ComparedLosses(Losses):
         if series is not None and self.residuals is not None and not self.basis.sequential:
             middle = np.median(self.residuals, axis=0)
             warnings = warning_of_dependence(series(middle), certificate.n)
+        capped = self.basis.capped and residual is not None
         return replace(
             certificate,
             residual=residual,
+            cap=self.basis.residual(self.basis.ceiling, noises) if capped else None,
             in_units=units(residual) if units is not None and residual is not None else {},
             warnings=warnings,
         )

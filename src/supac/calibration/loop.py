@@ -23,6 +23,7 @@ from supac.running.execution import Execution
 from supac.running.runner import Runner
 from supac.running.terminal import Interrupted, ProgressBar
 from supac.search.algorithm import Algorithm, Batch, Info, State, widened
+from supac.search.note import is_among
 from supac.search.restart import BEGAN_AGAIN
 
 _LATELY = 10  # runs of which too many must have failed as well
@@ -327,7 +328,7 @@ class Loop:
         runs, wrong = 0, self.record.rounds[-1].info.wrong
         for count, each in enumerate(reversed(self.record.rounds), start=1):
             info, runs = each.info, runs + len(each.ids)
-            if not set(BEGAN_AGAIN).isdisjoint(info.notes) or not (
+            if any(is_among(note, BEGAN_AGAIN) for note in info.notes) or not (
                 info.step_kl < _UNCHANGED and wrong <= info.wrong
             ):
                 return False

@@ -104,6 +104,10 @@ def next_table(found: NextMeasurements, *, by_time: bool = False) -> RenderableT
     left = len(found.choices) - _CANDIDATES
     if left > 0:
         parts.append(Text(f"and {left} more; --out writes all of them"))
+    if found.left_out:
+        names = ", ".join(found.left_out)
+        words = f"without {names}, whose noise is not one rule for all rows: a file of candidates"
+        parts.append(Text(f"{words} with their noise ranks them too"))
     if found.together:
         steps = "; then ".join(
             f"{each.candidate.words} ({100 * each.remaining:.0f} % left)" for each in found.together

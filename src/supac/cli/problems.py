@@ -30,11 +30,14 @@ from supac.cli.options import AsBegun, Force, Json, Quiet, Workers
 from supac.problem import Composite
 from supac.problem.observation import ObservedSimulator
 from supac.problem_file import ProblemFile, StarterKind, read_problem
+from supac.problem_file.errors import is_number
+from supac.problem_file.experiments import Experiments
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.simulator import Simulate
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.record.run import Run, Status, by_kind
+from supac.record.simulator_versions import SimulatorVersion, versions_of
 from supac.record.store.file import StoreError
 from supac.record.store.replaced import has_good_run, set_aside, settle
 from supac.report.tables import short
@@ -115,6 +118,7 @@ def run(
     if store is None:
         ready.check_store()
     ready = _changed(ready, store, budget, workers)
+    _warn_of_other_simulators(ready)
     if check:
         _check_run(ready)
         return
@@ -131,6 +135,20 @@ def run(
     finally:
         if old is not None:
             settle_and_tell(target, old, ended=_has_ended(target))
+
+
+def _warn_of_other_simulators(ready: ProblemFile) -> None:
+    """Warn if known runs of a store were made by another simulator, as far as that is known."""
+    known = ready.options.get("known")
+    origin = None if known is None else known.origin
+    if origin is None:
+        return
+    now, then = SimulatorVersion.of_files(ready.files), versions_of(origin.description)
+    if not all(each.same_simulator(now) for each in then):
+        warn(
+            f"runs of {origin.file.name} were made by another simulator, or another version of it: "
+            "leave out known in [run] if its outputs differ"
+        )
 
 
 @command("Example: `supac resume run.supac --budget 100`.")
@@ -177,6 +195,12 @@ def resume(
         print_run(before, f"{ready.title} ({short(before.file)})", as_json=as_json, quiet=quiet)
         warn("nothing is left to do; continue with a larger --budget")
         return
+    if before.certificate is not None and not quiet:
+        number = before.next_provenance().before("ensemble").earlier + 1
+        inform(
+            f"the new posterior gets certificate {number} on these data, with a smaller share of "
+            "δ: its limit may be higher than the present one, which still holds for its own sets"
+        )
     if workers is None and ready.execution.workers is None:
         workers = _earlier_workers(before)
         if workers is not None and not quiet:
@@ -203,7 +227,7 @@ def problem_behind(run: Record, file: Path | None, *, as_begun: bool) -> Problem
             ready = problem_file.problem_of(run, as_begun=as_begun)
     for words in problem_file.check_compatible(ready, run):
         warn(words)
-    return ready
+    return ready.continuing(run)
 
 
 def _changed(
@@ -318,6 +342,8 @@ def _hint(ready: ProblemFile, run: Run) -> str:
     simulate = risk.simulate if isinstance(risk, Composite) else risk
     if isinstance(simulate, ObservedSimulator):
         simulate = simulate.simulate
+    if isinstance(simulate, Experiments):
+        simulate = simulate.conditions[0]
     if not isinstance(simulate, Simulate):
         return ""
     if (
@@ -329,6 +355,21 @@ def _hint(ready: ProblemFile, run: Run) -> str:
         and not simulate.function.missing_arguments(simulate.inputs.arguments)
     ):
         return '. It takes every parameter by its name: add arguments = "names" to [simulator]'
+    data = simulate.observations
+    if (
+        isinstance(simulate.function, PythonFunction)
+        and run.message.startswith("ValueError: the simulator returned")
+        and len(set(getattr(data, "experiments", None) or ())) > 1
+    ):
+        return (
+            ". The tables [[data]] have the same settings, or none, so one run returns the rows of "
+            "all of them: give the function an argument times without a default, and it is given "
+            "their times; or give each table settings of its own"
+        )
+    texts = {} if simulate.inputs is None else simulate.inputs.fixed
+    quoted = [name for name, value in texts.items() if isinstance(value, str) and is_number(value)]
+    if quoted:
+        return f". Numbers in quotes are passed as texts: {', '.join(quoted)}"
     if run.status is Status.INVALID and not isinstance(risk, Composite):
         return (
             ". Without [data] and [loss] it must return the risk itself: to have its outputs "

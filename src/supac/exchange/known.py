@@ -119,14 +119,20 @@ class KnownRuns:
         places = [self.names.index(name) for name in names]
         return replace(self, x=frozen(self.x[:, places]), names=tuple(names))
 
-    def for_data(self, data: Observations) -> KnownRuns:
+    def for_data(self, data: Observations, *, one_run: bool = False) -> KnownRuns:
         """Return the runs with outputs as these data have them, found by column and time.
 
-        ValueError if a measurement is at a place that was not simulated.
+        An experiment without a name stands for the only one of the other data; with `one_run`, for
+        each of several that one run simulates. ValueError if a measurement is at a place that was
+        not simulated.
         """
         if self.data is None or self.outputs is None or self.outputs.shape[1] == 0:
             return self
         theirs, ours = self.data.cells, data.cells
+        many = [len(set(each.experiments or ("",))) > 1 for each in (self.data, data)]
+        unnamed = self.data.experiments is None or data.experiments is None
+        if unnamed and not many[0] and (one_run or not many[1]):
+            theirs, ours = ([("", *cell[1:]) for cell in cells] for cells in (theirs, ours))
         if theirs == ours or self.outputs.shape[1] < len(theirs):
             return self
         known = {cell: place for place, cell in reversed(list(enumerate(theirs)))}
@@ -136,10 +142,13 @@ class KnownRuns:
             experiment, column, time = ours[lost[0]]
             at = f"{'time' if data.times is not None else 'row'} {time:g}"
             where = f"{column}{f' of {experiment}' if experiment else ''} at {at}"
+            named = list(dict.fromkeys(self.data.experiments or ("one without a name",)))
+            of = f" (its experiments: {', '.join(named)})" if experiment else ""
+            others = f", nor {len(lost) - 1} other data" if len(lost) > 1 else ""
             raise ValueError(
-                f"{self.sources[0]} has no simulated {where}, and {len(lost) - 1} other data: runs "
-                "can be used again for what they have simulated; rows with empty cells are "
-                "simulated too, so that they can be filled in later"
+                f"{self.sources[0]}{of} has no simulated {where}{others}: runs can be used again "
+                "for what they have simulated; rows with empty cells are simulated too, so that "
+                "they can be filled in later"
             )
         outputs = np.where(places >= 0, self.outputs[:, places], np.nan)
         # Observation parameters follow what was simulated.

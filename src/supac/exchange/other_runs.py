@@ -28,12 +28,15 @@ Known = KnownRuns | Calibrated | str | os.PathLike[str] | tuple[Any, Any] | None
 """Forms of known runs that `minimize` accepts."""
 
 
-def known_runs(given: Known, parameters: Parameters | None, risk: object) -> KnownRuns | None:
+def known_runs(
+    given: Known, parameters: Parameters | None, risk: object, *, one_run: bool = False
+) -> KnownRuns | None:
     """Return what `known=` of `minimize` stands for, in the order of the parameters and the data.
 
     A `KnownRuns`; a result or a record; the path of a table or of a store; or a pair of points and
     what came of them, (n, m) outputs or (n,) risks: arrays, data frames, or paths of tables whose
-    rows have names, as PEST++ writes ensembles. Members without outputs have failed.
+    rows have names, as PEST++ writes ensembles. Members without outputs have failed. `one_run` says
+    that one run simulates all experiments of the data.
     """
     composite = risk if isinstance(risk, Composite) else None
     data = None if composite is None else composite.data
@@ -50,7 +53,7 @@ def known_runs(given: Known, parameters: Parameters | None, risk: object) -> Kno
     else:
         raise TypeError(f"{_WANTED}; not {given!r:.100}")
     known = known if parameters is None else known.in_order(parameters.names)
-    known = known.for_data(data) if isinstance(data, Observations) else known
+    known = known.for_data(data, one_run=one_run) if isinstance(data, Observations) else known
     return known if composite is None else _with_observation_parameters(known, composite)
 
 

@@ -27,7 +27,7 @@ FORMAT = "supac result"
 VERSION = 2
 _ENDS = {"p05": 0.05, "median": 0.5, "p95": 0.95}
 _ENDING = (*encoding.ESTIMATE, "notes", "posterior", "validation", "failure_loss")
-_LATER = ("advice", "certificate", "held_out", "uncertified")
+_LATER = ("note_codes", "advice", "certificate", "held_out", "uncertified")
 """Parts of an ending that files of earlier versions may lack."""
 _COUNTS = ("queries", "failed", "known", "seconds")
 _RUN = (*encoding.RUN_COLUMNS, "outputs")

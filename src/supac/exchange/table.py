@@ -24,7 +24,7 @@ Table = dict[str, list[Any]]
 
 OUTPUT = "output_"
 _TOLD = ("status", "iteration", "seconds", "attempts", "message", "source", "purpose")
-_BOOKKEEPING = ("risk", "id", "drawn", "weight", *_TOLD)
+_BOOKKEEPING = ("risk", "id", "drawn", "weight", "simulator", *_TOLD)
 
 
 def table_of(record: Record, *, posterior: int | None = None, seed: int = 0) -> Table:
@@ -61,12 +61,17 @@ def rows_of(record: Record) -> Iterator[list[Any]]:
     width = next(filter(None, map(record.width_of, light)), 0)  # a failed run has no outputs
     names = columns_of(names_of(parameters, points.shape[1]))
     tasks = apart(["task"], lambda name: name in names) if any(run.task for run in light) else []
-    yield ["id", *names, "risk", *_TOLD, *tasks, *(f"{OUTPUT}{i}" for i in range(width))]
+    made_by = record.simulator_numbers
+    changed = ["simulator"] if len(set(made_by.values())) > 1 else []
+    header = ["id", *names, "risk", *_TOLD, *changed, *tasks]
+    yield [*header, *(f"{OUTPUT}{i}" for i in range(width))]
     for run, x in zip(record.iterate(), points, strict=True):
         cells = [None] * width if run.outputs is None else run.outputs.tolist()
         point = [run.id, *x.tolist(), None if np.isnan(run.risk) else float(run.risk)]
         numbers = [iteration.get((run.task, run.id)), run.seconds, run.attempts]
-        words = [run.message, run.source, run.purpose, *([run.task] if tasks else [])]
+        words: list[Any] = [run.message, run.source, run.purpose]
+        words += [made_by.get(run.id)] if changed else []
+        words += [run.task] if tasks else []
         outputs = (cells + [None] * width)[:width]
         yield [*point, run.status.value, *numbers, *words, *outputs]
 

@@ -101,7 +101,8 @@ class GaussianFamily(Family):
         ratio[self._indices, self._indices] = 0.0  # what is left is below the diagonal
         shift = second[1].T @ (first[0] - second[0])
         # e − log(1 + e) on the diagonal: accurate for two members that are close.
-        spread = (excess - np.log1p(excess)).sum() + np.vdot(ratio, ratio)
+        with np.errstate(divide="ignore"):  # infinite for one that is 10⁸ times as narrow
+            spread = (excess - np.log1p(excess)).sum() + np.vdot(ratio, ratio)
         return 0.5 * float(spread + shift @ shift)
 
     @cached_property

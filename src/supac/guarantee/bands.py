@@ -50,6 +50,10 @@ class Bands:
     unit: str = "measurements"
     """Name of the blocks."""
 
+    def __repr__(self) -> str:
+        each = sizes_in_words(self.in_units)
+        return f"Bands({100.0 * self.coverage:g} % of new measurements: {each}; {self.method})"
+
     @property
     def statement(self) -> str:
         """The coverage and the widths in one sentence, rounded up."""

@@ -91,6 +91,8 @@ class Certificate:
     residual: float | None = None
     """Constant residual, in noise standard deviations, with which the data would have the mean loss
     `value`; None if the loss of a datum is not known, or never so large."""
+    cap: float | None = None
+    """Residual, in noise standard deviations, above which losses are capped; None if none is."""
     in_units: Mapping[str, float] = field(default_factory=dict)
     """That residual in the unit of each observed column; of logarithms, the relative error."""
     warnings: tuple[str, ...] = ()
@@ -99,6 +101,8 @@ class Certificate:
     """Corrections that keep the limit valid, such as union bounds."""
     assumptions: tuple[str, ...] = ()
     not_guaranteed: tuple[str, ...] = ()
+    earlier: int = 0
+    """Number of certificates of its kind on these data before it, with which it shares δ."""
     name: str = ""
     """Name by which it is counted; "" if it is not, as in `certify_draws`."""
     fingerprint: str = ""
@@ -138,6 +142,24 @@ class Certificate:
         return (
             f"that is the loss of a constant residual of {rounded_up(self.residual, 3)} noise "
             f"standard deviations{f': {each}' if each else ''}"
+            f"{f' ({self.cap_in_words})' if self.cap else ''}"
+        )
+
+    @property
+    def cap_in_words(self) -> str:
+        """Residuals that are not told apart, because their losses are capped; "" if none are."""
+        if self.cap is None:
+            return ""
+        return f"residuals above {self.cap:.3g} times the noise count as that, however large"
+
+    @property
+    def earlier_in_words(self) -> str:
+        """Reason for a higher limit than that of a first certificate; "" if it is the first."""
+        if not self.earlier:
+            return ""
+        return (
+            f"it is certificate {self.earlier + 1} on these data, with a smaller share of δ and so "
+            "a higher limit than a first one"
         )
 
     def to_json(self) -> str:
@@ -242,6 +264,7 @@ def certificate_of(
         without_draws=basis.in_risk(limit(losses.mean)),
         ceiling=basis.ceiling,
         capped=basis.capped,
+        earlier=provenance.earlier,
         draws=draws,
         failed=failed,
         corrections=corrections + counted,

@@ -240,6 +240,12 @@ def _place(table: Outputs, wanted: Measurement) -> int | None:
     return first + int(here[0]) if here else None
 
 
+def columns_left_out(candidates: Iterable[Candidate], draws: Draws) -> tuple[str, ...]:
+    """Return the columns of the outputs of which no candidate measures anything."""
+    measured = {each.output for one in candidates for each in one.measurements}
+    return tuple(name for name in draws.tables[0][0].columns if name not in measured)
+
+
 def candidates_of(given: Iterable[Any] | None, draws: Draws) -> list[Candidate]:
     """Return the candidates; by default every output whose noise is known, once more."""
     if given is not None:

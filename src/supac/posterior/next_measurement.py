@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray, whole
-from supac.posterior.candidates import Candidate, Draws, Quantity, candidates_of
+from supac.posterior.candidates import Candidate, Draws, Quantity, candidates_of, columns_left_out
 from supac.posterior.prediction import Prediction
 from supac.record.calibrated import Calibrated
 
@@ -41,6 +41,10 @@ class Choice:
     """Share that is left by re-weighting; NaN if too few draws keep a weight."""
     deviations: tuple[float, ...]
     """Expected standard deviation of each quantity after the measurement."""
+
+    def __repr__(self) -> str:
+        left = f"{100.0 * self.remaining:.3g} ± {100.0 * self.error:.1g} % of the variance left"
+        return f"Choice({self.candidate.words}: {left}, {self.method})"
 
     @property
     def method(self) -> str:
@@ -71,6 +75,12 @@ class NextMeasurements:
     together: tuple[Choice, ...] = ()
     """The best first measurement, then what goes best with it, and so on: the share left by all
     of them up to there, by linear prediction."""
+    left_out: tuple[str, ...] = ()
+    """Columns that are no candidates by default, since their noise is not known."""
+
+    def __repr__(self) -> str:
+        of = ", ".join(self.quantities[:4]) + (", …" if len(self.quantities) > 4 else "")
+        return f"NextMeasurements({len(self.choices)} candidates for {of}; best: {self.best!r})"
 
     @property
     def best(self) -> Choice:
@@ -139,6 +149,7 @@ def next_measurements(
         values.std(axis=0, ddof=1),
         len(values),
         _greedy(every, drawn, values, min(whole(together, "together", least=0), len(every))),
+        columns_left_out(every, drawn) if candidates is None else (),
     )
 
 

@@ -27,6 +27,10 @@ class AskedOutputs(Observations):
         return f"{OTHER_NUMBER.removeprefix('but ')} {rows} {kind}{'s' * (rows != 1)}"
 
 
+_EXACT, _SLACK = 1e-9, 1e-7  # relative to the largest noise of a column
+_FEWEST = 3  # measurements that show a share of the value
+
+
 @register(later=("observed", "experiments"))
 @dataclass(frozen=True, eq=False)
 class Outputs:
@@ -104,12 +108,16 @@ class Outputs:
 
     @classmethod
     def of_data(cls, data: Observations) -> Outputs:
-        """Make the table of measured columns, with their noise where it is the same in all rows."""
-        noise = np.full(len(data.columns), np.nan)
-        for i, row in enumerate(data.noise.reshape(len(data.columns), data.rows)):
-            known = row[np.isfinite(row)]
-            if len(known) and np.ptp(known) <= 1e-9 * known.max():
-                noise[i] = known.max()
+        """Make the table of measured columns, with their noise if all rows follow one rule.
+
+        That is the same noise, or a share of the measured value and a constant.
+        """
+        shape = (len(data.columns), data.rows)
+        rules = [
+            _rule_of_noise(*each)
+            for each in zip(data.noise.reshape(shape), data.values.reshape(shape), strict=True)
+        ]
+        noise, share = np.array(rules).reshape(-1, 2).T
         return cls(
             data.columns,
             data.rows,
@@ -117,6 +125,7 @@ class Outputs:
             data.units,
             data.time_label,
             noise,
+            share if share.any() else None,
             logarithmic=data.logarithmic,
         )
 
@@ -149,9 +158,15 @@ class Outputs:
         return slice(first, first + self.rows)
 
     def name(self, place: int) -> str:
-        """Return the name of one output: its column, and its time where there are several."""
+        """Return the name of one output: its column, its time if there are several, its experiment.
+
+        Such as "A at 3" or "A at 3 in warm".
+        """
         column, time = self.cells[place]
-        return column if self.rows == 1 else f"{column} at {time:g}"
+        name = column if self.rows == 1 else f"{column} at {time:g}"
+        return (
+            name if self.experiments is None else f"{name} in {self.experiments[place % self.rows]}"
+        )
 
     def with_noise_of(self, other: Outputs | None) -> Outputs:
         """Return the table with the noise of the same columns of another one, if it has none."""
@@ -200,3 +215,23 @@ class Outputs:
     def flat(self, answer: Any) -> FloatArray:
         """Convert {column: values}, (rows, columns) or a vector to a vector."""
         return self.observations().flat(answer)
+
+
+def _rule_of_noise(noise: FloatArray, values: FloatArray) -> tuple[float, float]:
+    """Return the constant noise of a column and its share of the value; NaN and 0 if no rule fits.
+
+    A share is recognised from three measurements or more: two fit any line.
+    """
+    known = noise[np.isfinite(noise)]
+    if len(known) and np.ptp(known) <= _EXACT * known.max():
+        return float(known.max()), 0.0
+    both = np.isfinite(noise) & np.isfinite(values)
+    size, wanted = np.abs(values[both]), noise[both]
+    if len(np.unique(size)) < _FEWEST:
+        return np.nan, 0.0
+    line = np.column_stack([np.ones(len(size)), size])
+    (constant, share), *_ = np.linalg.lstsq(line, wanted)
+    off = np.abs(line @ [constant, share] - wanted).max()
+    if off > _SLACK * wanted.max() or share <= 0.0 or constant < -_SLACK * wanted.max():
+        return np.nan, 0.0
+    return max(float(constant), 0.0), float(share)

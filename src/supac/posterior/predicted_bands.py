@@ -27,6 +27,11 @@ class PredictedBands:
     measured_upper: FloatArray
     """Quantiles of new measurements: simulated outputs plus normal noise; NaN if not known."""
 
+    def __repr__(self) -> str:
+        noisy = " and of measurements" if np.isfinite(self.measured_lower).any() else ""
+        of = f"{100.0 * self.coverage:g} % of simulations{noisy}"
+        return f"PredictedBands({of}, {len(self.median)} outputs)"
+
 
 def bands_of(table: Outputs, outputs: FloatArray, x: FloatArray, coverage: float) -> PredictedBands:
     """Compute the bands of outputs (n, m) at draws x that leave out as much below as above."""

@@ -40,6 +40,9 @@ class Indices:
     total_error: FloatArray
     """Standard errors, of the emulator and of the sampled points together."""
 
+    def __repr__(self) -> str:
+        return f"Indices({len(self.outputs)} outputs, {self.first.shape[1]} parameters)"
+
     def row(self, output: str) -> dict[str, FloatArray]:
         """Return the indices of one output and their errors, (parameters,) each."""
         if output not in self.outputs:
@@ -71,6 +74,13 @@ class Sensitivity:
     """Combinations of parameters, those that the data determine best first."""
     names: tuple[str, ...] = field(default=(), repr=False)
     """Names of the coordinates of the directions."""
+
+    def __repr__(self) -> str:
+        overall = self.columns.row(ALL)["total"] if ALL in self.columns.outputs else np.zeros(0)
+        order = np.argsort(-overall)[:4]
+        told = ", ".join(f"{self.parameters[i]} {overall[i]:.2f}" for i in order)
+        of = f"total indices of {ALL}: {told}{', …' if len(overall) > 4 else ''}; " if told else ""
+        return f"Sensitivity(over the {self.under}; {of}from {self.runs} runs)"
 
     def combinations(self, most: int = 8, parts: int = 3) -> list[dict[str, Any]]:
         """Describe the best determined directions: width, and shares of the parameters in each.

@@ -136,10 +136,21 @@ class Observations:
         )
 
     def shared(self, other: Observations) -> list[tuple[int, int]]:
-        """Return the places, here and there, of measurements that both have."""
-        theirs = {c: i for i, c in enumerate(other.cells) if other.needed[i]}
-        mine = ((i, theirs.get(cell)) for i, cell in enumerate(self.cells) if self.needed[i])
-        return [(i, j) for i, j in mine if j is not None and self.values[i] == other.values[j]]
+        """Return the places, here and there, of measurements that both have.
+
+        Where one of them names no experiment, those of the other may be of any.
+        """
+        named = self.experiments is not None and other.experiments is not None
+        theirs: dict[tuple[Any, ...], list[int]] = {}
+        for j in np.flatnonzero(other.needed).tolist():
+            cell = other.cells[j]
+            theirs.setdefault((*cell[0 if named else 1 :], float(other.values[j])), []).append(j)
+        cells = self.cells
+        mine = [
+            (i, theirs.get((*cells[i][0 if named else 1 :], float(self.values[i])), []))
+            for i in np.flatnonzero(self.needed).tolist()
+        ]
+        return [(i, j) for i, places in mine for j in places]
 
     def of_rows(self, rows: IntArray) -> Observations:
         """Return the data of some rows, with the columns that are there."""

@@ -256,7 +256,9 @@ def read_known(
                 raise ValueError(no_file(path))
             if path == source.file(source.table("run").get("store", f"{source.path.stem}.supac")):
                 raise ValueError(f"{path.name} is the store of this search: its runs are known")
-        known = known_runs(told, parameters, risk)
+        settings = [table.get("settings", {}) for table in data_tables(source).values()]
+        one_run = all(each == settings[0] for each in settings)
+        known = known_runs(told, parameters, risk, one_run=one_run)
         assert known is not None
         _check_known(paths[-1], known, risk, observations)
     except (OSError, ValueError, StoreError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 import re
 import tomllib
@@ -222,6 +223,19 @@ def spelled(key: Key) -> str:
         bare = isinstance(part, int) or re.fullmatch(r"[A-Za-z0-9_-]+", part)
         words += f"[{part}]" if isinstance(part, int) else f".{part if bare else json.dumps(part)}"
     return words.removeprefix(".")
+
+
+def is_number(text: str) -> bool:
+    """Return True for a text that is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def without_quotes(text: str) -> str:
+    """Return advice for a number in quotes; "" for any other text."""
+    return "; write it without quotes" if is_number(text) else ""
 
 
 def in_toml(value: Any) -> str:

@@ -11,7 +11,7 @@ from supac.arrays import FloatArray, IntArray
 from supac.posterior.outputs import Outputs
 from supac.problem import Observations
 from supac.problem_file.data import data_tables, experiment_names
-from supac.problem_file.errors import Source
+from supac.problem_file.errors import Source, in_toml, without_quotes
 from supac.problem_file.inputs import Inputs
 from supac.problem_file.simulator import Simulate, Simulator
 
@@ -105,9 +105,28 @@ def _groups(
         given = table.get("settings", {})
         missing = sorted(every - set(given) - set(inputs.fixed))
         if missing:
-            words = f"{missing[0]} is missing, which another table [[data]] has"
-            raise source.fail((*key, "settings"), words)
+            verb = "is" if len(missing) == 1 else "are"
+            words = f"{', '.join(missing)} {verb} missing, which another table [[data]] has"
+            source.add((*key, "settings"), words)
         plain = {n: v if isinstance(v, str) else float(v) for n, v in given.items()}
         at = tuple(sorted(plain.items()))
         groups.setdefault(at, (plain, []))[1].append(name)
+    _check_kinds(source)
+    source.raise_any()
     return groups
+
+
+def _check_kinds(source: Source) -> None:
+    """Add an error for each setting that is a text in one table and a number in another."""
+    tables = data_tables(source)
+    numbers = {
+        name
+        for table in tables.values()
+        for name, value in table.get("settings", {}).items()
+        if not isinstance(value, str)
+    }
+    for key, table in tables.items():
+        for name, value in table.get("settings", {}).items():
+            if isinstance(value, str) and name in numbers:
+                words = f"is the text {in_toml(value)}, but a number in another table [[data]]"
+                source.add((*key, "settings", name), f"{words}{without_quotes(value)}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.problem_file.csv_file import CSVFile
-from supac.problem_file.errors import Key, suggestion
+from supac.problem_file.errors import Key, is_number, suggestion, without_quotes
 
 UNKNOWN = "unknown"
 _SHARE = re.compile(r"\s*([0-9.eE+-]+?)\s*%\s*(?:\+\s*([0-9.eE+-]+)\s*)?")
@@ -67,6 +67,8 @@ def _given(given: str | float, key: Key, data: CSVFile) -> FloatArray:
     """Return the same number for each row, or a column of them."""
     if not isinstance(given, str):
         return np.full(len(data.rows), float(given))
+    if is_number(given) and given not in data.header:
+        raise data.fail(f'"{given}" is a text{without_quotes(given)}', key)
     noise = data.column(given, key, gaps=False)
     if not (noise > 0.0).all():
         raise data.fail(f"the column {given} must be above 0 in every row", key)

@@ -29,6 +29,7 @@ from supac.problem_file.simulator import simulator_of
 from supac.record.checksums import CODE
 from supac.record.record import Record
 from supac.record.result import Result
+from supac.record.simulator_versions import SimulatorVersion, versions_of, versions_with
 from supac.record.store.file import may_be_store
 from supac.running.execution import Execution
 
@@ -56,6 +57,8 @@ class ProblemFile:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Algorithm, known runs, provenance, validation and tolerance, as in `Search`."""
     observations: Observations | None = None
+    simulators: tuple[SimulatorVersion, ...] = ()
+    """Versions of the simulator that a continued store has runs of, with the present one."""
 
     def minimize(
         self,
@@ -134,6 +137,8 @@ class ProblemFile:
 
         `bound` is the name of another bound, as in a problem file.
         """
+        if store is not None and Path(store) == run.path:
+            self._note_simulator(run)
         chosen, share = self.bound, self.delta if delta is None else delta
         if bound is not None:
             basis = basis_of(self.risk, chosen, n=n)
@@ -160,7 +165,22 @@ class ProblemFile:
     def description(self) -> str:
         """Path, text and checksums as JSON, from which a store alone can be resumed."""
         known = {"problem_file": str(self.path), "text": self.text, "files": self.files}
-        return json.dumps(known)
+        versions = {"simulators": [each.to_spec() for each in self.simulators]}
+        return json.dumps(known | versions if self.simulators else known)
+
+    def continuing(self, run: Record) -> ProblemFile:
+        """Return the problem with the versions of the simulator that made the runs of a store."""
+        made = [each.id for each in run.light_runs if each.task == 0]
+        versions = versions_with(versions_of(run.description), self.files, made)
+        return replace(self, simulators=versions)
+
+    def _note_simulator(self, run: Record) -> None:
+        """Write to a store that its further runs are made by another version of the simulator."""
+        known, now = versions_of(run.description), self.continuing(run).simulators
+        if known and now != known and len(now) > 1:
+            told = json.loads(run.description)
+            versions = [each.to_spec() for each in now]
+            run.describe(json.dumps(told | {"simulators": versions}))
 
     @property
     def files(self) -> dict[str, str]:

@@ -74,9 +74,42 @@ class PythonFunction:
         try:
             signature.bind(**dict.fromkeys(names))
         except TypeError:
-            takes = ", ".join(signature.parameters)
-            return f"{self.name} takes ({takes}), but the parameters are {', '.join(names)}"
+            return self._mismatch(signature, names)
         return ""
+
+    def _mismatch(self, signature: inspect.Signature, names: tuple[str, ...]) -> str:
+        """Return which arguments have no value, and which values have no argument."""
+        every = list(signature.parameters.values())
+        mine = [each.name for each in every if each.kind in _NAMED]
+        missing = [
+            each.name
+            for each in every
+            if each.kind in _NAMED and each.default is each.empty and each.name not in names
+        ]
+        extra = [name for name in names if name not in mine]
+        words = []
+        if missing:
+            none = "none of which is" if len(missing) > 1 else "which is no"
+            kind = "a parameter or a setting of the file" if len(missing) > 1 else (
+                "parameter or setting of the file"
+            )  # fmt: skip
+            words.append(f"needs {', '.join(missing)}, {none} {kind}")
+        if extra:
+            words.append(f"has no argument {' or '.join(extra)}")
+        takes = ", ".join(signature.parameters)
+        return f"{self.name}({takes}) {' and '.join(words) or 'cannot be called by name'}"
+
+    def needs(self, name: str, *, after: int = 0) -> bool:
+        """Return True for an argument without a value: it has no default, or None."""
+        self.set_up()
+        try:
+            signature = inspect.signature(self._function)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return False
+        every = {each.name: each for each in list(signature.parameters.values())[after:]}
+        if name not in every or every[name].kind not in _NAMED:
+            return False
+        return every[name].default is None or every[name].default is inspect.Parameter.empty
 
     def takes(self, name: str) -> bool:
         """Return True if the function has an argument of this name."""

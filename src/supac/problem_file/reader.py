@@ -22,6 +22,7 @@ from supac.problem_file.schema import check
 from supac.problem_file.simulator import Simulator
 from supac.record.checksums import changed_files
 from supac.record.record import Record
+from supac.record.simulator_versions import version_numbers
 
 _REFUSED = {
     "data": "the data have changed",
@@ -29,8 +30,6 @@ _REFUSED = {
     "fixed": "fixed or tied parameters or constraints have changed",
 }
 _WARNED = {
-    "simulator": "the simulator has changed since {store} was begun: its runs are those of the old "
-    "one",
     "known": "the table of known runs has changed since {store} was begun",
 }
 _NO_PROBLEMS = {
@@ -126,32 +125,52 @@ def observations_of(run: Record) -> Observations | None:
 def problem_of(run: Record, *, as_begun: bool = False) -> ProblemFile:
     """Read the problem file that a store was made from: beside the store, or where it was.
 
-    Its text must be unchanged, so that a store from elsewhere cannot run code of its own;
-    `as_begun` trusts the text in the store.
+    It must say the same, but for its title and comments, so that a store from elsewhere cannot run
+    code of its own; `as_begun` trusts the text in the store.
     """
     path, text, _ = _remembered(run)
     places = [run.file.absolute().parent / path.name, path]
     there = [each for each in places if each.is_file()]
     same = [each for each in there if _says(each, text)]
     if same:
-        return make_problem(text, same[0])
+        return read_problem(same[0])
     if as_begun:  # paths in it are relative to its old folder, if that still exists
         return make_problem(text, path if path.parent.is_dir() else places[0])
-    what = f"{there[0]} has changed" if there else f"{path} is missing"
-    file = there[0] if there else path.name
+    if not there:
+        raise ValueError(
+            f"{path} is missing: put it back, or name a problem file in place of {run.path}, or "
+            "trust the text in the store, with --as-begun"
+        )
     raise ValueError(
-        f"{what} since the last run of {run.path}. To use the present text of a file: supac resume "
-        f"{file}, or supac certify {run.path} --problem {file}. To trust the text in the store: "
-        "--as-begun"
+        f"{there[0]} has changed since the last run of {run.path}{_changes(there[0], text)}. To go "
+        f"by its present text, give this command {there[0].name} in place of {run.path}; to go by "
+        "the text in the store, add --as-begun"
     )
 
 
 def _says(path: Path, text: str) -> bool:
-    """Return True if a file can be read and has this text."""
+    """Return True if a file can be read and says the same as this text, but for its title."""
     try:
-        return _text_of(path) == text
+        now = _text_of(path)
+        return now == text or _meaning(now, path) == _meaning(text, path)
     except ProblemFileError:
         return False
+
+
+def _meaning(text: str, path: Path) -> str:
+    """Return all settings of a problem file that may change a run, in their order, as one text."""
+    settings = {name: each for name, each in parse(text, path).items() if name != "title"}
+    return json.dumps(settings, default=str)
+
+
+def _changes(path: Path, text: str) -> str:
+    """Name the tables of a problem file that differ from a text: " ([run], [data])"."""
+    try:
+        now, then = parse(_text_of(path), path), parse(text, path)
+    except ProblemFileError:
+        return ""
+    tables = [f"[{name}]" for name in {**then, **now} if now.get(name) != then.get(name)]
+    return f" ({', '.join(tables)})" if tables else ""
 
 
 def _remembered(run: Record) -> tuple[Path, str, dict[str, str]]:
@@ -164,6 +183,21 @@ def _remembered(run: Record) -> tuple[Path, str, dict[str, str]]:
             f"{run.path} was not made by `supac run`, so its simulator is not known: continue from "
             "the script that made it, or name a problem file"
         ) from error
+
+
+def _on_the_simulator(ready: ProblemFile, run: Record) -> list[str]:
+    """Warn if runs of a store were made by another version of the simulator than the present."""
+    ids = [each.id for each in run.light_runs if each.task == 0 and not each.source]
+    *numbers, now = version_numbers(ready.simulators, [*ids, max(ids, default=-1) + 1])
+    others = sum(number != now for number in numbers)
+    if not others:
+        return []
+    store = run.file
+    return [
+        f"the simulator has changed since {others} of the {len(ids)} runs in {store.name} were "
+        "made: `supac report` says which runs are whose. For runs of one version only, begin anew: "
+        f"supac run {ready.path.name} --store {store.stem}-2{store.suffix}"
+    ]
 
 
 def check_compatible(ready: ProblemFile, run: Record) -> list[str]:
@@ -194,6 +228,7 @@ def check_compatible(ready: ProblemFile, run: Record) -> list[str]:
             )
     told = [words for purpose, words in _WARNED.items() if purpose in changed]
     warnings = [words.format(store=run.file.name) for words in told]
+    warnings += _on_the_simulator(ready.continuing(run), run)
     beside = run.file.absolute().parent / ready.path.name
     if beside.is_file() and not _says(beside, ready.text):
         source = "the text in the store" if beside == ready.path else ready.path

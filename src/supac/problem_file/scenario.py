@@ -26,7 +26,7 @@ from supac.problem_file.observed import observation_names
 from supac.problem_file.problem import ProblemFile, checksums
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.scenario_schema import check_scenario
-from supac.problem_file.scenario_settings import with_settings
+from supac.problem_file.scenario_settings import check_settings, with_settings
 from supac.problem_file.simulator import Simulate, Simulator, simulator_of
 from supac.record.calibrated import Calibrated
 from supac.running.execution import Execution
@@ -134,13 +134,15 @@ def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenari
         risk = simulator.make_risk(source, given)[0]
         simulate, outputs = simulated_by(risk)
     else:
+        inputs = read_inputs(source, problem.parameters, observation_names(source))
+        check_settings(source, simulator, inputs)
         outputs = _outputs(source, problem.observations)
+        source.raise_any()
         observed = ObservedData.of(getattr(problem.risk, "loss", None), problem.observations)
         if observed is not None:
             noise = source.table("outputs").get("noise", {})
             own = noise if isinstance(noise, dict) else outputs.columns
             outputs = observed.describe(outputs, tuple(own))
-        inputs = read_inputs(source, problem.parameters, observation_names(source))
         changed = with_settings(source, simulator, inputs, outputs.times)
         made = make_scenario(source, simulator, changed, outputs)
         simulate, execution = made, replace(execution, vectorized=made.vectorized)
@@ -234,10 +236,21 @@ def _times(
         return np.array(given, dtype=np.float64), len(given)
     if "rows" in table or data is None:
         return None, int(table.get("rows", 1))
-    if data.experiments is not None:
-        words = "times are missing: the problem has several experiments, each with its own"
-        raise source.fail(("outputs",) if "outputs" in source.own else (), words)
-    return data.times, data.rows
+    if data.experiments is None:
+        return data.times, data.rows
+    names = np.array(data.experiments)
+    parts = [np.flatnonzero(names == name) for name in dict.fromkeys(data.experiments)]
+    if data.times is None and len({len(rows) for rows in parts}) == 1:
+        return None, len(parts[0])
+    if data.times is not None:
+        every = [data.times[rows] for rows in parts]
+        if all(np.array_equal(each, every[0]) for each in every):
+            return every[0], len(every[0])
+    words = (
+        "[outputs] needs times, since the experiments of the problem have different ones: "
+        "times = [1, 2, 5], or times = { start = 0, stop = 48, step = 1 }"
+    )
+    raise source.fail(("outputs",) if "outputs" in source.own else (), words)
 
 
 def _of_columns(
@@ -262,7 +275,7 @@ def _with_noise(source: ScenarioSource, made: Outputs, known: Outputs | None) ->
     before = old if isinstance(old, dict) else dict.fromkeys(made.columns, old)
     inherited = made.with_noise_of(known)
     noise = np.full(len(made.columns), np.nan) if inherited.noise is None else inherited.noise
-    noise, share = noise.copy(), np.zeros(len(made.columns))
+    noise, share = noise.copy(), inherited.shares.copy()
     for i, name in enumerate(made.columns):
         word = given.get(name, before.get(name))
         if isinstance(word, str):
@@ -273,5 +286,5 @@ def _with_noise(source: ScenarioSource, made: Outputs, known: Outputs | None) ->
                 fix = 'as in "5 %", "5 % + 0.02" or 0.1'
                 raise source.fail(("outputs", "noise"), f"is no noise {fix}")
         elif word is not None and (name in given or known is None or name in known.columns):
-            noise[i] = float(word)
+            noise[i], share[i] = float(word), 0.0
     return replace(made, noise=noise, share=share, logarithmic=logarithmic)

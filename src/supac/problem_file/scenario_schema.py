@@ -80,6 +80,8 @@ def check_scenario(source: Source, simulator: Mapping[str, Any]) -> None:
     for name, value in source.document.items():
         if name in top:
             check_value(top[name], value, (name,), source)
+        elif name not in known and name in OUTPUTS.names:
+            source.add((name,), f"belongs in [outputs]: write [outputs] above {name} = …")
         elif name not in known:
             every = [*top, *known]
             hint = suggestion(name, every) or f"; known are {', '.join(every)}"

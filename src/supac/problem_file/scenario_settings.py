@@ -7,37 +7,56 @@ from typing import Any
 
 from supac.arrays import FloatArray
 from supac.problem_file.data import data_tables
-from supac.problem_file.errors import Key, Source, suggestion
+from supac.problem_file.errors import Key, Source, suggestion, without_quotes
 from supac.problem_file.inputs import Inputs
 from supac.problem_file.simulator import Simulator
 
 
-def with_settings(
-    source: Source, simulator: Simulator, inputs: Inputs, times: FloatArray | None
-) -> Inputs:
-    """Return the inputs of the problem with the settings of a scenario, and its times.
+def check_settings(source: Source, simulator: Simulator, inputs: Inputs) -> None:
+    """Add an error for each setting of a scenario that is not known, missing or of a wrong kind.
 
     Settings are other values of fixed parameters, of settings of experiments, and of what the
-    simulator may be given beside them. ProblemFileError if one is none of these.
+    simulator may be given beside them.
     """
-    given, further = source.table("settings"), simulator.settable(source, inputs)
-    of_data = _of_data(source, simulator)
-    known = [*inputs.fixed, *sorted(of_data - set(inputs.fixed))]
-    for name in given:
-        trouble = _trouble(name, [*known, *further], simulator, inputs)
+    given, of_data = source.table("settings"), _of_data(source, simulator)
+    known = _known(source, simulator, inputs)
+    every = [*known, *simulator.settable(source, inputs)]
+    for name, value in given.items():
+        trouble = _trouble(name, every, simulator, inputs)
+        if not trouble and isinstance(value, str) and name in known and name not in _texts(source):
+            trouble = f"must be a number, as in the problem{without_quotes(value)}"
         if trouble:
             source.add(("settings", name), trouble)
     missing = sorted(of_data - set(given) - set(inputs.fixed))
     if missing:
         place: Key = ("settings",) if given else ()
-        source.add(place, f"[settings] needs {missing[0]}, which each [[data]] of the problem has")
-    source.raise_any()
+        words = f"[settings] needs {', '.join(missing)}, which each [[data]] of the problem has"
+        source.add(place, words)
+
+
+def with_settings(
+    source: Source, simulator: Simulator, inputs: Inputs, times: FloatArray | None
+) -> Inputs:
+    """Return the inputs of the problem with the checked settings of a scenario, and its times."""
+    given, known = source.table("settings"), _known(source, simulator, inputs)
     plain = {n: v if isinstance(v, str) else float(v) for n, v in given.items() if n in known}
     own: dict[str, Any] = {name: value for name, value in given.items() if name not in known}
+    further = simulator.settable(source, inputs)
     if "times" in source.table("outputs") and "times" in further and "times" not in known:
         own["times"] = times
     made = inputs.with_settings(plain)
     return simulator.with_settable(made, own) if own else made
+
+
+def _known(source: Source, simulator: Simulator, inputs: Inputs) -> list[str]:
+    """Return the fixed parameters, and further settings of the data."""
+    return [*inputs.fixed, *sorted(_of_data(source, simulator) - set(inputs.fixed))]
+
+
+def _texts(source: Source) -> set[str]:
+    """Return the settings of the data that are texts."""
+    tables = [each.get("settings", {}) for each in data_tables(source).values()]
+    return {name for each in tables for name, value in each.items() if isinstance(value, str)}
 
 
 def _of_data(source: Source, simulator: Simulator) -> set[str]:

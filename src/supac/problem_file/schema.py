@@ -83,7 +83,7 @@ def _option(option: DataclassField[Any], kinds: tuple[str, ...]) -> Setting:
     if not about:
         word = getattr(option.type, "__name__", option.type)
         kind = {"str": TEXT, "bool": FLAG}.get(str(word), values.NUMBER)
-        return Setting(option.name, kind, "an option", of=kinds)
+        return Setting(option.name, kind, "", of=kinds)
     kind = about["type"] if "type" in about else positive(about["below"], about["word"])
     default = about["default"]
     if not default and option.default is not None:
@@ -117,7 +117,7 @@ DATA = Table(
                 "of the observed columns; also read from a header such as `X [g/L]`", "none"),
         Setting("name", TEXT, "of the experiment, in reports", "that of the file"),
         Setting("settings", values.SETTINGS,
-                "`[[data]]`: what the simulator is given in this experiment beside the parameters",
+                "what the simulator is given in this experiment beside the parameters",
                 "none"),
         Setting("compare", one_of("difference", "log"),
                 "simulated − observed, or the log of their ratio, with `noise = 0.1` for 10 %",
@@ -307,8 +307,6 @@ def check(source: Source) -> None:
             source.add((name,), _unknown(name, top, None))
         elif isinstance(value, dict):
             check_table(known[name], value, (name,), source)
-            if name == "data" and "settings" in value:
-                source.add((name, "settings"), "goes with [[data]]: write a fixed parameter")
         elif name == "data" and isinstance(value, list) and all(isinstance(v, dict) for v in value):
             for i, each in enumerate(value):
                 check_table(known[name], each, (name, i), source)
@@ -346,7 +344,8 @@ def check_value(setting: Setting, value: Any, key: Key, source: Source) -> None:
     """Add an error if a key does not accept a value."""
     message = setting.type.error(value)
     if message:
-        source.add(key, f"{message} ({setting.description})")
+        about = f" ({setting.description})" if setting.meaning else ""
+        source.add(key, f"{message}{about}")
 
 
 def _check_parameters(value: Any, source: Source) -> None:

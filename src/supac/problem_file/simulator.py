@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -42,6 +42,8 @@ class Simulate:
     vectorized: bool = False
     inputs: Inputs | None = None
     """Makes all values of the function from a point; None if the point has them."""
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of a Python function, unless the inputs have others."""
 
     def refuses(self, x: FloatArray) -> str:
         """Return why a point (dim,) is not simulated; "" if it is."""
@@ -63,7 +65,7 @@ class Simulate:
     def __call__(self, x: FloatArray) -> Any:
         """Return the outputs as a vector, or the answer itself without data."""
         every = x if self.inputs is None else self.inputs.complete(x)
-        further = {} if self.inputs is None else self.inputs.keywords
+        further = {**self.keywords, **({} if self.inputs is None else self.inputs.keywords)}
         if self.by_name and self.inputs is not None:
             plain = every if isinstance(every, list) else np.asarray(every).tolist()
             answer = self.function(**self.inputs.gather(plain), **further)
@@ -71,7 +73,26 @@ class Simulate:
             answer = self.function(every, **further)
         if self.observations is None or self.vectorized:
             return answer
-        return self.observations.flat(answer)
+        return self.observations.flat(at_rows(answer, further.get("times"), self.observations))
+
+
+def at_rows(answer: Any, times: FloatArray | None, data: Observations) -> Any:
+    """Return what a function gave for increasing times as values at each row of the data.
+
+    The rows of several files may have the same times, or earlier ones again.
+    """
+    if times is None or data.times is None or np.array_equal(times, data.times):
+        return answer
+    rows, count = np.searchsorted(times, data.times), len(times)
+    if isinstance(answer, Mapping):
+        columns = {name: np.atleast_1d(np.asarray(each, float)) for name, each in answer.items()}
+        return {
+            name: each[rows] if each.shape == (count,) else each for name, each in columns.items()
+        }
+    values = np.asarray(answer, dtype=np.float64)
+    if values.shape == (count * len(data.columns),):
+        return values.reshape(-1, count)[:, rows].ravel()
+    return values[rows] if values.ndim == 2 and len(values) == count else answer
 
 
 class Simulator(Selectable):
@@ -192,14 +213,25 @@ class Python(Simulator, kind="python"):
     def make(self, source: Source, parameters: Inputs, data: Observations | None) -> Simulate:
         """Load the function and check its arguments."""
         function = load_function(self.python, source, ("simulator", "python"))
-        by_name = self.arguments == "names"
+        by_name, times = self.arguments == "names", self._times(function, parameters, data)
         if by_name:
             trouble = 'with vectorized = true it must be "array"' if self.vectorized else ""
-            names = (*parameters.arguments, *parameters.keywords)
+            names = (*parameters.arguments, *parameters.keywords, *times)
             trouble = trouble or function.missing_arguments(names)
             if trouble:
                 raise source.fail(("simulator", "arguments"), trouble)
-        return Simulate(function, by_name, data, self.vectorized)
+        return Simulate(function, by_name, data, self.vectorized, keywords=times)
+
+    def _times(
+        self, function: PythonFunction, inputs: Inputs, data: Observations | None
+    ) -> dict[str, Any]:
+        """Return the times of the data, if the function has an argument `times` without a value."""
+        given, after = {*inputs.arguments, *inputs.keywords}, 0 if self.arguments == "names" else 1
+        if data is None or data.times is None or "times" in given:
+            return {}
+        if not function.needs("times", after=after):
+            return {}
+        return {"times": data.times if self.vectorized else np.unique(data.times)}
 
     def not_taken(self, source: Source, inputs: Inputs) -> list[str]:
         """Return names in formulas or constraints that are no arguments of the function."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from supac.problem_file.errors import in_toml, suggestion
+from supac.problem_file.errors import in_toml, is_number, suggestion, without_quotes
 
 _FUNCTION = re.compile(r"\s*[\w-]+(\.[\w-]+)*\s*:\s*[^\W\d]\w*\s*")
 
@@ -32,10 +32,14 @@ class ValueType:
         hint = ""
         if isinstance(value, str):
             hint = suggestion(value, self.choices)
-            if not self.choices and _is_number(value):
-                hint = "; write it without quotes"
+            if not self.choices:
+                hint = without_quotes(value)
             if self.repair is not None and self.accepts(self.repair(value)):
                 hint = f"; write {in_toml(self.repair(value))}"
+        elif self.accepts(_unquoted(value)):
+            hint = "; write numbers without quotes"
+        elif _number(value) and self.accepts([value]):
+            hint = f"; write [{in_toml(value)}]"
         return f"must be {self.description}, not {in_toml(value)}{hint}"
 
 
@@ -45,11 +49,13 @@ def setting(accepted: ValueType, meaning: str, default: Any = None, words: str =
     return field(default=default, metadata=about)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+def _unquoted(value: Any) -> Any:
+    """Return a list or a table with numbers for texts that are numbers."""
+    if isinstance(value, dict):
+        return {name: _unquoted(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_unquoted(each) for each in value]
+    return float(value) if isinstance(value, str) and is_number(value) else value
 
 
 def _is_date(value: Any) -> bool:

@@ -15,10 +15,13 @@ from supac.problem.bounds import worth_of_a_nat
 from supac.problem.observation import observation_count
 from supac.record.run import Run, by_kind
 from supac.search.algorithm import NO_STEP, Info, State
+from supac.search.note import Note, is_among
 from supac.search.remarks import PASSING
 from supac.search.restart import SETTLED, has_learnt_nothing
 from supac.surrogate.estimator import NOISY
 
+BUDGET, NOISE, FAILURES, REFUSALS = "budget", "noise", "failures", "refusals"
+"""Codes of notes that have a place of their own in a report."""
 _DRAWS = 10_000  # of the posterior, that say how far it reaches
 _SMALL = 0.1  # nats: a step below this changes little
 _SURE = 2.0  # standard errors
@@ -74,15 +77,19 @@ def notes_on_the_way(
     converged = False
     for i, info in enumerate(infos):
         for note in info.notes:
-            if not (note == NO_STEP and converged):
+            if not (is_among(note, (NO_STEP,)) and converged):
                 places.setdefault(note, []).append(i)
         if info.alpha > 0.0:  # a small radius makes small steps too
             converged = info.step_kl < min(_SMALL, 0.5 * info.radius)
     objective = np.array([info.objective for info in infos])
 
     def is_over(note: str, at: list[int]) -> bool:
-        since = converged and at[-1] < len(infos) - _LAST and note != SETTLED
-        return note in PASSING and len(at) < _OFTEN and (since or _gained(objective, at[-1]) > nat)
+        since = converged and at[-1] < len(infos) - _LAST and not is_among(note, (SETTLED,))
+        return (
+            is_among(note, PASSING)
+            and len(at) < _OFTEN
+            and (since or _gained(objective, at[-1]) > nat)
+        )
 
     return tuple(
         f"{note} ({len(at)} of {len(infos)} iterations, first at {queries[at[0]]} queries)"
@@ -110,7 +117,8 @@ def note_on_the_budget(history: Mapping[str, FloatArray], bound: Bound | None) -
     the objective, the last one over a twentieth; and if the next one promises a nat or more.
     """
     if hardly_begun(history):
-        return (f"the budget ended after a single step, before the search had settled: {_MORE}",)
+        words = f"the budget ended after a single step, before the search had settled: {_MORE}"
+        return (Note(BUDGET, words),)
     known = history["objective"][np.isfinite(history["objective"])]
     if len(known) < 4 or known[-2] - known[-1] < 0.05 * (known[0] - known[-1]):
         return ()
@@ -122,7 +130,8 @@ def note_on_the_budget(history: Mapping[str, FloatArray], bound: Bound | None) -
     if known[-1] - last["predicted"] < nat:
         return ()
     falling = " → ".join(f"{value:.3g}" for value in known[-3:])
-    return (f"the objective was still falling when the budget ended ({falling}): {_MORE}",)
+    words = f"the objective was still falling when the budget ended ({falling}): {_MORE}"
+    return (Note(BUDGET, words),)
 
 
 def note_on_noise(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
@@ -134,12 +143,13 @@ def note_on_noise(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
     noise = history["noise"][-1:]
     if not (noise > NOISY).any():
         return ()
-    return (
+    words = (
         f"the emulator leaves about {noise[0]:.0%} of the spread of the outputs over all runs "
         "unexplained: if the simulator is noisy, that is its noise, and no posterior has a mean "
         "risk below it; if two runs at one point agree, outputs change faster than these runs "
-        "show, and more runs or a narrower prior help",
+        "show, and more runs or a narrower prior help"
     )
+    return (Note(NOISE, words),)
 
 
 def note_on_learning(
@@ -197,7 +207,7 @@ def notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, 
         note = f"a run failed with: {reason}"
     if left_out:
         note += ". They were left out: the bound is about runs that do not fail"
-    return (note,)
+    return (Note(FAILURES, note),)
 
 
 def notes_on_refusals(
@@ -210,10 +220,10 @@ def notes_on_refusals(
     verb = "was" if len(refused) == 1 else "were"
     told = f"{len(refused)} of {runs} draws {verb} refused: {', '.join(reasons)}"
     if left_out:
-        return (f"{told}. They were left out: the bound is about draws that are not refused",)
-    if len(refused) <= MANY_REFUSED * runs:
-        return (told,)
-    return (f"{told}. Formulas such as k2 = k1 + gap keep a constraint without refusing any",)
+        told += ". They were left out: the bound is about draws that are not refused"
+    elif len(refused) > MANY_REFUSED * runs:
+        told += ". Formulas such as k2 = k1 + gap keep a constraint without refusing any"
+    return (Note(REFUSALS, told),)
 
 
 MANY_REFUSED = 0.3  # share of the draws from which there may be a better way

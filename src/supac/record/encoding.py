@@ -24,6 +24,7 @@ from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.run import Purpose, Round, Run, Status
 from supac.record.timeline import Span
 from supac.search.algorithm import Abandoned, Batch, Info, LastStep, Momentum, State
+from supac.search.note import Note, code_of
 from supac.surrogate.estimator import EmulatorState
 
 RUN_COLUMNS = (
@@ -188,18 +189,33 @@ def _family_from_spec(spec: Spec, family: ParametricFamily) -> ParametricFamily:
     return kind
 
 
+_NOTES = ("notes", "note_codes")
 _DIAGNOSTICS = tuple(each.name for each in fields(Info) if each.name != "notes")
 
 
 def info_to_spec(info: Info) -> Spec:
     """Return the diagnostics of a round as JSON."""
-    return {name: float(getattr(info, name)) for name in _DIAGNOSTICS} | {"notes": info.notes}
+    numbers = {name: float(getattr(info, name)) for name in _DIAGNOSTICS}
+    return numbers | notes_to_spec(info.notes)
 
 
 def info_from_spec(spec: Spec) -> Info:
     """Invert `info_to_spec`."""
-    values = {name: number(value) for name, value in spec.items() if name != "notes"}
-    return Info(**values, notes=tuple(str(note) for note in spec["notes"]))
+    values = {name: number(value) for name, value in spec.items() if name not in _NOTES}
+    return Info(**values, notes=notes_from_spec(spec))
+
+
+def notes_to_spec(notes: Sequence[str]) -> dict[str, Spec]:
+    """Return notes as JSON: their words, and their codes if any has one."""
+    codes = [code_of(note) for note in notes]
+    return {"notes": list(map(str, notes))} | ({"note_codes": codes} if any(codes) else {})
+
+
+def notes_from_spec(spec: Mapping[str, Spec]) -> tuple[str, ...]:
+    """Invert `notes_to_spec`; notes of earlier versions have no codes."""
+    words = list(map(str, spec["notes"]))
+    codes = [str(code) for code in spec.get("note_codes", [""] * len(words))]
+    return tuple(Note(c, w) if c else w for c, w in zip(codes, words, strict=True))
 
 
 def ending_to_spec(end: Ending, member: Callable[[Distribution], Spec]) -> Spec:
@@ -207,7 +223,7 @@ def ending_to_spec(end: Ending, member: Callable[[Distribution], Spec]) -> Spec:
     return {
         **{name: getattr(end, name) for name in ESTIMATE},
         "stopped": end.stop_reason.value,
-        "notes": list(end.notes),
+        **notes_to_spec(end.notes),
         "advice": list(end.advice),
         "posterior": member(end.posterior),
         "validation": [
@@ -229,7 +245,7 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
     return Ending(
         posterior=member(spec["posterior"]),
         stop_reason=StopReason(spec["stopped"]),
-        notes=tuple(map(str, spec["notes"])),
+        notes=notes_from_spec(spec),
         advice=tuple(map(str, spec.get("advice", ()))),
         validation=tuple(
             ValidationBatch(tuple(map(int, each["ids"])), member(each["posterior"]))

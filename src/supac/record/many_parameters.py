@@ -51,6 +51,10 @@ class Directions:
     loadings: FloatArray
     """Loadings of direction i in row i."""
 
+    def __repr__(self) -> str:
+        told = ", ".join(f"{each:.2g}" for each in self.widths[:4])
+        return f"Directions(widths {told}{', …' if len(self) > 4 else ''})"
+
     def __len__(self) -> int:
         return len(self.widths)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from supac.problem.marginals import Marginal, Normal
 _DRAWS = 20_000  # behind the quantiles of families without closed ones
 Ends = tuple[float, float, float]
 Curve = tuple[FloatArray, FloatArray]
+UNINFORMED = "hardly informed"
+"""Verdict on a parameter of which the data say next to nothing."""
 _SHARES = np.array([0.05, 0.5, 0.95])
 
 
@@ -49,6 +52,7 @@ class ParameterChange:
             "prior": dict(zip(ends, self.prior, strict=True)),
             "posterior": dict(zip(ends, self.posterior, strict=True)),
             "width": self.width,
+            "change": self.words,
         }
 
     @property
@@ -58,7 +62,15 @@ class ParameterChange:
             return "pinned down"
         if self.width < 0.8:
             return "narrowed"
-        return "moved only" if abs(self.shift) > 0.5 else "hardly informed"
+        return "moved only" if abs(self.shift) > 0.5 else UNINFORMED
+
+
+def uninformed(rows: Sequence[ParameterChange], most: int = 8) -> str:
+    """Name the parameters that the data hardly inform, at most so many; "" if there are none."""
+    names = [row.name for row in rows if row.words == UNINFORMED]
+    left = len(names) - most
+    names = [*names[:most], f"{left} more"] if left > 0 else names
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def parameter_changes(

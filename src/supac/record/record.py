@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +27,12 @@ from supac.record.encoding import certificate_to_spec, unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.run import Purpose, Round, Run, Status, by_kind, residuals_of
+from supac.record.simulator_versions import (
+    SimulatorRuns,
+    runs_by_simulator,
+    version_numbers,
+    versions_of,
+)
 from supac.record.store.file import StoreError, is_being_written, raise_if_damaged, resolve_path
 from supac.record.store.schema import reading
 from supac.record.store.store import (
@@ -36,6 +42,7 @@ from supac.record.store.store import (
     contents_of,
     outputs_of,
     read_provenance,
+    write_description,
 )
 from supac.record.timeline import Span, Spans
 
@@ -268,6 +275,8 @@ class Record(Calibrated):
         self.description = description
         if self._store is not None:
             self._store.describe(description)
+        elif self.path is not None:
+            write_description(self._location, description)
 
     # Runs
 
@@ -317,6 +326,25 @@ class Record(Calibrated):
     def imported(self) -> tuple[Run, ...]:
         """Imported runs, without outputs."""
         return tuple(run for run in self.light_runs if run.source)
+
+    @property
+    def simulator_numbers(self) -> dict[int, int]:
+        """Number of the simulator's version, from 1, that made each run, by id; imported ones not.
+
+        Only stores of problem files tell versions apart; elsewhere all runs have number 1.
+        """
+        ids = self._own_ids
+        numbers = version_numbers(versions_of(self.description), ids)
+        return dict(zip(ids, numbers, strict=True))
+
+    @property
+    def simulators(self) -> list[SimulatorRuns]:
+        """Versions of the simulator that made runs, more than one if it was changed on the way."""
+        return runs_by_simulator(versions_of(self.description), self._own_ids)
+
+    @property
+    def _own_ids(self) -> list[int]:
+        return [run.id for run in self.light_runs if run.task == 0 and not run.source]
 
     @property
     def failures_by_kind(self) -> list[tuple[Status, int, str]]:
@@ -605,6 +633,7 @@ class Record(Calibrated):
             "seed": self.settings.get("seed"),
             "created": self.created,
             "made_with": self.made_with,
+            "simulators": [asdict(each) for each in self.simulators],
             "notes": list(self.notes),
             "advice": list(self.advice),
             "certificate": certificate_to_spec(self.certificate),

@@ -36,6 +36,7 @@ from supac.record.many_parameters import Directions, FieldChange, field_changes
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
 from supac.record.run import Round, Run
+from supac.search.note import is_among
 
 _TABLES = Measurements | CombinedMeasurements | LogObservations  # drawn as other columns
 _LATEST = 12  # runs that are drawn where there are no fresh ones
@@ -260,20 +261,17 @@ class Account(Estimate):
     @property
     def other_notes(self) -> tuple[str, ...]:
         """Notes other than those on failed runs, a few refused draws, the budget and noise."""
-        # The quoted message depends on the order in which runs ended.
-        told = tuple(
-            each.partition(" with: ")[0]
-            for each in notes_on_failures(self.failures, left_out=False)
-        )
-        told_elsewhere = note_on_the_budget(self.history, self.record.bound) + note_on_noise(
-            self.history
-        )
+        failures = notes_on_failures(self.failures, left_out=False)
+        told_elsewhere = note_on_the_budget(self.history, self.record.bound) + failures
+        told_elsewhere += note_on_noise(self.history)
         if len(self.record.refused) <= MANY_REFUSED * len(self.record.counted_runs):
             told_elsewhere += notes_on_refusals(self.record.refused, len(self.record.counted_runs))
+        # Without a code, the quoted message depends on the order in which runs ended.
+        beginnings = tuple(each.partition(" with: ")[0] for each in failures)
         return tuple(
             note
             for note in self.record.notes
-            if note not in told_elsewhere and not note.startswith(told)
+            if not is_among(note, told_elsewhere) and not note.startswith(beginnings)
         )
 
 

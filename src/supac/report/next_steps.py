@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+
 from supac.record.ending import StopReason
+from supac.record.parameter_change import UNINFORMED, uninformed
 from supac.report.account import Account
 from supac.report.elements import Markup, fill, prose
 from supac.report.verdict import Level, Verdict
@@ -50,4 +53,18 @@ def next_steps(run: Account, verdict: Verdict) -> list[Markup]:
         if scenario:
             other = "Look at another scenario: <code>supac predict $store scenario.toml</code>."
             steps.append(fill(other, store=run.store))
+            steps += _of_the_uninformed(run)
     return steps
+
+
+def _of_the_uninformed(run: Account) -> list[Markup]:
+    """Return how to find measurements that inform parameters of which these data say nothing."""
+    names = [row.name for row in run.learnt if row.words == UNINFORMED]
+    if not names:
+        return []
+    command = f"supac next {run.store} --quantity {shlex.quote(names[0])}"
+    words = (
+        "Measure something that informs $names, which these data hardly do: "
+        "<code>$command</code> ranks candidates."
+    )
+    return [fill(words, names=uninformed(run.learnt), command=command)]

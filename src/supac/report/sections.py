@@ -76,8 +76,14 @@ def _in_noise_units(run: Account) -> str:
         f"With probability at least {1.0 - certificate.delta:.4g}, simulations with {sets} fit new "
         "data of the same kind, on average, no worse than a constant error of "
         f"{at_most(certificate.residual)} noise standard deviations would"
-        f"{f' ({each})' if each else ''}.{_on_these_data(run)}"
+        f"{f' ({each})' if each else ''}.{_limits_of_it(certificate)}{_on_these_data(run)}"
     )
+
+
+def _limits_of_it(certificate: Certificate) -> str:
+    """Return why a guarantee says less than it seems, or than an earlier one; "" if it does not."""
+    told = [certificate.cap_in_words, certificate.earlier_in_words]
+    return "".join(f" {each[:1].upper()}{each[1:]}." for each in told if each)
 
 
 def _on_these_data(run: Account) -> str:
@@ -86,7 +92,7 @@ def _on_these_data(run: Account) -> str:
     if not off:
         return ""
     ends = " to ".join(dict.fromkeys((off[0], off[-1])))
-    return f" On these data the fresh runs are typically {ends} off."
+    return f" On these data the fresh runs are typically {ends} noise standard deviations off."
 
 
 def _first_picture(run: Account) -> Markup:
@@ -327,11 +333,22 @@ def again(run: Account) -> Markup:
         "made with": record.made_with,
         "store": run.store,
     }
+    titles = {"fixed": "fixed values and settings", "known": "known runs"}
     sums = {
-        f"SHA-256 of the {name}": html.fill("<code>$value</code>", value=value)
+        f"SHA-256 of the {titles.get(name, name)}": html.fill("<code>$value</code>", value=value)
         for name, value in checksums.items()
         if not name.endswith(CODE)
     }
+    if len(record.simulators) > 1:
+        sums |= {
+            f"simulator, version {each.number}": html.fill(
+                "$words<br><code>$value</code>",
+                words=f"{each.words}, SHA-256",
+                value=each.checksum,
+            )
+            for each in record.simulators
+        }
+        sums.pop("SHA-256 of the simulator", None)
     rows = [(name, value) for name, value in (known | sums).items() if value not in (None, "")]
     name = f"The problem file, {file}"
     words = "The same problem, seed and versions give the same numbers, on any number of workers."

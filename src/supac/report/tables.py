@@ -16,7 +16,7 @@ from supac.arrays import FloatArray
 from supac.codec.text import visible
 from supac.record.ending import StopReason
 from supac.record.many_parameters import FEW, field_changes, shown
-from supac.record.parameter_change import ParameterChange
+from supac.record.parameter_change import ParameterChange, uninformed
 from supac.record.record import Record
 from supac.report.standing import standing
 from supac.report.words import common_power, loss_name, objective_words
@@ -41,12 +41,21 @@ def summary(
     if len(rows) > FEW:
         parts += [many_parameters_table(run, rows, width), Text()]
     elif rows:
-        parts += [parameter_table(rows, truth, width), Text()]
+        parts += [parameter_table(rows, truth, width), *_uninformed(run, rows), Text()]
     if len(run.history["queries"]):
         parts += [history_table(run.history, _ROWS), Text()]
     parts += [Text(f"note: {note}") for note in run.notes]
     parts += [Text(f"advice: {each}") for each in run.advice]
     return Group(*parts)
+
+
+def _uninformed(run: Record, rows: Sequence[ParameterChange]) -> list[Text]:
+    """Name the parameters of which the data say next to nothing, after the end of a search."""
+    names = uninformed(rows)
+    if not names or run.stop_reason is None or not run.rounds:
+        return []
+    words = f"The data hardly inform {names}: what is known of it is the prior."
+    return [Text(words.replace("of it is", "of them is") if " and " in names else words)]
 
 
 def _facts(run: Record) -> Table:
@@ -61,6 +70,9 @@ def _facts(run: Record) -> Table:
     if len(kinds) > _KINDS:
         rest = sum(count for _, count, _ in kinds[_KINDS:])
         table.add_row(Text("failed", style="red"), f"{rest} in {len(kinds) - _KINDS} other ways")
+    if len(run.simulators) > 1:
+        told = f"changed on the way: {', '.join(each.words for each in run.simulators)}"
+        table.add_row(Text("simulator", style="yellow"), Text(told))
     for name, words in standing(run):
         table.add_row(name, Text(words, style="bold" if name == "objective" else ""))
     table.add_row("minimised", Text(objective_words(run.settings["bound"])))
@@ -88,6 +100,7 @@ def guarantees(run: Record) -> list[str]:
     words = [
         f"{each.statement}{' (vacuous)' if each.vacuous else ''}"
         + (f"; {each.in_words}" if each.in_words and not each.vacuous else "")
+        + (f"; {each.earlier_in_words}" if each.earlier else "")
         for each in made
     ]
     left_out = [f"no more: {run.ending.uncertified}"] if run.ending.uncertified else []

@@ -11,8 +11,10 @@ from enum import IntEnum
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.guarantee.certificate import Certificate
 from supac.record.diagnostics import hardly_begun, note_on_noise, note_on_the_budget
 from supac.record.ending import StopReason
+from supac.record.parameter_change import uninformed
 from supac.report.account import Account
 from supac.report.words import at_most, count_of, number, percent
 
@@ -86,7 +88,7 @@ def assess(run: Account) -> Verdict:
         names = [_ENDED, _FAILED]  # no risk is known
     elif hardly_begun(run.history) and run.record.stop_reason is not StopReason.CONVERGED:
         # The intermediate posterior says nothing about the data, the model or the prior.
-        names = [_ENOUGH, _ENDED, _CHECKED, _FAILED, _RANGE]
+        names = [_ENOUGH, _ENDED, _CHECKED, _FAILED, _SAME, _RANGE]
     answers = [(name, _QUESTIONS[name](run)) for name in names]
     checks = [Check(name, given[1], given[0]) for name, given in answers if given is not None]
     return Verdict(tuple(sorted(checks, key=lambda check: -check.level)))
@@ -190,6 +192,18 @@ def _listing(run: Account) -> str:
     return f"`supac export {run.store} runs.csv` lists every run"
 
 
+def _one_simulator(run: Account) -> Answer:
+    """Return None where the simulator was not changed."""
+    found = run.record.simulators
+    if len(found) < 2:
+        return None
+    return Level.LOOK, (
+        f"No, it was changed: {', '.join(each.words for each in found)}. The posterior rests on "
+        "all of them. If the change matters, begin anew with another store. "
+        f"{_listing(run)}, with its version."
+    )
+
+
 def _outlying(run: Account) -> Answer:
     """Count the successful runs that the search modelled apart from the others."""
     wrong, penalised = _last(run.history["wrong"]), run.record.settings["on_failure"] == "penalise"
@@ -274,6 +288,19 @@ def _fits(run: Account) -> Answer:
     return (Level.TRUST, f"As far as the loss tells: {risk}.") if bounded else None
 
 
+def _informs_all(run: Account) -> Answer:
+    """Name the parameters that the data hardly inform; no fault of a calibration."""
+    names = uninformed(run.learnt, _NAMED)
+    if not run.learnt or any(math.isnan(row.width) for row in run.learnt):
+        return None
+    if not names:
+        return Level.TRUST, "Yes: each is narrower than in the prior, or elsewhere."
+    return Level.TRUST, (
+        f"No: hardly {names}. There the posterior is the prior, and so is whatever a prediction "
+        "owes to it."
+    )
+
+
 def _agrees_with_prior(run: Account) -> Answer:
     rows = run.learnt
     if not rows or math.isnan(rows[0].shift):
@@ -293,19 +320,9 @@ def _agrees_with_prior(run: Account) -> Answer:
 def _informative(run: Account) -> Answer:
     certificate, ceiling = run.certificate, run.ceiling
     if certificate is not None:
-        if certificate.vacuous:
-            words = "No: the certificate only says that the risk is at most its largest value."
-            return Level.LOOK, words
-        if certificate.value > _HARDLY * certificate.ceiling:
-            return Level.LOOK, (
-                f"Hardly: at most {at_most(certificate.value)}, where no risk is above "
-                f"{number(certificate.ceiling)}. More independent data lower it."
-            )
-        if certificate.warnings:
-            return (
-                Level.LOOK,
-                f"At most {at_most(certificate.value)}, but {certificate.warnings[0]}.",
-            )
+        trouble = _what_it_lacks(certificate)
+        if trouble:
+            return Level.LOOK, trouble
         return Level.TRUST, f"Yes: at most {at_most(certificate.value)}."
     if ceiling is None or not math.isfinite(run.objective) or run.objective < ceiling:
         return None
@@ -313,6 +330,25 @@ def _informative(run: Account) -> Answer:
         f"No: the bound ({number(run.objective)}) is no less than the largest possible risk "
         f"({ceiling:g}), because there are only {count_of(run.data or 0, 'datum', 'data')}."
     )
+
+
+def _what_it_lacks(certificate: Certificate) -> str:
+    """Return why a certificate says little; "" if it says something."""
+    if certificate.vacuous:
+        return "No: the certificate only says that the risk is at most its largest value."
+    if certificate.value > _HARDLY * certificate.ceiling:
+        return (
+            f"Hardly: at most {at_most(certificate.value)}, where no risk is above "
+            f"{number(certificate.ceiling)}. More independent data lower it."
+        )
+    if certificate.cap is not None and certificate.cap < _OFF:
+        return (
+            f"Less than it seems: {certificate.cap_in_words}. In a new study, set the ceiling to "
+            "the loss of a residual of 3 noises or more: 9 for a mean square."
+        )
+    if certificate.warnings:
+        return f"At most {at_most(certificate.value)}, but {certificate.warnings[0]}."
+    return ""
 
 
 def _other_notes(run: Account) -> Answer:
@@ -337,6 +373,7 @@ def _last(column: FloatArray) -> float:
 
 _ENDED, _CHECKED = "Did the search come to its end?", "Was the posterior checked with fresh runs?"
 _FAILED, _ENOUGH = "Did runs fail?", "Were there enough runs?"
+_SAME = "Were all runs made by the same simulator?"
 _RANGE = "Are all risks in the range that the bound assumes?"
 _QUESTIONS: dict[str, Callable[[Account], Answer]] = {
     _ENDED: _ended,
@@ -344,12 +381,14 @@ _QUESTIONS: dict[str, Callable[[Account], Answer]] = {
     "Do the fresh runs confirm the prediction?": _predicted,
     "Is the mean risk known precisely?": _precise,
     _FAILED: _failed,
+    _SAME: _one_simulator,
     "Were there outliers among the runs?": _outlying,
     _RANGE: _in_range,
     "Is the posterior better than the start of the search?": _learnt,
     _ENOUGH: _enough_runs,
     "Does the simulator fit the data?": _fits,
     "Is the simulator noisy?": _noisy,
+    "Do the data inform every parameter?": _informs_all,
     "Do the data agree with the prior?": _agrees_with_prior,
     "Does the guarantee say something?": _informative,
     "What else did the search note?": _other_notes,

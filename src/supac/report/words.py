@@ -101,4 +101,5 @@ def loss_name(loss: object) -> str:
         return ""
     made = from_spec_or_name(to_spec(loss))
     name = str(getattr(made, "in_words", made))
-    return re.sub(r"<([\w.<>]+?) object(?: at 0x\w+)?>", r"\1", name)
+    name = re.sub(r"<([\w.<>]+?) object(?: at 0x\w+)?>", r"\1", name)
+    return re.sub(r"^supac\.[\w.]*?(\w+)$", r"\1()", name)

@@ -23,6 +23,7 @@ from threadpoolctl import ThreadpoolController
 from supac.arrays import BoolArray, FloatArray, points, vector, whole
 from supac.families import Distribution
 from supac.problem import Evaluations, Problem
+from supac.search.note import Note
 from supac.surrogate.estimator import EmulatorState
 
 
@@ -215,7 +216,9 @@ class TooManyStatisticsError(ValueError):
     """The family of the posterior has more statistics than can be solved for."""
 
 
-NO_STEP = "no step within the trust region promised a gain: the posterior stayed where it was"
+NO_STEP = Note(
+    "no step", "no step within the trust region promised a gain: the posterior stayed where it was"
+)
 """A note that means convergence where steps had become small, and trouble elsewhere."""
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from supac.search.note import Note
 from supac.search.restart import SETTLED
 
-RIDGE = (
+RIDGE = Note(
+    "ridge",
     "the runs do not determine the surrogate, which was fitted with a ridge; a larger first batch, "
-    "`first` in [run] of a problem file or SuPAC(first=…), avoids it"
+    "`first` in [run] of a problem file or SuPAC(first=…), avoids it",
 )
-EXTRAPOLATES = (
+EXTRAPOLATES = Note(
+    "extrapolates",
     "the surrogate's mean risk is outside the range of all risks seen: it extrapolates; larger "
-    "batches, `batch` in [run] of a problem file or SuPAC(batch=…), avoid it"
+    "batches, `batch` in [run] of a problem file or SuPAC(batch=…), avoid it",
 )
-REJECTED = (
+REJECTED = Note(
+    "rejected",
     "a step made things worse than predicted and was taken back; if many are, larger batches, "
-    "`batch` in [run] of a problem file or SuPAC(batch=…), help"
+    "`batch` in [run] of a problem file or SuPAC(batch=…), help",
 )
 PASSING = (EXTRAPOLATES, REJECTED, SETTLED)
 """Remarks that say nothing against a search which has made progress since."""

@@ -17,14 +17,17 @@ from supac.arrays import BoolArray, FloatArray
 from supac.families import Distribution, Family
 from supac.problem import Evaluations, Problem
 from supac.search.algorithm import Abandoned, LastStep, State
+from supac.search.note import Note
 
-SETTLED = (
+SETTLED = Note(
+    "settled",
     "the search had settled on a posterior that is hardly better than the start, and began again "
-    "elsewhere"
+    "elsewhere",
 )
-FAILED = (
+FAILED = Note(
+    "failed",
     "most of the first runs failed, and the search began again around the best of the others; "
-    "result.failures tells why, and a prior that is narrower, or elsewhere, saves such runs"
+    "result.failures tells why, and a prior that is narrower, or elsewhere, saves such runs",
 )
 BEGAN_AGAIN = SETTLED, FAILED
 """Notes of rounds after which a search began again."""

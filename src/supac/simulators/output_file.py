@@ -186,8 +186,8 @@ class OutputFile:
         slack = 1e-9 * max(1.0, float(np.abs(wanted).max()))
         if not len(clock) or clock[0] > wanted.min() + slack or clock[-1] < wanted.max() - slack:
             reach = f"from {clock[0]:g} to {clock[-1]:g}" if len(clock) else "nowhere"
-            needed = f"the data from {wanted.min():g} to {wanted.max():g}"
-            raise OutputError(f"{self.name}: {self.times} goes {reach}, {needed}")
+            needed = f"outputs are needed from {wanted.min():g} to {wanted.max():g}"
+            raise OutputError(f"{self.name}: {self.times} goes {reach}, but {needed}")
         sampled: list[float] = np.interp(wanted, clock, series).tolist()
         return sampled
 

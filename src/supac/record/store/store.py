@@ -316,6 +316,16 @@ def add_certificate(path: str | os.PathLike[str], name: str) -> None:
         db.release()
 
 
+def write_description(path: str | os.PathLike[str], description: str) -> None:
+    """Write another description to a file; StoreBusyError while another process writes it."""
+    db = open_for_writing(resolve_path(path), schema.format_of)
+    try:
+        with db.writing():
+            db.write_meta("description", with_checksum(description))
+    finally:
+        db.release()
+
+
 def _there(path: str | os.PathLike[str]) -> bool:
     file = resolve_path(path)
     return file.exists() and file.stat().st_size > 0

@@ -121,6 +121,10 @@ def _tiles(snapshot: Snapshot) -> Markup:
     usual = "–" if math.isnan(snapshot.usual) else duration(snapshot.usual)
     total = duration(record.seconds) if record.seconds > 0.0 else "none"
     tiles.append(("a run takes", usual, f"at the median; {total} of simulation in all"))
+    versions = record.simulators
+    if len(versions) > 1:
+        told = ", ".join(each.words for each in versions)
+        tiles.append(("simulator", f"{len(versions)} versions", f"it was changed: {told}"))
     tile = '<div><dt>$name</dt><dd>$value</dd><dd class="small">$words</dd></div>'
     return html.joined([html.fill(tile, name=n, value=v, words=w) for n, v, w in tiles])
 
