@@ -167,7 +167,7 @@ class _Reading:
                 self.row, self.column = row, column
                 return
         words = " and ".join(f'"{text}"' for text in markers)
-        where = f"{self.instructions.name} below line {self.row + 1}"
+        where = self.instructions.name + (f" below line {self.row + 1}" if self.row >= 0 else "")
         raise self._fail(f"{words} does not stand in {where}")
 
     def _find(self, text: str) -> None:
