@@ -76,7 +76,7 @@ bench-petab: .venv/ready
 	$(BIN)/python benchmarks/petab_collection.py $(ARGS)
 
 bench-observation: .venv/ready
-	$(BIN)/python benchmarks/observation.py
+	$(BIN)/python benchmarks/observation.py $(ARGS)
 
 bench-projection: .venv/ready
 	$(BIN)/python benchmarks/projection.py

@@ -10,10 +10,12 @@ Each mean is compared with that of the known ones, seed by seed. A second table 
 time of a round with 30 simulated and 40 other parameters.
 
     make bench-observation                                      # twelve minutes
+    make bench-observation ARGS="--seeds 25:39"                 # others: known, with derivatives
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 from dataclasses import dataclass
@@ -221,8 +223,24 @@ def table() -> list[str]:
     return lines
 
 
+def with_other_seeds(text: str) -> None:
+    """Print the runs of other seeds, "first:last": known, and declared with derivatives."""
+    first, _, last = text.partition(":")
+    known, declared = (
+        [float(search(method, seed, None).settled) for seed in range(int(first), int(last) + 1)]
+        for method in ("known", "declared, with derivatives")
+    )
+    print(f"known {with_error(known)}, declared {with_error(declared)}: {ratio(declared, known)}")
+
+
 def main() -> None:
     """Write the tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", help="first:last of other seeds, which are printed alone")
+    options = parser.parse_args()
+    if options.seeds:
+        with_other_seeds(options.seeds)
+        return
     lines = [
         "# Parameters that need no run",
         "",

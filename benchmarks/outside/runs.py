@@ -86,15 +86,19 @@ def run_all(
 
 
 def commit() -> str:
-    """Return the commit of the supac that is imported, which may be another tree's."""
-    answer = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=Path(str(supac.__file__)).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return answer.stdout.strip() or "unknown"
+    """Return the commit of the supac that is imported, which may be another tree's.
+
+    It is "-dirty" if the package was changed since; results that benchmarks write do not count.
+    """
+    known = _git("describe", "--always") or "unknown"
+    return f"{known}-dirty" if _git("status", "--porcelain", "--", ".") else known
+
+
+def _git(*words: str) -> str:
+    """Return what a command of git says in the folder of the package."""
+    folder = Path(str(supac.__file__)).parent
+    made = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+    return made.stdout.strip()
 
 
 def keep(path: Path, outcome: Any) -> None:

@@ -215,3 +215,10 @@ def test_a_compiled_program_needs_no_glue(tmp_path: Path) -> None:
     assert program([1.0, 8.0]) == [6.0, 1.0]
     with pytest.raises(ProgramError, match=r"^killed by SIGABRT, Aborted: no message"):
         program([-0.5, 8.0])
+
+
+def test_outputs_may_lie_in_objects_of_json(tmp_path: Path) -> None:
+    (tmp_path / "o.json").write_text('{"run": {"X": [1.0, 2.0], "S": 3.0}, "t": 4.0}')
+    assert OutputFile("o.json", ["run.X", "run.S"]).read(tmp_path) == [1.0, 2.0, 3.0]
+    with pytest.raises(OutputError, match=r"o.json has no 'X', but run.S, run.X, t"):
+        OutputFile("o.json", "X").read(tmp_path)

@@ -63,6 +63,8 @@ def test_too_few_weights_tell_nothing(n: int, known: bool) -> None:
 def test_weights_over_three_hundred_decades_have_a_heavy_tail() -> None:
     """Posteriors that have become narrow give runs far away next to no weight."""
     assert pareto_shape(np.logspace(-320.0, 0.0, 100)) > 1.0
+    tiny, small = np.linspace(1e-311, 9e-311, 10), np.logspace(-21.0, -12.0, 10)
+    assert pareto_shape(np.concatenate([np.zeros(80), tiny, small])) > 1.0
 
 
 def test_equal_weights_have_no_tail() -> None:

@@ -36,7 +36,7 @@ class BuiltIn(Simulator, kind="builtin"):
 
     @property
     def complete(self) -> str:
-        """ADM1 is complete."""
+        """ADM1, which brings its own data, loss and priors; "" for other models."""
         return self.builtin if self.builtin == "adm1" else ""
 
     @property

@@ -17,7 +17,7 @@ Key = tuple[str | int, ...]
 """Path of a key through tables and arrays: ("parameters", "k", "unit")."""
 
 GENERATED = "# Made by supac from "
-"""Beginning of a problem file that the user has not written: its lines mean nothing to them."""
+"""First words of a problem file that supac made: errors in it do not quote its lines."""
 
 _HINTS = (
     ("Illegal character '\\n'", "a text must end with a quote on the line where it begins"),

@@ -23,7 +23,7 @@ class Experiments:
     conditions: tuple[Simulate, ...]
     """The simulator under each setting."""
     places: tuple[IntArray, ...]
-    """Indices of the outputs of each among all."""
+    """Indices of each condition's outputs among all outputs."""
     observations: Observations
 
     @property

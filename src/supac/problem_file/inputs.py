@@ -19,7 +19,7 @@ class Inputs:
     """Values of the simulator by name: free, fixed, or given by a formula of others."""
 
     names: tuple[str, ...]
-    """All of them, in the order of the file; of a field each point."""
+    """Names of all values, in the order of the file; a field has one for each point."""
     free: tuple[str, ...]
     """Names of those that are sought: the columns of a point."""
     fixed: Mapping[str, float | str] = field(default_factory=dict)

@@ -38,7 +38,7 @@ class Pest(Simulator, kind="pest"):
 
     @property
     def complete(self) -> str:
-        """It is complete."""
+        """Name of the file, which brings its own data, loss and priors."""
         return self.pest
 
     def make_risk(

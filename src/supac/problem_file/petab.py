@@ -25,7 +25,7 @@ class PEtab(Simulator, kind="petab"):
 
     @property
     def complete(self) -> str:
-        """It is complete."""
+        """Name of the file, which brings its own data, loss and priors."""
         return self.petab
 
     def make_risk(

@@ -26,9 +26,10 @@ class OutputError(ValueError):
 class OutputFile:
     """Name of the file that a program writes, and where the outputs are in it.
 
-    `*.json` holds a number, a list, or an object with either under each `key`. Any other file is a
-    table, a line of names and lines of numbers divided by commas, semicolons, tabs or blanks; or,
-    with `pattern`, a text. The name "stdout" is what the program prints.
+    `*.json` holds a number, a list, or an object with either under each `key`, which is `a.b` for b
+    of an object a. Any other file is a table, a line of names and lines of numbers divided by
+    commas, semicolons, tabs or blanks; or, with `pattern`, a text. The name "stdout" is what the
+    program prints.
     """
 
     name: str = "output.json"
@@ -88,7 +89,7 @@ class OutputFile:
             answer = json.loads(text)
         except ValueError as error:
             raise OutputError(f"{self.name} is not JSON: {error}") from error
-        return self._chosen(answer) if isinstance(answer, dict) else answer
+        return self._chosen(_flat(answer)) if isinstance(answer, dict) else answer
 
     def _found(self, text: str) -> dict[str, list[float]]:
         """Return the numbers of each name in a text with patterns."""
@@ -190,6 +191,15 @@ class OutputFile:
             raise OutputError(f"{self.name}: {self.times} goes {reach}, but {needed}")
         sampled: list[float] = np.interp(wanted, clock, series).tolist()
         return sampled
+
+
+def _flat(answer: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Return the values of nested objects by their keys with points between them."""
+    found: dict[str, Any] = {}
+    for key, value in answer.items():
+        inner = isinstance(value, dict)
+        found |= _flat(value, f"{before}{key}.") if inner else {f"{before}{key}": value}
+    return found
 
 
 def _expression(pattern: str) -> tuple[re.Pattern[str], list[str]]:

@@ -80,13 +80,14 @@ def pareto_shape(weights: FloatArray) -> float:
         return float("nan")
     ordered = np.sort(weights)
     excess = ordered[-count:] - ordered[-count - 1]
-    excess = excess[excess > _NEGLIGIBLE * excess[-1]]
+    excess = excess / (excess[-1] or 1.0)  # so that what is negligible is not 0 for small weights
+    excess = excess[excess > _NEGLIGIBLE]
     if len(excess) < 5:
         return float("-inf")
     n, points = len(excess), 30 + int(np.sqrt(len(excess)))
     quartile = excess[int(n / 4 + 0.5) - 1]
     grid = 1.0 - np.sqrt(points / (np.arange(1, points + 1) - 0.5))
-    rates = grid / (3.0 * quartile) + 1.0 / excess[-1]
+    rates = grid / (3.0 * quartile) + 1.0
     shapes = np.log1p(-rates[:, None] * excess).mean(axis=1)
     fit = n * (np.log(-rates / shapes) - shapes - 1.0)
     rate = float(np.exp(fit - logsumexp(fit)) @ rates)

@@ -214,7 +214,8 @@ def test_numbers_of_fortran_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("@tail@ !a!", 'out.ins, line 2: "tail" does not stand in out.txt below line 0'),
+        ("@tail@ !a!", 'out.ins, line 2: "tail" does not stand in out.txt$'),
+        ("l1\n@tail@ !a!", 'line 3: "tail" does not stand in out.txt below line 1'),
         ("l1 @tail@ !a!", 'line 2: "tail" does not stand in the rest of line 1 of out.txt'),
         ("l1\nl7 !a!", "line 3: out.txt has only 7 lines, and line 8 is wanted"),
         ("l1 !a!", "line 2: a: 'a' in line 1 of out.txt is no number"),

@@ -29,7 +29,7 @@ _clear_handlers.argtypes, _clear_handlers.restype = [c_void_p], c_int
 
 
 class _Solver(CVodeSolver):  # type: ignore[misc]
-    """CVode that hears of failed calls, which FMPy's own ignores in its callbacks."""
+    """CVode that raises errors of the model's functions; FMPy's own solver ignores them."""
 
     error: FMICallException | None = None
 

@@ -32,13 +32,13 @@ class Variable:
     is_difference: bool
     """True for a difference of two values, to which the offset of a unit does not apply."""
     shape: tuple[int, ...] = ()
-    """Of an array."""
+    """Shape of an array; () for a single variable."""
     dimensions: tuple[int | None, ...] = ()
     """References of the structural parameters that the shape of an array is made of."""
     array: Variable | None = None
     """The array that this is an element of."""
     place: int = 0
-    """Of an element among all, in the order in which the last index is the fastest."""
+    """Place of an element in its array, counted with the last index as the fastest."""
 
     @property
     def is_array(self) -> bool:

@@ -167,11 +167,11 @@ class _Reading:
                 self.row, self.column = row, column
                 return
         words = " and ".join(f'"{text}"' for text in markers)
-        where = f"{self.instructions.name} below line {self.row + 1}"
+        where = self.instructions.name + (f" below line {self.row + 1}" if self.row >= 0 else "")
         raise self._fail(f"{words} does not stand in {where}")
 
     def _find(self, text: str) -> None:
-        """Go behind a marker in this line."""
+        """Move past a marker in this line."""
         place = self.lines[self.row].find(text, self.column)
         if place < 0:
             where = f"line {self.row + 1} of {self.instructions.name}"
@@ -179,7 +179,7 @@ class _Reading:
         self.column = place + len(text)
 
     def _skip_word(self) -> None:
-        """Go to the next blank, and behind it to what is not blank."""
+        """Move to the beginning of the next word."""
         line, column = self.lines[self.row], self.column
         while column < len(line) and line[column] not in _BLANK:
             column += 1

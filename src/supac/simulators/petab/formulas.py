@@ -25,7 +25,7 @@ class Formula:
     symbols: tuple[str, ...]
     function: Callable[..., Any]
     expression: Any
-    """It as an expression of SymPy, or a number."""
+    """The formula as a SymPy expression, or a number."""
 
     @classmethod
     def of(cls, expression: Any) -> Formula:

@@ -25,9 +25,9 @@ class Series:
     replaced: dict[str, Formula]
     """Formulas for the placeholders."""
     rows: IntArray
-    """Outputs that it gives."""
+    """Indices of its outputs: (n,)."""
     times: FloatArray
-    """Their times, none of them infinite."""
+    """Times of these, none of them infinite: (n,)."""
 
     @property
     def symbols(self) -> set[str]:

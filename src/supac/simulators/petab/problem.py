@@ -107,7 +107,7 @@ def load(
     observation
         Put parameters that only formulas of observables and noise contain last, and declare them
         as observation parameters, which cost no run; False emulates what they do. By default they
-        are declared if at most 40 others are simulated: of more, one search was worse with them.
+        are declared if at most 40 others are simulated: of more, that helped at first only.
 
     """
     description = read(Path(path).absolute())
