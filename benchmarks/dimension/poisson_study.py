@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 
+from dimension.answer import EXTRA_RUNS
 from dimension.chain import CHAIN
 from dimension.methods import ours
 from dimension.optimum import good_gaussian
@@ -60,7 +61,8 @@ def main() -> None:
     task = problem("poisson-64")
     kept = json.loads(CHAIN.read_text())
     chain = Moments("chain", np.array(kept["mean"]), np.array(kept["sd"]))
-    found = ours(task, SEED, (RUNS,)).posteriors[RUNS]
+    checkpoint = RUNS - EXTRA_RUNS
+    found = ours(task, SEED, (checkpoint,)).posteriors[checkpoint]
     optimum = good_gaussian(task)
     search, best = (
         Moments.of(f"{RUNS} runs", found),

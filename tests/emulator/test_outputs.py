@@ -10,6 +10,7 @@ from emulated import PLANE, outputs_of, runs_of
 from supac.arrays import FloatArray
 from supac.emulator.gated import GatedModel
 from supac.emulator.outputs import FittedOutputEmulator
+from supac.emulator.process import Hyperprior
 from supac.problem import Evaluations
 from supac.surrogate.estimator import Context
 
@@ -115,3 +116,12 @@ def test_of_many_parameters_of_which_few_matter_these_have_shorter_lengths() -> 
     lengths = model.emulator.process.hyperparameters[:60]
     assert set(np.argsort(lengths)[:3]) == {7, 20, 41}
     assert error < 0.05
+
+
+def test_the_components_of_a_field_that_count_are_few() -> None:
+    coupled = np.ones((50, 50), dtype=bool)
+    prior = Hyperprior.build(coupled, (1.0, 1.0, 0.22, 0.05), (1e-3, 0.1), 3e-3, 8.0)
+    assert prior.inputs_that_count == 50
+    centre = prior.centre.copy()
+    centre[3:50] += 4.0
+    assert replace(prior, centre=centre).inputs_that_count == 3

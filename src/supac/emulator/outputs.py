@@ -259,16 +259,17 @@ class OutputTrainingSet:
     def _fit(self, process: Process, inliers: BoolArray, steps: int) -> Process:
         """Fit the hyperparameters; many inputs keep the expected lengths, if not clearly worse.
 
-        With fewer runs than inputs, lengths of their own fit too well: the evidence rises, and new
-        runs are predicted worse than the process expects. Until there are more runs they have to
-        predict left-out runs with half the squared error, because they were fitted to these too.
+        With fewer runs than inputs that count, lengths of their own fit too well: the evidence
+        rises, and new runs are predicted worse than the process expects. Until there are more runs
+        they have to predict left-out runs with half the squared error, because they were fitted to
+        these too.
         """
         own = process.fit(steps)
         if not steps or self.prior.dim <= MANY_PARAMETERS:
             return own
         expected, folds = process.fit(steps, own_lengths=False), self.folds[inliers]
         errors = [float((each.leave_out(folds) ** 2).sum()) for each in (own, expected)]
-        least = 1.0 if len(process.u) > self.prior.dim else _CLEARLY_LESS
+        least = 1.0 if len(process.u) > self.prior.inputs_that_count else _CLEARLY_LESS
         return own if errors[0] < least * errors[1] else expected
 
     def _with_trend(

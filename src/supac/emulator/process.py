@@ -111,6 +111,12 @@ class Hyperprior:
         """Return the number of inputs."""
         return len(self.centre) - len(self.rows) - 4
 
+    @property
+    def inputs_that_count(self) -> int:
+        """Return (Σ l⁻²)²/Σ l⁻⁴ of the expected lengths l: all inputs, of a field a few."""
+        weight = np.exp(-2.0 * (self.centre[: self.dim] - self.centre[: self.dim].min()))
+        return round(float(weight.sum() ** 2 / (weight**2).sum()))
+
     def unpack(self, hyperparameters: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return length scales (dim,), unit-diagonal metric, and variances of the parts (4,)."""
         dim = self.dim
