@@ -229,8 +229,9 @@ def _differences(results: Results, scale: Scale) -> list[str]:
         )
     return [
         f"- **Weights** come from draws worth {scale.weight_draws:,}, the paper's number; those of "
-        "earlier posteriors count by their importance (`ReusedVoronoi`), where the authors "
-        f"draw all of them anew at each step.{learnt}",
+        "earlier posteriors count by their importance, and fresh ones come in pairs on both sides "
+        "of the mean (`ReusedVoronoi`), where the authors draw all of them anew at each step, "
+        f"independently.{learnt}",
         "- **Repeats** are more than the paper's where it judges by eye: of descents with "
         f"{scale.preliminary:,} queries {scale.preliminary_repeats} instead of 20, of the heavy "
         f"ball with momentum 0.5 and 0.95 at the original size {scale.speed_repeats} instead of "

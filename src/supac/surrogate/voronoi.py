@@ -54,8 +54,9 @@ class ReusedVoronoi:
     """Weight as `Voronoi` does, in a fraction of the time in a long search.
 
     Draws of earlier posteriors count by their importance, each in the metric that it was drawn in
-    and compared with new evaluations alone; fresh ones are added until all are worth `draws`. That
-    is for Gaussians; of other distributions all draws are fresh.
+    and compared with new evaluations alone; fresh ones are added until all are worth `draws`, in
+    pairs on both sides of the mean, which one product serves. That is for Gaussians; of other
+    distributions all draws are fresh, and independent.
     """
 
     draws: int = 40_000
