@@ -20,7 +20,7 @@ def test_demo_prints_and_writes_what_happened(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["demo", "synthetic", "--out", str(out), "--budget", "60"])
     assert result.exit_code == 0, result.output
     assert re.search(r"runs +objective +mean risk +KL +step +radius +wrong\n", result.output)
-    assert re.search(r"parameter +unit +prior +posterior +width +truth\n", result.output)
+    assert re.search(r"parameter +prior +posterior +width +truth\n", result.output)
     assert "fresh draws" in result.output
     out = out / "synthetic"
     assert (out / "posterior.png").read_bytes().startswith(b"\x89PNG")

@@ -398,7 +398,8 @@ def test_a_title_or_a_comment_does_not_matter(tmp_path: Path) -> None:
     (tmp_path / "scenario.toml").write_text("draws = 2\n")
     call("predict", tmp_path / "run.supac", tmp_path / "scenario.toml", "-q")
     call("resume", tmp_path / "run.supac", "--budget", "17", "-q")
-    assert call("show", tmp_path / "run.supac").output.startswith("New (")
+    shown = call("show", tmp_path / "run.supac").output
+    assert shown.split()[0] == "New"
 
 
 def test_known_runs_of_another_simulator_are_told(tmp_path: Path) -> None:
