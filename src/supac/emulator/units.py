@@ -92,10 +92,10 @@ def principal_components(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return variances (dim,) and directions (dim, dim) of the components of a correlation.
 
-    None if parameters are better taken one by one: they do not correlate, or they are few, or
-    no few components hold most of the variance, as they do of a field. A family without all
-    covariances has no such components; of more than 40 parameters the metric is diagonal, so that
-    any correlation is worth it.
+    Return None where parameters are emulated one by one: they do not correlate, or there are at
+    most ten, or too many components count, (Σv)²/Σv² for variances v, or the family leaves out some
+    covariances. More than 40 parameters that correlate always have components, because their metric
+    is diagonal.
     """
     deviation = np.sqrt(np.diag(covariance))
     correlation = covariance / np.outer(deviation, deviation)

@@ -17,6 +17,7 @@ from supac.families import Distribution
 from supac.guarantee.ensemble import Ensemble
 from supac.problem import Evaluations, Observations, Parameters, names_of
 from supac.record.record import Record, read_store
+from supac.surrogate.estimator import MANY_PARAMETERS
 from supac.surrogate.importance import Importance, at_the_centre
 
 Table = dict[str, list[Any]]
@@ -154,8 +155,13 @@ def _drawn_and_weight(record: Record) -> tuple[dict[_Key, bool], dict[_Key, floa
 
 
 def _weights(evaluations: Evaluations, posterior: Distribution) -> FloatArray:
-    """Compute the importance weight of each run for the posterior; NaN if it has none."""
+    """Compute the importance weight of each run for the posterior; NaN if it has none.
+
+    Runs of many parameters have none: they never cover a posterior, and turn to new directions.
+    """
     weights = np.full(len(evaluations), np.nan)
+    if posterior.dim > MANY_PARAMETERS:
+        return weights
     counted = evaluations.drawn & evaluations.ok & ~at_the_centre(evaluations)
     if counted.any():
         fitted = Importance().fit(evaluations.select(counted), posterior)

@@ -247,10 +247,11 @@ def _towards_new_directions(
 ) -> FloatArray:
     """Turn draws z (n, dim) of many parameters towards directions that no run has taken yet.
 
-    Half of each, by its square, lies in a new direction, at right angles to those of the others;
-    its length is the usual one of a draw. The more directions are known, the shorter is what
-    independent draws have in the others, so that the last ones would hardly be seen in twice as
-    many runs as parameters. The points count as drawn: the trial of a step needs them.
+    With k directions taken, dim/(dim + k) of each, by its square, lies in a new direction, at right
+    angles to those of the others; its length is the usual one of a draw. The more directions are
+    known, the shorter is what independent draws have in the others, so that the last ones would
+    hardly be seen in twice as many runs as parameters. The points count as drawn: the trial of a
+    step needs them.
     """
     n, dim = z.shape
     known = whitening.points(runs.x[runs.ok])

@@ -210,10 +210,10 @@ class SuPAC:
         ahead = is_moving(plan, state)
         trial = steps.Trial.of(new, expected, gain, threshold, ahead=ahead)
         moved, info = self._update(problem, state, told, trial, expected, plans=plans)
-        return self._follow(problem, state, moved, info)
+        return self._follow(problem, state, moved, info, plans=plans)
 
     def _follow(
-        self, problem: Problem, before: State, state: State, info: Info
+        self, problem: Problem, before: State, state: State, info: Info, *, plans: bool
     ) -> tuple[State, Info]:
         """Make further steps if all runs were made elsewhere and enough surround the posterior.
 
@@ -227,7 +227,7 @@ class SuPAC:
         for _ in range(_STEPS):
             if info.step_kl < _STILL or not surrounds(state.posterior, runs, plan.first):
                 break
-            state, info = self._update(problem, state, state)
+            state, info = self._update(problem, state, state, plans=plans)
             assert state.last_step is not None
             last, gain = state.last_step, gain + state.last_step.gain
         step = replace(last, previous=before.posterior.theta, gain=gain)
