@@ -212,6 +212,13 @@ def test_a_killed_run_leaves_the_old_store_to_be_had_back(slow: Path) -> None:
     assert made(slow / "run.supac") == 30
 
 
+def test_a_check_asks_about_units_where_nothing_is_near(study: Path) -> None:
+    problem = study / "problem.toml"
+    problem.write_text(problem.read_text().replace("noise = 0.05", "noise = 0.0001"))
+    said = call("run", problem, "--check").output
+    assert re.search(r"typically off by +[\d,]+ noises: are data and simulator in the same", said)
+
+
 def test_check_says_where_runs_cannot_be_kept(study: Path) -> None:
     problem = study / "problem.toml"
     problem.write_text(problem.read_text().replace('"run.supac"', '"data.csv"'))

@@ -269,6 +269,38 @@ def test_wrong_experiments_are_named_by_line(several: Path, old: str, new: str, 
         toml(text.replace(old, new), several)
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new", "words"),
+    [
+        ("warm.csv", "time", "Time", r'time: is not in warm.csv, but Time is: write time = "Time"'),
+        ("warm.csv", "time", "t", r"data.1..time: warm has no times, but cold has: name their col"),
+        ("cold.csv", "time", "t", r"data.0..time: cold has no times, but warm has: name their col"),
+    ],
+)
+def test_times_that_are_not_found_are_named(
+    several: Path, file: str, old: str, new: str, words: str
+) -> None:
+    (several / file).write_text((several / file).read_text().replace(old, new))
+    with pytest.raises(supac.ProblemFileError, match=words):
+        toml(SEVERAL, several)
+
+
+def test_units_of_time_must_agree(several: Path) -> None:
+    one = SEVERAL.replace("noise = 0.3", 'noise = 0.3\ntime_unit = "min"')
+    other = one.replace("noise = 0.1", 'noise = 0.1\ntime_unit = "s"')
+    with pytest.raises(supac.ProblemFileError, match=r"warm again has time \(min\), but cold time"):
+        toml(other, several)
+    path = several / "warm2.csv"
+    path.write_text(path.read_text().replace("time", "time [s]"))
+    with pytest.raises(supac.ProblemFileError, match=r"time_unit: is min, but the header of warm2"):
+        toml(one, several)
+
+
+def test_several_tables_need_double_brackets(several: Path) -> None:
+    with pytest.raises(supac.ProblemFileError, match=r"write \[\[data\]\] in place of \[data\]"):
+        toml(SEVERAL.replace("[[data]]", "[data]"), several)
+
+
 def test_one_table_may_have_settings(several: Path) -> None:
     one = toml(SEVERAL.split("[[data]]\nfile")[1].join(["[data]\nfile", ""]), several)
     assert one.risk.simulate.inputs.fixed == {"warmth": 10.0, "medium": "A"}  # type: ignore[attr-defined]

@@ -206,6 +206,9 @@ def test_misfits_are_told_by_column(run: Account) -> None:
     assert any(
         "no column is typically more than 1.9 noises off" in c.answer for c in verdict.checks
     )
+    wrong_units = assess(changed(run, **measured(A=110.0, B=-1.9)))
+    assert wrong_units.level is Level.DO_NOT_TRUST
+    assert any("in the same units" in check.answer for check in wrong_units.reasons)
     # Outputs that are not as many as these data are not compared with them.
     assert not changed(seen, fresh=np.zeros((12, 4))).misfits
     assert not run.misfits

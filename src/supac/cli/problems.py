@@ -27,7 +27,7 @@ from supac.cli.app import (
 )
 from supac.cli.log_lines import RoundLines
 from supac.cli.options import AsBegun, Force, Json, Quiet, Workers
-from supac.problem import Composite
+from supac.problem import Composite, Observations
 from supac.problem.observation import ObservedSimulator
 from supac.problem_file import ProblemFile, StarterKind, read_problem
 from supac.problem_file.errors import is_number
@@ -311,6 +311,10 @@ def _check_run(ready: ProblemFile) -> None:
         residuals = risk.residuals(run.outputs[None])
         compared = getattr(risk.data, "measured", residuals.shape[1])
         console.print(f"  outputs compared  {compared}")
+        off = float(np.median(np.abs(residuals)))
+        if isinstance(risk.data, Observations) and off > _NOWHERE_NEAR:
+            words = f"{off:,.0f} noises: are data and simulator in the same units?"
+            console.print(f"  typically off by  {words}", style="yellow", highlight=False)
     for name, (low, high) in ready.estimated_noise.items():
         size = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
         console.print(f"  estimated noise   {size} of {name}", markup=False, highlight=False)
@@ -333,6 +337,7 @@ def _allowed_point(ready: ProblemFile, simulate: object) -> tuple[FloatArray, st
     raise failed(f"{ready.path.name}: {words}")
 
 
+_NOWHERE_NEAR = 100.0  # misfit in noises of a run at the prior's median
 _DRAWS_TO_CHECK = 200
 
 

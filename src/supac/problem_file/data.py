@@ -112,13 +112,21 @@ def _times(
     """Return the times of the rows, counted from `start` for dates, and what they are."""
     clock, unit = table.get("time", "time"), table.get("time_unit")
     if "time" not in table and clock not in data.header:
+        alike = next((name for name in data.header if name.lower() == clock), None)
+        if alike is not None:
+            words = f'is not in {data.path.name}, but {alike} is: write time = "{alike}"'
+            raise data.fail(words, (*place, "time"))
         return None, None
     found = data.times(clock, (*place, "time"), table.get("time_format"))
     if not isinstance(found[0], datetime):
         if "start" in table:
             words = f"is for dates, but the column {clock} of {data.path.name} has numbers"
             raise data.fail(words, (*place, "start"))
-        unit = unit or data.units.get(clock)
+        said = data.units.get(clock)
+        if unit and said in _SECONDS and said != unit:
+            words = f"is {unit}, but the header of {data.path.name} says {said}: correct one"
+            raise data.fail(words, (*place, "time_unit"))
+        unit = unit or said
         return np.array(found, dtype=np.float64), f"time ({unit})" if unit else None
     start = found[0]
     if "start" in table:
@@ -168,9 +176,16 @@ def _check_alike(source: Source, parts: dict[Key, Observations], names: list[str
         for field, word in (("logarithmic", "compare"), ("sequential", "sequential")):
             if getattr(part, field) != getattr(first, field):
                 raise source.fail((*key, word), "must be the same in all tables [[data]]")
-        for field, word in (("times", "time"), ("blocks", "blocks")):
-            if (getattr(part, field) is None) != (getattr(first, field) is None):
-                raise source.fail((*key, word), "must be in all tables [[data]], or in none")
+        if (part.times is None) != (first.times is None):
+            without, other = (i, 0) if part.times is None else (0, i)
+            words = f"{names[without]} has no times, but {names[other]} has: name their column"
+            raise source.fail((*list(parts)[without], "time"), f'{words}, time = "…"')
+        if (part.blocks is None) != (first.blocks is None):
+            raise source.fail((*key, "blocks"), "must be in all tables [[data]], or in none")
+        clocks = str(part.time_label), str(first.time_label)
+        if clocks[0] != clocks[1] and all(each.startswith("time (") for each in clocks):
+            words = f"{names[i]} has {clocks[0]}, but {names[0]} {clocks[1]}: use one unit"
+            raise source.fail((*key, "time_unit"), words)
 
 
 def _joined_units(source: Source, parts: dict[Key, Observations]) -> dict[str, str]:

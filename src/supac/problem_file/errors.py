@@ -25,6 +25,7 @@ _HINTS = (
     ("Invalid value", 'texts need quotes, numbers a point: unit = "mol/L", sd = 0.5'),
     ("Expected '=' after a key", 'a setting looks like name = value; a comment begins with "#"'),
     ("Cannot overwrite", "it is in the file twice: keep one of the two"),
+    ("('data',) twice", "for several data files write [[data]] in place of [data] above each"),
     ("twice", "it is in the file twice: keep one of the two"),
     ("Unclosed array", "a list must end with ]"),
     ("Unclosed inline table", "a table in one line must end with } on that line"),

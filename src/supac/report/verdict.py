@@ -72,6 +72,7 @@ Answer = tuple[Level, str] | None
 _COVERED = 0.7  # largest Pareto k̂ at which weighted runs represent the posterior
 _MANY_FAILURES, _SOME_FAILURES = 0.5, 0.1
 _ROUGH = 0.2  # standard error of the mean risk, relative to the objective
+_NOWHERE_NEAR = 100.0  # typical misfit that no model and no noise explains
 _OFF = 2.0  # typical misfit, in units of the noise, above which the model does not fit
 _HARDLY = 0.9  # share of the ceiling above which a limit says next to nothing
 _CONFLICT = 2.5  # prior standard deviations between prior and posterior means
@@ -267,8 +268,13 @@ def _fits(run: Account) -> Answer:
     """Judge the misfit of each observed column, if known, and the mean risk."""
     advice = "Look at the fit: is the noise realistic, is the model right?"
     off = [each for each in run.misfits if each.typical > _OFF]
+    told = ", ".join(f"{each.column} by {number(each.typical, 2)}" for each in off)
+    if off and max(each.typical for each in off) > _NOWHERE_NEAR:
+        return Level.DO_NOT_TRUST, (
+            f"Not at all: it is typically so many noises off: {told}. Are data and simulator in "
+            "the same units, and is the noise right?"
+        )
     if off:
-        told = ", ".join(f"{each.column} by {number(each.typical, 2)}" for each in off)
         return Level.LOOK, (
             f"Badly: it is typically more than {_OFF:g} noises off ({told}). {advice} If both are, "
             "the posterior is too wide, and more data or a sharper loss would narrow it; or the "
