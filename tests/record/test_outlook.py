@@ -96,6 +96,11 @@ def test_words_follow_the_noise(numbers: tuple[float, float, float], words: str)
     assert words in Promise(20, *numbers).sentence
 
 
+def test_no_more_is_promised_than_there_is() -> None:
+    said = Promise(20, 0.5, 3.0, 0.4, possible=0.9).sentence
+    assert "by 0.5 to 0.9." in said
+
+
 def test_a_search_on_its_way_is_described_by_one_posterior(record: Record) -> None:
     told, posterior = dict(standing(record)), record.posterior
     assert posterior is not None

@@ -47,6 +47,14 @@ class Promise:
     """Decrease if every further batch brought as much."""
     noise: float
     """Twice the root mean square error of such predictions in the last rounds."""
+    possible: float = math.inf
+    """Decrease down to an objective of zero, where no risk is negative."""
+
+    @property
+    def least_and_most(self) -> tuple[float, float]:
+        """Return the limits of the decrease that is told."""
+        most = min(self.most + self.noise, self.possible)
+        return min(self.next_step, most), most
 
     @property
     def sentence(self) -> str:
@@ -54,14 +62,12 @@ class Promise:
         again = f"another {self.runs} runs"
         if math.isnan(self.noise):
             return f"What {again} would bring is not known yet."
+        least, most = self.least_and_most
         if self.next_step > self.noise:
-            return (
-                f"Expect {again} to lower the objective by {self.next_step:.2g} to "
-                f"{self.most + self.noise:.2g}."
-            )
+            return f"Expect {again} to lower the objective by {least:.2g} to {most:.2g}."
         if self.most > self.noise:
             return (
-                f"Expect {again} to lower the objective by at most {self.most + self.noise:.2g}; "
+                f"Expect {again} to lower the objective by at most {most:.2g}; "
                 f"predictions are off by {self.noise:.2g}."
             )
         return (
@@ -88,4 +94,6 @@ def promise(record: Record, runs: int = 20) -> Promise:
     batch = float(np.mean(np.diff(queries)[-3:]))
     gain = float(objective[-1] - predicted[-1])
     noise = 2.0 * math.sqrt(float(np.mean(misses**2)))
-    return Promise(runs, gain, max(gain, gain * runs / max(batch, 1.0)), noise)
+    most = max(gain, gain * runs / max(batch, 1.0))
+    negative = any(run.risk < 0.0 for run in record.light_runs)
+    return Promise(runs, gain, most, noise, math.inf if negative else float(objective[-1]))
