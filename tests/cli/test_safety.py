@@ -391,6 +391,35 @@ def test_runs_of_two_simulators_are_told_apart(tmp_path: Path) -> None:
     assert supac.read_store(store).simulators[0].runs == old + 5
 
 
+def test_a_certificate_is_of_one_simulator(tmp_path: Path) -> None:
+    problem = write(tmp_path, ("budget = 60", "budget = 14\nvalidation = 3"))
+    store, model = tmp_path / "run.supac", tmp_path / "model.py"
+    call("run", problem, "-q")
+    call("certify", store)
+    call("certify", store, "--draws", "5")
+    before = model.read_text()
+    model.write_text(before.replace('"A": a', '"A": [0.2 * each for each in a]'))
+    runs = len(supac.read_store(store).runs)
+    said = " ".join(call("certify", store, "--draws", "8", code=1).output.split())
+    assert "5 of the 5 runs that run.supac has for this certificate were made by another" in said
+    said = " ".join(call("certify", store, code=1).output.split())
+    assert "3 of its runs were made by another version of the simulator" in said
+    # Nor of two where the paths of a store are spelt in two ways.
+    ready, record = supac.read_problem(problem), supac.read_store(store)
+    other = tmp_path / "x" / ".." / "run.supac"
+    (tmp_path / "x").mkdir()
+    with pytest.raises(supac.CertificateError, match="5 of the 5 runs"):
+        ready.certify(record, draws=8, store=other)
+    assert len(supac.read_store(store).runs) == runs
+    ready.certify(record, draws=4, seed=7, store=other)  # at other points: all by version 2
+    assert [each.runs for each in supac.read_store(store).simulators] == [runs, 4]
+    model.write_text(before)
+    call("certify", store, "--draws", "8")
+    call("certify", store)
+    with pytest.raises(supac.CertificateError, match="4 of the 4 runs"):
+        supac.read_problem(problem).certify(record, draws=4, seed=7, store=store)
+
+
 def test_a_title_or_a_comment_does_not_matter(tmp_path: Path) -> None:
     problem = write(tmp_path, ("budget = 60", "budget = 12\nvalidation = 0"), kind="builtin")
     call("run", problem, "-q")

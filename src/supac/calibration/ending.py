@@ -28,6 +28,7 @@ from supac.record.diagnostics import (
 )
 from supac.record.ending import Ending, StopReason, ValidationBatch
 from supac.record.record import Record
+from supac.record.simulator_versions import made_by_others, versions_of
 from supac.running.runner import Runner
 from supac.search.algorithm import PRIOR, VALIDATE, Algorithm, Batch, Info, State
 from supac.surrogate.importance import Importance
@@ -247,6 +248,12 @@ def _certificates(
     ids = [
         i for batch in validated.batches if batch.posterior == fresh.posterior for i in batch.ids
     ]
+    others = len(made_by_others(versions_of(record.description), ids))
+    if others:
+        return {}, (
+            f"another version of the simulator made {others} of the {len(ids)} fresh runs; "
+            "`supac certify --draws 20` certifies new parameter sets with the present one"
+        )
     runs, tested = record.runs_of(ids), risk.tested if isinstance(risk, Composite) else None
     about = Certifier(
         fresh.posterior, problem.prior, risk, problem.bound, provenance=record.provenance

@@ -44,7 +44,7 @@ from supac.problem_file.pest import PEST_FILES, write_for_pest
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.report import account_of, assess, make_page
-from supac.report.tables import summary, words_on_bands
+from supac.report.tables import short, summary, words_on_bands
 from supac.running.terminal import duration
 
 _PAUSE = 1.0  # seconds between looks at a store that is being written
@@ -188,7 +188,14 @@ def _tell_precision(certificate: Certificate, draws: int, precision: float | Non
 
 
 def _check_unchanged(run: Record, file: Path | None) -> None:
-    """Exit if a problem file has another bound than the search whose certificate is shown."""
+    """Exit if simulator or problem file are other than those of the certificate that is shown."""
+    others = problem_file.certified_by_others(run)
+    if others:
+        raise failed(
+            f"no certificate: {others} of its runs were made by another version of the simulator: "
+            "restore that version, or certify new sets by the present one: supac certify "
+            f"{short(run.file)} --draws 20"
+        )
     if file is None:
         return
     with user_code():

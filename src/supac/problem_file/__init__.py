@@ -8,6 +8,7 @@ from supac.problem_file.fmu_starter import fmu_starter_files
 from supac.problem_file.petab import petab_starter_files
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.reader import (
+    certified_by_others,
     check_compatible,
     is_problem_file,
     make_problem,
@@ -25,8 +26,8 @@ from supac.problem_file.starter import StarterKind, starter_files
 __all__ = [
     "BOUNDS", "CandidatesFile", "FileError", "Observations", "ProblemFile", "ProblemFileError",
     "Scenario", "StarterKind",
-    "builtin", "check_compatible", "fmu", "fmu_starter_files", "is_problem_file", "make_problem",
-    "observations_of", "pest", "petab", "petab_starter_files", "problem_of",
-    "read_candidates", "read_problem", "read_scenario", "source_of", "starter_files", "store_of",
-    "title_of",
+    "builtin", "certified_by_others", "check_compatible", "fmu", "fmu_starter_files",
+    "is_problem_file", "make_problem", "observations_of", "pest", "petab",
+    "petab_starter_files", "problem_of", "read_candidates", "read_problem", "read_scenario",
+    "source_of", "starter_files", "store_of", "title_of",
 ]  # fmt: skip

@@ -12,12 +12,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from supac.arrays import FloatArray
 from supac.calibration.certify import certify
 from supac.calibration.loop import Iteration
 from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.guarantee.certificate import Certificate, Subject
-from supac.guarantee.gate import basis_of
+from supac.guarantee.ensemble import fresh_draws
+from supac.guarantee.gate import CertificateError, basis_of
 from supac.problem import Observations, Parameters
 from supac.problem.bounds import Bound
 from supac.problem_file.data import data_files, data_tables, known_files
@@ -27,9 +29,14 @@ from supac.problem_file.python import PythonFunction
 from supac.problem_file.schema import BOUNDS
 from supac.problem_file.simulator import simulator_of
 from supac.record.checksums import CODE
-from supac.record.record import Record
+from supac.record.record import Record, read_store
 from supac.record.result import Result
-from supac.record.simulator_versions import SimulatorVersion, versions_of, versions_with
+from supac.record.simulator_versions import (
+    SimulatorVersion,
+    made_by_others,
+    versions_of,
+    versions_with,
+)
 from supac.record.store.file import may_be_store
 from supac.running.execution import Execution
 
@@ -137,8 +144,11 @@ class ProblemFile:
 
         `bound` is the name of another bound, as in a problem file.
         """
-        if store is not None and Path(store) == run.path:
-            self._note_simulator(run)
+        drawn = self.seed if seed is None else seed
+        if store is not None and Path(store).exists() and same_file(store, run.path):
+            stored = read_store(store)  # with runs that were added since
+            self._check_simulator(stored, fresh_draws(run.known_posterior(), draws, drawn))
+            run.description = stored.description
         chosen, share = self.bound, self.delta if delta is None else delta
         if bound is not None:
             basis = basis_of(self.risk, chosen, n=n)
@@ -156,7 +166,7 @@ class ProblemFile:
             provenance=run.next_provenance(self.parameters, chosen, self.risk),
             execution=self.with_workers(execution),
             store=store,
-            seed=self.seed if seed is None else seed,
+            seed=drawn,
             **old,
         )
         return run.count_certificate(made)
@@ -174,36 +184,60 @@ class ProblemFile:
         versions = versions_with(versions_of(run.description), self.files, made)
         return replace(self, simulators=versions)
 
-    def _note_simulator(self, run: Record) -> None:
-        """Write to a store that its further runs are made by another version of the simulator."""
-        known, now = versions_of(run.description), self.continuing(run).simulators
-        if known and now != known and len(now) > 1:
+    def _check_simulator(self, run: Record, points: FloatArray) -> None:
+        """Raise CertificateError if another simulator has made some of the runs at these points.
+
+        Otherwise write to the store which simulator makes its further runs.
+        """
+        asked, versions = {x.tobytes() for x in points}, self.continuing(run).simulators
+        ids = [
+            each.id
+            for each in run.light_runs
+            if each.task == 0 and each.purpose == "certificate" and each.x.tobytes() in asked
+        ]
+        others = len(made_by_others(versions, ids))
+        if others:
+            raise CertificateError(
+                f"{others} of the {len(ids)} runs that {run.file.name} has for this certificate "
+                "were made by another version of the simulator: restore that version, or search "
+                "anew with the present one, in another store"
+            )
+        known = versions_of(run.description)
+        if known and versions != known and len(versions) > 1:
             told = json.loads(run.description)
-            versions = [each.to_spec() for each in now]
-            run.describe(json.dumps(told | {"simulators": versions}))
+            run.describe(json.dumps(told | {"simulators": [each.to_spec() for each in versions]}))
 
     @property
     def files(self) -> dict[str, str]:
         """Checksums of the files that the problem names, by their role."""
-        source = Source(self.text, self.path)
-        named, simulator = source.table("loss").get("python"), simulator_of(source)
-        loss = PythonFunction(self.path.parent, named) if named else None
-        paths = {
-            "data": data_files(source),
-            "simulator": [],
-            "loss": [] if loss is None else [loss.file],
-            "known": known_files(source),
-            **simulator.files(source),
-        }
-        code = {"simulator": simulator.code(source), "loss": "" if loss is None else loss.code}
-        sums = checksums(paths, code)
-        given = source.table("parameters").items()
-        fixed = {n: e for n, e in given if not (isinstance(e, dict) and "prior" in e)}
-        settings = [table.get("settings", {}) for table in data_tables(source).values()]
-        told: list[Any] = [fixed, source.table("constraints"), *filter(None, settings)]
-        if any(told):
-            sums["fixed"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-        return sums
+        return named_files(Source(self.text, self.path))
+
+
+def named_files(source: Source) -> dict[str, str]:
+    """Return checksums of the files that a problem file names, by their role; no code is run."""
+    named, simulator = source.table("loss").get("python"), simulator_of(source)
+    loss = PythonFunction(source.path.parent, named) if named else None
+    paths = {
+        "data": data_files(source),
+        "simulator": [],
+        "loss": [] if loss is None else [loss.file],
+        "known": known_files(source),
+        **simulator.files(source),
+    }
+    code = {"simulator": simulator.code(source), "loss": "" if loss is None else loss.code}
+    sums = checksums(paths, code)
+    given = source.table("parameters").items()
+    fixed = {n: e for n, e in given if not (isinstance(e, dict) and "prior" in e)}
+    settings = [table.get("settings", {}) for table in data_tables(source).values()]
+    told: list[Any] = [fixed, source.table("constraints"), *filter(None, settings)]
+    if any(told):
+        sums["fixed"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return sums
+
+
+def same_file(path: str | os.PathLike[str], other: Path | None) -> bool:
+    """Return True if two paths lead to the same file, however they are spelt."""
+    return other is not None and Path(path).resolve() == other.resolve()
 
 
 def checksums(paths: Mapping[str, list[Path]], code: Mapping[str, str]) -> dict[str, str]:

@@ -17,12 +17,12 @@ from supac.problem_file.errors import (
     parse,
     read_text,
 )
-from supac.problem_file.problem import ProblemFile, checksum
+from supac.problem_file.problem import ProblemFile, checksum, named_files
 from supac.problem_file.schema import check
 from supac.problem_file.simulator import Simulator
 from supac.record.checksums import changed_files
 from supac.record.record import Record
-from supac.record.simulator_versions import version_numbers
+from supac.record.simulator_versions import made_by_others, versions_of, versions_with
 
 _REFUSED = {
     "data": "the data have changed",
@@ -188,8 +188,7 @@ def _remembered(run: Record) -> tuple[Path, str, dict[str, str]]:
 def _on_the_simulator(ready: ProblemFile, run: Record) -> list[str]:
     """Warn if runs of a store were made by another version of the simulator than the present."""
     ids = [each.id for each in run.light_runs if each.task == 0 and not each.source]
-    *numbers, now = version_numbers(ready.simulators, [*ids, max(ids, default=-1) + 1])
-    others = sum(number != now for number in numbers)
+    others = len(made_by_others(ready.simulators, ids))
     if not others:
         return []
     store = run.file
@@ -198,6 +197,26 @@ def _on_the_simulator(ready: ProblemFile, run: Record) -> list[str]:
         "made: `supac report` says which runs are whose. For runs of one version only, begin anew: "
         f"supac run {ready.path.name} --store {store.stem}-2{store.suffix}"
     ]
+
+
+def certified_by_others(run: Record) -> int:
+    """Count runs of a store's certificate that another simulator made than the present one.
+
+    0 where the problem file or its simulator is not found.
+    """
+    try:
+        path, text, _ = _remembered(run)
+        places = [run.file.absolute().parent / path.name, path]
+        found = [named_files(Source(text, place)) for place in places if place.is_file()]
+    except (ValueError, OSError):
+        return 0
+    now = [files for files in found if "simulator" in files]
+    if not now or run.ending is None:
+        return 0
+    batches = [each for each in run.ending.validation if each.posterior == run.ending.posterior]
+    made = [each.id for each in run.light_runs if each.task == 0]
+    versions = versions_with(versions_of(run.description), now[0], made)
+    return len(made_by_others(versions, [i for batch in batches for i in batch.ids]))
 
 
 def check_compatible(ready: ProblemFile, run: Record) -> list[str]:

@@ -96,6 +96,13 @@ def version_numbers(versions: Sequence[SimulatorVersion], ids: Iterable[int]) ->
     return found
 
 
+def made_by_others(versions: Sequence[SimulatorVersion], ids: Iterable[int]) -> list[int]:
+    """Return the ids of the runs that another simulator made than the last of the versions."""
+    known, now = list(ids), (_numbers(versions) or [1])[-1]
+    numbers = version_numbers(versions, known)
+    return [run for run, number in zip(known, numbers, strict=True) if number != now]
+
+
 def _numbers(versions: Sequence[SimulatorVersion]) -> list[int]:
     """Return the number of each version: that of the first one with the same simulator."""
     different: list[SimulatorVersion] = []
