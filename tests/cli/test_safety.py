@@ -420,6 +420,23 @@ def test_a_certificate_is_of_one_simulator(tmp_path: Path) -> None:
         supac.read_problem(problem).certify(record, draws=4, seed=7, store=store)
 
 
+def test_a_search_that_goes_on_remembers_its_simulators(tmp_path: Path) -> None:
+    problem = write(tmp_path, ("budget = 60", "budget = 14\nvalidation = 3"))
+    store, model = tmp_path / "run.supac", tmp_path / "model.py"
+    call("run", problem, "-q")
+    old = len(supac.read_store(store).made)
+    model.write_text(model.read_text().replace("a = [initial", "a = [1.01 * initial"))
+    again = supac.read_problem(problem).minimize()  # no new run: the old ones validate it
+    assert again.certificate is None
+    ending = supac.read_store(store).ending
+    assert ending is not None
+    assert "another version of the simulator made 3 of the 3 fresh runs" in ending.uncertified
+    supac.read_problem(problem).minimize(budget=20)
+    made = supac.read_store(store).simulators
+    assert [each.number for each in made] == [1, 2]
+    assert made[0].runs == old
+
+
 def test_a_title_or_a_comment_does_not_matter(tmp_path: Path) -> None:
     problem = write(tmp_path, ("budget = 60", "budget = 12\nvalidation = 0"), kind="builtin")
     call("run", problem, "-q")

@@ -82,16 +82,19 @@ class ProblemFile:
         `execution` may be other workers, such as 8; an `Execution` replaces all of the file's.
         """
         where, _ = with_old(self.with_workers(execution), old)
+        target = Path(store or self.store)
+        there = target.is_file() and target.stat().st_size > 0
+        told = self.continuing(read_store(target)) if there else self
         return Search(
             self.risk,
             self.parameters,
             self.bound,
             budget or self.budget,
             execution=where,
-            store=store or self.store,
+            store=target,
             seed=self.seed if seed is None else seed,
             callback=callback,
-            description=self.description,
+            description=told.description,
             **self.options,
         ).run()
 
