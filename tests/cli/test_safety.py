@@ -384,6 +384,9 @@ def test_runs_of_two_simulators_are_told_apart(tmp_path: Path) -> None:
     assert f"made by the same simulator? No, it was changed: {old} by version 1" in said
     assert "version 2" in (tmp_path / "run-report.html").read_text()
     assert f"changed on the way: {old} by version 1" in " ".join(call("show", store).output.split())
+    for name in ("sensitivity", "next"):
+        said = " ".join(call(name, store).stderr.split())
+        assert f"changed on the way: {old} by version 1" in said
     call("watch", store, "--once")
     assert "it was changed: " in (tmp_path / "run-live.html").read_text()
     model.write_text(before)  # certificates are made by version 1 again

@@ -192,6 +192,7 @@ def sensitivity(
             raise failed(f"the file must be a .csv, not {out.name}")
         check_vacant(out, force=force)
     run = read_store(store_of(store))
+    _warn_of_versions(run)
     found = run.sensitivity(under="prior" if prior else "posterior", seed=seed)
     if out is not None:
         write_table(out, found.to_table())
@@ -241,6 +242,7 @@ def next(  # noqa: A001 - its name on the command line
             raise failed(f"the file must be a .csv, not {out.name}")
         check_vacant(out, force=force)
     run = read_store(store_of(store))
+    _warn_of_versions(run)
     asked = None if candidates is None else read_candidates(candidates)
     prediction = _predicted(run, scenario, "" if asked is None else asked.prediction)
     found = run.next_measurements(
@@ -263,6 +265,13 @@ def next(  # noqa: A001 - its name on the command line
         )
     if out is not None:
         console.print(f"wrote {out}", soft_wrap=True)
+
+
+def _warn_of_versions(run: Record) -> None:
+    """Warn if the runs that outputs are emulated from are of several versions of the simulator."""
+    if len(run.simulators) > 1:
+        told = ", ".join(each.words for each in run.simulators)
+        warn(f"the simulator was changed on the way: {told}. Outputs are emulated from all of them")
 
 
 def _predicted(run: Record, scenario: Path | None, named: str) -> Prediction | None:
