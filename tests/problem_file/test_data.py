@@ -398,3 +398,34 @@ def test_known_runs_of_a_file_serve_when_cells_are_filled_in(tmp_path: Path) -> 
     np.testing.assert_array_equal(known.x, [[1.0], [0.9]])
     np.testing.assert_array_equal(known.outputs, [[1.0, 2.0, 3.0], [0.9, 1.8, 2.7]])
     assert "known" in supac.read_problem(path).files
+
+
+AMBIGUOUS = [
+    ("a column of whole numbers", "0\t1,597\n1\t1,290\n2\t1,004\n3\t769\n"),
+    ("points elsewhere", "0.5\t1,597\n1.5\t1,290\n"),
+    ("points beside commas", "0\t1,597\n1\t12,345.5\n"),
+    ("two commas", "0,5\t1,597\n1,5\t1,290,000\n"),
+]
+
+
+@pytest.mark.parametrize(
+    "rows", [rows for _, rows in AMBIGUOUS], ids=[name for name, _ in AMBIGUOUS]
+)
+def test_commas_that_may_be_of_thousands_are_an_error(rows: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        supac.ProblemFileError, match=r"d\.csv, line 2: 1,597 may be 1597 or 1\.597"
+    ):
+        observed("noise = 0.1", tmp_path, f"time\tX\n{rows}")
+
+
+@pytest.mark.parametrize(
+    "rows", ["0;1,597\n1,5;999\n", "0;1,597\n1;0,999\n", "1,000;1,597\n2,000;1,290\n"]
+)
+def test_three_digits_are_decimals_where_others_are(rows: str, tmp_path: Path) -> None:
+    assert observed("noise = 0.1", tmp_path, f"time;X\n{rows}").values[0] == 1.597
+
+
+def test_dates_with_points_do_not_make_commas_those_of_thousands(tmp_path: Path) -> None:
+    rows = "01.03.2024;1,597\n02.03.2024;0,5\n"
+    seen = observed('noise = 0.1\ntime_format = "%d.%m.%Y"', tmp_path, f"time;X\n{rows}")
+    assert seen.values.tolist() == [1.597, 0.5]

@@ -14,6 +14,8 @@ from supac.problem_file.errors import Key, Source, no_file, suggestion
 
 _SEPARATORS = (";", "\t", ",")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d*(?:[eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or three decimals
+_NUMBER = re.compile(r"[+-]?[\d,]*\.?\d*(?:[eE][+-]?\d+)?")
 
 
 class CSVFile:
@@ -49,6 +51,30 @@ class CSVFile:
             if len(row) != len(self.header):
                 cells = f"{len(row)} cells, but the header has {len(self.header)}"
                 raise self.fail(f"{self.path.name}, line {line}: {cells}")
+        self._check_commas()
+
+    def _check_commas(self) -> None:
+        """Raise an error if a comma in a number may be that of decimals or that of thousands.
+
+        Cells like 1,597 may be either. They are decimals if all numbers of the file are like them,
+        or if a number such as 0,5 can only be a decimal and none has a point.
+        """
+        cells = [(line, cell.strip()) for line, row in self.rows.items() for cell in row]
+        unclear = [(line, cell) for line, cell in cells if _THOUSANDS.fullmatch(cell)]
+        if self._separator == "," or not unclear:
+            return
+        others = [cell for _, cell in cells if cell and _NUMBER.fullmatch(cell)]
+        others = [cell for cell in others if not _THOUSANDS.fullmatch(cell)]
+        clear = any("," in cell for cell in others)
+        if others and not (
+            clear and all("." not in each and each.count(",") < 2 for each in others)
+        ):
+            line, cell = unclear[0]
+            raise self.fail(
+                f"{self.path.name}, line {line}: {cell} may be {cell.replace(',', '')} or "
+                f"{cell.replace(',', '.')}: write all numbers of the file with a decimal point, "
+                "none with a comma"
+            )
 
     def fail(self, message: str, key: Key = ()) -> Exception:
         """Return the exception for an error of the file, or of another key."""
