@@ -16,7 +16,7 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.calibration.minimize import Search
-from supac.record.parameter_change import parameter_changes
+from supac.record.parameter_change import parameter_changes, uninformed
 from supac.record.run import Run, by_kind
 from supac.record.store.file import StoreDamagedError
 from supac.report.tables import summary
@@ -257,3 +257,9 @@ def test_quantiles_are_right_where_the_posterior_is_no_gaussian() -> None:
         # From 20,000 draws; 4.5 standard errors.
         error = 4.5 * np.sqrt(shares * (1.0 - shares) / 20_000)
         assert (np.abs(law.cdf(row.posterior) - shares) < error).all()
+
+
+def test_a_parameter_of_another_family_that_moved_is_informed() -> None:
+    rows = parameter_changes(supac.gamma(4, 2), supac.gamma(100, 10), None)
+    assert rows[0].shift == pytest.approx(8.0, rel=0.05)
+    assert (rows[0].words, uninformed(rows)) == ("moved only", "")

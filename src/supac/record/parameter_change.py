@@ -36,7 +36,7 @@ class ParameterChange:
     """Posterior over prior standard deviation, latent if there are `Parameters`: in the user's
     unit, a log-normal parameter would seem better known just because it is smaller."""
     shift: float
-    """Shift of the mean in prior standard deviations; NaN for families other than Gaussians."""
+    """Shift of the mean in prior standard deviations, latent like the width."""
     kl: float
     """KL of the marginal posterior to the prior in nats; NaN for families other than Gaussians."""
     before: Curve
@@ -145,7 +145,9 @@ def _normal(marginal: Marginal, before: FloatArray, after: FloatArray) -> _Compa
 def _drawn(marginal: Marginal, before: FloatArray, after: FloatArray) -> _Comparison:
     """Compare draws, (n,) each."""
     curves = [_histogram(marginal.from_latent(each)) for each in (before, after)]
-    return float(after.std() / before.std()), math.nan, math.nan, curves[0], curves[1]
+    scale = before.std()
+    width, shift = float(after.std() / scale), float((after.mean() - before.mean()) / scale)
+    return width, shift, math.nan, curves[0], curves[1]
 
 
 def _density(marginal: Marginal, u: FloatArray, mean: float, sd: float) -> Curve:
