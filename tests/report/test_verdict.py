@@ -14,7 +14,7 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.problem_file import Observations, starter_files
-from supac.record.diagnostics import hardly_begun, notes_on_the_way
+from supac.record.diagnostics import hardly_begun, notes_on_refusals, notes_on_the_way
 from supac.record.run import Run, Status
 from supac.report import Account, Level, account_of, assess
 from supac.search.algorithm import NO_STEP, Info
@@ -234,6 +234,17 @@ def test_a_few_failures_are_no_reason_and_their_note_is_not_told_twice(run: Acco
     assert assess(changed(run, failures=few, notes=notes)).level is Level.TRUST
     with_more = changed(run, failures=few, notes=(*notes, "something else"))
     assert with_more.other_notes == ("something else",)
+
+
+def test_that_the_bound_is_not_about_refused_draws_is_told(
+    run: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few refused draws are counted elsewhere, where the bound is not spoken of."""
+    few = tuple(replace(each, status=Status.REFUSED) for each in failures(3))
+    monkeypatch.setattr(supac.Record, "refused", few)
+    for left_out in (False, True):
+        notes = notes_on_refusals(few, 60, left_out=left_out)
+        assert changed(run, notes=notes).other_notes == (notes if left_out else ())
 
 
 def test_runs_that_went_wrong_are_counted_by_cause(run: Account) -> None:

@@ -22,6 +22,8 @@ from supac.surrogate.estimator import NOISY
 
 BUDGET, NOISE, FAILURES, REFUSALS = "budget", "noise", "failures", "refusals"
 """Codes of notes that have a place of their own in a report."""
+REFUSALS_LEFT_OUT = "refusals left out"
+"""Code of the note that the bound is about the other draws, which has no such place."""
 _DRAWS = 10_000  # of the posterior, that say how far it reaches
 _SMALL = 0.1  # nats: a step below this changes little
 _SURE = 2.0  # standard errors
@@ -221,7 +223,8 @@ def notes_on_refusals(
     told = f"{len(refused)} of {runs} draws {verb} refused: {', '.join(reasons)}"
     if left_out:
         told += ". They were left out: the bound is about draws that are not refused"
-    elif len(refused) > MANY_REFUSED * runs:
+        return (Note(REFUSALS_LEFT_OUT, told),)
+    if len(refused) > MANY_REFUSED * runs:
         told += ". Formulas such as k2 = k1 + gap keep a constraint without refusing any"
     return (Note(REFUSALS, told),)
 
