@@ -116,6 +116,13 @@ def test_a_likelihood_is_told_of_all_measurements_and_in_words() -> None:
     assert told["−log L"].startswith(f"{5 * result.mean_risk:.4g} ± ")
     assert told["minimised"].startswith("mean risk + 0.3333·KL")
     assert told["loss"].startswith("minus the mean log-likelihood of a measurement")
+    own = supac.minimize(
+        supac.Composite(lambda x: x[0] * times, supac.MeanSquare(), data),
+        supac.Parameters({"k": marginals.LogNormal(1.0, 1.0)}),
+        supac.Catoni(1.0 / 3.0),
+        budget=20,
+    )
+    assert "−log L" not in str(own.summary())
 
 
 def test_ranges_of_two_digits_have_powers_of_ten_from_10000_on(run: supac.Record) -> None:

@@ -6,6 +6,9 @@ import math
 import time
 
 from supac.problem import CombinedMeasurements, Measurements
+from supac.problem.combined import CombinedLikelihood
+from supac.problem.likelihood import NoisyLikelihood, NormalLikelihood
+from supac.problem.observation import ObservationLoss
 from supac.record.outlook import promise, seconds_left
 from supac.record.record import Record
 from supac.running.terminal import duration
@@ -30,8 +33,13 @@ def standing(run: Record) -> list[tuple[str, str]]:
 
 def _likelihood(run: Record) -> list[tuple[str, str]]:
     """Return minus the log-likelihood of all measurements, if the loss is that of one."""
-    data, about = run.settings.get("data"), run.estimate
-    if not isinstance(data, Measurements | CombinedMeasurements):
+    data, loss, about = run.settings.get("data"), run.settings.get("loss"), run.estimate
+    loss = loss.loss if isinstance(loss, ObservationLoss) else loss
+    loss = loss.likelihood if isinstance(loss, CombinedLikelihood) else loss
+    if not (
+        isinstance(data, Measurements | CombinedMeasurements)
+        and isinstance(loss, NormalLikelihood | NoisyLikelihood)
+    ):
         return []
     count = data.measured
     error = f" ± {count * about.mean_risk_error:.1g}" if about.mean_risk_error > 0.0 else ""
