@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from supac.problem_file.own_code import code_checksum
+from supac.problem_file.python import PythonFunction
 
 MODEL = """
 '''A model.'''
@@ -109,3 +110,18 @@ def test_without_a_known_definition_the_whole_file_counts(
 
 def test_a_missing_file_has_no_checksum(tmp_path: Path) -> None:
     assert code_checksum(tmp_path / "none.py", "f") == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("a",), "needs b, which is no parameter or setting of the file"),
+        ((), "needs a, b, none of which is a parameter or setting of the file"),
+    ],
+)
+def test_arguments_without_values_are_named(
+    tmp_path: Path, names: tuple[str, ...], words: str
+) -> None:
+    (tmp_path / "needy.py").write_text("def f(a, b):\n    return a\n")
+    function = PythonFunction(tmp_path, "needy:f")
+    assert function.missing_arguments(names) == f"f(a, b) {words}"

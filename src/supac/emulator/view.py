@@ -149,7 +149,7 @@ class SeenLoss:
     def risk_and_slopes(
         self, t: FloatArray, x: FloatArray
     ) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
-        """Return both."""
+        """Return the risk and its slopes, from one computation of the outputs."""
         with np.errstate(all="ignore"):
             outputs = self._outputs(t)
             return self._risk(outputs, x), self._slopes(t, outputs, x)

@@ -88,12 +88,11 @@ class PythonFunction:
         ]
         extra = [name for name in names if name not in mine]
         words = []
-        if missing:
-            none = "none of which is" if len(missing) > 1 else "which is no"
-            kind = "a parameter or a setting of the file" if len(missing) > 1 else (
-                "parameter or setting of the file"
-            )  # fmt: skip
-            words.append(f"needs {', '.join(missing)}, {none} {kind}")
+        if len(missing) == 1:
+            words.append(f"needs {missing[0]}, which is no parameter or setting of the file")
+        elif missing:
+            every_one = ", ".join(missing)
+            words.append(f"needs {every_one}, none of which is a parameter or setting of the file")
         if extra:
             words.append(f"has no argument {' or '.join(extra)}")
         takes = ", ".join(signature.parameters)

@@ -94,7 +94,7 @@ class BatchPlan:
 
     @classmethod
     def determining_size(cls, size: int) -> BatchPlan:
-        """Return them for a family with so many statistics."""
+        """Return batches that determine such a fit on `size` statistics."""
         unknowns = size + 1
         return cls(first=2 * unknowns, batch=(unknowns + 1) // 2)
 

@@ -200,12 +200,12 @@ class Pool:
             self._improve(rows, 1, np.subtract(-square[rows], closeness, out=closeness), first)
 
     def _parts(self, height: int) -> Iterator[slice]:
-        """Go through the slots, so many at a time that a product of this height is in the cache."""
+        """Divide the slots into parts whose products, of `height` rows each, fit into the cache."""
         step = max(1, _CACHE // (height * self._draws.shape[2]))
         return (slice(start, start + step) for start in range(0, len(self._draws), step))
 
     def _improve(self, rows: slice, sign: int, closeness: Float32Array, first: int) -> None:
-        """Note evaluations that are closer than the nearest until now."""
+        """Replace the nearest evaluations of draws by new ones that are closer."""
         before, nearest = self._closeness[rows, sign], self._nearest[rows, sign]
         top = closeness.max(axis=1)
         slot, draw = np.nonzero(top > before)
