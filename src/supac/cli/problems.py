@@ -40,6 +40,7 @@ from supac.record.run import Run, Status, by_kind
 from supac.record.simulator_versions import SimulatorVersion, versions_of
 from supac.record.store.file import StoreError
 from supac.record.store.replaced import has_good_run, set_aside, settle
+from supac.report.account import NOWHERE_NEAR
 from supac.report.tables import short
 from supac.running.execution import Execution
 from supac.running.terminal import duration
@@ -307,19 +308,21 @@ def _check_run(ready: ProblemFile) -> None:
     trouble = str(getattr(simulate, "check", lambda _: "")(x))
     if trouble:
         raise failed(trouble)
+    found = "no mistake found"
     if isinstance(risk, Composite) and run.outputs is not None:
         residuals = risk.residuals(run.outputs[None])
         compared = getattr(risk.data, "measured", residuals.shape[1])
         console.print(f"  outputs compared  {compared}")
         off = float(np.median(np.abs(residuals)))
-        if isinstance(risk.data, Observations) and off > _NOWHERE_NEAR:
+        if isinstance(risk.data, Observations) and off > NOWHERE_NEAR:
+            found = "no other mistake found"
             words = f"{off:,.0f} noises: are data and simulator in the same units?"
             console.print(f"  typically off by  {words}", style="yellow", highlight=False)
     for name, (low, high) in ready.estimated_noise.items():
         size = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
         console.print(f"  estimated noise   {size} of {name}", markup=False, highlight=False)
     console.print(f"  risk              {run.risk:.4g}")
-    console.print(f"  it took           {duration(run.seconds)}\nno mistake found")
+    console.print(f"  it took           {duration(run.seconds)}\n{found}")
 
 
 def _allowed_point(ready: ProblemFile, simulate: object) -> tuple[FloatArray, str]:
@@ -337,7 +340,6 @@ def _allowed_point(ready: ProblemFile, simulate: object) -> tuple[FloatArray, st
     raise failed(f"{ready.path.name}: {words}")
 
 
-_NOWHERE_NEAR = 100.0  # misfit in noises of a run at the prior's median
 _DRAWS_TO_CHECK = 200
 
 

@@ -41,6 +41,9 @@ from supac.search.note import is_among
 _TABLES = Measurements | CombinedMeasurements | LogObservations  # drawn as other columns
 _LATEST = 12  # runs that are drawn where there are no fresh ones
 
+NOWHERE_NEAR = 100.0
+"""Typical misfit, in noises, that wrong units or a wrong noise explain, and no model does."""
+
 
 @dataclass(frozen=True)
 class Misfit:

@@ -15,7 +15,7 @@ from supac.guarantee.certificate import Certificate
 from supac.record.diagnostics import hardly_begun, note_on_noise, note_on_the_budget
 from supac.record.ending import StopReason
 from supac.record.parameter_change import uninformed
-from supac.report.account import Account
+from supac.report.account import NOWHERE_NEAR, Account
 from supac.report.words import at_most, count_of, number, percent
 
 
@@ -72,7 +72,6 @@ Answer = tuple[Level, str] | None
 _COVERED = 0.7  # largest Pareto k̂ at which weighted runs represent the posterior
 _MANY_FAILURES, _SOME_FAILURES = 0.5, 0.1
 _ROUGH = 0.2  # standard error of the mean risk, relative to the objective
-_NOWHERE_NEAR = 100.0  # typical misfit that no model and no noise explains
 _OFF = 2.0  # typical misfit, in units of the noise, above which the model does not fit
 _HARDLY = 0.9  # share of the ceiling above which a limit says next to nothing
 _CONFLICT = 2.5  # prior standard deviations between prior and posterior means
@@ -269,7 +268,7 @@ def _fits(run: Account) -> Answer:
     advice = "Look at the fit: is the noise realistic, is the model right?"
     off = [each for each in run.misfits if each.typical > _OFF]
     told = ", ".join(f"{each.column} by {number(each.typical, 2)}" for each in off)
-    if off and max(each.typical for each in off) > _NOWHERE_NEAR:
+    if off and max(each.typical for each in off) > NOWHERE_NEAR:
         return Level.DO_NOT_TRUST, (
             f"Not at all: it is typically so many noises off: {told}. Are data and simulator in "
             "the same units, and is the noise right?"
