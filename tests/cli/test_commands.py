@@ -394,7 +394,9 @@ def test_logs_get_a_line_a_round(slow: Path) -> None:
     seen = follower.complaint("time left: ")
     assert re.match(r"[\d:]{8} \d+ of 60 runs: objective [\d.]+, mean risk [\d.]+, KL ", seen)
     _, _, log = process.end()
-    lines = log.splitlines()
+    *lines, validating, commands = log.splitlines()
+    assert re.fullmatch(r"[\d:]{8} validating the posterior with \d+ fresh runs", validating)
+    assert commands.startswith("The fit: supac report run.supac")
     assert len(lines) == len(supac.read_store(slow / "run.supac").rounds)
     assert re.fullmatch(r"[\d:]{8} 10 of 60 runs: objective [\d.]+, mean risk .*, KL 0", lines[0])
     assert all(re.search(r"KL [\d.]+; [\d.]+ (ms|s) left$", line) for line in lines[1:])
@@ -418,7 +420,7 @@ def test_resume_notices_what_has_changed(slow: Path) -> None:
     call("run", slow / "problem.toml", "-q", "--workers", "2")
     store, model, data = slow / "run.supac", slow / "model.py", slow / "data.csv"
     model.write_text(model.read_text().replace("time.sleep(0.02)", "time.sleep(0.01)"))
-    said = call("resume", store, "--budget", "70", "-q").output
+    said = call("resume", store, "--budget", "70", "-q", "--changed-simulator").output
     assert "the simulator has changed" in " ".join(said.split())
     before = data.read_text()
     data.write_text(before.replace("1.597", "1.7"))
@@ -431,7 +433,8 @@ def test_resume_notices_what_has_changed(slow: Path) -> None:
     data.write_text(before)
     text = (slow / "problem.toml").read_text()
     (slow / "problem.toml").write_text(text.replace("seed = 0", "seed = 1"))
-    said = call("resume", slow / "problem.toml", "--budget", "80", code=1).output
+    again = ("--budget", "80", "--changed-simulator")
+    said = call("resume", slow / "problem.toml", *again, code=1).output
     assert "seed: 0 in the store, 1 now" in said
 
 

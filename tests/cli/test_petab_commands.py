@@ -118,7 +118,7 @@ def test_changed_data_are_refused_and_a_changed_model_is_told(folder: Path) -> N
     command("run", "problem.yaml", "--budget", "30")
     model = folder / "model.xml"
     model.write_text(model.read_text().replace('id="on" value="1"', 'id="on" value="2"'))
-    said = command("resume", "problem.yaml", "--budget", "40")
+    said = command("resume", "problem.yaml", "--budget", "40", "--changed-simulator")
     assert "the simulator has changed since 30 of the 30 runs in problem.supac" in said
     table = folder / "measurements.tsv"
     table.write_text(table.read_text().replace("\t0.0\t", "\t0.5\t", 1))

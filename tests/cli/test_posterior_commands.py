@@ -345,3 +345,20 @@ def test_a_killed_prediction_goes_on_to_the_same_bits(study: Path) -> None:
     whole = supac.read_prediction(unbroken / "run.slow.supac")
     np.testing.assert_array_equal(whole.outputs, made.outputs)
     np.testing.assert_array_equal(whole.x, made.x)
+
+
+def test_mistakes_of_beginners_are_told_with_what_to_do(finished: Path, tmp_path: Path) -> None:
+    store, problem = finished / "run.supac", finished / "problem.toml"
+    said = call("predict", store, code=1).output
+    assert "which scenario?" in said
+    assert "times = [0, 24, 48]" in said
+    scenario = tmp_path / "later.toml"
+    scenario.write_text("[parameters]\nk1 = 2.0\n")
+    assert "the store comes first" in call("predict", scenario, store, code=1).output
+    said = call("predict", store, scenario, code=1).output
+    assert "calibrated ones come from the posterior" in " ".join(said.split())
+    assert "is a problem file, not a scenario" in call("predict", store, problem, code=1).output
+    said = call("next", store, problem, code=1).output
+    assert "is a problem file, not one of candidates" in said
+    said = " ".join(call("next", store, "--quantity", "A", code=1).output.split())
+    assert "An output is written with its time, 'A at 10'" in said

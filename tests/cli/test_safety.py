@@ -369,13 +369,18 @@ def test_runs_of_two_simulators_are_told_apart(tmp_path: Path) -> None:
     before = model.read_text()
     model.write_text(before.replace("a = [initial", "a = [1.01 * initial"))
     old = len(supac.read_store(store).made)
-    said = " ".join(call("resume", store, "--budget", "20", "-q").output.split())
+    said = " ".join(call("resume", store, "--budget", "20", "-q", code=1).output.split())
+    assert f"the simulator has changed since {old} of the {old} runs" in said
+    assert "--changed-simulator" in said
+    assert len(supac.read_store(store).made) == old
+    go_on = ("--changed-simulator", "-q")
+    said = " ".join(call("resume", store, "--budget", "20", *go_on).output.split())
     assert f"the simulator has changed since {old} of the {old} runs in run.supac were made" in said
     made = supac.read_store(store).simulators
     assert (made[0].number, made[0].runs) == (1, old)
     assert len(made) == 2
     # Each later command compares with all runs, not only with the last resume.
-    said = " ".join(call("resume", store, "--budget", "26", "-q").output.split())
+    said = " ".join(call("resume", store, "--budget", "26", *go_on).output.split())
     assert f"since {old} of the" in said
     call("export", store, tmp_path / "runs.csv")
     rows = list(csv.DictReader((tmp_path / "runs.csv").read_text().splitlines()))
@@ -460,3 +465,30 @@ def test_known_runs_of_another_simulator_are_told(tmp_path: Path) -> None:
     model = tmp_path / "model.py"
     model.write_text(model.read_text().replace("a = [initial", "a = [1.01 * initial"))
     assert "another simulator" in call("run", tmp_path / "new.toml", "--check").output
+
+
+def test_resume_says_beforehand_how_many_runs_follow(tmp_path: Path) -> None:
+    store = tmp_path / "run.supac"
+    call("run", write(tmp_path, ("budget = 60", "budget = 40")), "-q")
+    before = supac.read_store(store)
+    search = sum(run.purpose == "search" for run in before.made)
+    said = " ".join(call("resume", store, "--budget", "48").output.split())
+    told = re.search(
+        r"(\d+) runs of the search are made: up to (\d+) more .* about (\d+) that", said
+    )
+    assert told is not None
+    assert int(told[1]) == search
+    made = len(supac.read_store(store).made) - len(before.made)
+    assert made == int(told[2]) + int(told[3]) == 48 - search
+    assert "validating the posterior with" in said
+
+
+def test_a_function_that_needs_times_asks_for_their_column(tmp_path: Path) -> None:
+    for name, text in starter_files("python").items():
+        (tmp_path / name).write_text(text)
+    table = tmp_path / "data.csv"
+    table.write_text(table.read_text().replace("time", "hour", 1))
+    said = " ".join(call("run", tmp_path / "problem.toml", "--check", code=1).output.split())
+    assert 'name the column of the times, time = "…" in [data]' in said
+    change(tmp_path / "problem.toml", ('file = "data.csv"', 'file = "data.csv"\ntime = "hour"'))
+    assert "no mistake found" in call("run", tmp_path / "problem.toml", "--check").output

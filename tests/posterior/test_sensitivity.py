@@ -261,3 +261,17 @@ def test_a_plot_of_indices(linear: supac.Result) -> None:
     assert axes.get_title() == "all outputs"
     assert supac.plots.sobol_indices(found, "A", axes=axes) is axes
     pyplot.close("all")
+
+
+def test_small_fields_have_pictures_and_are_quantities(tmp_path: Path) -> None:
+    parameters = supac.Parameters({"k": supac.Field(marginals.Normal(0.0, 1.0), [5], 0.3)})
+    data = supac.Observations(("y",), np.zeros(5), np.full(5, 0.1))
+    risk = supac.Composite(lambda x: x, supac.Welsch(), data)
+    result = supac.minimize(risk, parameters, supac.Catoni(0.01), budget=40)
+    page = supac.write_report(result, tmp_path / "page.html").read_text()
+    assert "<h3>The field k</h3>" in page
+    found = result.next_measurements(quantity="k")
+    mean = result.sample(20_000, 0).mean(axis=1).std()
+    assert found.before[0] == pytest.approx(mean, rel=0.1)
+    with pytest.raises(ValueError, match="fields, of which it is the mean, are k"):
+        result.next_measurements(quantity="j")

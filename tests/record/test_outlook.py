@@ -60,8 +60,8 @@ def test_the_pace_of_the_last_runs_tells_the_time_left(record: Record) -> None:
 
 
 def test_nothing_is_promised_before_predictions_were_tested(record: Record) -> None:
-    for rounds in (0, 1, 2):
-        assert promise(shortened(record, rounds)).sentence.endswith("is not known yet.")
+    for rounds in (0, 1, 2, 3):
+        assert "too early" in promise(shortened(record, rounds)).sentence
     assert math.isfinite(promise(record).noise)
 
 
@@ -90,7 +90,7 @@ def test_promises_are_kept(tmp_path: Path) -> None:
     ("numbers", "words"),
     [((0.2, 0.8, 0.1), "by 0.2 to 0.9"), ((0.05, 0.2, 0.1), "by at most 0.3"),
      ((0.001, 0.004, 0.01), "Another 20 runs promise no gain beyond 0.01"),
-     ((math.nan,) * 3, "not known yet")],
+     ((math.nan,) * 3, "It is too early to say")],
 )  # fmt: skip
 def test_words_follow_the_noise(numbers: tuple[float, float, float], words: str) -> None:
     assert words in Promise(20, *numbers).sentence
@@ -99,6 +99,17 @@ def test_words_follow_the_noise(numbers: tuple[float, float, float], words: str)
 def test_no_more_is_promised_than_there_is() -> None:
     said = Promise(20, 0.5, 3.0, 0.4, possible=0.9).sentence
     assert "by 0.5 to 0.9." in said
+    assert "the last step promises next to nothing." in Promise(20, 9e-6, 4e-5, 0.03).sentence
+    assert "by up to 0.3." in Promise(20, 0.5, 3.0, 0.1, possible=0.3).sentence
+
+
+def test_the_lower_limit_of_the_objective_is_that_of_the_bound(record: Record) -> None:
+    """A bound for few data is above zero even without a risk: nothing leads below that."""
+    bound = supac.MaurerLangfordSeeger(20, delta=0.05)
+    record.settings["bound"] = bound
+    objective = record.history["objective"][-1]
+    assert bound(0.0, 0.0) > 0.1
+    assert promise(record).possible == pytest.approx(max(objective - bound(0.0, 0.0), 0.0))
 
 
 def test_a_search_on_its_way_is_described_by_one_posterior(record: Record) -> None:

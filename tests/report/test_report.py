@@ -517,3 +517,16 @@ def test_a_range_has_room() -> None:
     assert span(np.array([np.nan, 2.0]), zero=True) == pytest.approx((0.0, 2.1))
     assert span(np.array([2.0, 2.0])) == (1.0, 3.0)
     assert span(np.array([np.nan])) == pytest.approx((-0.05, 1.05))
+
+
+def test_a_guarantee_far_above_the_misfit_is_explained(tmp_path: Path) -> None:
+    def simulate(x: FloatArray) -> FloatArray:
+        return np.outer([1.0, -1.0, 0.5, 2.0], x).ravel()
+
+    noise = np.random.default_rng(0).normal(size=8)
+    data = supac.Observations(("y",), simulate(np.array([0.5, -0.5])) + noise, np.ones(8))
+    risk, prior = supac.Composite(simulate, supac.Welsch(), data), supac.gaussian([0, 0], np.eye(2))
+    bound = supac.MaurerLangfordSeeger(8, delta=0.05)
+    result = supac.minimize(risk, prior, bound, budget=40)
+    page = supac.write_report(result, tmp_path / "page.html").read_text()
+    assert "The verdict is about the search and its fit to these data" in page

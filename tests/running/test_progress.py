@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from supac.record.run import Run, Status
+from supac.running import terminal
 from supac.running.terminal import ProgressBar, duration
 from supac.search.algorithm import Info
 
@@ -46,3 +47,16 @@ def test_what_is_not_a_terminal_hears_nothing(capsys: pytest.CaptureFixture[str]
 )  # fmt: skip
 def test_durations_have_the_unit_that_suits_them(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+def test_a_log_gets_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ProgressBar(40, show="log") as bar:
+        bar.watch(runs(Status.OK))
+        assert shown(capsys) == ""
+        bar.say("validating the posterior with 8 fresh runs")
+        assert re.fullmatch(r"\d\d:\d\d:\d\d validating .* 8 fresh runs", shown(capsys))
+        monkeypatch.setattr(terminal, "LOG_EVERY", 0.0)
+        bar.watch(runs(Status.OK, Status.TIMED_OUT))
+    assert re.search(r"3 of 40 runs: .*1 failed, .* left", shown(capsys))

@@ -285,6 +285,7 @@ def _validate(loop: Loop, stop: StopReason, runs: int) -> tuple[Validated, StopR
     """Validate the final posterior with fresh runs, if the search ended normally."""
     if runs < 2 or stop not in (StopReason.BUDGET, StopReason.CONVERGED):
         return Validated(loop.state), stop
+    loop.bar.say(f"validating the posterior with {runs} fresh runs")
     try:
         done = validate(loop.problem, loop.algorithm, loop.state, loop.runner, runs, loop.predicted)
         return done, stop

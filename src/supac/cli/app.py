@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -233,6 +233,13 @@ def print_text(text: str) -> None:
         typer.echo(text)
     except BrokenPipeError:
         console.on_broken_pipe()
+
+
+def shown_progress(*, quiet: bool) -> bool | Literal["log"] | None:
+    """Return how runs are shown: not if `quiet`, by a bar on a terminal, by lines in a log."""
+    if quiet:
+        return False
+    return None if sys.stderr.isatty() else "log"
 
 
 def inform(message: str) -> None:

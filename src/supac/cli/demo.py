@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from rich.table import Table
 
 from supac.arrays import FloatArray
 from supac.calibration.minimize import minimize
-from supac.cli.app import command, console, failed
+from supac.cli.app import command, console, failed, inform, shown_progress
+from supac.cli.log_lines import RoundLines
 from supac.cli.options import Force
 from supac.plots import drawing_is_possible, save_fit, save_posterior
 from supac.problem import Parameters
@@ -84,16 +86,29 @@ def demo(
         raise failed(f"cannot write to {out}: {error.strerror}; choose another --out") from error
     job = _digester_job() if problem == "adm1" else _synthetic_job()
     console.print(f"Minimise π[R] + {job.bound.temperature}·KL(π, prior) with SuPAC\n")
-    runs, where = budget or job.budget, Execution(vectorized=True)
-    result = minimize(job.risk, job.parameters, job.bound, budget=runs, seed=seed, execution=where)
+    runs = budget or job.budget
+    where = Execution(vectorized=True, progress=shown_progress(quiet=False))
+    result = minimize(
+        job.risk,
+        job.parameters,
+        job.bound,
+        budget=runs,
+        seed=seed,
+        execution=where,
+        callback=None if sys.stderr.isatty() else RoundLines(runs),
+    )
     console.print(summary(result.record, job.title, console.width, job.truth))
     if result.certificate is not None:
         console.print(
             "The objective is what was minimised on these data; the guaranteed limit is on new "
-            "data, and pays for how few independent ones there are.\n"
+            "data, and pays for how few independent ones there are. The verdict of the report is "
+            "about the search: whether its result is to be believed. The limit is what can be "
+            "proven of it: a wide one is no doubt of the fit, which the fresh runs below measure.\n"
         )
+    inform(f"checking prior and posterior with {_CHECKS:,} runs each")
     console.print(_risks(job, result, seed))
     _print_outside(job, result)
+    inform("writing the report, tables and figures")
     for path in _write(job, result, folder):
         console.print(f"wrote {path}", soft_wrap=True)
     if not drawing_is_possible():

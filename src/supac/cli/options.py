@@ -18,3 +18,9 @@ CertificatePath = Annotated[
 AsBegun = Annotated[
     bool, typer.Option("--as-begun", help="Use the problem file's text in the store.")
 ]
+ChangedSimulator = Annotated[
+    bool,
+    typer.Option(
+        "--changed-simulator", help="Go on though the simulator has changed since earlier runs."
+    ),
+]

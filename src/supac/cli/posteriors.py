@@ -19,6 +19,7 @@ from supac.cli.app import (
     failed,
     inform,
     print_json,
+    shown_progress,
     user_code,
     warn,
 )
@@ -46,7 +47,10 @@ _ROWS = 5  # times of an output that are shown
 @command("Example: `supac predict run.supac scenario.toml --out bands.csv`.")
 def predict(
     store: StorePath,
-    scenario: Annotated[Path, typer.Argument(help="The scenario file.", metavar="SCENARIO")],
+    scenario: Annotated[
+        Path | None,
+        typer.Argument(help="The scenario file, a .toml.", metavar="SCENARIO", show_default=False),
+    ] = None,
     draws: Annotated[
         int | None, typer.Option(min=1, help="Number of runs, instead of the file's.")
     ] = None,
@@ -67,6 +71,7 @@ def predict(
     Runs are kept beside the store, in run.SCENARIO.supac: after an interruption the same command
     continues, and `supac report` shows the prediction.
     """
+    scenario = _checked_scenario(store, scenario)
     if out is not None:
         _check_kind(out, force=force)
     run = read_store(store_of(store))
@@ -95,6 +100,20 @@ def predict(
         _show(made, target, out)
 
 
+def _checked_scenario(store: Path, scenario: Path | None) -> Path:
+    """Return the scenario; exit with a message if it is missing or in the place of the store."""
+    if scenario is None:
+        raise failed(
+            "which scenario? Write a file such as later.toml, with the lines\n\n"
+            "    [outputs]\n    times = [0, 24, 48]\n\n"
+            "or, under [settings], other values of what is not calibrated. Then: supac predict "
+            f"{'run.supac' if store.suffix == '.toml' else store} later.toml"
+        )
+    if scenario.suffix == ".supac" and store.suffix != ".supac":
+        raise failed(f"the store comes first: supac predict {scenario} {store}")
+    return scenario
+
+
 def _check_kind(out: Path, *, force: bool) -> None:
     if out.suffix not in (".csv", ".nc"):
         raise failed(f"the file must be a .csv or a .nc, not {out.name}")
@@ -119,7 +138,7 @@ def _made(
         sets = "the certified parameter sets" if count is None else f"{count} runs{cost}"
         inform(f"{asked.title}: {sets}, kept in {short(target)}")
     with user_code():
-        where = replace(where, progress=False if quiet else None)
+        where = replace(where, progress=shown_progress(quiet=quiet))
         return asked.predict(run, draws=draws, execution=where, store=target)
 
 

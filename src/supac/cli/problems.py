@@ -14,6 +14,7 @@ import typer
 from supac import problem_file
 from supac.arrays import FloatArray
 from supac.calibration.fresh import run_fresh
+from supac.calibration.setup import reserve_for_validation
 from supac.cli.app import (
     RESUMABLE,
     command,
@@ -22,11 +23,12 @@ from supac.cli.app import (
     guarded,
     inform,
     print_run,
+    shown_progress,
     user_code,
     warn,
 )
 from supac.cli.log_lines import RoundLines
-from supac.cli.options import AsBegun, Force, Json, Quiet, Workers
+from supac.cli.options import AsBegun, ChangedSimulator, Force, Json, Quiet, Workers
 from supac.problem import Composite, Observations
 from supac.problem.observation import ObservedSimulator
 from supac.problem_file import ProblemFile, StarterKind, read_problem
@@ -37,13 +39,14 @@ from supac.problem_file.simulator import Simulate
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.record.run import Run, Status, by_kind
-from supac.record.simulator_versions import SimulatorVersion, versions_of
+from supac.record.simulator_versions import SimulatorVersion, made_by_others, versions_of
 from supac.record.store.file import StoreError
 from supac.record.store.replaced import has_good_run, set_aside, settle
 from supac.report.account import NOWHERE_NEAR
 from supac.report.tables import short
 from supac.running.execution import Execution
 from supac.running.terminal import duration
+from supac.search.supac import SuPAC
 from supac.simulators.fmi.description import FMUError
 
 
@@ -167,13 +170,15 @@ def resume(
     ] = None,
     workers: Workers = None,
     as_begun: AsBegun = False,
+    changed_simulator: ChangedSimulator = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Continue an interrupted or killed run, or one with a larger budget.
 
     A store remembers its problem file, which must not have changed; given a problem file, its
-    current text is used.
+    current text is used. A simulator that has changed is refused unless `--changed-simulator` is
+    given: the search would learn from runs of both versions.
     """
     file = target.absolute() if problem_file.is_problem_file(target) else None
     store = problem_file.store_of(file or target)
@@ -196,17 +201,53 @@ def resume(
         print_run(before, f"{ready.title} ({short(before.file)})", as_json=as_json, quiet=quiet)
         warn("nothing is left to do; continue with a larger --budget")
         return
-    if before.certificate is not None and not quiet:
-        number = before.next_provenance().before("ensemble").earlier + 1
-        inform(
-            f"the new posterior gets certificate {number} on these data, with a smaller share of "
-            "δ: its limit may be higher than the present one, which still holds for its own sets"
-        )
+    if not changed_simulator:
+        _check_simulator(ready, before)
+    if not quiet:
+        inform(_planned_runs(ready, before, wanted))
+        _tell_of_certificate(before)
     if workers is None and ready.execution.workers is None:
         workers = _earlier_workers(before)
         if workers is not None and not quiet:
             inform(f"{workers} workers, as before; --workers takes another number")
     _go(_changed(ready, before.file, wanted, workers), as_json=as_json, quiet=quiet)
+
+
+def _check_simulator(ready: ProblemFile, before: Record) -> None:
+    """Exit if another version of the simulator has made runs of the search."""
+    if made_by_others(ready.simulators, [each.id for each in before.made]):
+        raise failed(
+            "nothing was run, since the search would learn from runs of both versions. Restore the "
+            "earlier one, begin anew as said above, or, if the outputs are the same or the earlier "
+            "runs still help, go on: --changed-simulator"
+        )
+
+
+def _tell_of_certificate(before: Record) -> None:
+    """Say that the certificate of the new posterior follows an earlier one, if it does."""
+    if before.certificate is not None:
+        number = before.next_provenance().before("ensemble").earlier + 1
+        inform(
+            f"the new posterior gets certificate {number} on these data, with a smaller share of "
+            "δ: its limit may be higher than the present one, which still holds for its own sets"
+        )
+
+
+def _planned_runs(ready: ProblemFile, before: Record, budget: int) -> str:
+    """Say how many runs of the search and of its validation a budget leaves to make."""
+    algorithm = ready.options.get("algorithm") or SuPAC()
+    validation = ready.options.get("validation")
+    reserve = reserve_for_validation(validation, algorithm, budget, ready.first)
+    made = sum(run.purpose == "search" for run in before.made)
+    search = max(budget - reserve - made, 0)
+    words = f"{made} runs of the search are made: up to {search} more follow"
+    if not reserve:
+        return f"{words}, and none that validate the posterior (validation = 0 in [run])"
+    old = ", since those of the earlier posterior do not tell of it" if before.ending else ""
+    return (
+        f"{words}, and about {reserve} that validate the new posterior{old}. Their number is "
+        "validation in [run], which is fixed when a run begins"
+    )
 
 
 def _earlier_workers(run: Record) -> int | None:
@@ -246,7 +287,7 @@ def _changed(
 
 def _go(ready: ProblemFile, *, as_json: bool, quiet: bool) -> None:
     """Run the problem, print the result, and exit with the matching code."""
-    store, where = ready.store, replace(ready.execution, progress=False if quiet else None)
+    store, where = ready.store, replace(ready.execution, progress=shown_progress(quiet=quiet))
     with guarded():  # an error is printed before the caller cleans up
         try:
             with user_code():
@@ -257,6 +298,11 @@ def _go(ready: ProblemFile, *, as_json: bool, quiet: bool) -> None:
             raise typer.Exit(RESUMABLE) from error
         end = read_store(store)
         print_run(end, f"{ready.title} ({short(store)})", as_json=as_json, quiet=quiet)
+        if result.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED) and not quiet:
+            inform(
+                f"The fit: supac report {short(store)}; which parameters matter: supac sensitivity "
+                f"{short(store)}"
+            )
     if result.stop_reason is StopReason.FAILURES:
         worst = by_kind(end.failures or end.refused)
         reason = worst[0][0].message if worst else ""

@@ -22,6 +22,7 @@ from supac.cli.app import (
     inform,
     print_run,
     print_text,
+    shown_progress,
     user_code,
     warn,
 )
@@ -145,7 +146,7 @@ def certify(
     by_file = problem or (store if own else None)
     if fresh:
         ready = problem_behind(run, by_file, as_begun=as_begun)
-        where = replace(ready.with_workers(workers), progress=False if quiet else None)
+        where = replace(ready.with_workers(workers), progress=shown_progress(quiet=quiet))
         if shown:
             early, kept = posterior and precision is not None, out is not None
             _announce(run, draws or 1000, where.workers, early=early, kept=kept)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,11 @@ from supac.record.calibrated import Calibrated
 from supac.search.algorithm import one_thread
 
 Quantity = str | Callable[[FloatArray], FloatArray]
-"""A parameter, an output such as "A at 3", or a function of points (n, dim) → (n,)."""
+"""A parameter, a field (its mean), an output such as "A at 3", or a function of points (n, dim) →
+(n,)."""
 _DRAWS = 4_000
 _FEWEST = 50
+_NAMED = 12  # parameters that a message names
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class Draws:
     """Of the parameters."""
     tables: tuple[tuple[Outputs, FloatArray, FloatArray], ...]
     """Of each table its outputs and the standard deviations of their errors, (n, m) both."""
+    fields: Mapping[str, slice] = field(default_factory=dict)
+    """Columns of the points of each field."""
 
     @classmethod
     def of(
@@ -121,7 +125,9 @@ class Draws:
         if table.observed is not None:
             wrong = wrong * np.abs(table.observed.scale(x))
         tables.append((table, table.as_observed(emulated.every(outputs), x), wrong))
-        return cls(x, names_of(parameters, x.shape[1]), tuple(tables))
+        names = () if parameters is None else parameters.fields
+        fields = {} if parameters is None else {each: parameters.columns(each) for each in names}
+        return cls(x, names_of(parameters, x.shape[1]), tuple(tables), fields)
 
     def output(self, wanted: Measurement) -> tuple[FloatArray, FloatArray, float]:
         """Return an output (n,), the errors of its emulation (n,), and the noise of measuring it.
@@ -168,13 +174,30 @@ class Draws:
             return values
         if wanted in self.names:
             return self.x[:, self.names.index(wanted)]
+        if wanted in self.fields:
+            return np.asarray(self.x[:, self.fields[wanted]].mean(axis=1))
         one = self._asked(wanted)
         for table, outputs, _ in self.tables:
             place = _place(table, one)
             if place is not None and np.isfinite(outputs[:, place]).all():
                 return outputs[:, place]
-        known = f"parameters are {', '.join(self.names)}; of outputs {self._known()}"
-        raise ValueError(f"{wanted!r} is neither a parameter nor an output: {known}")
+        raise ValueError(
+            f"{wanted!r} is neither a parameter nor an output: {self._parameters_in_words()}; of "
+            f"outputs {self._known()}.{self._how_to_write()} For several, give each by itself"
+        )
+
+    def _parameters_in_words(self) -> str:
+        """Name the parameters, the first of many, and the fields."""
+        more = f" and {len(self.names) - _NAMED} more" if len(self.names) > _NAMED else ""
+        means = f"; fields, of which it is the mean, are {', '.join(self.fields)}"
+        return f"parameters are {', '.join(self.names[:_NAMED])}{more}{means * bool(self.fields)}"
+
+    def _how_to_write(self) -> str:
+        """Show how an output is named with its time; "" where no output has several."""
+        table = next((each for each, *_ in self.tables if each.rows > 1), None)
+        if table is None:
+            return ""
+        return f" An output is written with its time, '{table.columns[0]} at {table.clock[-1]:g}'."
 
     def _asked(self, words: str) -> Measurement:
         """Return the output that words such as "A", "A at 3" or "A at 3 in warm" mean."""

@@ -337,7 +337,8 @@ class Composite:
     ----------
     simulate
         x (dim,) → outputs (m,), or (n, dim) → (n, m) with `Execution(vectorized=True)`. NaN marks
-        a failed run.
+        a failed run. With `Observations` it may also return its columns by name, as
+        {"A": [1.0, 0.8], "B": [0.0, 0.2]}.
     loss
         Residuals (n, k) → risks (n,), fast: it is called on thousands of emulated outputs a round.
         `MeanSquare()` and `RootMeanSquare()` are the fastest.
@@ -393,10 +394,17 @@ class Composite:
 
     def __call__(self, x: FloatArray) -> Any:
         """Return the risk of one point or of many, as `simulate` takes them."""
-        outputs = np.asarray(self.simulate(x), dtype=np.float64)
+        outputs = self.vector(self.simulate(x))
         if outputs.ndim > 1:
             return self.loss(self.residuals(outputs))
         return self.loss(self.residuals(outputs[None]))[0]
+
+    def vector(self, answer: Any) -> FloatArray:
+        """Return the outputs as an array, those by name in the order of the data."""
+        flat = getattr(self.data, "flat", None)
+        if isinstance(answer, Mapping) and flat is not None:
+            answer = flat(answer)
+        return np.asarray(answer, dtype=np.float64)
 
     def in_residuals(self) -> Composite:
         """Return the same risk with residuals as outputs, as stores of version 0.1 hold them."""
@@ -467,8 +475,7 @@ class _Residuals:
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Return the residuals of one point or of many."""
-        outputs = np.asarray(self.composite.simulate(x), dtype=np.float64)
-        return self.composite.residuals(outputs)
+        return self.composite.residuals(self.composite.vector(self.composite.simulate(x)))
 
 
 _STEP = 1e-5  # of a central difference

@@ -65,6 +65,12 @@ def read_candidates(path: str | os.PathLike[str]) -> CandidatesFile:
 def _of_toml(path: Path) -> CandidatesFile:
     source = Source(read_text(path), path)
     top = {each.name: each for each in TOP}
+    if "data" in source.document and "parameters" in source.document:
+        raise source.fail(
+            (),
+            "is a problem file, not one of candidates: write a table [[candidate]] for each, with "
+            'output = "A" and time = 3.0; or name no file, and every output is a candidate',
+        )
     for name, value in source.document.items():
         if name in top:
             check_value(top[name], value, (name,), source)

@@ -77,6 +77,12 @@ def check_scenario(source: Source, simulator: Mapping[str, Any]) -> None:
     """
     top = {each.name: each for each in TOP}
     known = {table.name: table for table in scenario_tables()}
+    if "data" in source.document and "parameters" in source.document:
+        raise source.fail(
+            (),
+            "is a problem file, not a scenario: write a file that says what differs, such as "
+            "[outputs] with times = [0, 24, 48], or [settings]",
+        )
     for name, value in source.document.items():
         if name in top:
             check_value(top[name], value, (name,), source)
@@ -85,6 +91,8 @@ def check_scenario(source: Source, simulator: Mapping[str, Any]) -> None:
         elif name not in known:
             every = [*top, *known]
             hint = suggestion(name, every) or f"; known are {', '.join(every)}"
+            if name == "parameters":
+                hint = ": calibrated ones come from the posterior, others belong in [settings]"
             source.add((name,), f"is not known in a scenario{hint}")
         elif not isinstance(value, dict):
             source.add((name,), f"must be a table: write [{name}] on a line of its own")

@@ -218,6 +218,8 @@ class Python(Simulator, kind="python"):
             trouble = 'with vectorized = true it must be "array"' if self.vectorized else ""
             names = (*parameters.arguments, *parameters.keywords, *times)
             trouble = trouble or function.missing_arguments(names)
+            if trouble and data is not None and data.times is None and function.needs("times"):
+                trouble += ': name the column of the times, time = "…" in [data]'
             if trouble:
                 raise source.fail(("simulator", "arguments"), trouble)
         return Simulate(function, by_name, data, self.vectorized, keywords=times)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from supac.record.timeline import stretches
 
 _RECENT = 50  # runs whose pace counts
 _MISSES = 4  # rounds whose predictions are compared with what came of them
-_FEWEST = 2  # comparisons without which nothing is said
+_FEWEST = 3  # comparisons without which nothing is said
 
 
 def seconds_left(record: Record, now: float) -> float:
@@ -48,7 +49,8 @@ class Promise:
     noise: float
     """Twice the root mean square error of such predictions in the last rounds."""
     possible: float = math.inf
-    """Decrease down to an objective of zero, where no risk is negative."""
+    """Decrease down to the lower limit of the objective: a risk of zero at the prior, where no
+    risk is negative."""
 
     @property
     def least_and_most(self) -> tuple[float, float]:
@@ -61,10 +63,14 @@ class Promise:
         """Explanation for the user."""
         again = f"another {self.runs} runs"
         if math.isnan(self.noise):
-            return f"What {again} would bring is not known yet."
+            return (
+                f"It is too early to say what {again} would bring: that takes "
+                f"{_FEWEST + 1} rounds and a prediction of the next."
+            )
         least, most = self.least_and_most
         if self.next_step > self.noise:
-            return f"Expect {again} to lower the objective by {least:.2g} to {most:.2g}."
+            range_ = f"{least:.2g} to {most:.2g}" if least < most else f"up to {most:.2g}"
+            return f"Expect {again} to lower the objective by {range_}."
         if self.most > self.noise:
             return (
                 f"Expect {again} to lower the objective by at most {most:.2g}; "
@@ -72,8 +78,14 @@ class Promise:
             )
         return (
             f"{again.capitalize()} promise no gain beyond {self.noise:.1g}, the error of such "
-            f"predictions; the last step promises {max(self.next_step, 0.0):.1g}."
+            f"predictions; the last step promises {self._next_in_words}."
         )
+
+    @property
+    def _next_in_words(self) -> str:
+        """Decrease of the next step, where it is not negligible beside the noise."""
+        small = self.next_step < 0.01 * self.noise
+        return "next to nothing" if small else f"{self.next_step:.1g}"
 
 
 def promise(record: Record, runs: int = 20) -> Promise:
@@ -96,4 +108,11 @@ def promise(record: Record, runs: int = 20) -> Promise:
     noise = 2.0 * math.sqrt(float(np.mean(misses**2)))
     most = max(gain, gain * runs / max(batch, 1.0))
     negative = any(run.risk < 0.0 for run in record.light_runs)
-    return Promise(runs, gain, most, noise, math.inf if negative else float(objective[-1]))
+    possible = math.inf if negative else max(float(objective[-1]) - _lowest(record.bound), 0.0)
+    return Promise(runs, gain, most, noise, possible)
+
+
+def _lowest(bound: Any) -> float:
+    """Return the objective of a risk of zero at the prior; 0 where that is not known."""
+    value = float(bound(0.0, 0.0)) if callable(bound) else 0.0
+    return value if math.isfinite(value) else 0.0

@@ -52,6 +52,7 @@ def what_was_learnt(run: Account) -> Markup:
         table=html.table(caption, many.HEADINGS, map(many.cells, rows), numbers=(2, 3, 5)),
         legend=html.legend(prior="prior", posterior="posterior"),
         pictures=html.joined(pictures),
+        fields=html.joined(map(many.field_pictures, run.fields)),
         informed=_informed(run),
         correlated=_correlated(run),
     )

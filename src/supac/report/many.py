@@ -35,7 +35,7 @@ def what_was_learnt(run: Account) -> Markup:
     return html.section(
         "learnt of many",
         directions=_directions(run),
-        fields=html.joined(map(_field, run.fields)),
+        fields=html.joined(map(field_pictures, run.fields)),
         groups=_groups(run),
         table=html.table(caption, HEADINGS, map(cells, chosen), numbers=(2, 3, 5)),
         legend=html.legend(prior="prior", posterior="posterior"),
@@ -104,7 +104,7 @@ def _loadings(run: Account, i: int) -> str:
     return ", ".join(f"{name} {number(round(load, 2), 2)}" for name, load in largest)
 
 
-def _field(change: FieldChange) -> Markup:
+def field_pictures(change: FieldChange) -> Markup:
     """Return the pictures of one field."""
     if not field_figures.drawable(change.field):
         return Markup()

@@ -21,6 +21,7 @@ from supac.running.terminal import duration
 _MARKS = {Level.TRUST: "✓", Level.LOOK: "!", Level.DO_NOT_TRUST: "✗"}
 _MOST_ITERATIONS = 40
 _FIRST_ROWS = 12  # parameters on the first screen
+_FAR = 3.0  # times the misfit from which on a guarantee needs a word of explanation
 
 
 def badge(level: Level, words: str = "") -> Markup:
@@ -77,6 +78,20 @@ def _in_noise_units(run: Account) -> str:
         "data of the same kind, on average, no worse than a constant error of "
         f"{at_most(certificate.residual)} noise standard deviations would"
         f"{f' ({each})' if each else ''}.{_limits_of_it(certificate)}{_on_these_data(run)}"
+        f"{_beside_the_verdict(run)}"
+    )
+
+
+def _beside_the_verdict(run: Account) -> str:
+    """Say why a limit may be far above the misfit; "" where it is not."""
+    assert run.certificate is not None
+    typical, limit = [each.typical for each in run.misfits], run.certificate.residual
+    if not typical or limit is None or limit < _FAR * max(typical):
+        return ""
+    return (
+        " The verdict is about the search and its fit to these data; the guarantee is what can be "
+        "proven of new ones. It is far above the misfit since it pays for how few independent data "
+        "there are: that is no doubt of the fit."
     )
 
 

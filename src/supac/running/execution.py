@@ -38,7 +38,8 @@ class Execution:
     vectorized
         True if the risk takes many points at a time, (n, dim) → (n,); workers pass one at a time.
     progress
-        Show a progress bar; by default if the standard error is a terminal.
+        Show a progress bar; by default if the standard error is a terminal. "log" writes a line
+        now and then instead.
 
     """
 
@@ -49,7 +50,7 @@ class Execution:
     on_failure: Policy = "raise"
     max_failures: float = 0.5
     vectorized: bool = False
-    progress: bool | None = None
+    progress: bool | Literal["log"] | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in ("batch", "async"):

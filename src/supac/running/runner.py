@@ -423,4 +423,5 @@ def _simulator(risk: Risk, vectorized: bool, parameters: Parameters | None) -> S
     needed = getattr(composite.data, "needed", None)
     if needed is not None and composite.observation:
         needed = np.append(needed, np.ones(composite.observation, dtype=bool))
-    return Simulator(function, "simulate", 1, vectorized, needed)
+    flat = getattr(composite.data, "flat", None)
+    return Simulator(function, "simulate", 1, vectorized, needed, flat)

@@ -9,7 +9,7 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -94,6 +94,8 @@ class Simulator:
     vectorized: bool = False
     needed: BoolArray | None = None
     """Outputs that must be finite, (m,), by default all: nothing may be measured at the others."""
+    flat: Callable[[Any], FloatArray] | None = None
+    """Converts outputs by name to a vector, in the order of the data; None without such data."""
 
     def set_up(self) -> None:
         """Load what is expensive to load, if the simulator has such."""
@@ -117,6 +119,8 @@ class Simulator:
                 return refused
             raw = self.function(_locked(x[None] if self.vectorized else x))
             seconds = time.perf_counter() - start
+            if isinstance(raw, Mapping) and self.flat is not None and not self.vectorized:
+                raw = self.flat(raw)
             values = as_floats(raw)
             if self.vectorized and values is not None and values.ndim and len(values) == 1:
                 values = values[0]
@@ -132,13 +136,24 @@ class Simulator:
             values = values.reshape((1,) * self.ndim)
         if values is None or values.ndim != self.ndim or not values.size:
             wanted = "a 1-D array of numbers a point" if self.ndim else "one number a point"
-            message = f"{self.name} must return {wanted}, not {describe(raw)}"
+            message = f"{self.name} must return {wanted}, not {describe(raw)}{self._by_name(raw)}"
             return Answer(Status.INVALID, None, seconds, message)
         all_needed = self.needed is None or len(self.needed) != values.size
         if not np.isfinite(values if all_needed else values[self.needed]).all():
             what = str(values) if self.ndim == 0 else "NaN or infinity"
             return Answer(Status.INVALID, values, seconds, f"{self.name} returned {what}")
         return Answer(Status.OK, values, seconds)
+
+    def _by_name(self, raw: Any) -> str:
+        """Say what to do with outputs that come by name; "" for others."""
+        if not isinstance(raw, Mapping) or not self.ndim:
+            return ""
+        if self.vectorized:
+            return ": with vectorized=True return an array, (n, m), in the order of the data"
+        return (
+            ": outputs by name need data that name their columns, such as Composite(simulate, "
+            "loss, Observations(columns, values, noise)); or return one array"
+        )
 
     @_ending_copies()
     def all_at_once(self, x: FloatArray, *, again: bool) -> list[Answer]:
@@ -163,7 +178,7 @@ class Simulator:
             shape = f"({len(x)},)" if self.ndim == 0 else f"({len(x)}, m)"
             message = (
                 f"{self.name}, called with vectorized=True on {len(x)} points, must return an "
-                f"array of shape {shape}, not {describe(raw)}"
+                f"array of shape {shape}, not {describe(raw)}{self._by_name(raw)}"
             )
             return [Answer(Status.INVALID, None, seconds, message)] * len(x)
         return [self.check_answer(row, raw, seconds) for row in values]

@@ -9,11 +9,15 @@ import threading
 import time
 from collections.abc import Sequence
 from types import FrameType
-from typing import Protocol, Self
+from typing import Literal, Protocol, Self
 
 from supac.record.run import Run
 from supac.running.notebook import NotebookDisplay, in_notebook
 from supac.search.algorithm import Info
+
+Progress = bool | Literal["log"] | None
+"""A bar or none, lines in a log, or None for a bar on a terminal alone."""
+LOG_EVERY = 30.0  # seconds between lines in a log
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -113,14 +117,39 @@ class TerminalDisplay:
         self._progress.console.print(words, markup=False, highlight=False)
 
 
+class LogDisplay:
+    """Lines on standard error, one every half a minute at most, for logs."""
+
+    def __init__(self, total: float):
+        self._total, self._last = total, time.monotonic()
+
+    def start(self) -> None:
+        """Write nothing."""
+
+    def stop(self) -> None:
+        """Write nothing."""
+
+    def draw(self, completed: float, words: str) -> None:
+        """Write a line, unless there was one a short time ago."""
+        if time.monotonic() - self._last >= LOG_EVERY:
+            self.say(f"{completed:g} of {self._total:g} runs: {words.removeprefix('runs, ')}")
+
+    def say(self, words: str) -> None:
+        """Write a line with the time."""
+        self._last = time.monotonic()
+        print(f"{time.strftime('%H:%M:%S')} {words}", file=sys.stderr, flush=True)
+
+
 class Bar:
     """Progress bar; by default only on a terminal, or in a notebook."""
 
-    def __init__(self, total: int, show: bool | None):
+    def __init__(self, total: int, show: Progress):
         notebook = in_notebook()
         shown = (notebook or sys.stderr.isatty()) if show is None else show
         self._display: Display | None = None
-        if shown:
+        if shown == "log":
+            self._display = LogDisplay(total)
+        elif shown:
             self._display = NotebookDisplay(total) if notebook else TerminalDisplay(total)
         self.runs = self.failed = 0
 
@@ -156,7 +185,7 @@ class Bar:
 class ProgressBar(Bar):
     """Progress bar of a search: queries, objective, KL, failures, time left."""
 
-    def __init__(self, budget: int, show: bool | None):
+    def __init__(self, budget: int, show: Progress):
         super().__init__(budget, show)
         self._before, self._budget = 0, budget
         self._start, self._words, self._best = time.monotonic(), "runs", math.inf
