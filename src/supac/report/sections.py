@@ -90,8 +90,8 @@ def _beside_the_verdict(run: Account) -> str:
         return ""
     return (
         " The verdict is about the search and its fit to these data; the guarantee is what can be "
-        "proven of new ones. It is far above the misfit since it pays for how few independent data "
-        "there are: that is no doubt of the fit."
+        "proven of new ones. It pays for how few independent data there are and for how much was "
+        "learnt from them, so that it may be far above the misfit: that is no doubt of the fit."
     )
 
 
