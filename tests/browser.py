@@ -39,6 +39,7 @@ class Page:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """One command of the DevTools protocol, and its answer."""
@@ -85,8 +86,9 @@ class Page:
         ]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
         self._events.clear()
-        self.call("Page.navigate", url=place)
-        while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
+        # The page before this one may be loading itself anew: its events are not waited for.
+        loader = self.call("Page.navigate", url=place)["loaderId"]
+        while not any(_is_loaded(event, loader) for event in self._events):
             self._events.append(self._next())
 
     def value(self, expression: str) -> Any:
@@ -146,6 +148,14 @@ class Page:
         """The page as it is printed."""
         printed = self.call("Page.printToPDF", printBackground=False, preferCSSPageSize=True)
         return base64.b64decode(printed["data"])
+
+
+def _is_loaded(event: dict[str, Any], loader: str) -> bool:
+    """Return True for the event that ends the loading of a document, by its loader's id."""
+    params = event.get("params", {})
+    return (event.get("method"), params.get("name"), params.get("loaderId")) == (
+        "Page.lifecycleEvent", "load", loader,
+    )  # fmt: skip
 
 
 @contextmanager

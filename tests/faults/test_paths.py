@@ -106,7 +106,7 @@ def test_the_runs_of_a_killed_process_are_seen_through_a_link(killed: tuple[Path
     assert has_good_run(link)
     said = call("run", problem, "--store", link, code=1).output
     assert "already exists" in said
-    call("resume", link, "--budget", "40", "--as-begun", "-q")
+    call("resume", link, "--budget", "40", "--as-begun", "--changed-simulator", "-q")
     ended = supac.read_store(link)
     assert len(ended.made) == 40
     assert sorted(each.name for each in link.parent.glob("disk/*")) == ["real.supac"]

@@ -43,7 +43,7 @@ class NotebookDisplay:
             self._refresh()
 
     def say(self, words: str) -> None:
-        """Show a line above the bar."""
+        """Show a line above the bar while the call lasts."""
         self._lines.append(words)
         self._refresh()
 
@@ -54,7 +54,7 @@ class NotebookDisplay:
 
     def __repr__(self) -> str:
         words = f"{self._completed:.0f} of {self._total:.0f}: {self._words}"
-        return "\n".join([*self._lines, words])
+        return words if self._ended else "\n".join([*self._lines, words])
 
     def _repr_html_(self) -> str:
         text = "<br>".join(escape(line) for line in repr(self).splitlines())
