@@ -46,7 +46,7 @@ def test_demo_calibrates_the_digester(tmp_path: Path) -> None:
     page = (tmp_path / "adm1" / "report.html").read_text()
     assert page.count("the data with their standard error, and simulations") == 9  # each output
     assert "noise standard deviations would (S_va, S_bu, S_pro, S_ac and S_IN ± " in page
-    assert "Yes: no column is typically more than 1." in page  # noises off
+    assert "Yes: typical misfits are at most 1." in page
     assert "Were there outliers among the runs?" in page
     with (tmp_path / "adm1" / "evaluations.csv").open() as file:
         row = next(csv.DictReader(file))

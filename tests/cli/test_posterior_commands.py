@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import signal
 import time
 from pathlib import Path
@@ -233,7 +234,8 @@ def test_sensitivity(study: Path) -> None:
 def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(study)  # where the simulator writes
     said = call("next", study / "run.supac", "--quantity", "k2").output
-    assert "What a measurement would leave of the uncertainty of k2" in said
+    assert re.search(r"the uncertainty of k2, [\d.]+ 1/h now", said)
+    assert "standard deviation (1/h)" in said
     assert "scenario" not in said
     (study / "candidates.toml").write_text(
         'quantity = "B at 20"\nprediction = "slow.toml"\n'
@@ -252,6 +254,7 @@ def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = ("--together", 2, "-o", out)
     said = call("next", study / "run.supac", study / "candidates.toml", *both).output
     assert "together: B at" in said
+    assert re.search(r"the uncertainty of B at 20, [\d.]+ mol/L now", said)
     assert "are measured in its scenario" in said.replace("\n", " ")
     assert out.read_text().startswith("candidate,output,time,remaining,error,method,")
     said = call(

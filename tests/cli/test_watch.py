@@ -140,11 +140,16 @@ def test_a_moment_of_the_run_at_every_width(
     assert paper == ("rgb(18, 24, 31)" if dark else "rgb(255, 255, 255)")
     boxes = page.value(
         "[...document.querySelectorAll('main svg')].map(s => s.getBoundingClientRect())"
-        ".map(b => [b.left, b.right, b.height])"
+        ".filter(b => b.width).map(b => [b.left, b.right, b.height])"
     )
     assert len(boxes) >= 4
     assert all(height > 40 for _, _, height in boxes)
-    assert all(left >= 0 and right <= width for left, right, _ in boxes[:2])  # no chart is cut off
+    assert all(left >= 0 and right <= width for left, right, _ in boxes)  # no chart is cut off
+    shown = "[...document.querySelectorAll('#timeline svg')].filter(s => s.clientWidth).length"
+    assert page.value(shown) == 1  # on a phone, one with fewer runs
+    fits = "(s => s.scrollWidth <= s.clientWidth)(document.querySelector('{} .scroll'))"
+    assert page.value(fits.format("#failures"))
+    assert page.value(fits.format("#runs")) == (width == 1280)  # on a phone, it scrolls by itself
     lanes = page.value(
         "[...document.querySelectorAll('#timeline svg text')].map(t => t.textContent)"
     )

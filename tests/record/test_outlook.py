@@ -103,6 +103,13 @@ def test_no_more_is_promised_than_there_is() -> None:
     assert "by up to 0.3." in Promise(20, 0.5, 3.0, 0.1, possible=0.3).sentence
 
 
+def test_a_decrease_is_counted_from_the_last_measured_objective(record: Record) -> None:
+    """The objective shown beside it is a prediction, which has the first part of the decrease."""
+    assert promise(record).objective == record.history["objective"][-1]
+    said = Promise(20, 0.2, 0.8, 0.1, objective=0.661).sentence
+    assert said.endswith("lower the objective by 0.2 to 0.9 from 0.661, the last one measured.")
+
+
 def test_the_lower_limit_of_the_objective_is_that_of_the_bound(record: Record) -> None:
     """A bound for few data is above zero even without a risk: nothing leads below that."""
     bound = supac.MaurerLangfordSeeger(20, delta=0.05)

@@ -66,6 +66,19 @@ def test_it_fits_every_width_and_asks_for_nothing(page: Page, report: Path, widt
     assert page.complaints == []
 
 
+def test_tables_of_words_need_no_scrolling_on_a_phone(page: Page, report: Path) -> None:
+    """Cells stand below each other, each with its heading, and nothing is cut off."""
+    page.look(report, width=360)
+    for section in ("learnt", "trust", "failures"):
+        there, seen = page.value(
+            f"(() => {{ const s = document.querySelector('#{section} .scroll');"
+            "return [s.scrollWidth, s.clientWidth] })()"
+        )
+        assert there <= seen, section
+    heading = "getComputedStyle(document.querySelector('#learnt td:nth-child(3)'), '::before')"
+    assert page.value(f"{heading}.content") in ('"prior"', "attr(data-heading)")
+
+
 def test_pictures_have_a_size_and_stay_inside(page: Page, report: Path) -> None:
     page.look(report, width=360)
     boxes = page.value(
@@ -111,6 +124,8 @@ def test_the_first_screen_fits_a_desk(page: Page, report: Path) -> None:
     page.look(report, width=1280)
     bottom = page.value("document.querySelector('.first').getBoundingClientRect().bottom")
     assert bottom < 1250  # with twelve parameters of long names
+    left = page.value("document.querySelector('.first h3').getBoundingClientRect().left")
+    assert left > 640  # what to do next stands beside the fit, not below it
     ranges = page.value(
         "[...document.querySelectorAll('.first td svg')].map(s => s.getBoundingClientRect().right)"
     )

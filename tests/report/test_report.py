@@ -221,8 +221,8 @@ def test_pictures_say_what_they_show(study: Path) -> None:
     page = make_page(account)
     assert len(account.misfits) == 2
     for each in account.misfits:
-        words = f"<title[^>]*>{each.column}: [^<]*typically {number(each.typical, 2)} noises off"
-        assert re.search(words, page)
+        off = f"typical misfit {number(each.typical, 2)} times the noise"
+        assert re.search(f"<title[^>]*>{each.column}: [^<]*{off}", page)
     lines = re.findall(r'class="(line [^"]*)"', page)
     assert {"line prior dashed", "line prior thin dashed"} <= set(lines)
     assert all(("dashed" in line) == ("prior" in line) for line in lines)

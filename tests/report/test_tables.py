@@ -150,4 +150,4 @@ def test_parameters_that_the_data_say_nothing_of_are_named(tmp_path: Path) -> No
     assert run.to_dict()["parameters"][1]["change"] == "hardly informed"
     account = account_of(run)
     (check,) = [each for each in assess(account).checks if "inform every" in each.question]
-    assert (check.level, check.answer[:22]) == (Level.TRUST, "No: hardly other and t")
+    assert (check.level, check.answer[:34]) == (Level.TRUST, "No: they hardly inform other and t")

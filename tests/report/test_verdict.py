@@ -150,12 +150,17 @@ CASES: list[tuple[str, Any, Level, str]] = [
         "still falling",
     ),
     ("a bad fit", lambda r: {"mean_risk": 0.6}, LOOK, "Badly"),
-    ("one column misses", lambda r: measured(A=0.9, B=-3.5), LOOK, "2 noises off (B by 3.5)"),
+    (
+        "one column misses",
+        lambda r: measured(A=0.9, B=-3.5),
+        LOOK,
+        "more than 2 times the noise (B 3.5)",
+    ),
     (
         "it misses, and nothing is bounded",
         lambda r: measured(A=2.1) | {"bound": supac.Catoni(0.05)},
         LOOK,
-        "A by 2.1",
+        "the noise (A 2.1)",
     ),
     ("a bad fit by the risk alone", lambda r: measured(A=1.0) | {"mean_risk": 0.6}, LOOK, "Badly"),
     ("far from the prior", lambda r: {"posterior": moved(r, 3.0)}, LOOK, "k by 3"),
@@ -204,7 +209,7 @@ def test_misfits_are_told_by_column(run: Account) -> None:
     verdict = assess(seen)
     assert verdict.level is Level.TRUST
     assert any(
-        "no column is typically more than 1.9 noises off" in c.answer for c in verdict.checks
+        "typical misfits are at most 1.9 times the noise" in c.answer for c in verdict.checks
     )
     wrong_units = assess(changed(run, **measured(A=110.0, B=-1.9)))
     assert wrong_units.level is Level.DO_NOT_TRUST
@@ -260,13 +265,13 @@ def test_runs_that_went_wrong_are_counted_by_cause(run: Account) -> None:
     assert "; 2 raised, 1 timed out); each counts as the largest risk." in told["Did runs fail?"]
     assert "`result.to_pandas()` has every run" in told["Did runs fail?"]
     outliers = "Were there outliers among the runs?"
-    assert told[outliers].startswith("4 of 40 ran well, but have a far larger risk")
+    assert told[outliers].startswith("Yes: 4 of 40 runs succeeded, but with a far larger risk")
     assert assess(seen).level is Level.TRUST
     seen.record.path = Path("somewhere/run.supac")
     assert "`supac export run.supac runs.csv` lists every run" in answers(seen)[outliers]
     # Failed runs that were left out are none of those that the search modelled.
     left_out = answers(changed(run, **went, on_failure="drop"))
-    assert left_out[outliers].startswith("7 of 40 ran well")
+    assert left_out[outliers].startswith("Yes: 7 of 40 runs succeeded")
     assert outliers not in answers(run)
 
 

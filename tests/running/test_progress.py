@@ -60,3 +60,22 @@ def test_a_log_gets_a_line_now_and_then(
         monkeypatch.setattr(terminal, "LOG_EVERY", 0.0)
         bar.watch(runs(Status.OK, Status.TIMED_OUT))
     assert re.search(r"3 of 40 runs: .*1 failed, .* left", shown(capsys))
+
+
+def test_a_log_has_a_line_a_round_and_no_other_beside_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("supac.running.terminal.time.monotonic", lambda: now)
+    with ProgressBar(40, show="log") as bar:
+        now += 29.0
+        bar.watch(runs(*[Status.OK] * 10))
+        bar.update(10, Info(0.3, 1.25, 0.4))
+        now += 29.0  # a minute after the beginning, but no half a one after the line of the round
+        bar.watch(runs(Status.OK))
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == 1
+        assert lines[0][9:] == "10 of 40 runs: objective 0.4, mean risk 0.3, KL 1.25, 87 s left"
+        now += 2.0
+        bar.watch(runs(Status.OK))
+    assert "12 of 40 runs" in shown(capsys)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ from rich.table import Table
 from supac.arrays import FloatArray
 from supac.calibration.minimize import minimize
 from supac.cli.app import command, console, failed, inform, shown_progress
-from supac.cli.log_lines import RoundLines
 from supac.cli.options import Force
 from supac.plots import drawing_is_possible, save_fit, save_posterior
 from supac.problem import Parameters
@@ -95,7 +93,6 @@ def demo(
         budget=runs,
         seed=seed,
         execution=where,
-        callback=None if sys.stderr.isatty() else RoundLines(runs),
     )
     console.print(summary(result.record, job.title, console.width, job.truth))
     if result.certificate is not None:

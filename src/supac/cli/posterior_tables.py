@@ -12,6 +12,7 @@ from supac.posterior.sensitivity import ALL, Indices, Sensitivity
 
 _MOST = 8  # directions, and outputs beside all of them, that are shown
 _NEGLIGIBLE = 0.01  # share of a combination that is not worth a mention
+_EXACT = 0.1  # per cent of the variance below which it does not matter what is missed
 _PARAMETERS = 20
 _CANDIDATES = 15
 _FIRST, _CELL, _GAP = "first, total of", 9, 2  # heading of the parameters; characters
@@ -24,9 +25,10 @@ def sensitivity_tables(found: Sensitivity, width: int = 80) -> RenderableType:
         known = found.directions.degrees
         words = f"The data determine {known:.2g} of {len(found.directions)} combinations"
         parts += [Text(words, style="bold"), _directions(found), Text()]
-    wrong = float(found.unexplained.mean())
+    wrong = 100.0 * float(found.unexplained.mean())
     title = f"Shares of the variance over the {found.under}"
-    about = f"emulated from {found.runs} runs, which leaves {100 * wrong:.2g} % unexplained"
+    missed = f"{wrong:.2g} %" if wrong >= _EXACT else f"less than {_EXACT} %"
+    about = f"emulated from {found.runs} runs, which leaves {missed} unexplained"
     parts += [Text.assemble((title, "bold"), f": {about}"), _indices(found, width)]
     worst = max(found.columns.first_error.max(), found.columns.total_error.max())
     parts.append(
@@ -86,14 +88,15 @@ def _cell(of: Indices, name: str, j: int) -> str:
 def next_table(found: NextMeasurements, *, by_time: bool = False) -> RenderableType:
     """Return the best candidates with what each would leave, the best first or in time."""
     one = len(found.quantities) == 1
-    now = f", {found.before[0]:.3g} now" if one else ""
+    unit = found.units[0] if one and found.units else ""
+    now = f", {f'{found.before[0]:.3g} {unit}'.strip()} now" if one else ""
     what = found.quantities[0] if one else f"{len(found.quantities)} quantities"
     title = f"What a measurement would leave of the uncertainty of {what}{now}"
     table = Table(box=None, pad_edge=False)
     table.add_column("measurement", overflow="fold")
     table.add_column("variance left", justify="right")
     if one:
-        table.add_column("standard deviation", justify="right")
+        table.add_column(Text(f"standard deviation{f' ({unit})' * bool(unit)}"), justify="right")
     table.add_column("by")
     best = found.choices[:_CANDIDATES]
     for each in in_time(best) if by_time else best:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +26,6 @@ from supac.cli.app import (
     user_code,
     warn,
 )
-from supac.cli.log_lines import RoundLines
 from supac.cli.options import AsBegun, ChangedSimulator, Force, Json, Quiet, Workers
 from supac.problem import Composite, Observations
 from supac.problem.observation import ObservedSimulator
@@ -291,8 +289,7 @@ def _go(ready: ProblemFile, *, as_json: bool, quiet: bool) -> None:
     with guarded():  # an error is printed before the caller cleans up
         try:
             with user_code():
-                lines = None if quiet or sys.stderr.isatty() else RoundLines(ready.budget)
-                result = ready.minimize(execution=where, callback=lines)
+                result = ready.minimize(execution=where)
         except KeyboardInterrupt as error:
             warn(f"stopped; to continue: supac resume {short(store)}")
             raise typer.Exit(RESUMABLE) from error

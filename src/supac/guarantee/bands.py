@@ -71,8 +71,8 @@ class Bands:
         if self.method == "split conformal":
             return f"new {self.unit} are exchangeable with those that were held out"
         return (
-            f"new {self.unit} are exchangeable with these, and the parameter sets, re-weighted as "
-            "if one of these had not been there, stand for a search without it (checked in "
+            f"new {self.unit} are exchangeable with these, and the parameter sets, re-weighted to "
+            "leave out some of the data, are like those of a search without these data (checked in "
             "benchmarks, not proven)"
         )
 

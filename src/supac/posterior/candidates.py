@@ -97,6 +97,8 @@ class Draws:
     """Of each table its outputs and the standard deviations of their errors, (n, m) both."""
     fields: Mapping[str, slice] = field(default_factory=dict)
     """Columns of the points of each field."""
+    units: tuple[str, ...] = ()
+    """Of the parameters, if they are known."""
 
     @classmethod
     def of(
@@ -127,7 +129,8 @@ class Draws:
         tables.append((table, table.as_observed(emulated.every(outputs), x), wrong))
         names = () if parameters is None else parameters.fields
         fields = {} if parameters is None else {each: parameters.columns(each) for each in names}
-        return cls(x, names_of(parameters, x.shape[1]), tuple(tables), fields)
+        units = () if parameters is None else parameters.units
+        return cls(x, names_of(parameters, x.shape[1]), tuple(tables), fields, units)
 
     def output(self, wanted: Measurement) -> tuple[FloatArray, FloatArray, float]:
         """Return an output (n,), the errors of its emulation (n,), and the noise of measuring it.
@@ -185,6 +188,20 @@ class Draws:
             f"{wanted!r} is neither a parameter nor an output: {self._parameters_in_words()}; of "
             f"outputs {self._known()}.{self._how_to_write()} For several, give each by itself"
         )
+
+    def unit(self, wanted: Quantity) -> str:
+        """Return the unit of a quantity of interest; "" if it has none or is a function."""
+        if callable(wanted):
+            return ""
+        if wanted in self.fields:
+            return self.units[self.fields[wanted].start]
+        if wanted in self.names:
+            return self.units[self.names.index(wanted)] if self.units else ""
+        one = self._asked(wanted)
+        for table, *_ in self.tables:
+            if table.units is not None and _place(table, one) is not None:
+                return table.units[table.columns.index(one.output)]
+        return ""
 
     def _parameters_in_words(self) -> str:
         """Name the parameters, the first of many, and the fields."""

@@ -77,6 +77,8 @@ class NextMeasurements:
     of them up to there, by linear prediction."""
     left_out: tuple[str, ...] = ()
     """Columns that are no candidates by default, since their noise is not known."""
+    units: tuple[str, ...] = ()
+    """Unit of each quantity, "" without one."""
 
     def __repr__(self) -> str:
         of = ", ".join(self.quantities[:4]) + (", …" if len(self.quantities) > 4 else "")
@@ -150,6 +152,7 @@ def next_measurements(
         len(values),
         _greedy(every, drawn, values, min(whole(together, "together", least=0), len(every))),
         columns_left_out(every, drawn) if candidates is None else (),
+        tuple(drawn.unit(each) for each in wanted),
     )
 
 

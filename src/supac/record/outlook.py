@@ -51,6 +51,8 @@ class Promise:
     possible: float = math.inf
     """Decrease down to the lower limit of the objective: a risk of zero at the prior, where no
     risk is negative."""
+    objective: float = math.nan
+    """Objective that was measured last, from which decreases are counted."""
 
     @property
     def least_and_most(self) -> tuple[float, float]:
@@ -70,16 +72,22 @@ class Promise:
         least, most = self.least_and_most
         if self.next_step > self.noise:
             range_ = f"{least:.2g} to {most:.2g}" if least < most else f"up to {most:.2g}"
-            return f"Expect {again} to lower the objective by {range_}."
+            return f"Expect {again} to lower the objective by {range_}{self._from_in_words}."
         if self.most > self.noise:
             return (
-                f"Expect {again} to lower the objective by at most {most:.2g}; "
-                f"predictions are off by {self.noise:.2g}."
+                f"Expect {again} to lower the objective by at most {most:.2g}"
+                f"{self._from_in_words}; predictions are off by {self.noise:.2g}."
             )
         return (
             f"{again.capitalize()} promise no gain beyond {self.noise:.1g}, the error of such "
             f"predictions; the last step promises {self._next_in_words}."
         )
+
+    @property
+    def _from_in_words(self) -> str:
+        """The objective that a decrease is counted from: the one shown may be a prediction."""
+        known = math.isfinite(self.objective)
+        return f" from {self.objective:.3g}, the last one measured" if known else ""
 
     @property
     def _next_in_words(self) -> str:
@@ -109,7 +117,7 @@ def promise(record: Record, runs: int = 20) -> Promise:
     most = max(gain, gain * runs / max(batch, 1.0))
     negative = any(run.risk < 0.0 for run in record.light_runs)
     possible = math.inf if negative else max(float(objective[-1]) - _lowest(record.bound), 0.0)
-    return Promise(runs, gain, most, noise, possible)
+    return Promise(runs, gain, most, noise, possible, float(objective[-1]))
 
 
 def _lowest(bound: Any) -> float:

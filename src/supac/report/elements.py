@@ -65,14 +65,17 @@ def table(
     rows: Iterable[Sequence[object]],
     *,
     numbers: Sequence[int] = (),
+    stacked: bool = False,
 ) -> Markup:
     """Return a table with row names in the first column; columns `numbers` are right-aligned.
 
-    On a narrow page it scrolls on its own, also with the keyboard.
+    On a narrow page it scrolls on its own, also with the keyboard; if `stacked`, its cells stand
+    below each other instead, each with its heading.
     """
 
     def cell(tag: str, i: int, words: object) -> str:
         kind = ' class="number"' if i in numbers else ""
+        kind += f' data-heading="{escape(headings[i])}"' if stacked and tag == "td" else ""
         return f"<{tag}{kind}>{text(words)}</{tag[:2]}>"
 
     head = "".join(cell('th scope="col"', i, words) for i, words in enumerate(headings))
@@ -81,9 +84,10 @@ def table(
         cells = "".join(cell("td", i, words) for i, words in enumerate(others, start=1))
         body += "<tr>" + cell('th scope="row"', 0, first) + cells + "</tr>"
     return fill(
-        '<div class="scroll" role="region" tabindex="0" aria-label="$caption"><table>'
+        '<div class="scroll" role="region" tabindex="0" aria-label="$caption"><table$kind>'
         "<caption>$caption</caption><thead><tr>$head</tr></thead><tbody>$body</tbody></table></div>",
         caption=caption,
+        kind=Markup(' class="stacked"' if stacked else ""),
         head=Markup(head),
         body=Markup(body),
     )

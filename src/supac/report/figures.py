@@ -164,8 +164,8 @@ def fit(observations: Observations, run: Account, part: int) -> Markup:
     for each in run.misfits:
         if each.column == name and not experiment:
             words += (
-                f", which are typically {number(each.typical, 2)} noises off and on average "
-                f"{number(each.mean, 2)}; {each.far} of {each.measured} data are over 3 noises off"
+                f"; typical misfit {number(each.typical, 2)} times the noise, mean misfit "
+                f"{number(each.mean, 2)}; {each.far} of {each.measured} beyond 3 times the noise"
             )
     label = unit_of(observations, column)
     return panel.draw(words, _time_label(observations), label, grow=1.55)

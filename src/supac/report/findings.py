@@ -49,7 +49,9 @@ def what_was_learnt(run: Account) -> Markup:
     ]
     return html.section(
         "learnt",
-        table=html.table(caption, many.HEADINGS, map(many.cells, rows), numbers=(2, 3, 5)),
+        table=html.table(
+            caption, many.HEADINGS, map(many.cells, rows), numbers=(2, 3, 5), stacked=True
+        ),
         legend=html.legend(prior="prior", posterior="posterior"),
         pictures=html.joined(pictures),
         fields=html.joined(map(many.field_pictures, run.fields)),
@@ -220,7 +222,7 @@ def how_well_it_fits(run: Account) -> Markup:
 
 def _misfits(run: Account) -> Markup:
     """Return the table of misfits in units of the noise; "" if that is not known."""
-    headings = ("column", "measured", "typical misfit", "mean misfit", "over 3 noises off")
+    headings = ("column", "measured", "typical misfit", "mean misfit", "beyond 3 noises")
     rows = [
         (each.column, f"{each.measured}", number(each.typical, 2), number(each.mean, 2), each.far)
         for each in run.misfits

@@ -37,7 +37,7 @@ def what_was_learnt(run: Account) -> Markup:
         directions=_directions(run),
         fields=html.joined(map(field_pictures, run.fields)),
         groups=_groups(run),
-        table=html.table(caption, HEADINGS, map(cells, chosen), numbers=(2, 3, 5)),
+        table=html.table(caption, HEADINGS, map(cells, chosen), numbers=(2, 3, 5), stacked=True),
         legend=html.legend(prior="prior", posterior="posterior"),
         pictures=html.joined(pictures),
         all=_folded(rows),

@@ -58,8 +58,10 @@ def _prediction(made: Prediction, index: int) -> Markup:
         [
             html.fill("<h3>$title</h3>", title=made.title or "A prediction"),
             html.paragraph(words),
+            Markup('<div class="chart">'),
             html.legend(**kinds) if made.columns.rows > 1 else "",
             shown,
+            Markup("</div>"),
         ]
     )
 

@@ -303,7 +303,7 @@ def failures(run: Account) -> Markup:
     return html.section(
         "failures",
         words=f"{len(run.failures)} of {total:,} runs failed. {fate}{rest}",
-        table=html.table("Failures by kind", headings, rows, numbers=(1,)),
+        table=html.table("Failures by kind", headings, rows, numbers=(1,), stacked=True),
     )
 
 
@@ -330,7 +330,9 @@ def trusted(verdict: Verdict) -> Markup:
         "trust",
         level=badge(verdict.level),
         sentence=verdict.sentence,
-        checks=html.table("What was checked", ("question", "answer", "verdict"), rows),
+        checks=html.table(
+            "What was checked", ("question", "answer", "verdict"), rows, stacked=True
+        ),
     )
 
 

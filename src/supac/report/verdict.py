@@ -212,9 +212,10 @@ def _outlying(run: Account) -> Answer:
     if count <= 0:
         return None
     return Level.TRUST, (
-        f"{count} of {int(run.history['queries'][-1]):,} ran well, but have a far larger risk than "
-        "the others explain. The search modelled them apart, as it does failed ones, and counts "
-        f"as many of them as the posterior meets. {_listing(run)}, with its risk."
+        f"Yes: {count} of {int(run.history['queries'][-1]):,} runs succeeded, but with a far "
+        "larger risk than the other runs predict. The search models such runs separately, like "
+        "failed ones, and the mean risk counts them as often as the posterior draws them. "
+        f"{_listing(run)}, with its risk."
     )
 
 
@@ -267,28 +268,28 @@ def _fits(run: Account) -> Answer:
     """Judge the misfit of each observed column, if known, and the mean risk."""
     advice = "Look at the fit: is the noise realistic, is the model right?"
     off = [each for each in run.misfits if each.typical > _OFF]
-    told = ", ".join(f"{each.column} by {number(each.typical, 2)}" for each in off)
+    told = ", ".join(f"{each.column} {number(each.typical, 2)}" for each in off)
     if off and max(each.typical for each in off) > NOWHERE_NEAR:
         return Level.DO_NOT_TRUST, (
-            f"Not at all: it is typically so many noises off: {told}. Are data and simulator in "
+            f"Not at all. Typical misfits in units of the noise: {told}. Are data and simulator in "
             "the same units, and is the noise right?"
         )
     if off:
         return Level.LOOK, (
-            f"Badly: it is typically more than {_OFF:g} noises off ({told}). {advice} If both are, "
-            "the posterior is too wide, and more data or a sharper loss would narrow it; or the "
-            "search has not found where the model fits, as from a prior of many decades: more "
-            "runs, another seed or a narrower prior show that."
+            f"Badly: typical misfits are more than {_OFF:g} times the noise ({told}). {advice} If "
+            "both are, the posterior may be too wide: more data or a sharper loss would narrow it. "
+            "Or the search has not found where the model fits, which happens with priors of many "
+            "decades: try more runs, another seed or a narrower prior."
         )
     risk = f"mean risk {number(run.mean_risk)}"
     bounded = run.ceiling is not None and math.isfinite(run.mean_risk)
     if run.ceiling is not None and bounded:
-        risk += f", of at most {run.ceiling:g}"
+        risk += f" of at most {run.ceiling:g}"
         if run.mean_risk > 0.5 * run.ceiling:
             return Level.LOOK, f"Badly: {risk}. {advice}"
     if run.misfits:
         worst = max(each.typical for each in run.misfits)
-        words = f"Yes: no column is typically more than {number(worst, 2)} noises off ({risk})."
+        words = f"Yes: typical misfits are at most {number(worst, 2)} times the noise ({risk})."
         return Level.TRUST, words
     return (Level.TRUST, f"As far as the loss tells: {risk}.") if bounded else None
 
@@ -299,10 +300,10 @@ def _informs_all(run: Account) -> Answer:
     if not run.learnt or any(math.isnan(row.width) for row in run.learnt):
         return None
     if not names:
-        return Level.TRUST, "Yes: each is narrower than in the prior, or elsewhere."
+        return Level.TRUST, "Yes: each has become narrower than in the prior, or has moved."
     return Level.TRUST, (
-        f"No: hardly {names}. There the posterior is the prior, and so is whatever a prediction "
-        "owes to it."
+        f"No: they hardly inform {names}. What is known there is the prior, also in every "
+        "prediction that depends on it."
     )
 
 

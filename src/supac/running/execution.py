@@ -39,7 +39,7 @@ class Execution:
         True if the risk takes many points at a time, (n, dim) → (n,); workers pass one at a time.
     progress
         Show a progress bar; by default if the standard error is a terminal. "log" writes a line
-        now and then instead.
+        for each round instead, and one after each half a minute of a longer round.
 
     """
 

@@ -118,7 +118,7 @@ class TerminalDisplay:
 
 
 class LogDisplay:
-    """Lines on standard error, one every half a minute at most, for logs."""
+    """Lines on standard error, for logs: of each round, and after half a minute without one."""
 
     def __init__(self, total: float):
         self._total, self._last = total, time.monotonic()
@@ -197,21 +197,32 @@ class ProgressBar(Bar):
         self.show()
 
     def update(self, queries: int, info: Info) -> None:
-        """Show the diagnostics of a round."""
+        """Show the diagnostics of a round; in a log, as a line of its own."""
         if math.isfinite(info.objective):
             self._best = min(self._best, info.objective)
         self._words = f"objective {info.objective:.3g}, best {self._best:.3g}, KL {info.kl:.3g}"
         self._before = max(self._before, queries - self.runs)
-        self.show()
+        if isinstance(self._display, LogDisplay):
+            self.say(
+                f"{queries} of {self._budget} runs: objective {info.objective:.4g}, mean risk "
+                f"{info.mean_risk:.4g}, KL {info.kl:.3g}{self._failed_and_left}"
+            )
+        else:
+            self.show()
 
     def show(self) -> None:
         """Draw the bar, with the remaining time at the pace of this process."""
+        self.draw(self._before + self.runs, self._words + self._failed_and_left)
+
+    @property
+    def _failed_and_left(self) -> str:
+        """Return the number of failed runs and the remaining time, as far as known."""
         done = self._before + self.runs
-        words = self._words + f", {self.failed} failed" * bool(self.failed)
+        words = f", {self.failed} failed" * bool(self.failed)
         if self.runs and done < self._budget:
             pace = (time.monotonic() - self._start) / self.runs
             words += f", {duration(pace * (self._budget - done))} left"
-        self.draw(done, words)
+        return words
 
 
 def duration(seconds: float) -> str:

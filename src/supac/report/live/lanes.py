@@ -15,6 +15,8 @@ from supac.report.words import count_of, percent
 from supac.running.terminal import duration
 
 _LATEST = 150  # runs of the upper chart, if there are many more
+_ON_PHONES = 30  # runs a worker of the chart for narrow pages, and at most three times as many
+_BROAD, _NARROW = 940, 380  # pixels
 _UNITS = ((60.0, 1.0, "s"), (7200.0, 60.0, "min"), (math.inf, 3600.0, "h"))
 _NAMED = 6  # long runs that are listed
 
@@ -41,6 +43,7 @@ def timeline_section(snapshot: Snapshot) -> Markup:
     ids = sorted(spans, key=lambda i: spans[i].started)
     kinds = {run.id: kind_of(run) for run in snapshot.runs}
     kinds |= {each.id: RUNNING if snapshot.live else LOST for each in snapshot.begun}
+    narrow = _narrow_chart(snapshot, ids, kinds)
     if len(ids) <= 2 * _LATEST:
         charts = _scroll(_chart(snapshot, "timeline", ids, kinds))
     else:
@@ -58,7 +61,7 @@ def timeline_section(snapshot: Snapshot) -> Markup:
     return html.fill(
         html.read_part("live/timeline.html"),
         legend=legend_of_runs(set(kinds.values())),
-        charts=charts,
+        charts=html.joined([charts, narrow]),
         lists=html.joined([_workers(snapshot), _long_runs(snapshot)]),
     )
 
@@ -71,7 +74,21 @@ def _scroll(picture: Markup) -> Markup:
     )
 
 
-def _chart(snapshot: Snapshot, name: str, ids: list[int], kinds: dict[int, str]) -> Markup:
+def _narrow_chart(snapshot: Snapshot, ids: list[int], kinds: dict[int, str]) -> Markup:
+    """Draw the latest runs for a phone, on which the whole timeline would hide its workers."""
+    workers = {snapshot.spans[i].worker for i in ids}
+    latest = ids[-_ON_PHONES * min(len(workers), 3) :]
+    told = f"The latest {len(latest)} runs." if len(latest) < len(ids) else ""
+    return html.fill(
+        '<div class="narrow">$picture<p class="small">$told</p></div>',
+        picture=_chart(snapshot, "timeline-narrow", latest, kinds, _NARROW),
+        told=told,
+    )
+
+
+def _chart(
+    snapshot: Snapshot, name: str, ids: list[int], kinds: dict[int, str], width: int = _BROAD
+) -> Markup:
     """Draw some of the runs over time."""
     spans = {i: snapshot.spans[i] for i in ids}
     clock = Clock(list(spans.values()), snapshot.now)
@@ -82,7 +99,7 @@ def _chart(snapshot: Snapshot, name: str, ids: list[int], kinds: dict[int, str])
     height = min(max(320 // len(workers), 8), 34)
     panel = RunPanel(
         name, (0.0, 1.01 * total / size), (0.0, float(len(workers))),
-        940, height * len(workers) + 56, 84, 44, 12,
+        width, height * len(workers) + 56, 84, 44, 12,
     )  # fmt: skip
     durations = {run.id: run.seconds for run in snapshot.runs}
     for start, _ in clock.parts[1:]:

@@ -87,14 +87,14 @@ def failures_section(snapshot: Snapshot) -> Markup:
         )
         for group in causes[:_CAUSES]
     ]  # fmt: skip
-    headings = ("outcome", "runs", "share", "message of the first", "for instance")
+    headings = ("outcome", "runs", "share", "message", "examples")
     words = f"{count_of(len(failures), 'run', 'runs')} of {made:,} failed."
     if len(causes) > _CAUSES:
         words += f" The {_CAUSES} most common of {len(causes)} causes:"
     return html.fill(
         html.read_part("live/failures.html"),
         words=words,
-        table=html.table("Failures by cause", headings, rows, numbers=(1, 2)),
+        table=html.table("Failures by cause", headings, rows, numbers=(1, 2), stacked=True),
     )
 
 
