@@ -136,7 +136,9 @@ def test_only_the_first_run_decides_how_many_outputs_there_are(
         assert len(made.failures) == n - 5
 
 
-def test_what_is_in_the_file_is_not_run_again(result: supac.Result, tmp_path: Path) -> None:
+def test_what_is_in_the_file_is_not_run_again(
+    result: supac.Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     calls: list[FloatArray] = []
 
     def counted(x: FloatArray) -> FloatArray:
@@ -155,6 +157,9 @@ def test_what_is_in_the_file_is_not_run_again(result: supac.Result, tmp_path: Pa
     more = supac.predict(result, counted, 20, store=store)
     np.testing.assert_array_equal(more.outputs, plain.outputs)
     assert len(calls) == 21
+    log = supac.Execution(progress="log")
+    supac.predict(result, counted, 20, store=store, execution=log)
+    assert "later.supac: all 20 runs are there already" in capsys.readouterr().err
 
 
 def test_a_record_on_the_way_has_nothing_to_predict_with(tmp_path: Path) -> None:
@@ -175,6 +180,10 @@ def test_names_times_and_noise(result: supac.Result) -> None:
     assert named.columns.cells == [("A", 7.0), ("A", 9.0)]
     # Column A was measured with a noise of 0.1 in every row.
     np.testing.assert_array_equal(named.columns.deviations(named.outputs), 0.1)
+    # They are the measured columns, unless others are named.
+    same = result.predict(later, 30, times=[7.0, 9.0])
+    assert same.columns.cells == named.columns.cells
+    np.testing.assert_array_equal(same.bands().measured_upper, named.bands().measured_upper)
     other = result.predict(later, 30, outputs="C", times=[7.0, 9.0])
     assert np.isnan(other.bands().measured_lower).all()
     np.testing.assert_array_equal(other.output("C"), named.output("A"))

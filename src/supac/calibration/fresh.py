@@ -53,7 +53,9 @@ def run_fresh(
         asked = {point.tobytes() for point in x}
         there = sum(r.purpose == purpose and r.x.tobytes() in asked for r in record.light_runs)
         if there:
-            bar.resume(f"{store}: continuing after {there} of {len(x)} runs", 0, there)
+            all_ = f"all {there} runs are there already"
+            words = all_ if there >= len(x) else f"continuing after {there} of {len(x)} runs"
+            bar.resume(f"{store}: {words}", 0, there)
         runs: list[Run] = []
         try:
             for begin, end in pairwise(_looks(len(x)) if enough else [0, len(x)]):

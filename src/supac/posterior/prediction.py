@@ -157,11 +157,13 @@ def predict(
 
     `posterior` is a `Result` or a `Record`; `simulate` is the calibrated simulator, or another one
     with the same parameters, such as a new scenario. `outputs` are the names of what it returns,
-    or names with units, `{"A": "mol/L"}`, and `times` those of each: it returns column after
-    column, or `{name: values}`. Columns that were measured have the noise of the data if that is
-    the same in all rows; `Outputs` gives another. Scales, offsets and noise levels that are
-    parameters of a problem file are those of each draw. `coverage` and `title` are for bands and
-    reports. With `ensemble`, run it at the certified parameter sets of the result instead.
+    or names with units, `{"A": "mol/L"}`, by default the measured columns, and `times` those of
+    each: it returns column after column, or `{name: values}`. Columns that were measured have the
+    noise of the data if that is the same in all rows; `Outputs` gives another. Scales, offsets and
+    noise levels that are parameters of a problem file are those of each draw. `coverage` and
+    `title` are for bands and reports. With `ensemble`, run it at the certified parameter sets of
+    the result instead.
+
     `store` keeps every run as it ends, and the same call continues an interrupted prediction; use
     one file per simulator. A file must also have the facts of `about`, as JSON, in common.
     Failed runs are left out and returned with their messages; if the first ten all fail, no

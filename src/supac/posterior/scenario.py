@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,8 @@ def simulator_and_outputs(
 ) -> tuple[Callable[[FloatArray], Any], Outputs | None]:
     """Return the function that makes the runs of a prediction, and the table of its outputs.
 
-    Of a `Composite` the outputs are those of its data.
+    Of a `Composite` the outputs are those of its data; at other times they are, without `outputs`,
+    the columns that were measured.
     """
     known = Outputs.of_simulation(record.settings.get("data"))
     table, own_noise = None, list[str]()
@@ -50,14 +51,22 @@ def simulator_and_outputs(
         simulate = simulate.simulate
         if isinstance(simulate, ObservedSimulator):
             simulate = simulate.simulate
+    if outputs is None and times is not None:
+        outputs, times = _measured_columns(known if table is None else table, times), None
     if outputs is not None:
         given = Outputs.of(outputs, times)
         table = given.with_noise_of(known)
         own_noise = [] if given.noise is None else list(given.columns)
-    elif times is not None:
-        raise ValueError("times needs outputs=, the names of what is simulated at these times")
     if not callable(simulate):
         raise TypeError(f"simulate must be a function, not {simulate!r}")
     if table is not None:
         table = as_calibrated(table, record, own_noise)
     return ScenarioSimulator(simulate, record.observation, table), table
+
+
+def _measured_columns(known: Outputs | None, times: Any) -> Outputs:
+    """Return the measured columns at other times; ValueError if there are none."""
+    if known is None:
+        raise ValueError("times needs outputs=, the names of what is simulated at these times")
+    given = Outputs.of(known.columns, times)
+    return replace(given, units=known.units, time_label=known.time_label)
