@@ -48,7 +48,7 @@ def draw_history(axes: Axes, history: dict[str, FloatArray]) -> Axes:
     axes.plot(queries, history["mean_risk"], "s--", color=PRIOR, label="mean risk", ms=4)
     both = history["mean_risk"], history["objective"]
     axes.fill_between(queries, *both, color=POSTERIOR, alpha=0.08, label="cost of KL")
-    axes.set(xlabel="risk queries", ylabel="risk", ylim=(0.0, None))
+    axes.set(xlabel="runs of the simulator", ylabel="risk", ylim=(0.0, None))
     axes.set_title("Objective against the number of runs, estimated from them")
     axes.legend(frameon=False)
     return axes_for(axes)
@@ -73,7 +73,7 @@ def predictions(run: Calibrated, *, axes: Axes | None = None) -> Axes:
     dots = plain.scatter(
         predicted[known], realised[known], c=queries[known], cmap="viridis_r", s=36
     )
-    plain.figure.colorbar(dots, ax=plain, label="risk queries")
+    plain.figure.colorbar(dots, ax=plain, label="runs of the simulator", shrink=0.72)
     if about.validated and np.isfinite(history["predicted"][-1]):
         last = float(history["predicted"][-1])
         ring: dict[str, Any] = {"ms": 10, "mfc": "none", "mec": TRUTH, "mew": 2}
