@@ -26,7 +26,7 @@ from supac.guarantee.gate import (
 
 Subject = Literal["posterior", "ensemble", "held-out"]
 _DATA = "data from another distribution than these, such as another plant or another season"
-_SINGLE = "that any single prediction is so near: the limit is on a mean loss"
+_SINGLE = "that each single prediction is that close: the limit is on a mean loss"
 _BOTH = (
     "that the limits of posterior and ensemble hold together: each has its own δ, so report one of "
     "them, chosen beforehand, or both with the sum"

@@ -385,7 +385,7 @@ def certificates_counted(provenance: Provenance) -> tuple[str, ...]:
     if not provenance.earlier:
         return ()
     number = provenance.earlier + 1
-    return (f"this is certificate number {number} of its kind on these data: δ is spent on all",)
+    return (f"this is certificate number {number} of its kind on these data: all of them share δ",)
 
 
 def failures_counted(failed: int, draws: int, basis: Basis) -> tuple[str, ...]:
