@@ -234,7 +234,7 @@ def test_sensitivity(study: Path) -> None:
 def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(study)  # where the simulator writes
     said = call("next", study / "run.supac", "--quantity", "k2").output
-    assert re.search(r"the uncertainty of k2, [\d.]+ 1/h now", said)
+    assert re.search(r"the uncertainty of k2, now ± [\d.]+ 1/h", said)
     assert "standard deviation (1/h)" in said
     assert "scenario" not in said
     (study / "candidates.toml").write_text(
@@ -254,7 +254,7 @@ def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = ("--together", 2, "-o", out)
     said = call("next", study / "run.supac", study / "candidates.toml", *both).output
     assert "together: B at" in said
-    assert re.search(r"the uncertainty of B at 20, [\d.]+ mol/L now", said)
+    assert re.search(r"the uncertainty of B at 20, now ± [\d.]+ mol/L", said)
     assert "are measured in its scenario" in said.replace("\n", " ")
     assert out.read_text().startswith("candidate,output,time,remaining,error,method,")
     said = call(

@@ -730,7 +730,7 @@ def test_the_command_line_writes_results(
     assert "these are a table" in call(
         "export", run.path, tmp_path / "a.json", "--posterior", 3, code=1
     )
-    assert "belongs into a .json" in call(
+    assert "can only be written to a .json" in call(
         "export", run.path, tmp_path / "a.csv", "--certificate", told, code=1
     )
 

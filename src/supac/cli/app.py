@@ -54,11 +54,11 @@ COMMANDS = {
     "show": ("stores", "Show the content of a store, also while another process writes to it."),
     "watch": (
         "watch",
-        "Show a run on its way as a live page for the browser: fit, outlook, workers, every run.",
+        "Show a run in progress as a live page for the browser: fit, outlook, workers, every run.",
     ),
     "certify": (
         "stores",
-        "Show what is guaranteed on new data of the parameter sets that validated the posterior.",
+        "Show what is guaranteed on new data for the parameter sets that validated the posterior.",
     ),
     "predict": (
         "posteriors",
@@ -70,7 +70,7 @@ COMMANDS = {
     ),
     "next": (
         "posteriors",
-        "Show which measurement would help most: what it would leave of an uncertainty.",
+        "Show which measurement would help most: how much of an uncertainty would remain.",
     ),
     "report": (
         "stores",

@@ -89,9 +89,9 @@ def next_table(found: NextMeasurements, *, by_time: bool = False) -> RenderableT
     """Return the best candidates with what each would leave, the best first or in time."""
     one = len(found.quantities) == 1
     unit = found.units[0] if one and found.units else ""
-    now = f", {f'{found.before[0]:.3g} {unit}'.strip()} now" if one else ""
+    now = f", now ± {f'{found.before[0]:.3g} {unit}'.strip()}" if one else ""
     what = found.quantities[0] if one else f"{len(found.quantities)} quantities"
-    title = f"What a measurement would leave of the uncertainty of {what}{now}"
+    title = f"What would remain of the uncertainty of {what}{now}"
     table = Table(box=None, pad_edge=False)
     table.add_column("measurement", overflow="fold")
     table.add_column("variance left", justify="right")

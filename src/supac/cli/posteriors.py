@@ -230,7 +230,7 @@ def next(  # noqa: A001 - its name on the command line
         Path | None,
         typer.Argument(
             help="Candidates, a .toml or .csv; by default every output once more.",
-            metavar="[CANDIDATES]",
+            metavar="CANDIDATES",
         ),
     ] = None,
     quantity: Annotated[
@@ -241,7 +241,7 @@ def next(  # noqa: A001 - its name on the command line
         Path | None, typer.Option(help="Scenario file that was predicted, for its outputs too.")
     ] = None,
     together: Annotated[
-        int, typer.Option(min=0, help="Also find so many that are best together.")
+        int, typer.Option(min=0, help="Also find this many that are best together.")
     ] = 0,
     by_time: Annotated[
         bool, typer.Option("--by-time", help="By output and time, instead of the best first.")
@@ -252,7 +252,7 @@ def next(  # noqa: A001 - its name on the command line
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Show which measurement would help most: what it would leave of an uncertainty.
+    """Show which measurement would help most: how much of an uncertainty would remain.
 
     No run is made: outputs are emulated from the runs in the store, or those of a prediction.
     """

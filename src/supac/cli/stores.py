@@ -129,7 +129,7 @@ def certify(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what is guaranteed on new data of the parameter sets that validated the posterior.
+    """Show what is guaranteed on new data for the parameter sets that validated the posterior.
 
     That needs no run. `--draws 20` certifies as many new sets, `--posterior` the mean over all of
     the posterior, both with fresh runs, which are kept in the store: after an interruption, the
@@ -356,7 +356,7 @@ def export(
 ) -> None:
     """Write all runs of a store as a table, in the parameters' units, or its result as JSON.
 
-    A certificate belongs into a .json.
+    With --certificate, the file must be a .json.
     """
     check_vacant(target, force=force)
     other_tables = ensemble + (posterior is not None) + (bands is not None)
@@ -403,7 +403,7 @@ def _check_kind(target: Path, other_tables: int, *, with_certificate: bool) -> N
     if target.suffix == ".json" and other_tables:
         raise failed(f"these are a table, a .csv or a .parquet, not {target.name}")
     if target.suffix != ".json" and with_certificate:
-        raise failed(f"a certificate belongs into a .json, not into {target.name}")
+        raise failed(f"a certificate can only be written to a .json, not to {target.name}")
 
 
 def _read_certificate(path: Path | None) -> Certificate | None:

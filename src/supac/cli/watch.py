@@ -71,10 +71,10 @@ def watch(
         bool, typer.Option("--force", help="Replace a file that is no live page.")
     ] = False,
 ) -> None:
-    """Show a run on its way as a live page for the browser: fit, outlook, workers, every run.
+    """Show a run in progress as a live page for the browser: fit, outlook, workers, every run.
 
-    The page is one file, written anew while the run goes on, and loads itself anew; it asks for
-    nothing from any network. The command ends with the run, Ctrl-C leaves; neither disturbs it.
+    The page is one file. It is rewritten while the run goes on, reloads itself, and needs no
+    network. The command ends with the run; Ctrl-C ends the command, not the run.
     """
     path = store_of(store)
     if once and (serve or port):
