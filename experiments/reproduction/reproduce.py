@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -260,16 +261,22 @@ def _announce(jobs: list[Job], processes: int) -> None:
 def _ended(jobs: list[Job], processes: int) -> Generator[tuple[Job, Future[Any]]]:
     """Jobs as they end; the processes do not outlive this."""
     # Spawned, not forked: every process has its own threads and compiled kernels.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn, initializer=_ignore_interrupts) as pool:
         futures = {pool.submit(job): job for job in jobs}
         try:
             for future in as_completed(futures):
                 yield futures[future], future
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
+            for child in active_children():  # first of all: a second Ctrl-C may follow
                 child.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C, which reaches all processes of a terminal, to the one that ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
