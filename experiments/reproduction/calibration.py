@@ -20,28 +20,30 @@ from supac.simulators.adm1.model import BLOCKS, PRIOR
 from supac.simulators.adm1.problem import FAILURE
 
 HOPELESS, PATIENCE = 1.5, 3
-"""A descent is given up when so many batches in a row say so much, three times the prior's.
+"""Give a descent up after PATIENCE batches in a row with a mean objective above HOPELESS, three
+times the prior's.
 
 Most of the simulations fail there, and take ten times as long. Of the six published runs that have
 been there for so long, the best ends at 1.27.
 """
 STEPS_A_DAY = 4
-"""Of the simulator; with three times as many, mean risks near the posterior change by 1e-4."""
+"""Steps a day of the simulator; with 12, mean risks near the posterior change by 1e-4."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a run gave."""
+    """Hold the outcome of a calibration, and its seconds."""
 
     curve: tuple[tuple[int, float], ...]
-    """Queries, and the true objective then; the last one also later, where a run was given up."""
+    """Number of queries and the true objective after them; a run that was given up repeats its last
+    objective up to the budget."""
     queries: int
     mean_risk: float
     kl: float
     algorithm_seconds: float
     simulator_seconds: float
     seconds: float
-    """In all, with what the looks took; of `clock`."""
+    """Seconds of `clock` in all: algorithm, simulations, and the draws behind true objectives."""
 
 
 Device = Literal["cpu", "cuda"]
@@ -49,7 +51,7 @@ Device = Literal["cpu", "cuda"]
 
 @cache
 def load(data: Path | None, device: Device = "cpu") -> adm1.Problem:
-    """The digester of `data`, or the embedded one, as the authors' code simulates it."""
+    """Load the digester of `data`, or the embedded one, in the variant of the authors' code."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adm1.UnitsWarning)
         if data is None:
@@ -60,36 +62,36 @@ def load(data: Path | None, device: Device = "cpu") -> adm1.Problem:
 
 
 MEDIANS, DEVIATIONS = np.array(list(PRIOR.values())).T
-"""Of the parameters, and of their logarithms."""
+"""Prior medians of the parameters, and standard deviations of their logarithms."""
 
 
 def logarithms() -> supac.Distribution:
-    """The prior of the parameters' natural logarithms, in which the paper's steps are measured."""
+    """Return the prior of the parameters' natural logarithms, the coordinates of descents."""
     index = {name: i for i, name in enumerate(PRIOR)}
     blocks = [[index[name] for name in block] for block in BLOCKS]
     return supac.gaussian(np.log(MEDIANS), DEVIATIONS**2, blocks)
 
 
 ASTRAY = 5.0
-"""Logarithms that a parameter is away from its median where a run fails without being made.
+"""Distance of a logarithm from its median beyond which a run counts as failed without being made.
 
 A descent that has gone astray asks for such runs, which take minutes or overflow.
 """
 
 
 def clock(device: Device) -> Callable[[], float]:
-    """Processor time, or that of the clock where a GPU works and the processor waits."""
+    """Return the clock to use: processor time, or wall time if a GPU simulates."""
     return time.process_time if device == "cpu" else time.perf_counter
 
 
 Risks = Generator[FloatArray, tuple[FloatArray, float], Calibration]
-"""Gives points (n, 30) in the user's units, takes their risks and the seconds behind them."""
+"""Generator that yields points (n, 30) in the user's units and receives their risks and seconds."""
 
 
 def calibrate(
     setting: Setting, repeat: int, data: Path | None, device: Device = "cpu"
 ) -> Calibration:
-    """Run it, then judge the posteriors by fresh draws."""
+    """Run one repeat of a setting."""
     return calibrate_together([(setting, repeat)], data, device)[0]
 
 
@@ -118,25 +120,25 @@ def calibrate_together(
 
 @dataclass
 class Times:
-    """Seconds of an algorithm and of its simulations; a clock that runs while it thinks."""
+    """Count the seconds of an algorithm, between `start` and `stop`, and of its simulations."""
 
     now: Callable[[], float]
     algorithm: float = 0.0
     simulator: float = 0.0
 
     def start(self) -> None:
-        """Go on thinking."""
+        """Begin to count time of the algorithm."""
         self._began = self.now()
 
     def stop(self) -> None:
-        """Wait for something."""
+        """Stop counting time of the algorithm."""
         self.algorithm += self.now() - self._began
 
 
 def calibration(
     setting: Setting, repeat: int, digester: adm1.Problem, now: Callable[[], float]
 ) -> Risks:
-    """Search, then judge the posteriors by fresh draws."""
+    """Search, then estimate the true objectives of its posteriors from fresh draws."""
     # Steps of a descent depend on the coordinates; those of the others do not.
     latent = logarithms() if setting.descends else digester.parameters.prior
     times = Times(now)
@@ -165,7 +167,7 @@ def calibration(
 
 
 Posteriors = list[tuple[int, supac.Distribution]]
-"""After so many queries; the first is the prior."""
+"""Number of queries and the posterior after them; the first is the prior."""
 
 
 def _search(
@@ -197,7 +199,7 @@ def _search(
 def _risk(
     setting: Setting, digester: adm1.Problem, u: FloatArray
 ) -> Generator[FloatArray, tuple[FloatArray, float], tuple[FloatArray, float]]:
-    """Ask for the risk of latent points, that of a failed run where a parameter is astray."""
+    """Request the risks of latent points; runs with a parameter astray count as failed."""
     if not setting.descends:
         answer = yield digester.parameters.from_latent(u)
         return answer
@@ -208,7 +210,7 @@ def _risk(
 
 
 def _minimize(setting: Setting, repeat: int, digester: adm1.Problem, times: Times) -> Posteriors:
-    """Search with our own algorithm, which may begin again."""
+    """Search with `SuPAC()` through `minimize`, since it may begin again."""
     parameters, composite = digester.parameters, digester.composite
 
     def simulate(u: FloatArray) -> FloatArray:
@@ -234,6 +236,6 @@ def _minimize(setting: Setting, repeat: int, digester: adm1.Problem, times: Time
 
 
 def thin(queries: list[int], looks: tuple[int, ...]) -> list[int]:
-    """Which posteriors to look at: the prior, the first with so many queries, and the last."""
+    """Return the indices of the prior, of the first posterior after each look, and of the last."""
     wanted = np.searchsorted(queries, (0, *looks))
     return sorted({int(i) for i in wanted if i < len(queries)} | {len(queries) - 1})

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LEVEL = 0.01
-"""Of the tests that must find a difference; those that must find none have 0.05."""
+"""Level of tests that must find a difference; tests that must find none have 0.05."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement."""
+    """State what the paper says, what was tested and seen, and whether it holds."""
 
     says: str
     test: str
-    """What must be seen for it to hold."""
+    """Condition for it to hold."""
     seen: str
     held: bool
     remark: str = ""
-    """What is to be known where it is not held."""
+    """Explanation to print if it does not hold."""

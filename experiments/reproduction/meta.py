@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import time
 from collections.abc import Sequence
@@ -20,17 +21,17 @@ from supac.simulators.synthetic import Environment
 DIM = 8
 TEMPERATURES = (0.1, 0.01)
 SGD, CLOSED = "stochastic gradient", "closed form"
-"""The paper's way, and ours."""
+"""Learners: the paper's and ours."""
 EPOCHS = {SGD: (0, 1, 2, 3, 5, 10, 15, 30, 75, 150), CLOSED: (0, 1, 2)}
-"""After which the priors are tested."""
+"""Epochs after which the priors are tested, by learner."""
 TEST_DRAWS = 10_000
 KEEP_EVERY = 10
-"""Epochs after which the state is kept, for a sitting that goes on with it."""
+"""Number of epochs after which the state is kept, so that a stopped run can go on."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One temperature, one learner."""
+    """Describe one run of meta-learning: a learner at a temperature in an environment."""
 
     learner: str
     temperature: float
@@ -38,23 +39,23 @@ class Experiment:
     tests: int = 40
     epochs: int = 150
     weight_draws: int = 2000
-    """Behind the Voronoi weights, or worth as many. The paper has 10,000."""
+    """Number of draws that the Voronoi weights are worth; the paper has 10,000."""
     environment: int = 3
-    """The seed that it is drawn from."""
+    """Seed that the environment is drawn from."""
 
     @property
     def name(self) -> str:
-        """For people and for files."""
+        """Name on the page and in the progress."""
         return f"{self.learner}, λ = {self.temperature:g}, environment {self.environment}"
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """What was learnt: a row an epoch."""
+    """Hold the outcome of meta-learning: one entry per epoch, from the first prior on."""
 
     epochs: tuple[int, ...]
     queries: tuple[float, ...]
-    """A task, until then."""
+    """Mean number of queries a task up to then."""
     train: tuple[float, ...]
     """Mean bound of the training tasks in that epoch; NaN before the first."""
     tests: tuple[tuple[float, ...], ...]
@@ -62,11 +63,11 @@ class Lesson:
     train_end: float
     """Mean bound of the training tasks at the end, from fresh draws."""
     seconds: float
-    """Of processor time."""
+    """Seconds of processor time."""
 
 
 def experiments(quick: bool, environments: Sequence[int] = (3,)) -> list[Experiment]:
-    """All that is run."""
+    """List all runs of meta-learning."""
     found = []
     for environment in environments:
         for temperature in TEMPERATURES:
@@ -82,7 +83,7 @@ def experiments(quick: bool, environments: Sequence[int] = (3,)) -> list[Experim
 
 
 def learn(experiment: Experiment, kept: Path | None = None) -> Lesson:
-    """Learn the prior and test it; go on from the file `kept`, which is there until the end."""
+    """Learn the prior and test it, from the state in the file `kept` on, which the end removes."""
     rng = np.random.default_rng(experiment.environment)
     environment = Environment.draw(rng, DIM)
     bound = supac.Catoni(experiment.temperature)
@@ -118,9 +119,10 @@ def learn(experiment: Experiment, kept: Path | None = None) -> Lesson:
 
 
 def _train(experiment: Experiment, tasks: Tasks, kept: Path | None) -> tuple[MetaState, float]:
-    """Visit the tasks as `meta_learn` does, without its records; with seconds of earlier sittings.
+    """Learn as `meta_learn` does, without its records.
 
-    All of a state is kept now and then, so that a sitting that was stopped loses a few epochs.
+    Return the state, and the seconds of earlier processes. The state is kept every few epochs, so
+    that a process that is stopped loses no more than these.
     """
     method, start, before = learner(experiment), time.process_time(), 0.0
     state = method.init(tasks, experiment.environment)
@@ -134,6 +136,10 @@ def _train(experiment: Experiment, tasks: Tasks, kept: Path | None) -> tuple[Met
                 answers = {i: (tasks.tasks[i].risk(x), None) for i, x in asked.items()}
                 state = method.tell(tasks, state, answers)
             state = method.finish(tasks, state)
+        if state.passes > passes:
+            # Thousands of posteriors that stay: to look through them for cycles again and again
+            # costs a tenth of the time.
+            gc.freeze()
         if kept is not None and state.passes > passes and state.passes % KEEP_EVERY == 0:
             seconds = before + time.process_time() - start
             half = kept.with_suffix(".half")
@@ -145,7 +151,7 @@ def _train(experiment: Experiment, tasks: Tasks, kept: Path | None) -> tuple[Met
 def _end(
     task: supac.Task, done: TaskState | None, first: supac.Distribution, rng: np.random.Generator
 ) -> float:
-    """The objective of a training task at the end, from fresh draws."""
+    """Estimate the objective of a training task at the end, from fresh draws."""
     assert done is not None
     assert done.prior is not None
     posterior = done.state.posterior
@@ -156,7 +162,7 @@ def _end(
 def score_on(
     task: supac.Task, prior: supac.Distribution, experiment: Experiment, seed: int
 ) -> float:
-    """The objective of a new task, from scratch."""
+    """Optimise a new task from scratch, and estimate its objective from fresh draws."""
     plan, problem = test_plan(experiment), supac.Problem.within(prior, task.bound)
     state: TaskState = plan.begin(problem, None, seed)
     while state.asked is not None:
@@ -167,19 +173,19 @@ def score_on(
 
 
 def test_plan(experiment: Experiment) -> Plan:
-    """The paper's 20 steps of SuPAC-CE for a new task, 1250 queries."""
+    """Return the paper's plan for a new task: 20 steps of SuPAC-CE, 1250 queries."""
     first = _reusing(Plan.paper(first=True), experiment)
     return replace(first, queries=(100,) * 5 + (50,) * 15)
 
 
 def _reusing(inner: Plan, experiment: Experiment) -> Plan:
-    """The plan with draws behind its weights that serve several times."""
+    """Return the plan with `ReusedVoronoi` as its estimator."""
     weights = supac.ReusedVoronoi(experiment.weight_draws)
     return replace(inner, algorithm=replace(inner.algorithm, estimator=weights))
 
 
 def learner(experiment: Experiment) -> supac.MetaSuPAC:
-    """Ours, or the paper's with its schedule."""
+    """Return `MetaSuPAC()`, or the paper's learner with its schedule."""
     if experiment.learner == CLOSED:
         return supac.MetaSuPAC()
     paper = supac.MetaSuPAC.paper(experiment.temperature, tasks=experiment.tasks)

@@ -1,4 +1,4 @@
-"""What was run, kept as tables: a row a run, a row a look on its way, a row an epoch."""
+"""Tables of all runs: one row per run, per true objective on the way, and per epoch."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ EMBEDDED, PAPER_DATA = "embedded", "LF 3c39fa4b"
 
 @dataclass(frozen=True)
 class Folder:
-    """The tables of a folder. Only one process writes them."""
+    """Read and write the tables of a folder; only one process writes them."""
 
     path: Path
 
     def keep_run(self, data: str, setting: Setting, repeat: int, run: Calibration) -> None:
-        """Its curve, then the row that says that it is complete."""
+        """Store a calibration: its curve, then the row that says that it is complete."""
         key = (data, setting.name, fingerprint(setting), repeat)
         self._append("curves", CURVES, [(*key, q, f"{value:.6g}") for q, value in run.curve])
         times = (run.algorithm_seconds, run.simulator_seconds, run.seconds)
@@ -49,7 +49,7 @@ class Folder:
         self._append("runs", RUNS, [(*key, run.queries, *shown, *seconds)])
 
     def keep_lesson(self, experiment: Experiment, lesson: Lesson) -> None:
-        """An epoch a row; the last one also says that it is complete."""
+        """Store meta-learning, one row per epoch; the last row says that it is complete."""
         key = _key(experiment)
         rows = []
         for k, epoch in enumerate(lesson.epochs):
@@ -61,11 +61,11 @@ class Folder:
         self._append("meta", META, rows)
 
     def keep_sitting(self, *row: object) -> None:
-        """A sitting: once when it begins, and once when it ends, with its runs and minutes."""
+        """Store a call of the program: when it begins, and again when it ends."""
         self._append("sittings", SITTINGS, [row])
 
     def read(self, name: str) -> list[Row]:
-        """All complete rows of a table."""
+        """Return all complete rows of a table."""
         path = self._table(name)
         if not path.exists():
             return []
@@ -74,7 +74,7 @@ class Folder:
             return [row for row in csv.DictReader(file) if None not in row.values()]
 
     def remove(self) -> None:
-        """Forget all that was run."""
+        """Delete all tables and kept states."""
         for name in ("runs", "curves", "meta", "sittings"):
             self._table(name).unlink(missing_ok=True)
         for kept in self.path.glob("*.pickle"):
@@ -97,7 +97,7 @@ class Folder:
 
 
 def name_data(folder: Path | None) -> str:
-    """The name of a data set, by a hash of what is in it."""
+    """Return the name of a data set, which has a hash of its content."""
     if folder is None:
         return EMBEDDED
     found = hashlib.sha256()
@@ -109,7 +109,7 @@ def name_data(folder: Path | None) -> str:
 
 @cache
 def fingerprint(what: Setting | Experiment) -> str:
-    """Of all that decides what comes out: rows that were made otherwise do not count."""
+    """Hash everything that a result depends on: rows with another hash do not count."""
     if isinstance(what, Setting):
         chosen: tuple[object, ...] = (
             replace(what, repeats=0),  # more of them leave the others as they are
@@ -135,7 +135,7 @@ def _summary(tests: tuple[float, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """The tables of one data set, ready to be asked."""
+    """Answer questions about the runs on one data set."""
 
     folder: Folder
     data: str
@@ -170,22 +170,22 @@ class Results:
 
     @property
     def on_paper_data(self) -> bool:
-        """Whether the paper's numbers are about the same data."""
+        """True if these are the paper's data."""
         return self.data == PAPER_DATA
 
     @property
     def seconds(self) -> float:
-        """That all runs have taken together, one after the other."""
+        """Sum of the seconds of all runs."""
         lessons = [rows[-1] for each in self.experiments if (rows := self.rows(each))]
         rows = [*self._runs.values(), *lessons]
         return sum(float(row["seconds"]) for row in rows)
 
     def has(self, name: str, repeat: int) -> bool:
-        """Whether this run is complete."""
+        """Return True if this run is complete."""
         return (name, repeat) in self._runs
 
     def complete(self, names: Iterable[str], budget: int | None = None) -> bool:
-        """Whether all runs of these settings are there, and are of so many queries."""
+        """Return True if all repeats of these settings are there, with this budget if given."""
         return all(
             name in self.settings
             and len(self.repeats(name)) == self.settings[name].repeats > 1
@@ -194,27 +194,27 @@ class Results:
         )
 
     def repeats(self, name: str) -> list[int]:
-        """The complete runs of a setting."""
+        """Return the complete repeats of a setting."""
         return sorted(repeat for setting, repeat in self._runs if setting == name)
 
     def end(self, name: str, column: str = "objective") -> FloatArray:
-        """A column of the runs of a setting, such as the final objective."""
+        """Return a column of the runs of a setting, by default the final objective: (repeats,)."""
         return np.array([float(self._runs[name, each][column]) for each in self.repeats(name)])
 
     def curve(self, name: str) -> tuple[FloatArray, FloatArray]:
-        """Queries (k,) and objectives (repeats, k)."""
+        """Return the queries (k,) and true objectives (repeats, k) on the way."""
         curves = [self._looks[name, each] for each in self.repeats(name)]
         queries = sorted(set.intersection(*(set(each) for each in curves))) if curves else []
         objective = np.array([[each[q] for q in queries] for each in curves])
         return np.array(queries, float), objective.reshape(len(curves), len(queries))
 
     def at(self, name: str, queries: float) -> FloatArray:
-        """The objective of each run at its last look with at most so many queries."""
+        """Return each run's last true objective after at most `queries` queries: (repeats,)."""
         made, objectives = self.curve(name)
         return objectives[:, max(int(np.searchsorted(made, queries, side="right")) - 1, 0)]
 
     def lesson(self, learner: str, temperature: float) -> dict[str, FloatArray] | None:
-        """The columns of meta-learning, NaN where nothing was seen: means over environments."""
+        """Return the columns of meta-learning, means over environments; NaN if not measured."""
         own = [
             self.columns(each)
             for each in self.experiments
@@ -228,7 +228,7 @@ class Results:
         return found
 
     def columns(self, experiment: Experiment) -> dict[str, FloatArray]:
-        """The numbers of one experiment, an epoch each."""
+        """Return the columns of one experiment, one entry per epoch."""
         rows = self.rows(experiment)
         return {
             name: np.array([float(row[name]) if row[name] else np.nan for row in rows])
@@ -236,7 +236,7 @@ class Results:
         }
 
     def rows(self, experiment: Experiment) -> list[Row]:
-        """The epochs of one experiment; none if it is not complete."""
+        """Return the rows of one experiment; none if it is not complete."""
         names = META[:4]
         rows = {
             int(row["epoch"]): row

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -50,7 +51,7 @@ from supac.simulators import adm1
 
 @dataclass(frozen=True)
 class Calibrate:
-    """Repeats of settings, on a GPU many in step, on the processor one."""
+    """Run calibrations: one on the processor, many in step on a GPU."""
 
     runs: tuple[tuple[Setting, int], ...]
     data: Path | None
@@ -58,20 +59,20 @@ class Calibrate:
 
     @property
     def name(self) -> str:
-        """What is counted together."""
+        """Name in the progress, which is the same for all repeats."""
         return " and ".join(dict.fromkeys(setting.name for setting, _ in self.runs))
 
     @property
     def cost(self) -> float:
-        """About how many seconds it takes; for the progress bar."""
+        """Estimated seconds, for the order of jobs and the progress bar."""
         return sum(_seconds(setting) for setting, _ in self.runs)
 
     def __call__(self) -> list[Calibration]:
-        """Run them."""
+        """Run the calibrations."""
         return calibrate_together(self.runs, self.data, self.device)
 
     def keep(self, folder: Folder, data: str, done: Any) -> str:
-        """Write them down; a few words on what came out."""
+        """Store the results, and return a few words on them."""
         for (setting, repeat), run in zip(self.runs, done, strict=True):
             folder.keep_run(data, setting, repeat, run)
         ends = ", ".join(f"{run.curve[-1][1]:.4f}" for run in done[:5])
@@ -79,7 +80,7 @@ class Calibrate:
 
 
 def _seconds(setting: Setting) -> float:
-    """About how many seconds a calibration takes."""
+    """Estimate the seconds of a calibration."""
     if setting.budget < 500:
         return setting.budget / 100.0
     wild = setting.name in [plan.ce(*each) for each in plan.EXTREMES[-2:]]
@@ -88,29 +89,29 @@ def _seconds(setting: Setting) -> float:
 
 @dataclass(frozen=True)
 class Learn:
-    """One experiment in meta-learning."""
+    """Run one experiment in meta-learning."""
 
     experiment: Experiment
     folder: Path
-    """Where its state is kept until it ends."""
+    """Folder that keeps its state until it ends."""
 
     @property
     def name(self) -> str:
-        """What is counted together."""
+        """Name in the progress, which is the same for all repeats."""
         return self.experiment.name
 
     @property
     def cost(self) -> float:
-        """About how many seconds it takes; for the progress bar."""
+        """Estimated seconds, for the order of jobs and the progress bar."""
         visits = self.experiment.tasks * self.experiment.epochs
         return visits * (0.15 if self.experiment.learner == CLOSED else 0.015)
 
     def __call__(self) -> Lesson:
-        """Run it."""
+        """Run the experiment, from its kept state on if there is one."""
         return learn(self.experiment, self.folder / f"{fingerprint(self.experiment)}.pickle")
 
     def keep(self, folder: Folder, data: str, done: Any) -> str:
-        """Write it down; a few words on what came out."""
+        """Store the result, and return a few words on it."""
         folder.keep_lesson(self.experiment, done)
         return f"training bound {done.train_end:.4f} after {done.epochs[-1]} epochs"
 
@@ -174,7 +175,7 @@ def _folder(text: str) -> Path:
 
 
 def _missing(results: Results, data: Path | None, device: Device = "cpu") -> list[Job]:
-    """What has no complete run yet, the longest first."""
+    """List the jobs of all runs that are not complete, the longest first."""
     path = results.folder.path
     jobs: list[Job] = [Learn(each, path) for each in results.experiments if not results.rows(each)]
     runs = [
@@ -189,9 +190,9 @@ def _missing(results: Results, data: Path | None, device: Device = "cpu") -> lis
 
 
 def _in_step(runs: list[tuple[Setting, int]]) -> list[list[tuple[Setting, int]]]:
-    """Groups to run in step on a GPU, to which a small batch is as dear as a large one.
+    """Divide runs into groups that run in step, since a GPU takes as long for a small batch.
 
-    Their algorithms are the processor's, so that there are as many groups as would fill some cores.
+    The algorithms run on the processor, so there are enough groups for several cores.
     """
     found = []
     kinds = dict.fromkeys((each.descends, getattr(each.algorithm, "batch", 0)) for each, _ in runs)
@@ -207,7 +208,7 @@ def _in_step(runs: list[tuple[Setting, int]]) -> list[list[tuple[Setting, int]]]
 
 
 def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> int:
-    """Make runs, keep each as it ends, and return how many failed."""
+    """Run jobs, store each result as it arrives, and return the number of failures."""
     if not jobs:
         print("all runs are there already; --fresh makes them anew")
         return 0
@@ -240,7 +241,7 @@ def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> int:
 
 
 def _announce(jobs: list[Job], processes: int) -> None:
-    """Say how long it will take, and compile what the processes then find in the cache."""
+    """Print the estimated time, and compile the simulator into the cache of all processes."""
     costs = [job.cost / 60.0 for job in jobs]
     print(
         f"{len(jobs)} runs, about {max(sum(costs) / processes, 1.0):.0f} min; the longest come "
@@ -258,23 +259,29 @@ def _announce(jobs: list[Job], processes: int) -> None:
 
 
 def _ended(jobs: list[Job], processes: int) -> Generator[tuple[Job, Future[Any]]]:
-    """Jobs as they end; the processes do not outlive this."""
+    """Yield jobs as they end; the processes are terminated if this generator is closed early."""
     # Spawned, not forked: every process has its own threads and compiled kernels.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(processes, spawn, initializer=_ignore_interrupts) as pool:
         futures = {pool.submit(job): job for job in jobs}
         try:
             for future in as_completed(futures):
                 yield futures[future], future
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
+            for child in active_children():  # first of all: a second Ctrl-C may follow
                 child.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C, which reaches all processes of a terminal, to the one that ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
 def _progress(jobs: list[Job]) -> Iterator[Callable[[Job, str], None]]:
-    """A bar on a terminal; elsewhere a line when all repeats of something are done."""
+    """Show a bar on a terminal, elsewhere a line when all repeats of a setting are done."""
     left = {job.name: sum(each.name == job.name for each in jobs) for job in jobs}
     terminal = sys.stderr.isatty()
     bar = Progress(

@@ -32,7 +32,7 @@ OUR_LOOKS = tuple(range(20, 301, 20))
 
 @dataclass(frozen=True)
 class Setting:
-    """One algorithm, how many queries it may make, and how often it is repeated."""
+    """Describe an algorithm with its budget of queries and its number of repeats."""
 
     name: str
     algorithm: Algorithm
@@ -40,44 +40,44 @@ class Setting:
     repeats: int
     looks: tuple[int, ...]
     composite: bool = False
-    """Whether it sees the simulator's outputs, or the risk alone."""
+    """True if it sees the simulator's outputs, False if it sees the risk alone."""
 
     @property
     def algorithm_is_ours(self) -> bool:
-        """Whether it is `SuPAC()`, which emulates what it sees."""
+        """True for `SuPAC()`, which emulates what it sees."""
         return isinstance(self.algorithm, supac.SuPAC) and self.algorithm.estimator is None
 
     @property
     def end_draws(self) -> int:
-        """Fresh draws behind the true objective at the end; of short descents as on the way."""
+        """Number of fresh draws for the true objective at the end; short descents have fewer."""
         return LOOK_DRAWS if self.budget == PRELIMINARY else END_DRAWS
 
     @property
     def descends(self) -> bool:
-        """Whether it is one of the paper's gradient baselines."""
+        """True for the paper's gradient baselines."""
         return isinstance(self.algorithm, supac.GradientDescent)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is done: all of it, or enough to see that everything works."""
+    """Set budgets and repeats: those of the page, or few to see that everything works."""
 
     budget: int = BUDGET
     preliminary: int = PRELIMINARY
     repeats: int = 20
     preliminary_repeats: int = 30
-    """Of descents with few queries; the paper has 20."""
+    """Repeats of descents with few queries; the paper has 20."""
     our_repeats: int = 10
     grid_repeats: int = 3
     extreme_repeats: tuple[int, ...] = (8, 2, 2, 3)
     """The paper has 8 of each; two of them bear no claim, and the last takes a minute a run."""
     momentum_repeats: int = 8
     speed_repeats: int = 12
-    """Of the least and the largest momentum at the original size; the paper has 8."""
+    """Repeats of the least and the largest momentum at the original size; the paper has 8."""
     ahead_repeats: int = 1
-    """Of our momentum, which the paper has not."""
+    """Repeats of Nesterov's momentum, which the paper did not run."""
     weight_draws: int = 40_000
-    """Behind the Voronoi weights."""
+    """Number of draws that the Voronoi weights are worth."""
     quick: bool = False
 
 
@@ -99,12 +99,12 @@ QUICK = Scale(
 
 
 def ce(kl_max: float, alpha_max: float) -> str:
-    """The name of SuPAC-CE with these limits: kl_max / alpha_max."""
+    """Return the name of SuPAC-CE with these limits: kl_max / alpha_max."""
     return f"SuPAC-CE {kl_max:g} / {alpha_max:g}"
 
 
 def descent(batch: int, size: float, momentum: float = 0.0, kind: str = BALL) -> str:
-    """The name of gradient descent, or of one with momentum: queries a step × size."""
+    """Return the name of a descent, with its momentum if any: queries a step × size."""
     about = f"{kind} {momentum:g}" if momentum else "gradient descent"
     return f"{about} {batch} × {size:g}"
 
@@ -114,7 +114,7 @@ SCALAR, COMPOSITE = "SuPAC() on the risk", "SuPAC() on the outputs"
 
 
 def settings(scale: Scale) -> list[Setting]:
-    """All that is run."""
+    """List all settings."""
     return [*_ours(scale), *_supac_ce(scale), *_descents(scale), *_momenta(scale)]
 
 
@@ -151,7 +151,7 @@ def _descents(scale: Scale) -> list[Setting]:
 
 
 def _momenta(scale: Scale) -> list[Setting]:
-    """Steps of (1 − momentum) times the size, as in the authors' code."""
+    """List the descents with momentum, whose steps are (1 − momentum) times the size."""
     momenta = MOMENTA[1:2] if scale.quick else MOMENTA
     return [
         Setting(

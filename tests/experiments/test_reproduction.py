@@ -11,6 +11,8 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from multiprocessing import active_children
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -216,6 +218,22 @@ def test_what_is_there_is_not_run_again(
     assert values(read(again, "runs")) == values(read(quick, "runs"))
     folder = type(results.folder)(again / "reproduction")
     assert program._missing(replace(results, folder=folder), None) == []
+
+
+def test_a_second_ctrl_c_leaves_no_process_behind(
+    program: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    ended = program._ended([partial(time.sleep, 0.0), partial(time.sleep, 600.0)], 1)
+    next(ended)
+    monkeypatch.setattr(program.ProcessPoolExecutor, "shutdown", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ended.close()
+    for child in active_children():
+        child.join(timeout=30)
+        assert not child.is_alive()
 
 
 def test_claims_can_fail(results: Results) -> None:

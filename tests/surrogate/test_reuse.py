@@ -209,3 +209,16 @@ def test_a_first_batch_without_a_good_run_is_passed_over(history: Evaluations) -
     pool = reuse.Pool(DIM, DRAWS)
     pool.learn(later, 0)
     assert pool.knows(beginning(later, 1), DRAWS)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_the_worth_of_draws_far_away_is_found_among_that_of_others(count: int) -> None:
+    rng = np.random.default_rng(3)
+    factors, seen = rng.standard_normal((count, 4, 9)), rng.standard_normal((count, 4))
+    spread = factors @ factors.transpose(0, 2, 1)
+    spread[-1] -= 100.0 * np.eye(4)  # not positive definite
+    found = reuse._log_excess(spread, seen)
+    for matrix, vector, value in zip(spread[:-1], seen[:-1], found[:-1], strict=True):
+        expected = 2.0 * vector @ np.linalg.solve(matrix, vector)
+        assert value == pytest.approx(expected - 0.5 * np.linalg.slogdet(matrix)[1], rel=1e-10)
+    assert found[-1] == np.inf

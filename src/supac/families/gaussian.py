@@ -219,6 +219,19 @@ class Gaussian(GaussianFamily):
     def _diagonal(self) -> BoolArray:
         return np.equal(*self._upper)
 
+    @cached_property
+    def _products(self) -> list[tuple[int, slice, slice]]:
+        """Divide the products x_i x_j into runs of one i and consecutive j: i, all j, positions."""
+        rows, columns = self._upper
+        starts = np.flatnonzero(
+            (np.diff(rows, prepend=-1) != 0) | (np.diff(columns, prepend=-2) != 1)
+        )
+        ends = [*starts[1:].tolist(), len(rows)]
+        return [
+            (int(rows[k]), slice(int(columns[k]), int(columns[k]) + end - k), slice(k, end))
+            for k, end in zip(starts.tolist(), ends, strict=True)
+        ]
+
     def __repr__(self) -> str:
         blocks = "" if self.blocks is None else f", blocks={self.blocks}"
         return f"Gaussian({self.dim}{blocks})"
@@ -307,11 +320,12 @@ class Gaussian(GaussianFamily):
 
     def features(self, z: FloatArray) -> FloatArray:
         """Return z_i, then z_i z_j for i ≤ j, with (z_i² − 1)/√2 on the diagonal."""
-        i, j = self._upper
         # A statistic after the other: products of columns are those of contiguous numbers.
         columns, found = np.ascontiguousarray(z.T), np.empty((self.size, len(z)))
         found[: self.dim] = columns
-        products = np.multiply(columns[i], columns[j], out=found[self.dim :])
+        products = found[self.dim :]
+        for i, others, places in self._products:
+            np.multiply(columns[i], columns[others], out=products[places])
         products[self._diagonal] = (products[self._diagonal] - 1.0) / np.sqrt(2.0)
         return found.T
 

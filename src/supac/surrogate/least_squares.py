@@ -35,8 +35,7 @@ def project(x: FloatArray, values: FloatArray, weights: FloatArray, at: Distribu
     design = features - centre
     design *= root[:, None]
     target = (values[kept] - mean) * root
-    beta, leverage, ridge = _solve(design, target)
-    residual = target - design @ beta
+    beta, residual, leverage, ridge = _solve(design, target)
     total = float(target @ target)
     spare = 1.0 - leverage - w  # the mean takes a leverage of w each
     determined = bool((spare > 1e-9).all())
@@ -60,12 +59,16 @@ def project_known(
     return project(x, np.asarray(function(x), dtype=np.float64), np.ones(len(x)), at)
 
 
-_Fit = tuple[FloatArray, FloatArray, float]
-"""Coefficients, leverage of each row, and the ridge: 0 if the design determines the fit."""
+_Fit = tuple[FloatArray, FloatArray, FloatArray, float]
+"""Coefficients, residual and leverage of each row, and the ridge: 0 if the design determines the
+fit."""
 
 
 def _solve(design: FloatArray, target: FloatArray) -> _Fit:
-    """Solve least squares by Cholesky, regularised if the design does not determine the fit."""
+    """Solve least squares by Cholesky, regularised if the design does not determine the fit.
+
+    The design may be overwritten: it is large, and a copy of it would cost as much as the solution.
+    """
     rows, columns = design.shape
     if rows <= columns + 1:  # with the constant, no point would be left to judge the fit by
         return _solve_deficient(design, target)
@@ -80,9 +83,11 @@ def _solve(design: FloatArray, target: FloatArray) -> _Fit:
     beta = dpotrs(root, design.T @ target, lower=1)[0]
     # One refinement step gives the accuracy of a QR factorisation at a third of its cost.
     beta = beta + dpotrs(root, design.T @ (target - design @ beta), lower=1)[0]
+    residual = target - design @ beta
     # By the inverse of the small factor in less than half the time of as many solutions with it.
-    scores = dtrmm(1.0, dtrtri(root, lower=1)[0], design, side=1, lower=1, trans_a=1)
-    return np.asarray(beta), np.einsum("ij,ij->i", scores, scores), 0.0
+    inverse = dtrtri(root, lower=1)[0]
+    scores = dtrmm(1.0, inverse, design, side=1, lower=1, trans_a=1, overwrite_b=1)
+    return np.asarray(beta), residual, np.einsum("ij,ij->i", scores, scores), 0.0
 
 
 def _solve_deficient(design: FloatArray, target: FloatArray) -> _Fit:
@@ -94,7 +99,7 @@ def _solve_deficient(design: FloatArray, target: FloatArray) -> _Fit:
     power, scores = singular**2, left.T @ target
     total = float(target @ target)
     if total == 0.0 or power[0] < _NOTHING:
-        return np.zeros(design.shape[1]), np.zeros(len(target)), np.inf
+        return np.zeros(design.shape[1]), target, np.zeros(len(target)), np.inf
 
     def misfit(log_ridge: float) -> float:
         ridge = np.exp(log_ridge)
@@ -113,4 +118,4 @@ def _solve_deficient(design: FloatArray, target: FloatArray) -> _Fit:
     beta = right.T @ (
         scores * np.divide(shrunk, singular, where=singular > 0.0, out=0.0 * singular)
     )
-    return beta, (left**2) @ shrunk, ridge
+    return beta, target - design @ beta, (left**2) @ shrunk, ridge

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from supac.arrays import FloatArray, IntArray
 from supac.families import NormalWhitening
@@ -32,6 +31,7 @@ _ROUNDING = 1e-9
 _ELSEWHERE = 1  # the stream of draws of posteriors that drew no batch
 _NAMES = ("_draws", "_squares", "_closeness", "_nearest", "_mean", "_root")
 _MOST = 2**26  # bytes of all pools but the latest
+_LARGE = 1e300  # as an entry of a matrix that is positive definite with it
 _CACHE = 2**17  # numbers of a product that a core's cache holds
 
 
@@ -228,7 +228,7 @@ class Pool:
         log_det = np.log(np.diagonal(ratio, axis1=1, axis2=2)).sum(axis=1)
         squared = (shift**2).sum(axis=1)
         spread = 2.0 * ratio @ ratio.transpose(0, 2, 1) - np.eye(len(at.mean))
-        excess = np.array([_log_excess(*each) for each in zip(spread, seen, strict=True)])
+        excess = _log_excess(spread, seen)
         share = np.exp(-np.maximum(2.0 * log_det + excess - squared, 0.0))
         views = np.concatenate([ratio.transpose(0, 2, 1), seen[:, None]], axis=1)
         constant = log_det - 0.5 * squared
@@ -264,7 +264,8 @@ class Pool:
         rng = np.random.default_rng([*words, *stream])
         z = rng.standard_normal((blocks * self.block // 2, self._x.shape[1]), np.float32)
         points = np.empty((self._x.shape[1] + 1, len(self._x)), np.float32)
-        centred = (self._x - whitening.mean).astype(np.float32)
+        centred = np.empty(self._x.shape, np.float32)
+        np.subtract(self._x, whitening.mean, out=centred, casting="same_kind")
         np.matmul(whitening.root.T.astype(np.float32), centred.T, out=points[:-1])
         points[-1] = -0.5 * np.einsum("ij,ij->j", points[:-1], points[:-1])
         return z, *search_pairs(points, z)
@@ -329,10 +330,18 @@ class Pool:
         return np.exp(log_weights, out=log_weights)
 
 
-def _log_excess(spread: FloatArray, seen: FloatArray) -> float:
-    """Compute 2|A^(−1/2)Ms|² − ½log|A|; infinite if A is not positive definite."""
-    root, failed = dpotrf(spread, lower=1)
-    if failed:
-        return np.inf
-    far = dtrtrs(root, seen, lower=1)[0]
-    return 2.0 * float(far @ far) - float(np.log(root.diagonal()).sum())
+def _log_excess(spread: FloatArray, seen: FloatArray) -> FloatArray:
+    """Compute 2|A^(−1/2)Ms|² − ½log|A| of each A and Ms; infinite if A is not positive definite."""
+    count, dim = seen.shape
+    # The last row of the Cholesky factor of A with a further row Ms is A^(−1/2)Ms.
+    bordered = np.empty((count, dim + 1, dim + 1))
+    bordered[:, :-1, :-1], bordered[:, -1, :-1], bordered[:, -1, -1] = spread, seen, _LARGE
+    try:
+        root = np.linalg.cholesky(bordered)
+    except np.linalg.LinAlgError:
+        if count == 1:
+            return np.array([np.inf])
+        halves = zip(np.array_split(spread, 2), np.array_split(seen, 2), strict=True)
+        return np.concatenate([_log_excess(*half) for half in halves])
+    far, diagonal = root[:, -1, :-1], np.diagonal(root, axis1=1, axis2=2)[:, :-1]
+    return 2.0 * (far**2).sum(axis=1) - np.log(diagonal).sum(axis=1)
