@@ -14,8 +14,8 @@ from supac.arrays import FloatArray
 from supac.emulator.units import Units
 from supac.search import design
 from supac.search.algorithm import LastStep, State
-from supac.search.design import plan_batch
-from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context
+from supac.search.design import batch_size, plan_batch
+from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context, Surrogate
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,13 @@ def test_the_optimum_of_a_linear_problem_is_found(seed: int) -> None:
     """With 64 independent parameters, from no more than two runs a parameter."""
     problem = Smoothing(64)
     assert problem.gap(problem.search(120, seed).posterior) < 0.01
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_linear_problem_is_solved_by_two_runs_more_than_parameters(seed: int) -> None:
+    """One for each unknown of a linear model, and one that confirms it."""
+    problem = Smoothing(64)
+    assert problem.gap(problem.search(66, seed).posterior) < 3e-4
 
 
 def test_a_field_takes_fewer_runs_than_it_has_parameters() -> None:
@@ -230,3 +237,45 @@ def test_new_directions_help_with_about_a_run_a_parameter(monkeypatch: pytest.Mo
     monkeypatch.setattr(design, "_towards_new_directions", lambda z, *_: z)
     plain = [left(seed) for seed in range(3)]
     assert max(turned) < min(plain)
+
+
+@pytest.mark.parametrize(
+    ("runs", "size"), [(50, 5), (54, 5), (55, 7), (58, 4), (61, 1), (62, 5), (80, 5)]
+)
+def test_a_batch_ends_where_runs_confirm_a_linear_model(runs: int, size: int) -> None:
+    state = _after_runs(supac.gaussian(np.zeros(60), np.eye(60)), runs, 0.1)
+    assert batch_size(BatchPlan(20, 5, latin=True, few=3), state) == size
+    few = _after_runs(supac.gaussian(np.zeros(30), np.eye(30)), 31, 0.1)
+    assert batch_size(BatchPlan(20, 5, latin=True, few=3), few) == 5
+
+
+@dataclass(frozen=True)
+class Prober:
+    """A model that looks far away, of runs that have gone wrong or not."""
+
+    severity: float
+
+    def probes(self, n: int, at: supac.Distribution, rng: np.random.Generator) -> FloatArray:
+        return np.full((n, at.dim), 100.0)
+
+    def project(self, at: supac.Distribution, rng: np.random.Generator) -> Surrogate:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("runs", "severity", "probes"),
+    [
+        (40, 0.0, 0),  # directions that no run has taken tell more than tails
+        (62, 0.0, 2),
+        (40, 1.0, 2),  # some went wrong: where will others?
+    ],
+)
+def test_tails_are_looked_into_once_all_directions_are_taken(
+    runs: int, severity: float, probes: int
+) -> None:
+    prior = supac.gaussian(np.zeros(60), np.eye(60))
+    problem = supac.Problem.within(prior, supac.Catoni(0.01))
+    plan = BatchPlan(20, 5, latin=True, few=3, probes=0.35)
+    state = _after_runs(prior, runs, 0.1)
+    batch = plan_batch(problem, plan, state, 5, Prober(severity), probing=True)
+    assert int((batch.x > 50.0).all(axis=1).sum()) == probes
