@@ -11,6 +11,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.emulator import outputs
 from supac.emulator.units import Units
 from supac.search import design
 from supac.search.algorithm import LastStep, State
@@ -217,26 +218,38 @@ def test_draws_remain_where_nothing_or_everything_was_taken(
     np.testing.assert_array_equal(found, plan_batch(problem, plan, state, 5).x)
 
 
-def test_new_directions_help_with_about_a_run_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bends of the outputs look like noise, which short ways into a direction are lost in."""
+def _left_of_bent(seed: int, budget: int) -> float:
+    """Search where outputs bend; return the objective of the posterior."""
     problem = Smoothing(64)
 
     def bent(x: FloatArray) -> FloatArray:
         seen = x @ problem.matrix.T
         return problem(x) + 0.15 * np.sin(2.0 * seen)
 
-    def left(seed: int) -> float:
-        found = supac.minimize(
-            supac.Composite(bent, supac.MeanSquare()), problem.prior, supac.Catoni(0.01),
-            budget=75, validation=0, seed=seed, execution=supac.Execution(vectorized=True),
-        ).posterior  # fmt: skip
-        x = found.sample(2_000, np.random.default_rng(1))
-        return float((bent(x) ** 2).mean()) + 0.01 * found.kl(problem.prior)
+    found = supac.minimize(
+        supac.Composite(bent, supac.MeanSquare()), problem.prior, supac.Catoni(0.01),
+        budget=budget, validation=0, seed=seed, execution=supac.Execution(vectorized=True),
+    ).posterior  # fmt: skip
+    x = found.sample(2_000, np.random.default_rng(1))
+    return float((bent(x) ** 2).mean()) + 0.01 * found.kl(problem.prior)
 
-    turned = [left(seed) for seed in range(3)]
+
+def test_new_directions_help_with_about_a_run_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bends of the outputs look like noise, which short ways into a direction are lost in."""
+    turned = [_left_of_bent(seed, 75) for seed in range(3)]
     monkeypatch.setattr(design, "_towards_new_directions", lambda z, *_: z)
-    plain = [left(seed) for seed in range(3)]
+    plain = [_left_of_bent(seed, 75) for seed in range(3)]
     assert max(turned) < min(plain)
+
+
+def test_bent_outputs_are_learnt_from_runs_near_the_posterior(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What curvature adds to the first runs, far away, does not count as noise of all."""
+    near = [_left_of_bent(seed, 180) for seed in range(2)]
+    monkeypatch.setattr(outputs, "nearness", lambda at, x: np.ones(len(x)))
+    everywhere = [_left_of_bent(seed, 180) for seed in range(2)]
+    assert max(near) < min(everywhere)
 
 
 @pytest.mark.parametrize(
