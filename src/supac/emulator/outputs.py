@@ -347,9 +347,13 @@ class FittedOutputEmulator:
     """Factors on their noise because of their distance from the posterior."""
     process: Process
     mean: FloatArray
+    """Weighted mean of the inliers' coordinates: (r,)."""
     directions: FloatArray
+    """Principal directions, (r, k), along which scores are taken from the mean."""
     shift: FloatArray
+    """Weighted mean of the scores: (k,)."""
     unit: float
+    """Root mean square of the scores, the unit of the standardised ones."""
     rest: float
     """Sum of squares that the components leave out."""
     hyperparameters: FloatArray
