@@ -102,21 +102,19 @@ class Table:
     def _wins(self, role: str) -> list[str]:
         """Return on how many problems each method's median is the best, ties counted for all.
 
-        Problems that the default search has not been run on are left out, and so are its earlier
-        versions, "ours …": they are no rivals.
+        Problems that the default search has not been run on are left out.
         """
         names = [name for name in self.names(role) if len(self.gaps(name, "ours"))]
         if not names:
             return []
-        methods = [each for each in self.methods if not each.startswith("ours ")]
         medians = np.array(
-            [[_median(self.gaps(name, method)) for method in methods] for name in names]
-        ).reshape(len(names), len(methods), len(self.checkpoints))
+            [[_median(self.gaps(name, method)) for method in self.methods] for name in names]
+        ).reshape(len(names), len(self.methods), len(self.checkpoints))
         best = np.nanmin(np.where(np.isnan(medians), np.inf, medians), axis=1, keepdims=True)
         wins = (medians <= best + FLOOR).sum(axis=0)
         return [
             f"| **best of {len(names)}** | | | {method} | {' | '.join(map(str, row))} | |"
-            for method, row in zip(methods, wins, strict=True)
+            for method, row in zip(self.methods, wins, strict=True)
         ]
 
 

@@ -11,11 +11,12 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.emulator import outputs
 from supac.emulator.units import Units
 from supac.search import design
 from supac.search.algorithm import LastStep, State
-from supac.search.design import plan_batch
-from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context
+from supac.search.design import batch_size, plan_batch
+from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context, Surrogate
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,13 @@ def test_the_optimum_of_a_linear_problem_is_found(seed: int) -> None:
     """With 64 independent parameters, from no more than two runs a parameter."""
     problem = Smoothing(64)
     assert problem.gap(problem.search(120, seed).posterior) < 0.01
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_linear_problem_is_solved_by_two_runs_more_than_parameters(seed: int) -> None:
+    """One for each unknown of a linear model, and one that confirms it."""
+    problem = Smoothing(64)
+    assert problem.gap(problem.search(66, seed).posterior) < 3e-4
 
 
 def test_a_field_takes_fewer_runs_than_it_has_parameters() -> None:
@@ -210,23 +218,77 @@ def test_draws_remain_where_nothing_or_everything_was_taken(
     np.testing.assert_array_equal(found, plan_batch(problem, plan, state, 5).x)
 
 
-def test_new_directions_help_with_about_a_run_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bends of the outputs look like noise, which short ways into a direction are lost in."""
+def _left_of_bent(seed: int, budget: int) -> float:
+    """Search where outputs bend; return the objective of the posterior."""
     problem = Smoothing(64)
 
     def bent(x: FloatArray) -> FloatArray:
         seen = x @ problem.matrix.T
         return problem(x) + 0.15 * np.sin(2.0 * seen)
 
-    def left(seed: int) -> float:
-        found = supac.minimize(
-            supac.Composite(bent, supac.MeanSquare()), problem.prior, supac.Catoni(0.01),
-            budget=75, validation=0, seed=seed, execution=supac.Execution(vectorized=True),
-        ).posterior  # fmt: skip
-        x = found.sample(2_000, np.random.default_rng(1))
-        return float((bent(x) ** 2).mean()) + 0.01 * found.kl(problem.prior)
+    found = supac.minimize(
+        supac.Composite(bent, supac.MeanSquare()), problem.prior, supac.Catoni(0.01),
+        budget=budget, validation=0, seed=seed, execution=supac.Execution(vectorized=True),
+    ).posterior  # fmt: skip
+    x = found.sample(2_000, np.random.default_rng(1))
+    return float((bent(x) ** 2).mean()) + 0.01 * found.kl(problem.prior)
 
-    turned = [left(seed) for seed in range(3)]
+
+def test_new_directions_help_with_about_a_run_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bends of the outputs look like noise, which short ways into a direction are lost in."""
+    turned = [_left_of_bent(seed, 75) for seed in range(3)]
     monkeypatch.setattr(design, "_towards_new_directions", lambda z, *_: z)
-    plain = [left(seed) for seed in range(3)]
+    plain = [_left_of_bent(seed, 75) for seed in range(3)]
     assert max(turned) < min(plain)
+
+
+def test_bent_outputs_are_learnt_from_runs_near_the_posterior(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What curvature adds to the first runs, far away, does not count as noise of all."""
+    near = [_left_of_bent(seed, 180) for seed in range(2)]
+    monkeypatch.setattr(outputs, "nearness", lambda at, x: np.ones(len(x)))
+    everywhere = [_left_of_bent(seed, 180) for seed in range(2)]
+    assert max(near) < min(everywhere)
+
+
+@pytest.mark.parametrize(
+    ("runs", "size"), [(50, 5), (54, 5), (55, 7), (58, 4), (61, 1), (62, 5), (80, 5)]
+)
+def test_a_batch_ends_where_runs_confirm_a_linear_model(runs: int, size: int) -> None:
+    state = _after_runs(supac.gaussian(np.zeros(60), np.eye(60)), runs, 0.1)
+    assert batch_size(BatchPlan(20, 5, latin=True, few=3), state) == size
+    few = _after_runs(supac.gaussian(np.zeros(30), np.eye(30)), 31, 0.1)
+    assert batch_size(BatchPlan(20, 5, latin=True, few=3), few) == 5
+
+
+@dataclass(frozen=True)
+class Prober:
+    """A model that looks far away, of runs that have gone wrong or not."""
+
+    severity: float
+
+    def probes(self, n: int, at: supac.Distribution, rng: np.random.Generator) -> FloatArray:
+        return np.full((n, at.dim), 100.0)
+
+    def project(self, at: supac.Distribution, rng: np.random.Generator) -> Surrogate:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("runs", "severity", "probes"),
+    [
+        (40, 0.0, 0),  # directions that no run has taken tell more than tails
+        (62, 0.0, 2),
+        (40, 1.0, 2),  # some went wrong: where will others?
+    ],
+)
+def test_tails_are_looked_into_once_all_directions_are_taken(
+    runs: int, severity: float, probes: int
+) -> None:
+    prior = supac.gaussian(np.zeros(60), np.eye(60))
+    problem = supac.Problem.within(prior, supac.Catoni(0.01))
+    plan = BatchPlan(20, 5, latin=True, few=3, probes=0.35)
+    state = _after_runs(prior, runs, 0.1)
+    batch = plan_batch(problem, plan, state, 5, Prober(severity), probing=True)
+    assert int((batch.x > 50.0).all(axis=1).sum()) == probes

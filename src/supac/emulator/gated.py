@@ -271,7 +271,7 @@ def fit_gated(
     all_outliers, all_inflation = _last_labels(everything, context)
     outliers, inflation = all_outliers[rows], all_inflation[rows]
     hyperparameters, steps, threshold = training.default, _FIRST_STEPS, np.inf
-    fitted = total if last is None or total >= _NEWS * last.fitted else last.fitted
+    fitted = total if last is None or _is_news(last.fitted, total, current) else last.fitted
     if last is not None:
         if len(last.hyperparameters) == len(training.default):
             hyperparameters = last.hyperparameters
@@ -309,6 +309,17 @@ def fit_gated(
         state=state,
         seed=int(rng.integers(2**32)),
     )
+
+
+def _is_news(before: int, now: int, current: Distribution) -> bool:
+    """Return True if the hyperparameters are worth fitting anew after `before` runs.
+
+    Those of many parameters are as soon as there are more runs than a linear model has unknowns:
+    then it shows whether the outputs are linear.
+    """
+    unknowns = current.dim + 1
+    confirmed = current.dim > MANY_PARAMETERS and before <= unknowns < now
+    return confirmed or now >= _NEWS * before
 
 
 def _last_labels(runs: Evaluations, context: Context) -> tuple[BoolArray, FloatArray]:

@@ -121,8 +121,10 @@ class OutputTrainingSet:
     """Points at which the loss is averaged."""
     errors: FloatArray
     """Standard normal errors of the emulator, one row for each draw."""
-    nearness: FloatArray | None
-    """Weights of the runs around the posterior, (n,), if outputs are emulated one by one."""
+    nearness: FloatArray
+    """Weights of the runs in a model around the posterior, all 1 of few parameters: (n,)."""
+    one_by_one: bool
+    """True if outputs are emulated one by one, False if their principal components are."""
     folds: IntArray
     """Parts into which the runs are divided: (n,)."""
     _found: dict[bytes, FloatArray] = field(default_factory=dict)
@@ -184,7 +186,8 @@ class OutputTrainingSet:
             components,
             CommonDraws(orthogonal(count, current.dim, context.rng)),
             errors=context.rng.standard_normal((max(count, len(runs)), components)),
-            nearness=nearness(current, runs.x) if one_by_one else None,
+            nearness=nearness(current, runs.x) if many else np.ones(len(runs)),
+            one_by_one=one_by_one,
             folds=fold_runs(runs.iteration),
         )
 
@@ -216,14 +219,14 @@ class OutputTrainingSet:
     @property
     def default(self) -> FloatArray:
         """Return the hyperparameters to start from, and those of what a trend leaves."""
-        return np.tile(self.prior.centre, 1 if self.nearness is None else 2)
+        return np.tile(self.prior.centre, 2 if self.one_by_one else 1)
 
     def _principal(self, inliers: BoolArray) -> FloatArray:
         """Compute the principal directions of the inliers, whatever their inflations.
 
         All components share one kernel, so only which are left out depends on the directions.
         """
-        if self.nearness is not None:
+        if self.one_by_one:
             return np.eye(self.outputs.shape[1])
         if inliers.tobytes() not in self._found:
             rows = self.coordinates[inliers]
@@ -236,8 +239,13 @@ class OutputTrainingSet:
     def condition(
         self, inliers: BoolArray, inflation: FloatArray, hyperparameters: FloatArray, steps: int
     ) -> FittedOutputEmulator:
-        """Fit a process to the principal components of the inliers."""
-        rows = self.coordinates[inliers]
+        """Fit a process to the principal components of the inliers.
+
+        What it cannot explain of many parameters, mostly curvature in directions that few runs have
+        taken, counts as noise; there is the more of it the farther a run is from the posterior.
+        """
+        rows, by_distance = self.coordinates[inliers], 1.0 / self.nearness[inliers]
+        inflation = inflation * by_distance
         weight = (1.0 / inflation) / (1.0 / inflation).sum()
         directions = self._principal(inliers)
         mean = weight @ rows
@@ -252,9 +260,9 @@ class OutputTrainingSet:
         process = self._fit(process, inliers, steps)
         found = np.concatenate([process.hyperparameters, hyperparameters[len(first) :]])
         fitted = FittedOutputEmulator(
-            self, own, process, mean, directions, shift, unit, rest, found
+            self, own, by_distance, process, mean, directions, shift, unit, rest, found
         )
-        return fitted if self.nearness is None else self._with_trend(fitted, inliers, steps)
+        return self._with_trend(fitted, inliers, steps) if self.one_by_one else fitted
 
     def _fit(self, process: Process, inliers: BoolArray, steps: int) -> Process:
         """Fit the hyperparameters; many inputs keep the expected lengths, if not clearly worse.
@@ -297,6 +305,7 @@ class OutputTrainingSet:
         return replace(
             fitted,
             x=fitted.x[near],
+            by_distance=fitted.by_distance[near],
             process=rest,
             hyperparameters=both,
             trend=trend,
@@ -304,7 +313,6 @@ class OutputTrainingSet:
         )
 
     def _trend(self, fitted: FittedOutputEmulator, inliers: BoolArray) -> Trend | None:
-        assert self.nearness is not None
         key, process, folds = inliers.tobytes(), fitted.process, self.folds[inliers]
         if key not in self._trends:
             rival = fitted.unit**2 * (process.leave_out(folds) ** 2).mean(axis=1)
@@ -335,11 +343,17 @@ class FittedOutputEmulator:
     training: OutputTrainingSet
     x: FloatArray
     """Points of the inliers."""
+    by_distance: FloatArray
+    """Factors on their noise because of their distance from the posterior."""
     process: Process
     mean: FloatArray
+    """Weighted mean of the inliers' coordinates: (r,)."""
     directions: FloatArray
+    """Principal directions, (r, k), along which scores are taken from the mean."""
     shift: FloatArray
+    """Weighted mean of the scores: (k,)."""
     unit: float
+    """Root mean square of the scores, the unit of the standardised ones."""
     rest: float
     """Sum of squares that the components leave out."""
     hyperparameters: FloatArray
@@ -375,13 +389,13 @@ class FittedOutputEmulator:
 
     def _as_outputs(self, scores: FloatArray) -> FloatArray:
         """Return what scores add to the outputs: (n, k) → (n, m)."""
-        if self.training.nearness is not None:  # they are the outputs, one by one
+        if self.training.one_by_one:
             return scores
         return np.asarray(scores @ self._directions_of_outputs.T)
 
     def _as_scores(self, slopes: FloatArray) -> FloatArray:
         """Return slopes in the outputs as those in the scores: (n, m) → (n, k)."""
-        if self.training.nearness is not None:
+        if self.training.one_by_one:
             return slopes
         return np.asarray(slopes @ self._directions_of_outputs)
 
@@ -479,8 +493,8 @@ class FittedOutputEmulator:
         """Return leave-one-out predicted risks and squared standardised residuals of inliers."""
         process = self.process
         error = ((process.y - process.leave_one_out) ** 2).mean(axis=1)
-        noise, variance = process.noise, process.leave_one_out_variance
-        own = np.maximum(variance - noise * (process.inflation - 1.0), noise)
+        noise, variance = process.noise * self.by_distance, process.leave_one_out_variance
+        own = np.maximum(variance - process.noise * (process.inflation - self.by_distance), noise)
         y, surprise = process.leave_one_out, error / (process.amplitude * own)
         if self.trend is not None:
             y = y + self.standardised(self.trend.unseen)
@@ -496,7 +510,8 @@ class FittedOutputEmulator:
         mean, variance = self._predict(self.training.u[rows])
         scores = (self.training.coordinates[rows] - self.mean) @ self.directions
         error = (((scores - self.shift) / self.unit - mean) ** 2).mean(axis=1)
-        surprise = error / (self.process.amplitude * (variance + self.process.noise))
+        noise = self.process.noise / self.training.nearness[rows]
+        surprise = error / (self.process.amplitude * (variance + noise))
         return self._risk(self.training.x[rows], mean, variance), surprise
 
     def moments(self, whitening: NormalWhitening) -> tuple[float, FloatArray, float]:

@@ -38,20 +38,20 @@ _RIDGE = 1.0 + 1e-10  # on the diagonal of products of features, which may depen
 
 @dataclass(frozen=True, eq=False)
 class SparsePolynomial:
-    """Predict y_j = c_j + Σ b_ij u_i + Σ q_pj u_a(p) u_b(p), u from a centre."""
+    """Predict y_j = c_j + Σ b_ij u_i + Σ q_pj u_first(p) u_second(p), u from a centre."""
 
     centre: FloatArray
     """Mean of the inputs that it was fitted to: (dim,)."""
     constant: FloatArray
-    """(k,)."""
+    """c, (k,)."""
     linear: FloatArray
-    """(dim, k)."""
+    """b, (dim, k)."""
     first: IntArray
-    """a: (p,)."""
+    """Index of the first factor of each product: (p,)."""
     second: IntArray
-    """b: (p,)."""
+    """Index of the second factor, which may be the same: (p,)."""
     quadratic: csr_array
-    """(p, k)."""
+    """Coefficients of the products, q: (p, k)."""
 
     def __call__(self, u: FloatArray) -> FloatArray:
         """Predict at inputs: (n, dim) → (n, k)."""

@@ -68,7 +68,8 @@ def marginal(row: ParameterChange, index: int) -> Markup:
     room = (0.0, 1.25)  # for a note above the curves
     panel = Panel(f"marginal-{index}", view, room, 250, 132, 10, 26, 6, 10, decades=decades)
     if view != whole:
-        panel.note(f"{number((whole[1] - whole[0]) / (view[1] - view[0]), 2)} × enlarged")
+        times = number((whole[1] - whole[0]) / (view[1] - view[0]), 2)
+        panel.note(f"{times} × enlarged", left=True)  # a power of ten is on the right
     for kind, dash, grid, height in (("prior", " dashed", x, before), ("posterior", "", z, after)):
         scaled = height / (height.max() or 1.0)
         panel.area(grid, np.zeros_like(grid), scaled, kind)

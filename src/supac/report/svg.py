@@ -163,9 +163,10 @@ class Panel:
         last = f"{labels_of[1]} ({note})" if note else labels_of[1]
         self.outside.append(_text(begin + length + 6, y + 12, last, "start"))
 
-    def note(self, words: str) -> None:
-        """Write a few words into the upper right corner."""
-        self.outside.append(_text(self.width - self.right, self.top + 10, words, "end", "note"))
+    def note(self, words: str, *, left: bool = False) -> None:
+        """Write a few words into the upper right corner, or into the left one."""
+        x, anchor = (self.left, "start") if left else (self.width - self.right, "end")
+        self.outside.append(_text(x, self.top + 10, words, anchor, "note"))
 
     def draw(
         self,

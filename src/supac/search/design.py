@@ -20,6 +20,7 @@ Choose = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
 # Widths of a small batch: these, times a share of the mean's shift per parameter, within limits.
 _SIDES = (1.0, 2.0)
 _OF_SHIFT, _NARROWEST, _WIDEST = 0.5, 0.5, 1.5
+_STRETCH = 1.5  # times its usual size that a batch may have, to end at a linear model
 _LOOKING = 3  # points of a small batch of which one may be ahead
 _POOL, _WIDE = 300, 1.3  # points among which informative ones are chosen, and their width
 _SURROUNDING = 2.0  # standard deviations of a posterior
@@ -42,6 +43,23 @@ def least_gain(plan: BatchPlan, state: State) -> float:
     """
     few = len(state.evaluations) < _FEW_RUNS * (state.posterior.dim - plan.observed)
     return _OBSERVED_MOVING if plan.observed and few else MOVING
+
+
+def batch_size(plan: BatchPlan, state: State) -> int:
+    """Return the size of the next batch.
+
+    One of many parameters ends where the runs first determine a linear model and confirm it.
+    """
+    size = plan.few if is_moving(plan, state) else plan.batch
+    if state.posterior.dim <= MANY_PARAMETERS or not plan.few:
+        return size
+    left = _runs_to_linear(plan, state)
+    return left if 0 < left < _STRETCH * size else size
+
+
+def _runs_to_linear(plan: BatchPlan, state: State) -> int:
+    """Return the number of runs until they determine a linear model and one more confirms it."""
+    return state.posterior.dim - plan.observed + 2 - int(state.evaluations.ok.sum())
 
 
 def is_first(problem: Problem, plan: BatchPlan, state: State) -> bool:
@@ -127,6 +145,7 @@ def plan_batch(
         batch = _around_the_mean(state, whitening, n, plan.observed, _chooser(model, state))
         return batch if ahead is None or n < _LOOKING else _with_one_ahead(batch, ahead)
     choose = _chooser(model, state)
+    probing = probing and (state.posterior.dim <= MANY_PARAMETERS or _may_probe(model, plan, state))
     probes = getattr(model, "probes", None) if probing else None
     count = max(round(plan.probes * n), 1) if n > 3 and (choose or probes) else 0
     z = latin_hypercube(n - count, posterior.dim, rng)
@@ -155,6 +174,15 @@ def _chooser(model: RiskModel | None, state: State) -> Choose | None:
         getattr(model, name, 0.0) for name in ("explained", "noise", "severity")
     )
     return choose if explained > _EXPLAINED and not (noise > NOISY or severity > 0.0) else None
+
+
+def _may_probe(model: RiskModel | None, plan: BatchPlan, state: State) -> bool:
+    """Return True if runs of many parameters may look into tails instead of new directions.
+
+    They may once all directions are taken, or if runs have gone wrong.
+    """
+    went_wrong = getattr(model, "severity", 0.0) > 0.0
+    return went_wrong or _runs_to_linear(plan, state) <= 0
 
 
 def _informative(

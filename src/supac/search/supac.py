@@ -29,6 +29,7 @@ from supac.search.algorithm import (
     one_thread,
 )
 from supac.search.design import (
+    batch_size,
     begins_elsewhere,
     is_first,
     is_moving,
@@ -343,7 +344,7 @@ class SuPAC:
         """Plan the next batch."""
         if is_first(problem, plan, state):
             return plan_batch(problem, plan, state, n or plan.first)
-        size = self.batch or (plan.few if is_moving(plan, state) else plan.batch)
+        size = self.batch or batch_size(plan, state)
         if look_is_due(problem, plan, state):
             size = max(size, plan.look)
         return plan_batch(problem, plan, state, n or size, model, probing=probing, ahead=ahead)
