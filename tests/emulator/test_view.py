@@ -11,6 +11,7 @@ from odes import epidemic
 from supac.arrays import FloatArray
 from supac.emulator.process import Hyperprior
 from supac.emulator.view import View
+from supac.problem.observation import ObservationLoss
 
 PLANE = supac.gaussian(np.zeros(2), np.eye(2))
 TIMES = np.linspace(0.0, 20.0, 11)
@@ -180,6 +181,26 @@ def test_residuals_over_decades_are_compressed_where_that_has_more_evidence() ->
     for factor in (1.0, 1e6):
         flat = factor * (u @ slopes - 0.3)
         assert View.of(flat, loss(flat), loss, misfit=misfit_of) is None
+
+
+def test_beside_observation_parameters_far_runs_are_compressed_by_evidence_alone() -> None:
+    """Once the best runs are alike others seem huge, which linear outputs do not mind."""
+    u = PLANE.sample(30, 0)
+    u[:15] *= 1e-3
+    space = Hyperprior.build(
+        np.ones((2, 2), dtype=bool), (1.0, 1.0, 0.22, 0.05), (1e-3, 0.1), 3e-3, 8.0
+    )
+    misfit_of = partial(space.expected_misfit, u)
+    slopes = np.array([[1.0, 0.5, -0.5], [0.3, 1.0, 0.7]])
+    loss = ObservationLoss(lambda y, z: (y**2).mean(axis=1) + z[:, 0] ** 2, 1)
+    for outputs, compressed in ((u @ slopes, False), (np.expm1(4.0 * u @ slopes), True)):
+        rows = np.hstack([outputs, np.zeros((30, 1))])
+        by_size = View.of(rows, loss(rows), loss, 1)
+        view = View.of(rows, loss(rows), loss, 1, misfit_of)
+        assert by_size is not None
+        assert np.isfinite(by_size.scale)
+        assert view is not None
+        assert bool(np.isfinite(view.scale)) == compressed
 
 
 def test_a_steep_epidemic_is_found_by_every_seed() -> None:

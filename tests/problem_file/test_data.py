@@ -68,6 +68,15 @@ def test_spreadsheets_may_separate_by_other_characters(separator: str, tmp_path:
     assert seen.times.tolist() == [0.0, 1.5, 2.0, 3.0]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_spreadsheets_may_be_in_the_encoding_of_windows(encoding: str, tmp_path: Path) -> None:
+    table = "time;X [°C]\r\n0;1,5\r\n1;2,25\r\n"
+    (tmp_path / "d.csv").write_bytes(table.encode(encoding))
+    text = '[data]\nfile = "d.csv"\nobserved = "X"\nnoise = 0.1\n'
+    seen = read_observations(Source(text, tmp_path / "problem.toml"))
+    assert (seen.labels, seen.values.tolist()) == (("X (°C)",), [1.5, 2.25])
+
+
 DATES = [
     ("2024-03-01,2024-03-02 12:00", "", [0.0, 1.5], "days since 2024-03-01"),
     ("2024-03-01,2024-03-02 12:00", 'time_unit = "h"', [0.0, 36.0], "hours since 2024-03-01"),

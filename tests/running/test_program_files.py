@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -76,6 +77,48 @@ def test_values_may_be_arguments_or_variables(tmp_path: Path) -> None:
         supac.Program(words[:2], names=["k", "m"], inputs="arguments")(POINT)
     model = shell(tmp_path, """test -n "$PATH" && echo "[$k, $m]" > output.json""")
     assert supac.Program(model, names=["k", "m"], inputs="environment")(POINT) == POINT
+
+
+def test_values_may_be_arguments_in_a_format_and_in_a_deck_beside(tmp_path: Path) -> None:
+    (tmp_path / "deck.in.tpl").write_text("{m}\n")
+    model = shell(tmp_path, """echo "[$1, $(cat deck.in)]" > output.json""")
+    deck = tmp_path / "deck.in.tpl"
+    program = supac.Program(
+        [*model, "{k:.1f}"], names=["k", "m"], inputs="arguments", template=deck
+    )
+    assert program(POINT) == [0.2, POINT[1]]
+    with pytest.raises(ProgramError, match=r"\{n\} stands nowhere in the command or deck.in.tpl:"):
+        supac.Program([*model, "{k}"], names=["k", "n"], inputs="arguments", template=deck)(POINT)
+    with pytest.raises(ProgramError, match=r"the command, line 1: \{k:d\} is no format of 0.25"):
+        supac.Program([*model, "{k:d}"], names=["k"], inputs="arguments")([0.25])
+
+
+@pytest.mark.parametrize("inputs", ["json", "csv", "environment", None])
+def test_a_value_in_the_command_that_is_not_replaced_is_told(
+    tmp_path: Path, inputs: Literal["json", "csv", "environment"] | None
+) -> None:
+    (tmp_path / "deck.in.tpl").write_text("{k} {m}\n")
+    template = [] if inputs else [tmp_path / "deck.in.tpl"]
+    words = [*shell(tmp_path, "echo 1 > output.json"), "--m={m}"]
+    program = supac.Program(words, names=["k", "m"], inputs=inputs, template=template)
+    with pytest.raises(ProgramError, match=r'\{m\} in the command is not .* inputs = "arguments"'):
+        program(POINT)
+
+
+def test_a_deck_keeps_bytes_that_are_no_utf_8(tmp_path: Path) -> None:
+    (tmp_path / "deck.in.tpl").write_bytes(b"* 20 \xb0C\r\n{k}\r\n")
+    model = shell(tmp_path, f"cp deck.in {tmp_path}/seen; echo 1 > output.json")
+    supac.Program(model, names=["k"], template=tmp_path / "deck.in.tpl")([0.25])
+    assert (tmp_path / "seen").read_bytes() == b"* 20 \xb0C\r\n0.25\r\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_outputs_may_be_in_the_encoding_of_their_program(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "out.txt").write_text("at 20 °C\nX = 0.5 °C\nX = 0.25 °C\n", encoding=encoding)
+    (tmp_path / "out.csv").write_text("t;X;Größe\n0;0.5;1\n1;0.25;2\n", encoding=encoding)
+    assert OutputFile("out.txt", "X", "X = {X} °C").read(tmp_path) == [0.5, 0.25]
+    assert OutputFile("out.csv", ["X", "Größe"]).read(tmp_path) == [0.5, 0.25, 1.0, 2.0]
+    assert OutputFile("out.csv", ["t"]).read(tmp_path) == [0.0, 1.0]  # no mark before the name
 
 
 TABLES = [

@@ -135,6 +135,22 @@ def test_the_emulated_risk_knows_them_exactly() -> None:
     np.testing.assert_allclose(found, exact, atol=0.05 * np.abs(exact).max())
 
 
+def test_a_search_with_them_looks_ahead_of_its_first_step() -> None:
+    """And goes as far at once as the run there confirms."""
+    problem = supac.Problem(PRIOR, supac.Catoni(TEMPERATURE), PRIOR, loss=DECLARED.loss)
+    algorithm = supac.SuPAC()
+    state = algorithm.init(problem, 0)
+    radii = []
+    for _ in range(2):
+        x = algorithm.ask(problem, state)
+        rows = DECLARED.simulate(x)
+        state, info = algorithm.tell(problem, state, x, DECLARED.loss(rows), rows)
+        radii.append(info.radius)
+        assert state.batch is not None
+        assert state.batch.drawn.tolist() == [True, True, False]
+    assert radii == [2.0, 8.0]
+
+
 class WithSlopes:
     """The likelihood, with its derivatives in outputs and z."""
 
@@ -379,9 +395,8 @@ def after_rounds(count: int, seed: int) -> State:
 def test_small_batches_have_their_means_given_the_others() -> None:
     state = after_rounds(1, 0)
     assert state.batch is not None
-    batch = state.batch.x
-    assert len(batch) == 3
-    for each in batch:
+    assert len(state.batch.x) == 3
+    for each in state.batch.x[state.batch.drawn]:  # the one ahead has those of the end
         np.testing.assert_allclose(each[6:], _given(state.posterior, each[:6])[0])
 
 

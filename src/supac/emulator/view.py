@@ -11,7 +11,7 @@ The loss is averaged over emulated t, turned back into outputs, exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,7 +56,8 @@ class View:
 
         The last `known` numbers of a row are arguments of the loss that are not emulated. Where
         nothing says from which size on a loss is flat, `misfit`, minus the log-evidence of emulated
-        numbers (n, m), may ask for more compression.
+        numbers (n, m), may ask for more compression; and where the last numbers are such arguments,
+        it must ask for any.
         """
         count = max(int(_BEST * len(risk)), min(_FEWEST, len(risk)))
         best = np.argsort(risk, kind="stable")[:count]
@@ -80,11 +81,15 @@ class View:
         bearable = (np.abs((outputs - centre) * weight) <= limit).all()
         view = cls(centre, weight, np.inf if bearable else scale)
         if width is None and misfit is not None:
-            view = view._closer(outputs, scale, misfit)
+            if known and not bearable:
+                # The best runs of a search that has settled are so alike that its first ones seem
+                # huge beside them; that alone does not make them worse to emulate as they are.
+                view = replace(view, scale=np.inf)._closer(outputs, (scale,), misfit)
+            view = view._closer(outputs, [share * scale for share in _CLOSER], misfit)
         return None if (weight == 1.0).all() and np.isinf(view.scale) else view
 
     def _closer(
-        self, outputs: FloatArray, scale: float, misfit: Callable[[FloatArray], float]
+        self, outputs: FloatArray, scales: Iterable[float], misfit: Callable[[FloatArray], float]
     ) -> View:
         """Return the view with the largest evidence of the outputs, or this one if none clearly.
 
@@ -93,7 +98,7 @@ class View:
         here = np.clip(outputs, -_HUGE, _HUGE)
         some = slice(None, None, max(outputs.shape[1] // _ENOUGH, 1))
         r = ((here - self.centre) * self.weight)[:, some]
-        views = [self, *(replace(self, scale=share * scale) for share in _CLOSER)]
+        views = [self, *(replace(self, scale=scale) for scale in scales)]
         values = [
             misfit(each.see(here)[:, some]) + 0.5 * float(np.log1p((r / each.scale) ** 2).sum())
             for each in views

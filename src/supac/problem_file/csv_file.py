@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
 from supac.problem_file.errors import Key, Source, no_file, suggestion
+from supac.simulators.text_file import read_text_file
 
 _SEPARATORS = (";", "\t", ",")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d*(?:[eE][+-]?\d+)?")
@@ -31,17 +34,12 @@ class CSVFile:
             name = name[part]
         self.path = source.file(name)
         try:
-            with self.path.open(newline="", encoding="utf-8-sig") as file:
-                lines = file.readlines()
-                self._separator = _separator(lines)
-                reader = csv.reader(lines, delimiter=self._separator)
-                numbered = [(reader.line_num, row) for row in reader]
+            self._separator, self.rows = read_rows(self.path)
         except FileNotFoundError as error:
             raise self.fail(no_file(self.path)) from error
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+        except (OSError, csv.Error) as error:
             reason = getattr(error, "strerror", None) or error
             raise self.fail(f"{self.path.name} cannot be read as CSV: {reason}") from error
-        self.rows = {line: row for line, row in numbered if any(cell.strip() for cell in row)}
         if len(self.rows) < 2:
             raise self.fail(f"{self.path.name} needs a line of names and lines of numbers")
         heads = [name_and_unit(name) for name in self.rows.pop(min(self.rows))]
@@ -138,6 +136,15 @@ class CSVFile:
                 raise self.fail(f"{self.path.name}, line {line}, column {name}: {found}{empty}")
             numbers.append(number)
         return np.array(numbers)
+
+
+def read_rows(path: Path) -> tuple[str, dict[int, list[str]]]:
+    """Return what separates the cells of a table, and its rows that are not empty, by line."""
+    lines = io.StringIO(read_text_file(path), newline="").readlines()
+    separator = _separator(lines)
+    reader = csv.reader(lines, delimiter=separator)
+    numbered = [(reader.line_num, row) for row in reader]
+    return separator, {line: row for line, row in numbered if any(cell.strip() for cell in row)}
 
 
 def name_and_unit(cell: str) -> tuple[str, str]:

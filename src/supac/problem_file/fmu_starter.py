@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import os
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from supac.problem_file.csv_file import name_and_unit
+from supac.problem_file.csv_file import name_and_unit, read_rows
 from supac.problem_file.starter import template
 from supac.simulators.fmi.description import (
     Description,
@@ -150,20 +149,21 @@ def _cell(text: str) -> str:
 
 def _header(path: Path) -> list[str]:
     """Return the names of the columns of a table; empty if there is no such file."""
-    if not path.is_file():
-        return []
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        return [name_and_unit(name)[0] for name in next(csv.reader(file), [])]
+    rows = _rows(path)
+    return [name_and_unit(name)[0] for name in rows[0]] if rows else []
 
 
 def _count(path: Path, outputs: Sequence[Variable]) -> int:
     """Return the number of measurements in a table; 0 if there is no such file."""
-    if not path.is_file():
-        return 0
-    places = [_header(path).index(each.name) for each in outputs if each.name in _header(path)]
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.reader(file))[1:]
+    header = _header(path)
+    places = [header.index(each.name) for each in outputs if each.name in header]
+    rows = _rows(path)[1:]
     return sum(bool("".join(row[place : place + 1]).strip()) for row in rows for place in places)
+
+
+def _rows(path: Path) -> list[list[str]]:
+    """Return the rows of a table; none if there is no such file."""
+    return list(read_rows(path)[1].values()) if path.is_file() else []
 
 
 def _head(variable: Variable) -> str:

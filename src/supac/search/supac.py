@@ -297,7 +297,7 @@ class SuPAC:
             moved = replace(told, posterior=end, last_step=step, emulator=kept)
             inside = descent.last.kl_from_start < steps.INSIDE * update.radius
             ahead = None
-            if not (inside or looked or plan.observed) and is_moving(plan, moved):
+            if not (inside or looked) and is_moving(plan, moved):
                 ahead = steps.minimum_ahead(bound, step_rule, end, plan.inner, context.resolution)
             if plans:
                 batch = self._plan(problem, plan, moved, model, probing=inside, ahead=ahead)

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from supac.simulators.text_file import read_text_file
+
 _NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[ed][-+]?\d+)?|nan|inf(?:inity)?)|\*+"
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _DIVIDERS = (",", ";", "\t")
@@ -72,15 +74,14 @@ class OutputFile:
         """Return a number or a list of numbers; OutputError if they are not all there."""
         path = folder / ("stdout.txt" if self.name == "stdout" else self.name)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text_file(path)
         except FileNotFoundError as error:
             others = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
             near = difflib.get_close_matches(path.name, others, n=1, cutoff=0.8)
             hint = f", but {near[0]}" if near else ""
             raise OutputError(f"the program wrote no {self.name}{hint}") from error
-        except (UnicodeDecodeError, OSError) as error:
-            what = "is not JSON" if self.name.endswith(".json") else "cannot be read"
-            raise OutputError(f"{self.name} {what}: {error}") from error
+        except OSError as error:
+            raise OutputError(f"{self.name} cannot be read: {error}") from error
         if self.pattern:
             return self._chosen(self._found(text))
         if not self.name.endswith(".json"):

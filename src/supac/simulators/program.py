@@ -6,7 +6,6 @@ import copy
 import csv
 import json
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -125,15 +124,18 @@ class Program:
 
     def unused(self, names: Sequence[str]) -> str:
         """Return what is wrong if a parameter does not reach the program; "" if all do."""
-        every = [*names, *self.fields]
+        every, texts = [*names, *self.fields], self.templates
         if self.inputs == "arguments":
-            missing = [name for name in every if not any(f"{{{name}}}" in w for w in self.command)]
-            where = "the command"
-        elif self.inputs is None:
-            missing = unplaced(every, self.templates)
-            where = " or ".join(template.file or template.name for template in self.templates)
-        else:
+            texts = [Template("the command", "\n".join(self.command)), *texts]
+        elif literal := next((n for n in every if any(f"{{{n}}}" in w for w in self.command)), ""):
+            return (
+                f"{{{literal}}} in the command is not replaced by its value: write "
+                'inputs = "arguments", or take it out'
+            )
+        if self.inputs not in (None, "arguments"):
             return ""
+        missing = unplaced(every, texts)
+        where = " or ".join(text.file or text.name for text in texts)
         for name, points in self.fields.items():  # all of it at once, or point by point
             if name not in missing:
                 missing = [each for each in missing if each not in flat(points)]
@@ -142,7 +144,7 @@ class Program:
         missing = [name for name in missing if name in self.fields] + missing
         if not missing:
             return ""
-        hint = misspelt(missing[0], every, self.templates)
+        hint = misspelt(missing[0], every, texts)
         return f"{{{missing[0]}}} stands nowhere in {where}: write it where its value belongs{hint}"
 
     def __call__(self, x: Any) -> Any:
@@ -190,15 +192,14 @@ class Program:
         """Return the command with paths, and values if it takes them, in place of {words}."""
         decks = [template.name for template in self.templates]
         source = f"input.{self.inputs}" if self.inputs in ("json", "csv") else (*decks, "")[0]
-        words = {
+        words: dict[str, Value] = {
             "input": str(folder / source),
             "output": str(folder / self.output.name),
             "folder": str(folder),
         }
         if self.inputs == "arguments":
-            words |= {name: _text(value) for name, value in point.items()}
-        place = re.compile("|".join(re.escape(f"{{{word}}}") for word in words))
-        return [place.sub(lambda match: words[match[0][1:-1]], word) for word in self.command]
+            words |= {k: _text(v) if isinstance(v, list) else v for k, v in point.items()}
+        return [_filled(Template("the command", word), words) for word in self.command]
 
     def _write(self, folder: Path, point: Mapping[str, Value]) -> None:
         """Write the input files of a run."""
@@ -209,12 +210,9 @@ class Program:
             except OSError as error:
                 raise ProgramError(f"{path} could not be copied: {error}") from error
         for template in self.templates:
-            try:
-                text = template.fill(self._with_fields(point))
-            except ValueError as error:
-                raise ProgramError(str(error)) from error
-            with (folder / template.name).open("w", encoding="utf-8", newline="") as deck:
-                deck.write(text)
+            text = _filled(template, self._with_fields(point))
+            content = text.encode("utf-8", errors="surrogateescape")
+            (folder / template.name).write_bytes(content)
         if self.inputs == "csv":
             with (folder / "input.csv").open("w", newline="") as file:
                 csv.writer(file).writerows([list(point), [_text(v) for v in point.values()]])
@@ -238,6 +236,13 @@ class Program:
             said = _last_lines(folder)
             words = f"; the program's last words: {said}" if said else ""
             raise ProgramError(f"{error}{kept}{words}") from error
+
+
+def _filled(template: Template, values: Mapping[str, Any]) -> str:
+    try:
+        return template.fill(values)
+    except ValueError as error:
+        raise ProgramError(str(error)) from error
 
 
 def _text(value: Value | list[Any]) -> str:

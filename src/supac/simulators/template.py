@@ -37,7 +37,8 @@ class Template:
         """Read a template; `deck.in.tpl` becomes `deck.in`, any other name stays."""
         place = Path(path)
         name = place.stem if place.suffix in _SUFFIXES and place.stem else place.name
-        with place.open(encoding="utf-8", newline="") as file:
+        # Bytes that are no UTF-8, such as a degree sign of Windows, are written as they were.
+        with place.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
             return cls(name, file.read(), place.name)
 
     @property

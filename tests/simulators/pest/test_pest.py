@@ -346,6 +346,14 @@ def test_a_control_file_in_another_encoding_is_told(case: Path) -> None:
         pest.load(case)
 
 
+def test_an_input_file_keeps_bytes_that_are_no_utf_8(case: Path) -> None:
+    template = case.with_name("reservoir.tpl")
+    template.write_bytes(template.read_bytes() + b"# 20 \xb0C\n")
+    change(case, "awk -f", f"cp reservoir.in {case.with_name('seen')} && awk -f")
+    pest.load(case).model(np.array([14.0, 2.6, 0.8]))
+    assert case.with_name("seen").read_bytes().endswith(b"\n# 20 \xb0C\n")
+
+
 def test_a_failed_run_says_why(case: Path) -> None:
     problem = pest.load(case)
     x = np.array([14.0, 2.6, 0.8])

@@ -63,7 +63,7 @@ class CaseModel(Program):
         for template in self.control.templates:
             target = folder / template.name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(template.fill(values), encoding="utf-8")
+            target.write_text(template.fill(values), encoding="utf-8", errors="surrogateescape")
 
     def __call__(self, x: Any) -> FloatArray:
         """Return the outputs at one point (dim,)."""

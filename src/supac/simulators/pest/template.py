@@ -24,7 +24,9 @@ class TemplateFile:
     @classmethod
     def read(cls, folder: Path, file: str, name: str) -> TemplateFile:
         """Read a template; PestError if it is none."""
-        lines = (folder / file).read_text(encoding="utf-8", errors="replace").splitlines()
+        # Bytes that are no UTF-8, such as a degree sign of Windows, are written as they were.
+        text = (folder / file).read_text(encoding="utf-8", errors="surrogateescape")
+        lines = text.splitlines()
         head = lines[0].split() if lines else []
         if len(head) != 2 or head[0].lower() not in ("ptf", "jtf") or len(head[1]) != 1:
             raise fail(file, 1, 'must be "ptf" and the character around parameters, such as ptf ~')
