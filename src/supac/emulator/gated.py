@@ -37,6 +37,7 @@ _SURPRISE = 9.0  # squared standardised residual from which a run may be an outl
 _MOST_OUTLIERS = 0.6  # share of the runs
 _FEW_OUTLIERS = 0.2  # share of the runs, beside which the emulator can be judged
 _FIRST_STEPS, _STEPS, _FEW_STEPS = 40, 10, 4  # of L-BFGS on the hyperparameters
+_HARDLY_KNOWN, _ANEW = 120, 60  # runs up to which emulators are averaged, and steps of each
 _WELL_KNOWN = 250  # runs from which few steps do: the hyperparameters hardly change any more
 _DEAREST = 30.0  # nats that an outlier costs at most, if the ceiling of the risk is less
 _NEWS = 1.08  # growth of the number of runs that is worth fitting them anew
@@ -87,6 +88,15 @@ class TrainingSet(Protocol):
         self, inliers: BoolArray, inflation: FloatArray, hyperparameters: FloatArray, steps: int
     ) -> FittedEmulator:
         """Improve the hyperparameters by `steps` of L-BFGS, and condition on the inliers."""
+
+    @property
+    def averages(self) -> bool:
+        """Return True if emulators are averaged as long as there are few runs."""
+
+    def average(
+        self, emulator: FittedEmulator, inliers: BoolArray, inflation: FloatArray, steps: int
+    ) -> FittedEmulator:
+        """Return the mean of the emulator and of others, fitted anew by `steps` if not 0."""
 
 
 def _has_one_centre(start: Distribution) -> bool:
@@ -270,7 +280,8 @@ def fit_gated(
     training, last, total = build(runs, current, context), context.state, len(everything)
     all_outliers, all_inflation = _last_labels(everything, context)
     outliers, inflation = all_outliers[rows], all_inflation[rows]
-    hyperparameters, steps, threshold = training.default, _FIRST_STEPS, np.inf
+    first_steps = _ANEW if training.averages else _FIRST_STEPS
+    hyperparameters, steps, threshold = training.default, first_steps, np.inf
     fitted = total if last is None or _is_news(last.fitted, total, current) else last.fitted
     if last is not None:
         if len(last.hyperparameters) == len(training.default):
@@ -285,10 +296,15 @@ def fit_gated(
     inliers = ~outliers
     emulator = training.condition(inliers, inflation[inliers], hyperparameters, steps)
     restarted = total if last is None else last.restarted
-    if last is not None and (total >= 2 * restarted or context.anew) and total <= _WELL_KNOWN:
+    averages = training.averages and total <= _HARDLY_KNOWN
+    due = (averages and fitted == total) or total >= 2 * restarted or context.anew
+    if last is not None and due and total <= _WELL_KNOWN:
         restarted = total
-        again = training.condition(inliers, inflation[inliers], training.default, _FIRST_STEPS)
+        again = training.condition(inliers, inflation[inliers], training.default, first_steps)
         emulator = min(emulator, again, key=lambda each: each.misfit())
+    if averages:
+        steps = _ANEW if fitted == total else 0
+        emulator = training.average(emulator, inliers, inflation[inliers], steps)
     all_outliers[rows], all_inflation[rows] = outliers, inflation
     residual = runs.risk[inliers] - emulator.leave_one_out()[0]
     coupled, rng = current.family.coupled, context.rng
