@@ -168,7 +168,8 @@ def test_a_search_is_gone_on_with_by_today_s_rules(name: str, budget: int, tmp_p
     np.testing.assert_array_equal(result.evaluations.x[:told], before.evaluations.x[:told])
     assert result.objective < SEARCHES[name][1] + 3.0 * result.mean_risk_error
     assert told == 30
-    assert len(made) == 60 - (33 if name == "composite-killed" else told)
+    assert result.queries > 55  # it may converge before the budget is spent
+    assert len(made) == result.queries - (33 if name == "composite-killed" else told)
     assert_same(supac.read_store(store).result(), result)
     with pytest.raises(supac.StoreMismatchError, match="loss: Welsch in the store"):
         supac.resume(store, supac.Composite(decay, supac.MeanSquare()))

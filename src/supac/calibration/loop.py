@@ -341,8 +341,10 @@ class Loop:
 
         Runs are drawn more widely than the posterior, and the first ones far from it: that they
         failed says little of where the search has come to. Nor does it fail where the latest runs
-        mostly do not.
+        mostly do not, or where none was made since it began again elsewhere.
         """
+        if self.state.abandoned is not None and self.state.last_step is None:
+            return False
         evaluations, most = self.state.evaluations, self.execution.max_failures
         if evaluations.failed <= most * len(evaluations):
             return False  # nor are they too many without the refused ones, which take long to count

@@ -33,7 +33,6 @@ _REFERENCES = 2  # runs at which the loss is differentiated
 _SLOPE = 0.1  # weight of a first difference: kinks and flat parts have no second one
 _LEAST_FELT = 0.3  # least effect of an output relative to the usual one
 _AT_A_TIME = 2_000_000  # numbers that a loss is given at once
-_LARGEST = 1e150  # risk whose square is finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +166,7 @@ class SeenLoss:
         if isinstance(self.loss, ObservationLoss):
             outputs = self.loss.rows(outputs, x)
         risk = np.asarray(self.loss(outputs))
-        return np.where(np.abs(risk) < _LARGEST, risk, self.worst)
+        return np.where(np.abs(risk) < _HUGE, risk, self.worst)
 
     def _slopes(
         self, t: FloatArray, outputs: FloatArray, x: FloatArray

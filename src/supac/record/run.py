@@ -23,6 +23,7 @@ _NUMBER = re.compile(  # not part of a name such as k1
     r"\s*(?<!\w)[-+]?(0x[0-9a-f]+|(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|(nan|inf)\b)\s*", re.IGNORECASE
 )
 _WRONG_LOSS = "loss must take {} and return n risks; for {} it {}"
+_ROUNDING = 1e-12  # relative difference of points that are the same on another machine
 _WORDS = 60  # characters of a message that identify its kind
 
 
@@ -117,13 +118,21 @@ class RunIndex:
     def find(self, x: FloatArray, purpose: Purpose) -> Run | None:
         """Take an unused run of an earlier process with this point and purpose, if there is one.
 
-        Like those of `take_searches` and `adopt`, it may lack its outputs: see `Record.iterate`.
+        Another machine may have rounded the point's last digits otherwise. Like those of
+        `take_searches` and `adopt`, the run may lack its outputs: see `Record.iterate`.
         """
-        runs = self._untold.get((purpose, x.tobytes()))
+        runs = self._untold.get((purpose, x.tobytes())) or self._find_near(x, purpose)
         if not runs:
             return None
         self._next += 1
         return runs.popleft()
+
+    def _find_near(self, x: FloatArray, purpose: Purpose) -> deque[Run] | None:
+        """Return unused runs whose point differs from x by rounding."""
+        for (other, _), runs in self._untold.items():
+            if other == purpose and runs and np.allclose(runs[0].x, x, rtol=_ROUNDING, atol=0.0):
+                return runs
+        return None
 
     def take_searches(self) -> list[Run]:
         """Take all unused search runs of an earlier process, in the order of their ids."""

@@ -36,7 +36,7 @@ _LEARNT = 3.0  # nats by which a posterior is better than the start if anything 
 _EXPLAINED = 0.5  # largest error of predicting a run, in standard deviations of all risks
 _QUIET = 0.5  # nats that a step gains if the search has settled
 _NARROW = 0.3  # standard deviations of the start
-_FAILING, _ENOUGH = 0.7, 15  # share of failed runs, among as many of the latest
+_FAILING, _ENOUGH = 0.5, 15  # share of failed runs, among as many of the latest
 _REACH, _NEAR = 3.0, 0.5  # standard deviations of a posterior, and of the start
 
 
