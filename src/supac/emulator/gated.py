@@ -36,7 +36,8 @@ _RECENT, _RECENT_ERRORS = 40, 60
 _SURPRISE = 9.0  # squared standardised residual from which a run may be an outlier
 _MOST_OUTLIERS = 0.6  # share of the runs
 _FEW_OUTLIERS = 0.2  # share of the runs, beside which the emulator can be judged
-_FIRST_STEPS, _STEPS, _FEW_STEPS = 40, 10, 4  # of L-BFGS on the hyperparameters
+_FIRST_STEPS, _STEPS, _FEW_STEPS = 60, 10, 4  # of L-BFGS on the hyperparameters
+_HARDLY_KNOWN = 120  # runs up to which they are fitted from their defaults too, each time
 _WELL_KNOWN = 250  # runs from which few steps do: the hyperparameters hardly change any more
 _DEAREST = 30.0  # nats that an outlier costs at most, if the ceiling of the risk is less
 _NEWS = 1.08  # growth of the number of runs that is worth fitting them anew
@@ -87,6 +88,11 @@ class TrainingSet(Protocol):
         self, inliers: BoolArray, inflation: FloatArray, hyperparameters: FloatArray, steps: int
     ) -> FittedEmulator:
         """Improve the hyperparameters by `steps` of L-BFGS, and condition on the inliers."""
+
+    def average(
+        self, emulator: FittedEmulator, inliers: BoolArray, inflation: FloatArray, steps: int
+    ) -> FittedEmulator:
+        """Return the mean of the emulator and of others, fitted anew by `steps` if not 0."""
 
 
 def _has_one_centre(start: Distribution) -> bool:
@@ -285,10 +291,15 @@ def fit_gated(
     inliers = ~outliers
     emulator = training.condition(inliers, inflation[inliers], hyperparameters, steps)
     restarted = total if last is None else last.restarted
-    if last is not None and (total >= 2 * restarted or context.anew) and total <= _WELL_KNOWN:
+    hardly_known = fitted == total <= _HARDLY_KNOWN
+    due = hardly_known or total >= 2 * restarted or context.anew
+    if last is not None and due and total <= _WELL_KNOWN:
         restarted = total
         again = training.condition(inliers, inflation[inliers], training.default, _FIRST_STEPS)
         emulator = min(emulator, again, key=lambda each: each.misfit())
+    if total <= _HARDLY_KNOWN:
+        steps = _FIRST_STEPS if hardly_known else 0
+        emulator = training.average(emulator, inliers, inflation[inliers], steps)
     all_outliers[rows], all_inflation[rows] = outliers, inflation
     residual = runs.risk[inliers] - emulator.leave_one_out()[0]
     coupled, rng = current.family.coupled, context.rng

@@ -10,7 +10,8 @@ from scipy.linalg import solve_triangular
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.codec import register
-from supac.emulator.gated import GatedModel, emulator_plan, fit_gated
+from supac.emulator.average import AveragedEmulator
+from supac.emulator.gated import FittedEmulator, GatedModel, emulator_plan, fit_gated
 from supac.emulator.process import Hyperprior, Process, ScoreFunction
 from supac.emulator.projection import (
     CommonDraws,
@@ -32,6 +33,8 @@ from supac.surrogate.estimator import MANY_PARAMETERS, NOISY, BatchPlan, Context
 _FEW = 20  # parameters
 _FEWEST = 10  # runs of the first batch
 _OPENING = 0.3  # width of a narrow first batch, in standard deviations of the start
+_POWERS = 0.3, 0.1  # of the evidence, for further sets of hyperparameters
+_MOVING, _SETTLED = 2, 4  # runs of a batch of up to 40 simulated parameters
 _CLEARLY_LESS = 0.5  # share of a squared error
 _MOST_COMPONENTS = 200  # of many parameters: each may move an output of its own
 
@@ -70,6 +73,8 @@ class OutputEmulator:
         elif _FEWEST <= simulated <= _FEW and isinstance(problem.loss, SquareLoss):
             first, opening = simulated + 1, _OPENING
         plan = emulator_plan(problem, first, n, self.widening, self.probes, opening)
+        if plan.few and simulated <= MANY_PARAMETERS:
+            plan = replace(plan, few=_MOVING, batch=max(_SETTLED, n // 20))
         return replace(plan, observed=observed)
 
     def fit(
@@ -215,8 +220,18 @@ class OutputTrainingSet:
 
     @property
     def default(self) -> FloatArray:
-        """Return the hyperparameters to start from, and those of what a trend leaves."""
-        return np.tile(self.prior.centre, 1 if self.nearness is None else 2)
+        """Return the hyperparameters to start from: of the process, and of all that follow it.
+
+        One process of many parameters may be followed by that of what a trend leaves, any other by
+        those that it is averaged with.
+        """
+        followers = len(_POWERS) if self.averages else int(self.nearness is not None)
+        return np.tile(self.prior.centre, 1 + followers)
+
+    @property
+    def averages(self) -> bool:
+        """Return True if several processes are fitted: if there are few parameters."""
+        return self.x.shape[1] <= MANY_PARAMETERS
 
     def _principal(self, inliers: BoolArray) -> FloatArray:
         """Compute the principal directions of the inliers, whatever their inflations.
@@ -255,6 +270,26 @@ class OutputTrainingSet:
             self, own, process, mean, directions, shift, unit, rest, found
         )
         return fitted if self.nearness is None else self._with_trend(fitted, inliers, steps)
+
+    def average(
+        self, emulator: FittedEmulator, inliers: BoolArray, inflation: FloatArray, steps: int
+    ) -> FittedEmulator:
+        """Return the mean of the emulator and of others, for which the evidence counts less.
+
+        Outputs of one run are not independent of each other, so that their evidence is too sure
+        of the hyperparameters. Those for which it counts a third or a tenth against the prior
+        predict new runs about as well, and elsewhere something else.
+        """
+        if not (self.averages and isinstance(emulator, FittedOutputEmulator)):
+            return emulator
+        own, *others = np.split(emulator.hyperparameters, 1 + len(_POWERS))
+        members = [emulator]
+        for power, last in zip(_POWERS, others, strict=True):
+            start = self.prior.centre if steps else last
+            process = replace(emulator.process, hyperparameters=start).fit(steps, power=power)
+            members.append(replace(emulator, process=process))
+        found = [own, *(each.process.hyperparameters for each in members[1:])]
+        return AveragedEmulator(tuple(members), np.concatenate(found))
 
     def _fit(self, process: Process, inliers: BoolArray, steps: int) -> Process:
         """Fit the hyperparameters; many inputs keep the expected lengths, if not clearly worse.
@@ -343,7 +378,7 @@ class FittedOutputEmulator:
     rest: float
     """Sum of squares that the components leave out."""
     hyperparameters: FloatArray
-    """Of the process, followed by those of what a trend leaves."""
+    """Of the process, and of those that follow it: see `OutputTrainingSet.default`."""
     trend: Trend | None = None
     """A polynomial around the posterior, if the process is of what it leaves."""
     everywhere: FittedOutputEmulator | None = None

@@ -140,11 +140,12 @@ def misfit(
     y: FloatArray,
     inflation: FloatArray,
     prior: Hyperprior,
+    power: float = 1.0,
 ) -> tuple[float, FloatArray]:
     """Compute minus the log-evidence of y (n, k) at inputs u (n, dim), and its gradient.
 
     k·½ log det K + ½nk·log(tr(yᵀK⁻¹y)/nk) + penalty, the amplitude profiled; the noise of run i is
-    inflated by `inflation[i]`.
+    inflated by `inflation[i]`. The evidence, without the penalty, counts `power` times.
     """
     n, outputs = y.shape
     lengths, metric, (smooth, linear, quadratic, noise) = prior.unpack(hyperparameters)
@@ -160,14 +161,15 @@ def misfit(
         return 1e10, np.zeros_like(hyperparameters)
     solved = cho_solve((root, True), y, check_finite=False)
     log_det = float(np.log(root[diagonal]).sum())
-    power = max(float(np.vdot(y, solved)), 1e-300)
-    value = outputs * log_det + 0.5 * n * outputs * np.log(power / (n * outputs))
+    total = max(float(np.vdot(y, solved)), 1e-300)
+    value = outputs * log_det + 0.5 * n * outputs * np.log(total / (n * outputs))
 
     inverse, _ = dpotri(root, lower=1, overwrite_c=1)  # its upper triangle is zero
     weight = inverse + inverse.T
     weight[diagonal] *= 0.5
     weight *= 0.5 * outputs
-    weight -= (0.5 * n * outputs / power) * (solved @ solved.T)  # ∂value/∂K
+    weight -= (0.5 * n * outputs / total) * (solved @ solved.T)  # ∂value/∂K
+    value, weight = power * value, power * weight
 
     penalty, gradient = prior.penalty(hyperparameters)
     by_rbf, by_gram = weight * rbf, weight * gram
@@ -224,10 +226,11 @@ class Process:
     y: FloatArray
     inflation: FloatArray
 
-    def fit(self, steps: int, *, own_lengths: bool = True) -> Process:
+    def fit(self, steps: int, *, own_lengths: bool = True, power: float = 1.0) -> Process:
         """Increase the evidence by at most `steps` of L-BFGS on the hyperparameters.
 
-        The lengths remain the expected ones unless `own_lengths`.
+        The lengths remain the expected ones unless `own_lengths`. Against the prior of the
+        hyperparameters the evidence counts `power` times.
         """
         if not steps:
             return self
@@ -240,7 +243,7 @@ class Process:
         found, value, _ = fmin_l_bfgs_b(
             misfit,
             np.clip(self.hyperparameters, lower, upper),
-            args=(self.u, self.y, self.inflation, prior),
+            args=(self.u, self.y, self.inflation, prior, power),
             bounds=list(zip(lower, upper, strict=True)),
             m=20,
             maxiter=steps,

@@ -9,7 +9,7 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
-from supac.emulator.gated import GatedModel, emulator_plan, fit_gated
+from supac.emulator.gated import FittedEmulator, GatedModel, emulator_plan, fit_gated
 from supac.emulator.process import Hyperprior, Process
 from supac.emulator.units import Units
 from supac.families import Distribution, NormalWhitening
@@ -124,6 +124,16 @@ class RiskTrainingSet:
         chosen = candidates[int(np.argmin([each.misfit() for each in candidates]))]
         both = [candidates[0].process.hyperparameters, candidates[-1].process.hyperparameters]
         return replace(chosen, hyperparameters=np.concatenate(both))
+
+    def average(
+        self,
+        emulator: FittedEmulator,
+        inliers: BoolArray,
+        inflation: FloatArray,
+        steps: int,
+    ) -> FittedEmulator:
+        """Return the emulator alone: one risk a run is not counted more than once."""
+        return emulator
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ Choose = Callable[[int, FloatArray, FloatArray, FloatArray], FloatArray]
 # Widths of a small batch: these, times a share of the mean's shift per parameter, within limits.
 _SIDES = (1.0, 2.0)
 _OF_SHIFT, _NARROWEST, _WIDEST = 0.5, 0.5, 1.5
-_LOOKING = 3  # points of a small batch of which one may be ahead
+_LOOKING = 2  # points of a small batch of which one may be ahead
 _POOL, _WIDE = 300, 1.3  # points among which informative ones are chosen, and their width
 _SURROUNDING = 2.0  # standard deviations of a posterior
 _EXPLAINED = 0.4  # share of the variance of runs that a model must predict to choose others
@@ -133,8 +133,10 @@ def plan_batch(
     if posterior.dim > MANY_PARAMETERS:
         z = _towards_new_directions(z, whitening, state.evaluations)
     x = whitening.spread(plan.width * z)
-    # Half of these tell most: a cliff that no run has met is only found by looking for it.
-    told = 0 if choose is None else count if probes is None else (count + 1) // 2
+    # Half of these tell most: a cliff that no run has met is only found by looking for it. Of an
+    # odd number one more tells or looks, by turns.
+    turn = len(state.evaluations.proposals) % 2
+    told = 0 if choose is None else count if probes is None else (count + turn) // 2
     if told and choose is not None:
         x = np.concatenate([x, _informative(choose, told, whitening, x, rng)])
     if count > told and probes is not None:

@@ -46,8 +46,9 @@ def has_learnt_nothing(
     """Return True if a posterior is hardly better than the start, and the risk is not understood.
 
     `nat` is the risk that is worth one nat, `error` that of predicting a run from the others. The
-    risk of the start is that of the batches around it, less two standard errors, which are many
-    where risks differ by orders of magnitude: but no less than its smallest.
+    risk of the start is at least that of the batches around it less two standard errors: of their
+    mean or, where risks differ by orders of magnitude and the mean says nothing, of their median,
+    which a mean of such risks exceeds.
     """
     runs = state.evaluations.usable(problem.failure_risk)
     runs = runs.select(runs.drawn)
@@ -59,8 +60,16 @@ def has_learnt_nothing(
     if not len(first):  # it began with runs made elsewhere, or narrowly
         return False
     kl = problem.start.divergence(problem.prior).value
-    least = max(float(first.mean() - 2.0 * first.std() / np.sqrt(len(first))), first.min())
-    return problem.bound(least, kl) - objective < _LEARNT * nat
+    return problem.bound(_least_mean(first), kl) - objective < _LEARNT * nat
+
+
+def _least_mean(risk: FloatArray) -> float:
+    """Estimate the mean of skewed risks cautiously, by their mean or median less two errors."""
+    middle = float(np.median(risk))
+    deviation = 1.4826 * float(np.median(np.abs(risk - middle)))
+    by_mean = risk.mean() - 2.0 * risk.std() / np.sqrt(len(risk))
+    by_median = middle - 2.0 * np.sqrt(0.5 * np.pi / len(risk)) * deviation
+    return float(max(by_mean, by_median, risk.min()))
 
 
 def look_elsewhere(

@@ -74,7 +74,7 @@ class Trial:
         usual = batch.ok[drawn] & (residual <= threshold)
         if usual.sum() >= (1.0 - _MOST_EXCLUDED) * len(usual):
             residual = residual[usual]
-        if len(residual) < 2:
+        if not len(residual):
             return None
         return cls(gain, residual, _confirmed_ahead(batch, expected) if ahead else 0.0)
 
@@ -88,7 +88,9 @@ class Trial:
 
     @property
     def error(self) -> float:
-        """Compute the standard error of the shortfall."""
+        """Compute the standard error of the shortfall; of one run, its size: it may be chance."""
+        if len(self.residual) == 1:
+            return abs(self.shortfall)
         return float(self.residual.std() / np.sqrt(len(self.residual)))
 
     @property

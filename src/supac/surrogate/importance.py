@@ -61,8 +61,11 @@ class ImportanceWeighted:
 
 
 def effective_size(weights: FloatArray) -> float:
-    """Compute 1/Σw², the number of equal weights that are worth these, which sum to one."""
-    return 1.0 / float(weights @ weights)
+    """Compute 1/Σw², the number of equal weights that are worth these, which sum to one.
+
+    It is 0 if there are none.
+    """
+    return 1.0 / float(weights @ weights) if weights.any() else 0.0
 
 
 def _normalised(log_weights: FloatArray) -> FloatArray:
