@@ -110,7 +110,7 @@ def test_show_fits_eighty_columns(finished: Path) -> None:
     assert "…" not in said
     assert re.search(r"^parameter +unit +prior +posterior +width$", said, flags=re.M)
     assert re.search(r"^k1 +1/h +0\.5 \(0\.134 to 1\.86\) +0\.9", said, flags=re.M)
-    assert re.search(r"^runs +51 of 60, 15 of them to validate", said, flags=re.M)
+    assert re.search(r"^runs +49 of 60, 15 of them to validate", said, flags=re.M)
     assert said == call("show", finished / "problem.toml").output  # its problem file will do
 
 
@@ -137,7 +137,7 @@ def test_machines_read_json(finished: Path) -> None:
     said = json.loads(call("show", finished / "run.supac", "--json").stdout, parse_constant=no_nan)
     run = supac.read_store(finished / "run.supac")
     assert said["objective"] == run.estimate.objective
-    assert (said["queries"], said["budget"]) == (51, 60)
+    assert (said["queries"], said["budget"]) == (49, 60)
     assert [row["name"] for row in said["parameters"]] == ["initial", "k1", "k2"]
     assert said["parameters"][1]["posterior"]["median"] == pytest.approx(0.91, abs=0.1)
     assert 0.05 < said["parameters"][1]["width"] < 0.15
@@ -365,7 +365,7 @@ def test_a_follower_waits_for_a_store_that_is_being_made(
         call("run", slow / "problem.toml", "-q")
 
     monkeypatch.setattr("supac.cli.following.time.sleep", meanwhile)
-    assert json.loads(call("show", store, "--follow", "--json").stdout)["queries"] == 51
+    assert json.loads(call("show", store, "--follow", "--json").stdout)["queries"] == 49
     assert len(waits) == 1
     store.unlink()
     sqlite3.connect(store).execute("PRAGMA journal_mode = WAL").connection.close()
@@ -545,10 +545,10 @@ def test_without_n_every_measurement_counts(study: Path) -> None:
 
 def test_export_writes_every_run(study: Path) -> None:
     table = study / "runs.csv"
-    assert "wrote 51 runs" in call("export", study / "run.supac", table).output
+    assert "wrote 49 runs" in call("export", study / "run.supac", table).output
     with table.open() as file:
         purposes = [row["purpose"] for row in csv.DictReader(file)]
-    assert purposes == ["search"] * 36 + ["validation"] * 15
+    assert purposes == ["search"] * 34 + ["validation"] * 15
     assert "--force replaces it" in call("export", study / "run.supac", table, code=1).output
     call("export", study / "run.supac", table, "--force")
     said = call("export", study / "run.supac", study / "runs.xlsx", code=1).output

@@ -67,7 +67,7 @@ def call(folder: Path, *words: str, code: int = 0) -> str:
     return " ".join(result.output.split())
 
 
-def posterior(folder: Path, runs: int | None = 51) -> supac.Distribution:
+def posterior(folder: Path, runs: int | None = 49) -> supac.Distribution:
     run = supac.read_store(folder / "run.supac")
     assert run.stop_reason in (supac.StopReason.BUDGET, supac.StopReason.CONVERGED)
     assert runs is None or len(run.made) == runs
@@ -119,7 +119,7 @@ def test_a_run_goes_on_when_the_server_is_back(
     assert "no UM-Bridge server answers at http://127.0.0.1" in said
     served(tmp_path, url)
     call(tmp_path, "resume", "problem.toml")
-    assert posterior(tmp_path, 51 + 9) == here  # the smaller budget was validated as well
+    assert posterior(tmp_path, 49 + 8) == here  # the smaller budget was validated as well
 
 
 def test_what_the_server_lacks_is_said(url: str, tmp_path: Path) -> None:

@@ -301,7 +301,7 @@ def test_check_says_how_the_function_wants_to_be_called(tmp_path: Path) -> None:
 def test_a_record_is_printed_in_a_line(finished: Path) -> None:
     run = supac.read_store(finished / "run.supac")
     assert re.fullmatch(
-        r"Record\('.*run\.supac', 51 of 60 runs, ended: converged, objective=0\.\d+, .*\)", str(run)
+        r"Record\('.*run\.supac', 49 of 60 runs, ended: converged, objective=0\.\d+, .*\)", str(run)
     )
 
 
@@ -310,7 +310,7 @@ def test_known_runs_must_have_the_outputs_of_the_file(study: Path) -> None:
     call("export", study / "run.supac", table)
     change(problem, ("seed = 0", 'known = "runs.csv"\ntolerance = 1e-3'))
     ready = supac.read_problem(problem)
-    assert len(ready.options["known"]) == 51
+    assert len(ready.options["known"]) == 49
     assert ready.options["tolerance"] == 1e-3
     lines = [line.split(",") for line in table.read_text().splitlines()]
     at = lines[0].index("output_3")
@@ -479,7 +479,8 @@ def test_resume_says_beforehand_how_many_runs_follow(tmp_path: Path) -> None:
     assert told is not None
     assert int(told[1]) == search
     made = len(supac.read_store(store).made) - len(before.made)
-    assert made == int(told[2]) + int(told[3]) == 48 - search
+    assert int(told[2]) + int(told[3]) == 48 - search
+    assert int(told[3]) < made <= 48 - search  # batches are whole, so that some may be left
     assert "validating the posterior with" in said
 
 

@@ -82,13 +82,13 @@ def test_certificates_are_the_page_s(walk: Walk) -> None:
         for command in walk.said
         if command.startswith("supac certify run.supac")
     )
-    assert "With probability at least 0.95, the mean true risk of these 15" in ensemble
+    assert "With probability at least 0.95, the mean true risk of these 18" in ensemble
     assert "With probability at least 0.95, the mean true risk of the posterior" in posterior
     program = walk.json("program.json")
     assert (program["subject"], program["n"], program["draws"]) == ("ensemble", 19, 15)
     assert program["bound"] == "MaurerLangfordSeeger"
     assert program["mean_risk"] < program["value"] < 1.0  # type: ignore[operator]
-    assert len((walk.folder / "sets.csv").read_text().splitlines()) == 16
+    assert len((walk.folder / "sets.csv").read_text().splitlines()) == 19
 
 
 def test_the_start_page_has_the_certificate_of_the_starter_problem(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_the_report_is_the_page_s(walk: Walk) -> None:
     assert "verdict: trust" in walk.said[next(c for c in walk.said if "supac report" in c)]
     page = (walk.folder / "run-report.html").read_text()
     assert "<h1>Growth of a batch culture</h1>" in page
-    assert "With probability at least 0.95, the mean true risk of these 15" in page
+    assert "With probability at least 0.95, the mean true risk of these 18" in page
     assert 'aria-labelledby="fit-1-title"' in page
 
 

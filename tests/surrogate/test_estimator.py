@@ -30,12 +30,12 @@ EMULATED = BatchPlan(
         (
             supac.OutputEmulator(),
             0,
-            replace(EMULATED, width=1.3, widest=1.3),
+            replace(EMULATED, batch=4, few=2, width=1.3, widest=1.3),
         ),
         (
             supac.OutputEmulator(),
             400,
-            replace(EMULATED, batch=20, width=1.15, widest=1.3),
+            replace(EMULATED, batch=20, few=2, width=1.15, widest=1.3),
         ),
     ],
 )

@@ -280,8 +280,7 @@ def fit_gated(
     training, last, total = build(runs, current, context), context.state, len(everything)
     all_outliers, all_inflation = _last_labels(everything, context)
     outliers, inflation = all_outliers[rows], all_inflation[rows]
-    first_steps = _ANEW if training.averages else _FIRST_STEPS
-    hyperparameters, steps, threshold = training.default, first_steps, np.inf
+    hyperparameters, steps, threshold = training.default, _first_steps(training), np.inf
     fitted = total if last is None or _is_news(last.fitted, total, current) else last.fitted
     if last is not None:
         if len(last.hyperparameters) == len(training.default):
@@ -300,11 +299,10 @@ def fit_gated(
     due = (averages and fitted == total) or total >= 2 * restarted or context.anew
     if last is not None and due and total <= _WELL_KNOWN:
         restarted = total
-        again = training.condition(inliers, inflation[inliers], training.default, first_steps)
-        emulator = min(emulator, again, key=lambda each: each.misfit())
+        emulator = _or_anew(emulator, training, inliers, inflation[inliers])
     if averages:
-        steps = _ANEW if fitted == total else 0
-        emulator = training.average(emulator, inliers, inflation[inliers], steps)
+        anew = _ANEW if fitted == total else 0
+        emulator = training.average(emulator, inliers, inflation[inliers], anew)
     all_outliers[rows], all_inflation[rows] = outliers, inflation
     residual = runs.risk[inliers] - emulator.leave_one_out()[0]
     coupled, rng = current.family.coupled, context.rng
@@ -336,6 +334,19 @@ def _is_news(before: int, now: int, current: Distribution) -> bool:
     unknowns = current.dim + 1
     confirmed = current.dim > MANY_PARAMETERS and before <= unknowns < now
     return confirmed or now >= _NEWS * before
+
+
+def _first_steps(training: TrainingSet) -> int:
+    """Return the steps of a fit from the default hyperparameters."""
+    return _ANEW if training.averages else _FIRST_STEPS
+
+
+def _or_anew(
+    emulator: FittedEmulator, training: TrainingSet, inliers: BoolArray, inflation: FloatArray
+) -> FittedEmulator:
+    """Return the emulator, or one fitted from the default hyperparameters if that is likelier."""
+    again = training.condition(inliers, inflation, training.default, _first_steps(training))
+    return min(emulator, again, key=lambda each: each.misfit())
 
 
 def _last_labels(runs: Evaluations, context: Context) -> tuple[BoolArray, FloatArray]:

@@ -34,7 +34,7 @@ _FEW = 20  # parameters
 _FEWEST = 10  # runs of the first batch
 _OPENING = 0.3  # width of a narrow first batch, in standard deviations of the start
 _POWERS = 0.3, 0.1  # of the evidence, for further sets of hyperparameters
-_MOVING, _SETTLED = 2, 4  # runs of a batch of up to 40 simulated parameters
+_MOVING, _SETTLED = 2, 4  # runs of a batch of up to 20 simulated parameters
 _CLEARLY_LESS = 0.5  # share of a squared error
 _MOST_COMPONENTS = 200  # of many parameters: each may move an output of its own
 
@@ -73,7 +73,7 @@ class OutputEmulator:
         elif _FEWEST <= simulated <= _FEW and isinstance(problem.loss, SquareLoss):
             first, opening = simulated + 1, _OPENING
         plan = emulator_plan(problem, first, n, self.widening, self.probes, opening)
-        if plan.few and simulated <= MANY_PARAMETERS:
+        if plan.few and simulated <= _FEW:
             plan = replace(plan, few=_MOVING, batch=max(_SETTLED, n // 20))
         return replace(plan, observed=observed)
 
@@ -233,8 +233,8 @@ class OutputTrainingSet:
 
     @property
     def averages(self) -> bool:
-        """Return True if several processes are fitted: if there are few parameters."""
-        return self.x.shape[1] <= MANY_PARAMETERS
+        """Return True if several processes are fitted: if few parameters are simulated."""
+        return self.u.shape[1] <= _FEW
 
     def _principal(self, inliers: BoolArray) -> FloatArray:
         """Compute the principal directions of the inliers, whatever their inflations.
