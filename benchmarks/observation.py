@@ -4,8 +4,8 @@ Twelve parameters of a simulator, four observables of twelve measurements with a
 each, and two noise levels: ten parameters that enter after the simulator. They are known (fixed at
 the values that made the data), declared, declared with a loss that has derivatives, or emulated
 like the others. Counted are the runs after which the objective, from common draws, is within a
-quarter of a nat of that of the end, for good: with the usual batches, of three runs and later of
-five, and with batches of three throughout, so that a search which just misses does not pay five.
+quarter of a nat of that of the end, for good: with the usual batches, of two runs and later of
+four, and with batches of three throughout, so that a search which just misses does not pay four.
 Each mean is compared with that of the known ones, seed by seed. A second table has the processor
 time of a round with 30 simulated and 40 other parameters.
 
@@ -247,9 +247,9 @@ def main() -> None:
         "By `make bench-observation`: twelve simulated parameters, and ten scales, offsets and "
         f"noise levels. Runs until the objective stays within {CLOSE} nats of that at the end of "
         f"the search ({BUDGET} runs, {BUDGETS['emulated']} if all are emulated): means over seeds "
-        f"from {SEEDS[0]} on, with their standard errors. Usual batches have three runs while the "
-        "posterior moves and five afterwards; with batches of three throughout, a search that "
-        "just misses does not pay five.",
+        f"from {SEEDS[0]} on, with their standard errors. Usual batches have two runs while the "
+        "posterior moves and four afterwards; with batches of three throughout, a search that "
+        "just misses does not pay four.",
         "",
         *table(),
     ]

@@ -13,19 +13,35 @@ from supac.arrays import FloatArray
 from supac.emulator.process import _ROWS, Hyperprior, Process, misfit
 
 
+@pytest.mark.parametrize("power", [1.0, 0.3])
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("dim", "outputs"), [(1, 1), (2, 3), (4, 2)])
-def test_the_misfits_gradient_is_its_derivative(seed: int, dim: int, outputs: int) -> None:
+def test_the_misfits_gradient_is_its_derivative(
+    seed: int, dim: int, outputs: int, power: float
+) -> None:
     given = process(15, dim, outputs, seed)
     assert (given.inflation != 1.0).all()
 
-    def value(hyperparameters: FloatArray) -> float:
-        return misfit(hyperparameters, given.u, given.y, given.inflation, given.prior)[0]
+    def both(hyperparameters: FloatArray) -> tuple[float, FloatArray]:
+        return misfit(hyperparameters, given.u, given.y, given.inflation, given.prior, power)
 
-    _, gradient = misfit(given.hyperparameters, given.u, given.y, given.inflation, given.prior)
+    def value(hyperparameters: FloatArray) -> float:
+        return both(hyperparameters)[0]
+
+    _, gradient = both(given.hyperparameters)
     np.testing.assert_allclose(
         gradient, derivative(value, given.hyperparameters), rtol=1e-6, atol=1e-6
     )
+
+
+def test_less_evidence_leaves_hyperparameters_nearer_to_their_prior() -> None:
+    given = process(15, 4, 2, seed=0)
+    penalties = [
+        given.prior.penalty(given.fit(200, power=power).hyperparameters)[0]
+        for power in (1.0, 0.3, 0.1, 1e-6)
+    ]
+    assert penalties == sorted(penalties, reverse=True)
+    assert penalties[-1] == pytest.approx(0.0, abs=1e-3)
 
 
 def test_the_misfit_is_minus_the_log_evidence_at_the_best_amplitude() -> None:

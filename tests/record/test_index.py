@@ -40,6 +40,16 @@ def test_a_run_is_found_once_by_point_and_purpose() -> None:
     assert kept.id == 3
 
 
+def test_a_point_that_another_machine_rounded_otherwise_is_found() -> None:
+    index = index_of(run(0, 1, "validation"), run(1, 2, "validation"))
+    assert index.find(POINTS[1] * (1.0 + 1e-9), "validation") is None  # another point
+    assert index.find(POINTS[1] * (1.0 + 1e-15), "search") is None
+    found = index.find(POINTS[1] * (1.0 + 1e-15), "validation")
+    assert found is not None
+    assert found.id == 0
+    assert index.find(POINTS[1], "validation") is None
+
+
 def test_all_searches_are_taken_at_once_in_their_order() -> None:
     index = index_of(run(4, 1), run(2, 2), run(3, 3, "validation"))
     assert [each.id for each in index.take_searches()] == [2, 4]

@@ -94,6 +94,15 @@ def test_only_a_search_that_has_learnt_nothing_is_left(
         assert len(other.abandoned.thetas) == 1
 
 
+def test_a_posterior_far_better_than_most_of_a_skewed_start_is_not_left() -> None:
+    """Of risks over decades the mean is hardly known, and one of the first runs may be good."""
+    problem, state = settled(0.40)
+    risk = np.geomspace(0.41, 4e6, 20)
+    assert risk.mean() < 2.0 * risk.std() / np.sqrt(20)
+    skewed = replace(state, evaluations=replace(state.evaluations, risk=risk))
+    assert look_elsewhere(problem, skewed, state.last_step, 0.01, float(risk.std())) is None
+
+
 @pytest.mark.parametrize(("risk", "elsewhere"), [(0.3, True), (0.43, False)])
 def test_a_search_goes_where_a_look_around_the_start_has_found_a_better_run(
     risk: float, elsewhere: bool

@@ -85,6 +85,13 @@ def test_a_trial_compares_what_came_with_what_was_predicted() -> None:
     assert seen.ratio == pytest.approx(0.75)
 
 
+@pytest.mark.parametrize(("shortfall", "radius"), [(0.02, 4.0), (0.18, 2.0), (0.90, 2.0)])
+def test_one_run_may_confirm_a_step_but_takes_none_back(shortfall: float, radius: float) -> None:
+    """How much of what it lacks is chance, one run does not say."""
+    update = TrustRegion().update_radius(2.0, Trial(0.2, np.array([shortfall])))
+    assert (update.radius, update.rejected) == (radius, False)
+
+
 @pytest.mark.parametrize(
     ("shortfall", "error", "radius", "rejected"),
     [

@@ -234,7 +234,7 @@ class OutputTrainingSet:
     @property
     def averages(self) -> bool:
         """Return True if several processes are fitted: if few parameters are simulated."""
-        return self.u.shape[1] <= _FEW
+        return self.u.shape[1] <= _FEW and self.x.shape[1] <= MANY_PARAMETERS
 
     def _principal(self, inliers: BoolArray) -> FloatArray:
         """Compute the principal directions of the inliers, whatever their inflations.
@@ -288,8 +288,7 @@ class OutputTrainingSet:
         of the hyperparameters. Those for which it counts a third or a tenth against the prior
         predict new runs about as well, and elsewhere something else.
         """
-        if not (self.averages and isinstance(emulator, FittedOutputEmulator)):
-            return emulator
+        assert isinstance(emulator, FittedOutputEmulator)
         own, *others = np.split(emulator.hyperparameters, 1 + len(_POWERS))
         members = [emulator]
         for power, last in zip(_POWERS, others, strict=True):

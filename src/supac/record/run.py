@@ -94,6 +94,10 @@ class Round:
     task: int = 0
 
 
+def _leading_digits(x: FloatArray) -> bytes:
+    return x.astype(np.float32).tobytes()
+
+
 class RunIndex:
     """Assign ids to the runs of a task, and find those of an earlier process by their points.
 
@@ -106,9 +110,12 @@ class RunIndex:
         self.task = task
         untold = [run for run in mine if run.id not in told]
         self._untold: dict[tuple[Purpose, bytes], deque[Run]] = {}
+        self._near: dict[tuple[Purpose, bytes], deque[Run]] = {}
         for run in untold:
             if not run.source:
-                self._untold.setdefault((run.purpose, run.x.tobytes()), deque()).append(run)
+                runs = self._untold.setdefault((run.purpose, run.x.tobytes()), deque())
+                runs.append(run)
+                self._near[run.purpose, _leading_digits(run.x)] = runs
         self._adopted = [run for run in untold if run.source]
         self._imported = {(run.source, run.x.tobytes()) for run in mine if run.source}
         self._used = {run.id for run in mine}
@@ -129,10 +136,9 @@ class RunIndex:
 
     def _find_near(self, x: FloatArray, purpose: Purpose) -> deque[Run] | None:
         """Return unused runs whose point differs from x by rounding."""
-        for (other, _), runs in self._untold.items():
-            if other == purpose and runs and np.allclose(runs[0].x, x, rtol=_ROUNDING, atol=0.0):
-                return runs
-        return None
+        runs = self._near.get((purpose, _leading_digits(x)))
+        same = runs and np.allclose(runs[0].x, x, rtol=_ROUNDING, atol=0.0)
+        return runs if same else None
 
     def take_searches(self) -> list[Run]:
         """Take all unused search runs of an earlier process, in the order of their ids."""
