@@ -35,6 +35,7 @@ _BATCH = 5  # runs of a batch once it has settled
 _RECENT, _RECENT_ERRORS = 40, 60
 _SURPRISE = 9.0  # squared standardised residual from which a run may be an outlier
 _MOST_OUTLIERS = 0.6  # share of the runs
+_FAR = 20.0  # standard deviations of the posterior, a parameter
 _FEW_OUTLIERS = 0.2  # share of the runs, beside which the emulator can be judged
 _FIRST_STEPS, _STEPS, _FEW_STEPS = 40, 10, 4  # of L-BFGS on the hyperparameters
 _HARDLY_KNOWN, _ANEW = 120, 60  # runs up to which emulators are averaged, and steps of each
@@ -286,9 +287,9 @@ def fit_gated(
         if len(last.hyperparameters) == len(training.default):
             hyperparameters = last.hyperparameters
         steps = (_STEPS if total <= _WELL_KNOWN else _FEW_STEPS) if fitted == total else 0
-        before = outliers
+        before, labels = outliers, (outliers, inflation, _is_near(runs, current))
         outliers, inflation, hyperparameters, threshold = _relabel(
-            training, runs, (outliers, inflation), hyperparameters, steps, context.resolution
+            training, runs, labels, hyperparameters, steps, context.resolution
         )
         # They were just fitted to the same runs, but for those whose label has changed.
         steps = 0 if np.array_equal(outliers, before) else min(steps, _FEW_STEPS)
@@ -323,6 +324,12 @@ def fit_gated(
         state=state,
         seed=int(rng.integers(2**32)),
     )
+
+
+def _is_near(runs: Evaluations, current: Distribution) -> BoolArray:
+    """Mark runs within some standard deviations of the posterior, a parameter: (n,)."""
+    z = current.whiten().points(runs.x)
+    return np.asarray((z**2).mean(axis=1) < _FAR**2)
 
 
 def _is_news(before: int, now: int, current: Distribution) -> bool:
@@ -367,17 +374,20 @@ def _last_labels(runs: Evaluations, context: Context) -> tuple[BoolArray, FloatA
 def _relabel(
     training: TrainingSet,
     runs: Evaluations,
-    labels: tuple[BoolArray, FloatArray],
+    labels: tuple[BoolArray, FloatArray, BoolArray],
     hyperparameters: FloatArray,
     steps: int,
     resolution: float,
 ) -> tuple[BoolArray, FloatArray, FloatArray, float]:
     """Fit the emulator to the inliers and label all runs by their residuals, twice.
 
+    Only runs that are `near`, or failed, can be outliers. Where the posterior is narrow, those of
+    the first batches are far away, and what the emulator does not explain of them says nothing of
+    cliffs around it: their noise is inflated.
     Return outliers, inflations, hyperparameters, and the excess risk from which a run may be an
     outlier.
     """
-    (outliers, inflation), n, threshold = labels, len(runs), np.inf
+    (outliers, inflation, near), n, threshold = labels, len(runs), np.inf
     for first in (True, False):
         inliers = ~outliers
         emulator = training.condition(inliers, inflation[inliers], hyperparameters, steps * first)
@@ -393,7 +403,7 @@ def _relabel(
         threshold = max(5.0 * deviation, 20.0 * resolution)
         usual = float(np.median(runs.risk[-_RECENT:]))
         bar = threshold + 0.5 * np.maximum(predicted - usual, 0.0)
-        new = (surprise > _SURPRISE) & (excess > bar) & runs.ok
+        new = (surprise > _SURPRISE) & (excess > bar) & runs.ok & near
         most = int(_MOST_OUTLIERS * n)
         if new.sum() > most:
             new &= excess >= np.sort(excess)[-most]
