@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pytest
@@ -166,7 +165,7 @@ def test_residuals_over_decades_are_compressed_where_that_has_more_evidence() ->
     space = Hyperprior.build(
         np.ones((2, 2), dtype=bool), (1.0, 1.0, 0.22, 0.05), (1e-3, 0.1), 3e-3, 8.0
     )
-    misfit_of = partial(space.expected_misfit, u)
+    misfit_of = space.expected_misfit(u)
     loss, slopes = supac.MeanSquare(), np.array([[1.0, 0.5, -0.5], [0.3, 1.0, 0.7]])
     steep = np.exp(2.0 * u @ slopes) - np.exp(1.0)
     view = View.of(steep, loss(steep), loss, misfit=misfit_of)
@@ -184,7 +183,7 @@ def test_beside_observation_parameters_far_runs_are_compressed_by_evidence_alone
     space = Hyperprior.build(
         np.ones((2, 2), dtype=bool), (1.0, 1.0, 0.22, 0.05), (1e-3, 0.1), 3e-3, 8.0
     )
-    misfit_of = partial(space.expected_misfit, u)
+    misfit_of = space.expected_misfit(u)
     slopes = np.array([[1.0, 0.5, -0.5], [0.3, 1.0, 0.7]])
     loss = ObservationLoss(lambda y, z: (y**2).mean(axis=1) + z[:, 0] ** 2, 1)
     for outputs, compressed in ((u @ slopes, False), (np.expm1(4.0 * u @ slopes), True)):

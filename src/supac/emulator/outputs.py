@@ -157,7 +157,7 @@ class OutputTrainingSet:
             oblique=8.0,
         )
         u = units(runs.x)[:, :simulated]
-        expected = None if many else partial(prior.expected_misfit, u[runs.ok])
+        expected = None if many else prior.expected_misfit(u[runs.ok])
         view = View.of(rows, risk, loss, known, expected)
         if view is not None:
             outputs = view.see(outputs)

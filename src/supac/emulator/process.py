@@ -100,11 +100,18 @@ class Hyperprior:
             return replace(self, centre=centre, lower=lower, upper=upper)
 
         candidates = [with_power(power) for power in _POWERS]
-        return min(candidates, key=lambda each: each.expected_misfit(u, y))
+        return min(candidates, key=lambda each: each.expected_misfit(u)(y))
 
-    def expected_misfit(self, u: FloatArray, y: FloatArray) -> float:
-        """Compute minus the log-evidence of y (n, k) with the expected hyperparameters."""
-        return misfit(self.centre, u, y - y.mean(axis=0), np.ones(len(u)), self)[0]
+    def expected_misfit(self, u: FloatArray) -> Callable[[FloatArray], float]:
+        """Return how to compute minus the log-evidence of y (n, k) at the inputs u (n, dim).
+
+        It is that of the expected hyperparameters, so one factor of the kernel serves any y.
+        """
+        found = _factorise(self.centre, u, np.ones(len(u)), self)
+        penalty = self.penalty(self.centre)[0]
+        if found is None:
+            return lambda y: 1e10
+        return lambda y: _misfit_of(found[-1], y - y.mean(axis=0))[0] + penalty
 
     @property
     def dim(self) -> int:
@@ -147,22 +154,13 @@ def misfit(
     k·½ log det K + ½nk·log(tr(yᵀK⁻¹y)/nk) + penalty, the amplitude profiled; the noise of run i is
     inflated by `inflation[i]`. The evidence, without the penalty, counts `power` times.
     """
-    n, outputs = y.shape
-    lengths, metric, (smooth, linear, quadratic, noise) = prior.unpack(hyperparameters)
-    v = (u @ metric.T if len(prior.rows) else u) / lengths
-    gram = v @ v.T
-    rbf, kernel = np.empty((n, n)), np.empty((n, n))
-    squares = np.diag(gram)
-    _kernel(gram, squares, squares, (smooth, linear, quadratic), rbf, kernel)
-    diagonal = np.diag_indices(n)
-    kernel[diagonal] += (noise + prior.noise_floor**2) * inflation
-    root, failed = dpotrf(kernel, lower=1, overwrite_a=1)
-    if failed:
+    found = _factorise(hyperparameters, u, inflation, prior)
+    if found is None:
         return 1e10, np.zeros_like(hyperparameters)
-    solved = cho_solve((root, True), y, check_finite=False)
-    log_det = float(np.log(root[diagonal]).sum())
-    total = max(float(np.vdot(y, solved)), 1e-300)
-    value = outputs * log_det + 0.5 * n * outputs * np.log(total / (n * outputs))
+    v, gram, rbf, root = found
+    value, solved, total = _misfit_of(root, y)
+    lengths, _, (_, linear, quadratic, noise) = prior.unpack(hyperparameters)
+    (n, outputs), diagonal = y.shape, np.diag_indices(len(y))
 
     inverse, _ = dpotri(root, lower=1, overwrite_c=1)  # its upper triangle is zero
     weight = inverse + inverse.T
@@ -188,6 +186,33 @@ def misfit(
         ]
     )
     return value + penalty, gradient
+
+
+def _factorise(
+    hyperparameters: FloatArray, u: FloatArray, inflation: FloatArray, prior: Hyperprior
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    """Return the scaled inputs v, vvᵀ, the squared-exponential part and the factor of the kernel.
+
+    None if the kernel is not positive definite.
+    """
+    lengths, metric, (smooth, linear, quadratic, noise) = prior.unpack(hyperparameters)
+    v = (u @ metric.T if len(prior.rows) else u) / lengths
+    gram = v @ v.T
+    rbf, kernel = np.empty_like(gram), np.empty_like(gram)
+    squares = np.diag(gram)
+    _kernel(gram, squares, squares, (smooth, linear, quadratic), rbf, kernel)
+    kernel[np.diag_indices(len(kernel))] += (noise + prior.noise_floor**2) * inflation
+    root, failed = dpotrf(kernel, lower=1, overwrite_a=1)
+    return None if failed else (v, gram, rbf, root)
+
+
+def _misfit_of(root: FloatArray, y: FloatArray) -> tuple[float, FloatArray, float]:
+    """Compute minus the log-evidence of y (n, k) with K = LLᵀ, K⁻¹y, and tr(yᵀK⁻¹y)."""
+    n, outputs = y.shape
+    solved = cho_solve((root, True), y, check_finite=False)
+    log_det = float(np.log(np.diagonal(root)).sum())
+    total = max(float(np.vdot(y, solved)), 1e-300)
+    return outputs * log_det + 0.5 * n * outputs * np.log(total / (n * outputs)), solved, total
 
 
 def _kernel(
@@ -253,7 +278,9 @@ class Process:
     @cached_property
     def misfit(self) -> float:
         """Compute minus the log-evidence."""
-        return misfit(self.hyperparameters, self.u, self.y, self.inflation, self.prior)[0]
+        found = _factorise(self.hyperparameters, self.u, self.inflation, self.prior)
+        penalty = self.prior.penalty(self.hyperparameters)[0]
+        return 1e10 if found is None else _misfit_of(found[-1], self.y)[0] + penalty
 
     @cached_property
     def metric(self) -> FloatArray:

@@ -78,7 +78,8 @@ class View:
                 usual = _size((np.clip(outputs, -_HUGE, _HUGE) - centre) * weight)
             scale = _USUAL * usual + 1e-300
             limit = _BEARABLE * scale
-        bearable = (np.abs((outputs - centre) * weight) <= limit).all()
+        farthest = np.maximum(outputs.max(axis=0) - centre, centre - outputs.min(axis=0))
+        bearable = (farthest * weight <= limit).all()
         view = cls(centre, weight, np.inf if bearable else scale)
         if width is None and misfit is not None:
             if known and not bearable:
@@ -95,12 +96,14 @@ class View:
 
         What compression does to their density counts: otherwise the strongest would always win.
         """
-        here = np.clip(outputs, -_HUGE, _HUGE)
         some = slice(None, None, max(outputs.shape[1] // _ENOUGH, 1))
-        r = ((here - self.centre) * self.weight)[:, some]
+        here = np.clip(outputs[:, some], -_HUGE, _HUGE)
+        centre, weight = self.centre[some], self.weight[some]
+        r = (here - centre) * weight
         views = [self, *(replace(self, scale=scale) for scale in scales)]
         values = [
-            misfit(each.see(here)[:, some]) + 0.5 * float(np.log1p((r / each.scale) ** 2).sum())
+            misfit(View(centre, weight, each.scale).see(here))
+            + 0.5 * float(np.log1p((r / each.scale) ** 2).sum())
             for each in views
         ]
         best = int(np.argmin(values))
