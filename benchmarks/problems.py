@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from scipy.stats import ortho_group
@@ -33,6 +34,9 @@ class Task:
     risk: Callable[[FloatArray], FloatArray]
     prior: supac.Distribution | supac.Parameters
     composite: Composite | None = None
+    """The same risk from residuals that somebody has chosen."""
+    outputs: Composite | None = None
+    """The same risk from the simulator's outputs, each in its own unit."""
 
     @property
     def latent(self) -> supac.Distribution:
@@ -53,8 +57,8 @@ class Contender:
     algorithm: supac.SuPAC
     budget: int
     seeds: tuple[int, ...]
-    composite: bool = False
-    """Whether it sees the simulator's outputs, or the risk alone."""
+    sees: Literal["composite", "outputs", "risk"] = "risk"
+    """Which form of the risk it learns from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +171,8 @@ def digester(folder: Path | None) -> Task:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adm1.UnitsWarning)
         problem = adm1.example("split") if folder is None else adm1.load(folder, "split")
-    return Task(problem.risk, problem.parameters, problem.composite)
+    outputs = Composite(problem.simulate, problem.loss)
+    return Task(problem.risk, problem.parameters, problem.composite, outputs)
 
 
 def drug_model() -> Task:
@@ -201,8 +206,9 @@ def _adm1() -> Problem:
         partial(digester, ADM1_DATA if found else None),
         supac.Catoni(temperature=0.002),
         {
-            "composite": Contender(supac.SuPAC(batch=10), 250, _seeds(10), composite=True),
-            "scalar": Contender(supac.SuPAC(batch=10), 300, _seeds(10)),
+            "composite": Contender(supac.SuPAC(), 250, _seeds(10), sees="composite"),
+            "outputs": Contender(supac.SuPAC(), 120, _seeds(10), sees="outputs"),
+            "scalar": Contender(supac.SuPAC(), 300, _seeds(10)),
             "paper": Contender(supac.SuPAC.paper(), 1760, _seeds(3)),
         },
         levels=(0.20, 0.15, 0.125, 0.121),
@@ -216,8 +222,8 @@ def _drug() -> Problem:
         drug_model,
         supac.Catoni(temperature=0.002),
         {
-            "composite": Contender(supac.SuPAC(batch=8), 120, _seeds(8), composite=True),
-            "scalar": Contender(supac.SuPAC(batch=10), 400, _seeds(8)),
+            "composite": Contender(supac.SuPAC(), 120, _seeds(8), sees="composite"),
+            "scalar": Contender(supac.SuPAC(), 400, _seeds(8)),
             "paper": Contender(supac.SuPAC.paper(first=180, batch=32), 900, _seeds(3)),
         },
         levels=(0.25, 0.18, 0.15, 0.135),

@@ -44,7 +44,7 @@ PUBLISHED = Path(__file__).parents[2] / "shared" / "reference" / "published" / "
 PUBLISHED_UPDATES = (
     *range(5), *range(5, 26, 5), *range(50, 101, 10), *range(125, 276, 25), 296,
 )  # fmt: skip
-COLOURS = {"composite": "#0b6e99", "scalar": "#c2410c", "paper": "#5b6770"}
+COLOURS = {"composite": "#0b6e99", "outputs": "#2e7d32", "scalar": "#c2410c", "paper": "#5b6770"}
 FLOOR = 0.1
 """The least excess over the best known that is drawn, in per cent."""
 PUBLISHED_NAME, PUBLISHED_COLOUR = "paper, published", "#b8a13a"
@@ -210,13 +210,14 @@ def run(job: Job, every: int) -> Record:
     problem = PROBLEMS[job.problem]
     contender, task = problem.contenders[job.algorithm], problem.task
     risk: Callable[[FloatArray], Any]
-    if contender.composite:
-        if task.composite is None:
-            raise ValueError(f"{job.problem} has no composite risk")
-        watch = Stopwatch(task.composite.simulate)
-        risk = replace(task.composite, simulate=watch)
-    else:
+    if contender.sees == "risk":
         risk = watch = Stopwatch(task.risk)
+    else:
+        composite = task.composite if contender.sees == "composite" else task.outputs
+        if composite is None:
+            raise ValueError(f"{job.problem} has no {contender.sees}")
+        watch = Stopwatch(composite.simulate)
+        risk = replace(composite, simulate=watch)
     posteriors = [(0, task.latent)]
     times: list[float] = []
     last = time.perf_counter()
