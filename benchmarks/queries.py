@@ -6,6 +6,7 @@ problem; the queries until it reaches each level; and the algorithm's own time a
     make bench-queries                                     # all, seeds 401 and up: hours
     make bench-queries ARGS="--problems meta8-0.1 --seeds 1:3 --folder /tmp/try"
     make bench-queries ARGS=--report                       # table and plot of what is there
+    make bench-queries ARGS="--problems adm1 --draws 16000 --marks 25,30,45,70,100"
 
 Runs are kept one by one in queries.jsonl: one that is there already is not made again.
 """
@@ -19,7 +20,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
@@ -93,6 +94,11 @@ def main() -> None:
     records = read_records(options.folder / "queries.jsonl", options)
     if not records:
         sys.exit(f"{options.folder}/queries.jsonl has no runs of these seeds and draws to report")
+    if options.marks:
+        table = report(records, {}, options.draws, options.marks)
+        (options.folder / "queries_at_marks.md").write_text(table)
+        print(table)
+        sys.exit(1 if failures else 0)
     optima = find_optima({record.job.problem for record in records}, options)
     table = report(records, optima, options.draws)
     (options.folder / "queries.md").write_text(table)
@@ -114,6 +120,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--draws", type=int, default=4000, help="behind each true objective")
     parser.add_argument(
         "--every", type=int, default=20, help="queries between objectives, from 100 queries on"
+    )
+    parser.add_argument(
+        "--marks", type=_seeds, default=(), help="end there, and score after these queries alone"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--fresh", action="store_true", help="repeat what is there already")
@@ -151,7 +160,7 @@ def make_runs(options: argparse.Namespace) -> int:
     # Spawned, not forked: every process has its own threads and compiled kernels.
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         futures: dict[Future[Record], Job] = {
-            pool.submit(run, job, options.every): job for job in jobs
+            pool.submit(run, job, options.every, options.marks): job for job in jobs
         }
         for future in as_completed(futures):
             job = futures[future]
@@ -182,7 +191,7 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
             print(f"{name}: skipped, {error}")
             continue
         jobs += [
-            Job(name, algorithm, seed, contender.budget, options.draws)
+            Job(name, algorithm, seed, max(options.marks, default=contender.budget), options.draws)
             for algorithm, contender in problem.contenders.items()
             if algorithm in options.algorithms
             for seed in options.seeds or contender.seeds
@@ -205,8 +214,11 @@ class Stopwatch:
         return answer
 
 
-def run(job: Job, every: int) -> Record:
-    """One run; the true objectives are computed after it, so as not to disturb the times."""
+def run(job: Job, every: int, marks: Sequence[int] = ()) -> Record:
+    """One run; the true objectives are computed after it, so as not to disturb the times.
+
+    Of one posterior in `every`, or of those after as many queries as are `marks`.
+    """
     problem = PROBLEMS[job.problem]
     contender, task = problem.contenders[job.algorithm], problem.task
     risk: Callable[[FloatArray], Any]
@@ -233,7 +245,8 @@ def run(job: Job, every: int) -> Record:
         execution=supac.Execution(vectorized=True, progress=False), validation=0, seed=job.seed,
         callback=keep,
     )  # fmt: skip
-    chosen = thin([queries for queries, _ in posteriors], every)
+    queries = [made for made, _ in posteriors]
+    chosen = _at_marks(queries, marks) if marks else thin(queries, every)
     curve = [
         (posteriors[i][0], problem.true_objective(posteriors[i][1], job.draws)) for i in chosen
     ]
@@ -246,13 +259,18 @@ def thin(queries: list[int], gap: int) -> list[int]:
 
     Large batches are thus all looked at: what is skipped must not make an algorithm look slower.
     """
-    at_marks = {sum(made <= mark for made in queries) - 1 for mark in MARKS}
+    at_marks = _at_marks(queries, MARKS)
     chosen = [0]
     for i, made in enumerate(queries[1:], start=1):
         due = made <= MARKS[0] or made - queries[chosen[-1]] >= gap
         if due or i in at_marks or i == len(queries) - 1:
             chosen.append(i)
     return chosen
+
+
+def _at_marks(queries: list[int], marks: Sequence[int]) -> list[int]:
+    """Return which is the last posterior after at most as many queries, the first of all too."""
+    return sorted({0, *(sum(made <= mark for made in queries) - 1 for mark in marks)})
 
 
 def _commit() -> str:
@@ -293,7 +311,8 @@ def read_records(path: Path, options: argparse.Namespace) -> list[Record]:
         if job.algorithm not in contenders or job.draws != options.draws:
             continue
         contender = contenders[job.algorithm]
-        if job.budget == contender.budget and job.seed in (options.seeds or contender.seeds):
+        budget = max(options.marks, default=contender.budget)
+        if job.budget == budget and job.seed in (options.seeds or contender.seeds):
             latest[job] = record
     return list(latest.values())
 
@@ -349,8 +368,10 @@ class Curves:
         return self.objective[:, np.searchsorted(self.queries, queries, side="right") - 1]
 
 
-def report(records: list[Record], optima: dict[str, float], draws: int) -> str:
-    """One table a problem."""
+def report(
+    records: list[Record], optima: dict[str, float], draws: int, marks: Sequence[int] = ()
+) -> str:
+    """One table a problem; if there are marks, of the objectives at these alone."""
     commits = ", ".join(sorted({record.commit for record in records}))
     lines = [
         f"One thread a run ({platform.machine()}); commit {commits}. True "
@@ -362,13 +383,15 @@ def report(records: list[Record], optima: dict[str, float], draws: int) -> str:
     for problem in PROBLEMS.values():
         mine = [record for record in records if record.job.problem == problem.name]
         if mine:
-            lines += ["", *_table(problem, mine, optima.get(problem.name))]
+            lines += ["", *_table(problem, mine, optima.get(problem.name), marks)]
     return "\n".join(lines) + "\n"
 
 
-def _table(problem: Problem, records: list[Record], optimum: float | None) -> list[str]:
-    levels = problem.thresholds(optimum)
-    columns = ["algorithm", *levels, *(f"at {mark}" for mark in MARKS), "ms a round", "seeds"]
+def _table(
+    problem: Problem, records: list[Record], optimum: float | None, marks: Sequence[int]
+) -> list[str]:
+    levels, marks = ({}, marks) if marks else (problem.thresholds(optimum), MARKS)
+    columns = ["algorithm", *levels, *(f"at {mark}" for mark in marks), "ms a round", "seeds"]
     prior = np.median([record.curve[0][1] for record in records])
     known = f"; optimum {optimum:.4f}" if optimum is not None else ""
     lines = [
@@ -380,20 +403,24 @@ def _table(problem: Problem, records: list[Record], optimum: float | None) -> li
     for name, runs in _by_algorithm(records).items():
         times = np.concatenate([record.milliseconds for record in runs])
         cells = [
-            *_cells(_curves(runs), levels.values()),
+            *_cells(_curves(runs), levels.values(), marks),
             f"{np.median(times):.0f} ({times.max():.0f})",
             _ranges(sorted(record.job.seed for record in runs)),
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    published = published_curves() if problem.name == "adm1" else None
+    published = published_curves() if problem.name == "adm1" and levels else None
     if published is not None:
-        cells = [*_cells(published, levels.values()), "", f"{len(published.objective)} repeats"]
+        cells = [
+            *_cells(published, levels.values(), marks),
+            "",
+            f"{len(published.objective)} repeats",
+        ]
         lines.append(f"| {PUBLISHED_NAME} | {' | '.join(cells)} |")
         lines.append("\nThe published repeats: chosen updates only, each from 160 fresh draws.")
     return lines
 
 
-def _cells(curves: Curves, levels: Iterable[float]) -> list[str]:
+def _cells(curves: Curves, levels: Iterable[float], marks: Sequence[int]) -> list[str]:
     def count(queries: float) -> str:
         return f"{queries:.0f}" if np.isfinite(queries) else f">{curves.budget}"
 
@@ -404,7 +431,7 @@ def _cells(curves: Curves, levels: Iterable[float]) -> list[str]:
     reached = [curves.queries_to(level) for level in levels]
     return [
         *(f"{count(np.median(queries))} ({count(queries.max())})" for queries in reached),
-        *(objective(mark) for mark in MARKS),
+        *(objective(mark) for mark in marks),
     ]
 
 
