@@ -164,7 +164,10 @@ class Draws:
             when = f" from {clock.min():g} to {clock.max():g}" if table.rows > 1 else ""
             times = f" at {table.rows} times{when}" if table.rows > 1 else ""
             words.append(f"there are {', '.join(table.columns)}{times}")
-        return f"{'; '.join(words)}. For other times, predict at these first"
+        return (
+            f"{'; '.join(words)}. For other times, predict at these first, and name the scenario: "
+            "--scenario scenario.toml, or prediction=… from Python"
+        )
 
     def quantity(self, wanted: Quantity) -> FloatArray:
         """Return the values of a quantity of interest: (n,)."""
