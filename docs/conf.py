@@ -7,6 +7,7 @@ works on a code host and in the site alike. What Sphinx wants beside them is add
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from importlib.resources import files
 from itertools import chain, starmap
@@ -171,6 +172,7 @@ def add_font(app: Sphinx, error: Exception | None) -> None:
     """Add the part of STIX Two Math that formulas need: few systems have a font for them."""
     if error is not None or app.builder.name != "html":
         return
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # a line for each part otherwise
     options = subset.Options(flavor="woff", layout_features=["*"], notdef_outline=True)
     options.drop_tables += ["DSIG"]
     source = files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf"

@@ -62,6 +62,9 @@ REACHES_UP = {
         *("running.execution", "posterior.prediction", "posterior.sensitivity"),
         "posterior.next_measurement",
     },
+    "posterior.next_measurement": {"report.notebook_posterior"},
+    "posterior.prediction": {"report.notebook_posterior"},
+    "posterior.sensitivity": {"report.notebook_posterior"},
     "record.record": {"record.result"},
     "record.result": {
         "exchange.result_json",

@@ -355,6 +355,7 @@ MANY = supac.Execution(vectorized=True)
 BAD_CALLS: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"budget": 10}, ValueError, "budget = 10 is smaller than the first batch of 20 runs"),
     ({"prior": NotAPrior()}, TypeError, "prior must be a Distribution"),
+    ({"prior": {"k": 1.0}}, TypeError, "prior must be Parameters, not a dict"),
     ({"bound": 0.1}, TypeError, "bound must be a bound such as Catoni"),
     ({"seed": -1}, ValueError, "seed must be a whole number, 0 or more, not -1"),
     (

@@ -581,6 +581,19 @@ def test_a_report_lies_beside_its_store(study: Path, monkeypatch: pytest.MonkeyP
     assert not list((study / "elsewhere").iterdir())
 
 
+def test_the_report_of_a_stopped_search_has_no_verdict_yet(study: Path) -> None:
+    problem = supac.read_problem(study / "problem.toml")
+
+    def stop(iteration: supac.Iteration) -> None:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        problem.minimize(store=study / "stopped.supac", callback=stop)
+    said = call("report", study / "stopped.supac").output
+    assert "verdict: preliminary. This run was stopped before its end: 10 of 60" in said
+    assert "trust" not in said
+
+
 def test_what_is_no_store_is_named(study: Path) -> None:
     assert "no store" in call("show", study / "none.supac", code=1).output
     assert "is not a store" in call("show", study / "data.csv", code=1).output

@@ -138,6 +138,30 @@ def test_parameters_that_are_left_out_of_a_combination_are_hinted_at() -> None:
     assert "a (100 %)  " in captured.get()
 
 
+def test_long_names_of_columns_fit_a_narrow_terminal() -> None:
+    """They are broken at their spaces; what does not fit even then is counted."""
+    names = ("Level of the upper tank", "Level of the lower tank", "all outputs", "risk")
+    values = np.full((4, 2), 0.25)
+    indices = Indices(names, values, values, values, values)
+    found = Sensitivity(
+        "prior", ("a", "b"), Outputs(names[:2], 1), indices, indices, np.zeros(2), 20, None, ()
+    )
+
+    def printed(width: int) -> str:
+        console = Console(width=width, color_system=None)
+        with console.capture() as captured:
+            console.print(sensitivity_tables(found, width))
+        return captured.get()
+
+    assert printed(100).count("0.25 0.25") == 2 * 4
+    assert "Level of the upper tank  Level of the lower tank  all outputs" in printed(100)
+    assert printed(65).count("0.25 0.25") == 2 * 4
+    assert "Level of the" not in printed(65)
+    assert printed(50).count("0.25 0.25") == 2 * 3
+    assert "what does not fit here: 1 of the columns" in " ".join(printed(50).split())
+    assert "fit here" not in printed(65)
+
+
 def test_the_report_shows_predictions_of_its_posterior(study: Path) -> None:
     call("predict", study / "run.supac", study / "scenario.toml", "--quiet")
     call("report", study / "run.supac")
@@ -235,7 +259,7 @@ def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(study)  # where the simulator writes
     said = call("next", study / "run.supac", "--quantity", "k2").output
     assert re.search(r"the uncertainty of k2, now ± [\d.]+ 1/h", said)
-    assert "standard deviation (1/h)" in said
+    assert re.search(r"standard\s+deviation\s.*\(1/h\)", said, flags=re.S)
     assert "scenario" not in said
     (study / "candidates.toml").write_text(
         'quantity = "B at 20"\nprediction = "slow.toml"\n'
@@ -270,9 +294,22 @@ def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows == sorted(rows)
     said = call("next", study / "run.supac", "--quantity", "k3", code=1).output
     assert "'k3' is neither a parameter nor an output" in said.replace("\n", " ")
+    said = call("next", study / "run.supac", study / "scenario.toml", code=1).output
+    assert "is a scenario, not a file of candidates: give it as --scenario" in said
     call("resume", study / "run.supac", "--budget", 100, "--quiet")
     said = call("next", study / "run.supac", study / "candidates.toml", code=1).output
     assert "is one of another posterior" in said.replace("\n", " ")
+
+
+def test_names_of_measurements_stay_on_one_line() -> None:
+    name = "Level of the upper tank"
+    one = Choice(Candidate.of((name, 3.0)), 0.4, 0.1, 0.4, np.nan, (1.0,))
+    found = NextMeasurements((one,), ("k1",), np.array([1.6]), 100, units=("cm^0.5/min",))
+    console = Console(width=72, color_system=None)
+    with console.capture() as captured:
+        console.print(next_table(found))
+    assert f"{name} at 3 " in captured.get()
+    assert "(cm^0.5/min)" in captured.get()
 
 
 def test_the_error_of_a_share_is_never_0() -> None:

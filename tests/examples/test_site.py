@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
+from rich.console import Console
 
 import supac
+from supac.cli.posterior_tables import sensitivity_tables
+from supac.problem_file import starter_files
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -99,6 +102,32 @@ def test_the_first_five_minutes_are_as_shown(name: str, tmp_path: Path) -> None:
         said += done.stdout.splitlines()
     for line in "".join(shown(page, "text")).splitlines():
         assert any(says(each, line) for each in said), f"{line}\n{said}"
+
+
+def test_the_sensitivities_are_as_shown(tmp_path: Path) -> None:
+    """The page shows those of the starter's study, with the command that prints them last."""
+    page = (DOCS / "sensitivity.md").read_text()
+    for name, text in starter_files("builtin").items():
+        (tmp_path / name).write_text(text)
+    found = supac.read_problem(tmp_path / "problem.toml").minimize().sensitivity(under="prior")
+    console = Console(width=100, color_system=None)
+    with console.capture() as captured:
+        console.print(sensitivity_tables(found, 100))
+
+    def as_shares(text: str) -> list[str]:
+        """Lines with percentages as shares, which may differ by one in the last digit."""
+        return re.sub(r"\b(\d+) %", lambda m: f"{int(m[1]) / 100:.2f}", text).splitlines()
+
+    said = as_shares(captured.get())
+    for line in as_shares("".join(shown(page, "text"))):
+        assert any(says(each, line) for each in said), f"{line}\n{said}"
+
+
+@pytest.mark.parametrize("name", ["../README.md", "index.md"])
+def test_the_picture_of_a_fit_says_after_how_many_runs(name: str) -> None:
+    runs = re.search(r"^runs +(\d+) of", (DOCS / "index.md").read_text(), re.M)
+    assert runs is not None  # the test of the first five minutes compares it with the study
+    assert f"after {runs[1]} runs. " in (DOCS / name).read_text()
 
 
 def test_the_numbers_of_the_answers_are_those_of_the_benchmarks() -> None:

@@ -90,9 +90,9 @@ def test_each_column_has_its_own_width_or_none() -> None:
 
 def test_bands_need_enough_data() -> None:
     data = supac.Observations(("y",), np.zeros(8), np.ones(8))
-    with pytest.raises(supac.CertificateError, match="need at least 9 held-out measurements"):
+    with pytest.raises(supac.CertificateError, match=r"need at least 9 held-out .* most 0\.88"):
         conformal_bands(np.zeros((3, 8)), data, 0.9)
-    with pytest.raises(supac.CertificateError, match="need at least 19 measurements"):
+    with pytest.raises(supac.CertificateError, match=r"need at least 19 .* of at most 0\.77"):
         jackknife_bands(np.zeros((3, 8)), data, supac.MeanSquare(), 1.0, 0.9)
 
 

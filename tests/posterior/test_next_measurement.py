@@ -196,6 +196,8 @@ def test_outputs_of_a_prediction_and_other_quantities() -> None:
     assert found.best.candidate.words == "A at 2"
     with pytest.raises(ValueError, match="A at 4 is no output of the runs; there are A at 3 times"):
         result.next_measurements([("A", 4.0, 0.1)], "rate", prediction=made)
+    with pytest.raises(ValueError, match=r"'ratte' is neither .* did you mean 'rate'"):
+        result.next_measurements(quantity="ratte")
     with pytest.raises(ValueError, match="'weight' is neither a parameter nor an output"):
         result.next_measurements([("A", 1.0)], "weight", prediction=made)
     every = result.next_measurements(quantity=lambda x: 1.0 / x[:, 1])

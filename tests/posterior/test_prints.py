@@ -65,6 +65,30 @@ def test_each_prints_a_line(result: supac.Result) -> None:
         assert "\n" not in repr(each)
 
 
+def test_notebooks_show_pictures_and_tables(result: supac.Result) -> None:
+    """Each use of a posterior is more than its line of text in a notebook."""
+    later = np.array([6.0, 8.0])
+    prediction = result.predict(
+        lambda x: x[0] * np.exp(-x[1] * later), 20, outputs="A", times=later
+    )._repr_html_()
+    assert prediction.startswith('<div class="supac">')
+    assert prediction.count("<svg") == 1
+    assert "90 % of new measurements" in prediction
+    found = result.sensitivity()
+    page = found._repr_html_()
+    assert [page.count(f">{name}</th>") for name in ("size", "rate", "all outputs")] == [1, 1, 1]
+    first, total = (found.columns.row("all outputs")[kind][0] for kind in ("first", "total"))
+    assert f"{max(first, 0.0):.2f} {max(total, 0.0):.2f}</td>" in page
+    assert "The data determine" in page
+    chosen = result.next_measurements(quantity="rate")
+    page = chosen._repr_html_()
+    assert "What would remain of the uncertainty of rate, now ±" in page
+    assert page.index(chosen.choices[0].candidate.words) < page.index(
+        chosen.choices[-1].candidate.words
+    )
+    assert page.count("<tr>") == 1 + len(chosen.choices) == 7
+
+
 def test_noise_that_is_a_share_of_the_value_is_recognised() -> None:
     values = np.array([1.0, 2.0, 4.0, np.nan, 3.0, 3.0, 3.0, 3.0, 1.0, 2.0, 5.0, 3.0])
     noise = np.concatenate([0.1 * values[:4] + 0.02, np.full(4, 0.3), [0.1, 0.3, 0.2, 0.7]])

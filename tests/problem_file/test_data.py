@@ -30,9 +30,9 @@ def toml(text: str, folder: Path) -> supac.ProblemFile:
     return make_problem(HEAD + text, folder / "problem.toml")
 
 
-def observed(text: str, folder: Path, table: str) -> supac.Observations:
+def observed(text: str, folder: Path, table: str, columns: str = '["X"]') -> supac.Observations:
     (folder / "d.csv").write_text(table)
-    document = f'[data]\nfile = "d.csv"\nobserved = ["X"]\n{text}'
+    document = f'[data]\nfile = "d.csv"\nobserved = {columns}\n{text}'
     return read_observations(Source(document, folder / "problem.toml"))
 
 
@@ -54,6 +54,25 @@ def test_units_are_read_from_the_header_or_the_file(tmp_path: Path) -> None:
     ):
         with pytest.raises(supac.ProblemFileError, match=words):
             toml(f"{text}units = {units}", tmp_path)
+
+
+def test_units_may_stand_in_parentheses(tmp_path: Path) -> None:
+    """A column is then named with them or without, and times are found without a word."""
+    table = "time (min),X (cm),Y (upper),Y (lower)\n1,1,2,3\n2,2,3,4\n"
+    text = 'noise = 0.1\nunits = { X = "cm" }'
+    seen = observed(text, tmp_path, table)
+    assert (seen.labels, seen.time_label) == (("X (cm)",), "time (min)")
+    assert seen.times is not None
+    assert seen.times.tolist() == [1.0, 2.0]
+    named = 'noise = 0.1\ntime = "Time (min)"'
+    whole = observed(named, tmp_path, table.replace("time", "Time"), columns='["X (cm)"]')
+    assert (whole.labels, whole.time_label) == (("X (cm)",), "time (min)")
+    with pytest.raises(supac.ProblemFileError, match='Time is: write time = "Time"'):
+        observed(text, tmp_path, table.replace("time", "Time"))
+    with pytest.raises(supac.ProblemFileError, match="has no column Y; its columns are"):
+        observed('noise = "Y"', tmp_path, table)  # either of two
+    with pytest.raises(supac.ProblemFileError, match="X in cm, not in m: correct one"):
+        observed(text.replace('"cm"', '"m"'), tmp_path, table)
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])

@@ -814,3 +814,8 @@ def test_a_model_may_not_hide_an_installed_package(tmp_path: Path) -> None:
     with pytest.raises(supac.ProblemFileError, match="has the name of an installed package"):
         supac.read_problem(tmp_path / "problem.toml")
     assert sys.modules["numpy"] is np
+
+
+def test_a_problem_prints_a_line(tmp_path: Path) -> None:
+    said = repr(supac.read_problem(write(tmp_path)))
+    assert said == "ProblemFile(problem.toml, 3 parameters, 60 runs, data A, B)"

@@ -86,6 +86,15 @@ def test_an_empty_file_is_the_calibrated_problem(problem: ProblemFile) -> None:
     np.testing.assert_allclose(errors[6:], 0.02 + 0.05 * simulated[6:])
 
 
+def test_units_that_disagree_with_the_data_need_their_own_noise(problem: ProblemFile) -> None:
+    """Otherwise bands of measurements would add the noise of one unit to outputs in another."""
+    words = wrong(problem, '[outputs]\nunits = { A = "mg" }\n')
+    assert "line 2, outputs.units: the data have A in g, not in mg, and nothing is conv" in words
+    both = scenario(problem, '[outputs]\nunits = { A = "mg" }\nnoise = { A = 100.0 }\n')
+    assert outputs_of(both).units == ("mg", "g/L")
+    assert outputs_of(scenario(problem, '[outputs]\nunits = { A = "g" }\n')).units == ("g", "g/L")
+
+
 def test_settings_times_and_another_function(problem: ProblemFile) -> None:
     made = scenario(
         problem,

@@ -281,6 +281,15 @@ def test_data_that_make_no_sense_are_refused(
         supac.Observations(columns, values, noise, times=times)
 
 
+def test_one_unit_is_that_of_all_columns() -> None:
+    two = supac.Observations(("A", "B"), np.ones(4), 0.1, units="mol/L")  # type: ignore[arg-type]
+    assert two.labels == ("A (mol/L)", "B (mol/L)")
+    listed = supac.Observations(("A",), np.ones(2), 0.1, units=["g"])  # type: ignore[arg-type]
+    assert listed.units == ("g",)
+    with pytest.raises(ValueError, match="units must be 2 texts, not 1"):
+        supac.Observations(("A", "B"), np.ones(4), np.ones(4), units=("g",))
+
+
 def test_an_early_ctrl_c_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal while a store is opened ends the search as usual, and the next one goes on."""
     opened: Any = vars(record_module)["Store"]

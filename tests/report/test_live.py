@@ -24,7 +24,10 @@ from supac.record.encoding import state_to_spec
 from supac.record.record import Record, read_store
 from supac.record.run import Round, Run, Status
 from supac.record.timeline import Span
+from supac.report import account_of
 from supac.report.live import make_live_page
+from supac.report.live.fit import rounds_of_runs
+from supac.report.live.snapshot import Snapshot
 from supac.search.algorithm import Info, State
 
 STORES = Path(__file__).parents[1] / "stores"
@@ -150,7 +153,7 @@ def test_of_another_kind_of_store_there_is_none(tmp_path: Path) -> None:
         make_live_page(read_store(path))
 
 
-def large(path: Path, dim: int, count: int) -> Record:
+def large(path: Path, dim: int, count: int, batch: int = 10) -> Record:
     """A search of many runs and parameters, as a search would have written it."""
     rng, prior = np.random.default_rng(0), marginals.LogNormal(1.0, 0.5, unit="kg/m³/d")
     names = [f"parameter_{i}" for i in range(dim)]
@@ -175,8 +178,10 @@ def large(path: Path, dim: int, count: int) -> Record:
         spans[0, i] = Span(1e9 + i // 16, 1e9 + i // 16 + 1.0, str(i % 16))
     posterior = parameters.prior
     rounds = [
-        Round(tuple(range(k, k + 10)), np.ones(10, dtype=bool), posterior, Info(0.3, 1.0, 0.4))
-        for k in range(0, count, 10)
+        Round(
+            tuple(range(k, k + batch)), np.ones(batch, dtype=bool), posterior, Info(0.3, 1.0, 0.4)
+        )
+        for k in range(0, count, batch)
     ]
     state = State(0, posterior, Evaluations.none(dim))
     with Record.of_search(path, settings, posterior.family, kind="minimize", proxy=None) as record:
@@ -195,6 +200,21 @@ def test_many_runs_and_parameters_make_a_small_page(tmp_path: Path) -> None:
     assert len(told["headings"]) == 8 + 12
     assert len(told["rounds"]) <= 14
     assert "Of 300 parameters the table has the 12 that changed most" in page
+
+
+def test_a_small_round_is_shown_with_the_runs_before_it(tmp_path: Path) -> None:
+    """One or two runs are no band: four are, or as many as there are."""
+    record = large(tmp_path / "run.supac", 2, 26, batch=2)
+    good = [run.id for run in record.light_runs if run.ok]
+    rounds = rounds_of_runs(Snapshot(account_of(record), 0.0))
+    assert len(rounds) == 13
+    for k, each in enumerate(rounds):
+        sofar = [i for i in good if i < 2 * k + 2]
+        assert each.ids == tuple(sofar[-4:])
+        added = " and runs just before it" if min(sofar[-4:]) < 2 * k else ""
+        assert each.words.startswith(f"round {k + 1} of 13{added}: ")
+    tens = account_of(large(tmp_path / "ten.supac", 2, 20))
+    assert rounds_of_runs(Snapshot(tens, 0.0))[0].words.startswith("round 1 of 2: from the lowest")
 
 
 def test_lost_runs_do_not_count_as_busy(store: Path) -> None:

@@ -200,6 +200,15 @@ def test_what_speaks_against_it(run: Account, change: Any, level: Level, words: 
     assert levels == sorted(levels, reverse=True)
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_search_under_way_is_not_told_to_take_more_runs(run: Account, running: bool) -> None:
+    falling = {"history": run.history | {"objective": np.array([1.0, 0.9, 0.8, 0.7])}}
+    verdict = assess(changed(run, stop_reason=None, running=running, **falling))
+    assert not any("--budget" in check.answer for check in verdict.checks)
+    ended = assess(changed(run, stop_reason=supac.StopReason.BUDGET, **falling))
+    assert any("larger budget" in check.answer for check in ended.checks)
+
+
 def test_misfits_are_told_by_column(run: Account) -> None:
     seen = changed(run, **measured(A=1.1, B=-1.9))
     told = [(each.column, each.measured, each.far) for each in seen.misfits]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from supac.arrays import FloatArray, whole
@@ -27,6 +29,8 @@ def make_problem(
     failure_risk = execution.failure_risk(bound)
     density: Density = prior.prior if isinstance(prior, Parameters) else prior
     if start is None:
+        if isinstance(density, Mapping):
+            raise TypeError("prior must be Parameters, not a dict: supac.Parameters({…})")
         if not isinstance(density, Distribution):
             raise TypeError(
                 f"prior must be a Distribution, such as gaussian(mean, covariance), or Parameters, "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -29,14 +32,16 @@ def sensitivity_tables(found: Sensitivity, width: int = 80) -> RenderableType:
     title = f"Shares of the variance over the {found.under}"
     missed = f"{wrong:.2g} %" if wrong >= _EXACT else f"less than {_EXACT} %"
     about = f"emulated from {found.runs} runs, which leaves {missed} unexplained"
-    parts += [Text.assemble((title, "bold"), f": {about}"), _indices(found, width)]
+    table = _indices(found, width)
+    parts += [Text.assemble((title, "bold"), f": {about}"), table]
     worst = max(found.columns.first_error.max(), found.columns.total_error.max())
-    parts.append(
-        Text(
-            "first: what would vanish if the parameter were known; total: what would remain if all "
-            f"others were. Standard errors are up to {worst:.2g}; --json and --out have each."
-        )
+    words = (
+        "first: what would vanish if the parameter were known; total: what would remain if all "
+        f"others were. Standard errors are up to {worst:.2g}; --json and --out have each."
     )
+    left = len(found.columns.outputs) - len(table.columns[1:])
+    words += f" They also have what does not fit here: {left} of the columns." if left else ""
+    parts.append(Text(words))
     return Group(*parts)
 
 
@@ -58,9 +63,13 @@ def _indices(found: Sensitivity, width: int) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(_FIRST, overflow="fold")
     columns = list(found.columns.outputs)
-    for name in _that_fit(columns, width - max(map(len, (_FIRST, *found.parameters)))):
-        table.add_column(Text(name), justify="right", overflow="fold", min_width=_CELL)
-    shown = [str(each.header) for each in table.columns[1:]]
+    room = width - max(map(len, (_FIRST, *found.parameters)))
+    shown = _that_fit(columns, room, len)
+    lines = shown != _that_fit(columns, sys.maxsize, len)  # long names are broken at their spaces
+    shown = _that_fit(columns, room, _longest_word) if lines else shown
+    for name in shown:
+        longest = max(_CELL, _longest_word(name)) if lines else None
+        table.add_column(Text(name), justify="right", min_width=_CELL, max_width=longest)
     main = ALL if ALL in columns else columns[0]
     order = (-found.columns.row(main)["total"]).argsort(kind="stable")
     for j in order[:_PARAMETERS].tolist():
@@ -69,12 +78,16 @@ def _indices(found: Sensitivity, width: int) -> Table:
     return table
 
 
-def _that_fit(columns: list[str], room: int) -> list[str]:
+def _longest_word(name: str) -> int:
+    return max(map(len, name.split()))
+
+
+def _that_fit(columns: list[str], room: int, size: Callable[[str], int]) -> list[str]:
     """Return as many of the first columns as there is room for, and all outputs and the risk."""
     last = [name for name in columns[-2:] if name in (ALL, RISK)]
     shown: list[str] = []
     for name in columns[: len(columns) - len(last)][:_MOST]:
-        if sum(_GAP + max(_CELL, len(each)) for each in (*shown, name, *last)) > room:
+        if sum(_GAP + max(_CELL, size(each)) for each in (*shown, name, *last)) > room:
             break
         shown.append(name)
     return [*shown, *last] or columns[:1]
@@ -96,7 +109,9 @@ def next_table(found: NextMeasurements, *, by_time: bool = False) -> RenderableT
     table.add_column("measurement", overflow="fold")
     table.add_column("variance left", justify="right")
     if one:
-        table.add_column(Text(f"standard deviation{f' ({unit})' * bool(unit)}"), justify="right")
+        # Over several lines: names of measurements are long.
+        heading = f"standard deviation{f' ({unit})' * bool(unit)}"
+        table.add_column(Text(heading), justify="right", max_width=_longest_word(heading))
     table.add_column("by")
     best = found.choices[:_CANDIDATES]
     for each in in_time(best) if by_time else best:

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from supac.arrays import FloatArray
 from supac.cli.app import (
     RESUMABLE,
     check_vacant,
@@ -42,6 +43,7 @@ from supac.report.tables import short
 from supac.running.terminal import duration
 
 _ROWS = 5  # times of an output that are shown
+_NEGLIGIBLE = 1e-3  # share of the width of a band of measurements that is shown as 0
 
 
 @command("Example: `supac predict run.supac scenario.toml --out bands.csv`.")
@@ -172,8 +174,10 @@ def _show(made: Prediction, target: Path, out: Path | None) -> None:
         for number, row in enumerate(shown.astype(int).tolist()):
             place = columns.places(column).start + row
             cells = [f"{columns.clock[row]:g}"] if columns.rows > 1 else []
-            cells += [f"{bands.median[place]:.4g}", _ends(bands.lower, bands.upper, place)]
-            cells += [_ends(bands.measured_lower, bands.measured_upper, place)] * noisy
+            least = _NEGLIGIBLE * float(bands.measured_upper[place] - bands.measured_lower[place])
+            cells += [_number(bands.median[place], least)]
+            cells += [_ends(bands.lower, bands.upper, place, least)]
+            cells += [_ends(bands.measured_lower, bands.measured_upper, place, least)] * noisy
             table.add_row(Text(label if number == 0 else ""), *cells)
     console.print(table)
     if len(shown) < columns.rows and out is None:
@@ -184,9 +188,15 @@ def _show(made: Prediction, target: Path, out: Path | None) -> None:
         warn(f"{len(made.failures)} runs failed, the first with: {failure.message}")
 
 
-def _ends(low: Any, high: Any, place: int) -> str:
-    unknown = not np.isfinite(low[place])
-    return "not known" if unknown else f"{low[place]:.4g} to {high[place]:.4g}"
+def _ends(low: FloatArray, high: FloatArray, place: int, least: float) -> str:
+    if not np.isfinite(low[place]):
+        return "not known"
+    return f"{_number(low[place], least)} to {_number(high[place], least)}"
+
+
+def _number(value: float, least: float) -> str:
+    """Return four digits, and 0 for what is nothing beside the noise of a measurement."""
+    return "0" if abs(value) < least else f"{value:.4g}"
 
 
 @command("Example: `supac sensitivity run.supac --prior`.")

@@ -46,6 +46,7 @@ from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.report import account_of, assess, make_page
 from supac.report.tables import short, summary, words_on_bands
+from supac.report.verdict import so_far
 from supac.running.terminal import duration
 
 _PAUSE = 1.0  # seconds between looks at a store that is being written
@@ -319,6 +320,9 @@ def report(
     page.write_text(make_page(account), encoding="utf-8")
     verdict = assess(account)
     console.print(f"wrote {page}", soft_wrap=True)
+    if run.stop_reason is None:
+        console.print(f"verdict: preliminary. {so_far(account)}")
+        return
     console.print(f"verdict: {verdict.level.words}. {verdict.sentence}")
     for check in verdict.reasons:
         console.print(f"- {check.question} {check.answer}")

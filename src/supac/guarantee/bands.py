@@ -123,7 +123,7 @@ def jackknife_bands(
     _check_exchangeable(data, residuals)
     every = _blocks(data)
     blocks = every % _MOST_FOLDS
-    parts = list(_columns(data, blocks, level))
+    parts = list(_columns(data, blocks, level, halved=True))
     weights = left_out_weights(residuals, blocks, loss, trade_off)
     scaled, observed = _on_scale(data, sets), _on_scale(data, data.values)[data.needed]
     centres = weights @ scaled
@@ -223,12 +223,13 @@ def _blocks(data: Observations) -> IntArray:
 
 
 def _columns(
-    data: Observations, blocks: IntArray, level: float, kind: str = ""
+    data: Observations, blocks: IntArray, level: float, kind: str = "", *, halved: bool = False
 ) -> Iterator[tuple[slice, IntArray, FloatArray]]:
     """Yield the place of each column with enough blocks, its measurements, and their masses.
 
     All of a block's measurements together have the mass 1/(B + 1), which leaves as much for a
-    new block. CertificateError if no column has enough.
+    new block. CertificateError if no column has enough. `halved`: half of 1 − level is for the
+    worst case.
     """
     owner = np.repeat(np.arange(len(data.columns)), data.rows)[data.needed]
     most = 0
@@ -242,9 +243,11 @@ def _columns(
             part = slice(column * data.rows, (column + 1) * data.rows)
             yield part, mine, 1.0 / ((count + 1) * sizes[blocks[mine]])
     if most < least:
+        possible = (most - 1) / (most + 1) if halved else most / (most + 1)
+        lower = f", of at most {np.floor(100.0 * possible) / 100.0:g}" if possible > 0.0 else ""
         raise CertificateError(
             f"bands of this coverage need at least {least} {kind}{_unit(data)} of a column, not "
-            f"{most}: ask for a lower one"
+            f"{most}: ask for a lower one{lower}"
         )
 
 

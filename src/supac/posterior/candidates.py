@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -164,7 +165,10 @@ class Draws:
             when = f" from {clock.min():g} to {clock.max():g}" if table.rows > 1 else ""
             times = f" at {table.rows} times{when}" if table.rows > 1 else ""
             words.append(f"there are {', '.join(table.columns)}{times}")
-        return f"{'; '.join(words)}. For other times, predict at these first"
+        return (
+            f"{'; '.join(words)}. For other times, predict at these first, and name the scenario: "
+            "--scenario scenario.toml, or prediction=… from Python"
+        )
 
     def quantity(self, wanted: Quantity) -> FloatArray:
         """Return the values of a quantity of interest: (n,)."""
@@ -184,6 +188,10 @@ class Draws:
             place = _place(table, one)
             if place is not None and np.isfinite(outputs[:, place]).all():
                 return outputs[:, place]
+        close = get_close_matches(wanted, [*self.names, *self.fields], 1, cutoff=0.7)
+        if close:
+            words = f"{wanted!r} is neither a parameter nor an output; did you mean {close[0]!r}?"
+            raise ValueError(words)
         raise ValueError(
             f"{wanted!r} is neither a parameter nor an output: {self._parameters_in_words()}; of "
             f"outputs {self._known()}.{self._how_to_write()} For several, give each by itself"

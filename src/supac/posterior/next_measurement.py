@@ -84,6 +84,11 @@ class NextMeasurements:
         of = ", ".join(self.quantities[:4]) + (", …" if len(self.quantities) > 4 else "")
         return f"NextMeasurements({len(self.choices)} candidates for {of}; best: {self.best!r})"
 
+    def _repr_html_(self) -> str:
+        from supac.report.notebook_posterior import html_of_next  # noqa: PLC0415
+
+        return html_of_next(self)
+
     @property
     def best(self) -> Choice:
         """The candidate that leaves the least variance."""

@@ -80,6 +80,11 @@ class Prediction:
         sets = "certified sets" if self.ensemble else "draws"
         return f"Prediction({what}, {len(self.x)} {sets}{failed})"
 
+    def _repr_html_(self) -> str:
+        from supac.report.notebook_posterior import html_of_prediction  # noqa: PLC0415
+
+        return html_of_prediction(self)
+
     @property
     def finished(self) -> bool:
         """True if all runs that were asked for are made, or if nobody knows how many."""

@@ -82,6 +82,11 @@ class Sensitivity:
         of = f"total indices of {ALL}: {told}{', …' if len(overall) > 4 else ''}; " if told else ""
         return f"Sensitivity(over the {self.under}; {of}from {self.runs} runs)"
 
+    def _repr_html_(self) -> str:
+        from supac.report.notebook_posterior import html_of_sensitivity  # noqa: PLC0415
+
+        return html_of_sensitivity(self)
+
     def combinations(self, most: int = 8, parts: int = 3) -> list[dict[str, Any]]:
         """Describe the best determined directions: width, and shares of the parameters in each.
 

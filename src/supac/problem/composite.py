@@ -47,7 +47,7 @@ class Observations:
     """True if rows are in the order of time and may depend on earlier ones: then certificates are
     on the mean conditional risk, and rows (or blocks) need not be independent."""
     units: tuple[str, ...] | None = None
-    """Unit of each column, "" for none."""
+    """Unit of each column, "" for none; one text is that of all columns."""
     time_label: str | None = None
     """Meaning of the times, such as "days since 2024-03-01"."""
     experiments: tuple[str, ...] | None = None
@@ -74,10 +74,14 @@ class Observations:
             if array is not None and array.shape != (len(values) // len(names),):
                 raise ValueError(f"{name} must hold one number a row, not shape {array.shape}")
             made[name] = array
+        units: Any = self.units
+        made["units"] = (units,) * len(names) if isinstance(units, str) else units
+        made["experiments"] = self.experiments
         for name, count in (("units", len(names)), ("experiments", len(values) // len(names))):
-            words = getattr(self, name)
+            words = made[name]
             if words is not None and len(words) != count:
                 raise ValueError(f"{name} must be {count} texts, not {len(words)}")
+            made[name] = None if words is None else tuple(words)
         for name, value in made.items():
             object.__setattr__(self, name, value)
 

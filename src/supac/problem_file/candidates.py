@@ -71,6 +71,12 @@ def _of_toml(path: Path) -> CandidatesFile:
             "is a problem file, not one of candidates: write a table [[candidate]] for each, with "
             'output = "A" and time = 3.0; or name no file, and every output is a candidate',
         )
+    if (
+        "candidate" not in source.document
+        and {"draws", "settings", "outputs"} & source.document.keys()
+    ):
+        words = f"is a scenario, not a file of candidates: give it as --scenario {path.name}"
+        raise source.fail((), words)
     for name, value in source.document.items():
         if name in top:
             check_value(top[name], value, (name,), source)

@@ -24,7 +24,8 @@ _NUMBER = re.compile(r"[+-]?[\d,]*\.?\d*(?:[eE][+-]?\d+)?")
 class CSVFile:
     """A table of separated values: its header, and its non-empty rows by line number.
 
-    Where that is not by commas, decimals may have one.
+    Where that is not by commas, decimals may have one. A column "X (g/L)" is found by this name and
+    by "X", which then has the unit.
     """
 
     def __init__(self, source: Source, key: Key):
@@ -44,7 +45,9 @@ class CSVFile:
             raise self.fail(f"{self.path.name} needs a line of names and lines of numbers")
         heads = [name_and_unit(name) for name in self.rows.pop(min(self.rows))]
         self.header = [name for name, _ in heads]
-        self.units = {name: unit for name, unit in heads if unit}
+        self._in_full = _without_parentheses(self.header)
+        self.units = {name: _in_parentheses(full)[1] for name, full in self._in_full.items()}
+        self.units |= {name: unit for name, unit in heads if unit}
         for line, row in self.rows.items():
             if len(row) != len(self.header):
                 cells = f"{len(row)} cells, but the header has {len(self.header)}"
@@ -78,12 +81,24 @@ class CSVFile:
         """Return the exception for an error of the file, or of another key."""
         return self.source.fail(key or self.key, message)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self.header or name in self._in_full
+
+    def unit(self, name: str) -> str | None:
+        """Return the unit of a column, also where the name has it: "Time (min)" is in min."""
+        return self.units.get(name) or _in_parentheses(name)[1] or None
+
+    def alike(self, name: str) -> str | None:
+        """Return the name of a column that differs in capital letters alone; None if none does."""
+        names = (*self.header, *self._in_full)
+        return next((each for each in names if each.lower() == name.lower()), None)
+
     def cells(self, name: str, key: Key) -> dict[int, str]:
         """Return the cells of a column by line number."""
-        if name not in self.header:
+        if name not in self:
             hint = suggestion(name, self.header) or f"; its columns are {', '.join(self.header)}"
             raise self.fail(f"{self.path.name} has no column {name}{hint}", key)
-        place = self.header.index(name)
+        place = self.header.index(self._in_full.get(name, name))
         return {line: self._with_point(row[place].strip()) for line, row in self.rows.items()}
 
     def _with_point(self, cell: str) -> str:
@@ -151,6 +166,19 @@ def name_and_unit(cell: str) -> tuple[str, str]:
     """Return the name and the unit of a column: "X [g/L]" has both, "X[3]" is an element of X."""
     match = re.fullmatch(r"(.*\S)(?:\s+|(?!\[[\d, ]+\]))\[([^\[\]]+)\]", cell.strip())
     return (match[1], match[2].strip()) if match else (cell.strip(), "")
+
+
+def _in_parentheses(cell: str) -> tuple[str, str]:
+    """Return "X" and "g/L" for "X (g/L)", and the name without a unit otherwise."""
+    match = re.fullmatch(r"(.*\S)\s+\((.*\S.*)\)", cell)
+    return (match[1], match[2].strip()) if match else (cell, "")
+
+
+def _without_parentheses(header: list[str]) -> dict[str, str]:
+    """Return the whole name of each column "X (…)" by "X", where only one column may be meant."""
+    names = [_in_parentheses(name)[0] for name in header]
+    pairs = zip(names, header, strict=True)
+    return {short: full for short, full in pairs if short != full and names.count(short) == 1}
 
 
 def _is_number(cell: str) -> bool:

@@ -111,8 +111,8 @@ def _times(
 ) -> tuple[FloatArray | None, str | None]:
     """Return the times of the rows, counted from `start` for dates, and what they are."""
     clock, unit = table.get("time", "time"), table.get("time_unit")
-    if "time" not in table and clock not in data.header:
-        alike = next((name for name in data.header if name.lower() == clock), None)
+    if "time" not in table and clock not in data:
+        alike = data.alike(clock)
         if alike is not None:
             words = f'is not in {data.path.name}, but {alike} is: write time = "{alike}"'
             raise data.fail(words, (*place, "time"))
@@ -122,7 +122,7 @@ def _times(
         if "start" in table:
             words = f"is for dates, but the column {clock} of {data.path.name} has numbers"
             raise data.fail(words, (*place, "start"))
-        said = data.units.get(clock)
+        said = data.unit(clock)
         if unit and said in _SECONDS and said != unit:
             words = f"is {unit}, but the header of {data.path.name} says {said}: correct one"
             raise data.fail(words, (*place, "time_unit"))

@@ -157,7 +157,8 @@ class FunctionalMockupUnit(Simulator, kind="fmu"):
                 words = f"{time:g} is before {before:g}: sort the rows by time"
                 raise file.fail(f"{file.path.name}, line {line}, column time: {words}")
         check_inputs_last(source, key, file.path.name, float(times[-1]), len(times), data)
-        return columns, {name: unit for name, unit in file.units.items() if name != "time"}
+        units = {name: unit for name, unit in file.units.items() if name in columns}
+        return columns, {name: unit for name, unit in units.items() if name != "time"}
 
     def _key(self, source: Source, about: str = "", name: str = "", *_: str) -> Key:
         """Return the key of the file that an argument of `FMU` comes from."""

@@ -67,6 +67,12 @@ class ProblemFile:
     simulators: tuple[SimulatorVersion, ...] = ()
     """Versions of the simulator that a continued store has runs of, with the present one."""
 
+    def __repr__(self) -> str:
+        seen = self.observations
+        parts = [self.path.name, f"{len(self.parameters)} parameters", f"{self.budget} runs"]
+        parts += [] if seen is None else [f"data {', '.join(seen.columns)}"]
+        return f"ProblemFile({', '.join(parts)})"
+
     def minimize(
         self,
         *,

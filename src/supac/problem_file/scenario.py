@@ -215,6 +215,12 @@ def _outputs(source: ScenarioSource, data: Observations | None) -> Outputs:
         if known is None or known.units is None
         else dict(zip(known.columns, known.units, strict=True))
     )
+    noise = _of_columns(source, "noise", columns, {})
+    for name in (each for each in units if old.get(each, units[each]) != units[each]):
+        if name not in noise:
+            words = f"the data have {name} in {old[name]}, not in {units[name]}, and nothing is"
+            fix = "correct one of them, or give the noise in this unit, too"
+            raise source.fail(("outputs", "units"), f"{words} converted: {fix}")
     if units or old:
         made = replace(made, units=tuple(units.get(n, old.get(n, "")) for n in columns))
     return _with_noise(source, made, known)

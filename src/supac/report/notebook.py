@@ -75,7 +75,7 @@ def html_of_record(record: Record) -> str:
         _learnt(run),
         html.items([f"{check.question} {check.answer}" for check in verdict.reasons]),
     ]
-    return _output(parts)
+    return as_output(parts)
 
 
 def _numbers(run: Account) -> str:
@@ -129,7 +129,7 @@ def html_of_certificate(certificate: Certificate) -> str:
         f"{certificate.n:,}; δ = {certificate.delta:g}; bound of {certificate.bound}."
     )
     details = "<details><summary>what it assumes</summary>$folded</details>"
-    return _output(
+    return as_output(
         [
             html.fill("<p><strong>$claim</strong></p>", claim=claim(certificate)),
             html.paragraph(about),
@@ -153,7 +153,7 @@ def html_of_parameters(parameters: Parameters) -> str:
     left = len(parameters.marginals) - len(given)
     caption = "Priors: median (5 % to 95 %)" + (f", without {left} more" if left else "")
     headings = ("parameter", "unit", "prior", "range")
-    return _output([html.table(caption, headings, rows, numbers=(3,))])
+    return as_output([html.table(caption, headings, rows, numbers=(3,))])
 
 
 def html_of_best_run(run: BestRun) -> str:
@@ -161,10 +161,10 @@ def html_of_best_run(run: BestRun) -> str:
     named = list(zip(run.parameters.items(), run.units, strict=True))[:FEW]
     rows = [(name, number(value, 5), unit) for (name, value), unit in named]
     words = f"Run {run.id}, the best, with risk {number(run.risk, 4)}"
-    return _output([html.table(words, ("parameter", "value", "unit"), rows, numbers=(1,))])
+    return as_output([html.table(words, ("parameter", "value", "unit"), rows, numbers=(1,))])
 
 
-def _output(parts: Iterable[object]) -> str:
+def as_output(parts: Iterable[object]) -> str:
     """Return parts as one output, with a style of its own and ids that no other output has."""
     body = html.joined(part for part in parts if part != "")
     own = rf"\1supac-{next(_outputs)}-"

@@ -21,7 +21,7 @@ def what_is_predicted(run: Account) -> Markup:
     """Return the section with the bands of each prediction; "" if there is none."""
     if not run.predictions:
         return Markup()
-    parts = [_prediction(each, i) for i, each in enumerate(run.predictions)]
+    parts = [prediction_part(each, i) for i, each in enumerate(run.predictions)]
     return html.section("predicted", beside=_beside_new_measurements(run), parts=html.joined(parts))
 
 
@@ -39,7 +39,8 @@ def _beside_new_measurements(run: Account) -> Markup:
     return Markup(f"<p>{html.fill(words, share=f'{100 * run.bands.coverage:g} %')}</p>")
 
 
-def _prediction(made: Prediction, index: int) -> Markup:
+def prediction_part(made: Prediction, index: int) -> Markup:
+    """Return the title, the number of runs and the bands of a prediction."""
     bands, lost = made.bands(), len(made.failures)
     share = f"{100 * bands.coverage:g} %"
     sets = "the certified parameter sets" if made.ensemble else "draws of the posterior"

@@ -14,7 +14,7 @@ from supac.report import figures, findings
 from supac.report.account import Account
 from supac.report.elements import Markup
 from supac.report.next_steps import next_steps
-from supac.report.verdict import Level, Verdict
+from supac.report.verdict import Level, Verdict, so_far
 from supac.report.words import at_most, count_of, listed, loss_name, number, objective_words
 from supac.running.terminal import duration
 
@@ -57,9 +57,7 @@ def _banner(run: Account) -> Markup:
     """Say that a run has not come to its end."""
     if run.record.stop_reason is not None:
         return Markup()
-    of = "" if run.budget is None else f" of {run.budget:,}"
-    way = "is under way" if run.record.running else "was stopped before its end"
-    words = f"This run {way}: {run.made:,}{of} runs so far. All that follows is preliminary."
+    words = f"{so_far(run)} All that follows is preliminary."
     return html.fill('<p class="banner">$words</p>', words=words)
 
 

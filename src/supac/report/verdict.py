@@ -94,6 +94,13 @@ def assess(run: Account) -> Verdict:
     return Verdict(tuple(sorted(checks, key=lambda check: -check.level)))
 
 
+def so_far(run: Account) -> str:
+    """Return how many runs there are of a search without an end."""
+    of = "" if run.budget is None else f" of {run.budget:,}"
+    way = "is under way" if run.record.running else "was stopped before its end"
+    return f"This run {way}: {run.made:,}{of} runs so far."
+
+
 def _ended(run: Account) -> Answer:
     reason, running = run.record.stop_reason, run.record.running
     if reason is None:
@@ -245,6 +252,8 @@ def _learnt(run: Account) -> Answer:
 
 def _enough_runs(run: Account) -> Answer:
     """Return None if too few steps were made to tell, or if the search has not ended."""
+    if run.record.stop_reason is None:
+        return None
     settled = Level.TRUST, "The objective was no longer decreasing at the end."
     if run.record.stop_reason is StopReason.CONVERGED:
         return settled

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from supac.arrays import FloatArray
 from supac.problem_file import Observations
+from supac.record.run import Round
 from supac.report import elements as html
 from supac.report.elements import Markup
 from supac.report.figures import ERROR, unit_of
@@ -19,6 +21,7 @@ from supac.report.words import count_of
 _ROUNDS, _PICTURES, _POINTS, _LINES = 14, 12, 60, 12  # at most
 _NUMBERS = 40_000  # at most, on the page
 _ENOUGH = 20  # runs, from which on bands are between quantiles
+_LEAST = 4  # runs of a band: where a round has fewer, the latest before it are in it, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,23 +43,16 @@ class RoundRuns:
 
 def rounds_of_runs(snapshot: Snapshot) -> list[RoundRuns]:
     """Return the successful runs that some of the rounds drew, and the fresh ones at the end."""
-    record, account = snapshot.record, snapshot.account
-    observations = account.observations
+    account, observations = snapshot.account, snapshot.account.observations
     if observations is None:
         return []
-    count = len(record.rounds)
-    few = min(count, _ROUNDS)
-    batches = []
-    for k in np.unique(np.linspace(0, count - 1, few).round().astype(int)).tolist():
-        each = record.rounds[k]
-        drawn = [i for i, own in zip(each.ids, each.drawn, strict=True) if own] or list(each.ids)
-        batches.append((f"round {k + 1} of {count}", drawn))
+    good = {run.id for run in snapshot.runs if run.ok}
+    batches = _of_rounds(snapshot.record.rounds, good)
     if not batches:
         first = [run.id for run in snapshot.runs if run.purpose == "search"]
         batches = [("round 1, under way", first)]
     fresh = [run.id for run in snapshot.runs if run.purpose == "validation"]
     batches += [("fresh runs of the posterior", fresh)] if fresh else []
-    good = {run.id for run in snapshot.runs if run.ok}
     found = []
     for words, ids in batches:
         kept = tuple(i for i in sorted(ids) if i in good)
@@ -66,6 +62,22 @@ def rounds_of_runs(snapshot: Snapshot) -> list[RoundRuns]:
             told = f"{words}: {from_to} of {count_of(len(kept), 'run', 'runs')}"
             found.append(RoundRuns(told, kept, outputs))
     return found
+
+
+def _of_rounds(rounds: Sequence[Round], good: set[int]) -> list[tuple[str, list[int]]]:
+    """Return the name and the successful runs of some rounds, with the latest before small ones."""
+    count, batches = len(rounds), []
+    earlier: list[int] = []
+    chosen = np.linspace(0, count - 1, min(count, _ROUNDS)).round().astype(int).tolist()
+    for k, each in enumerate(rounds):
+        drawn = [i for i, own in zip(each.ids, each.drawn, strict=True) if own] or each.ids
+        own = sorted(good.intersection(drawn))
+        if k in chosen:
+            added = earlier[::-1][: max(_LEAST - len(own), 0)]
+            words = f"round {k + 1} of {count}{' and runs just before it' * bool(added)}"
+            batches.append((words, [*added, *own]))
+        earlier = [*earlier, *own][-_LEAST:]
+    return batches
 
 
 def fit_section(observations: Observations | None, rounds: list[RoundRuns]) -> Markup:
