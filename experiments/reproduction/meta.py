@@ -180,7 +180,7 @@ def test_plan(experiment: Experiment) -> Plan:
 
 def _reusing(inner: Plan, experiment: Experiment) -> Plan:
     """Return the plan with `ReusedVoronoi` as its estimator."""
-    weights = supac.ReusedVoronoi(experiment.weight_draws)
+    weights = supac.ReusedVoronoi(experiment.weight_draws, leave_one_out=False)
     return replace(inner, algorithm=replace(inner.algorithm, estimator=weights))
 
 

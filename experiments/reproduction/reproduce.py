@@ -1,7 +1,7 @@
 """The whole paper: both of its experiments and its appendix, beside what it reports.
 
     make reproduce                         # on the embedded data
-    make reproduce ARGS="--data FOLDER"    # on the paper's, about 26 minutes of processor time
+    make reproduce ARGS="--data FOLDER"    # on the paper's
     make reproduce ARGS="--data FOLDER --out docs"  # the page of the documents
     make reproduce ARGS="--device cuda"    # with ADM1 on a GPU (the extra cuda)
     make reproduce ARGS=--quick            # a small one of each, in minutes

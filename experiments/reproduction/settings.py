@@ -132,7 +132,7 @@ def _supac_ce(scale: Scale) -> list[Setting]:
 def _ce(limits: tuple[float, float], scale: Scale, repeats: int) -> Setting:
     kl_max, alpha_max = limits
     algorithm = supac.SuPAC.paper(kl_max=kl_max, alpha_max=alpha_max)
-    weights = supac.ReusedVoronoi(scale.weight_draws)
+    weights = supac.ReusedVoronoi(scale.weight_draws, leave_one_out=False)
     algorithm = replace(algorithm, estimator=weights)
     return Setting(ce(*limits), algorithm, scale.budget, repeats, CE_LOOKS)
 

@@ -10,6 +10,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.codec import from_spec, to_spec
 from supac.problem import Evaluations
 from supac.surrogate import reuse
 from supac.surrogate.nearest import lifted, search_all, search_pairs
@@ -222,3 +223,24 @@ def test_the_worth_of_draws_far_away_is_found_among_that_of_others(count: int) -
         expected = 2.0 * vector @ np.linalg.solve(matrix, vector)
         assert value == pytest.approx(expected - 0.5 * np.linalg.slogdet(matrix)[1], rel=1e-10)
     assert found[-1] == np.inf
+
+
+def test_errors_of_left_out_runs_are_left_out_and_nothing_else(history: Evaluations) -> None:
+    """The same fit, bit for bit, whose `loo_error` is unknown."""
+    rng = np.random.default_rng(2)
+    runs, at = replace(history, risk=rng.standard_normal(len(history))), history.proposals[-1]
+    full, brief = (
+        rule.fit(runs, at).project(at, np.random.default_rng(1))
+        for rule in (REUSED, replace(REUSED, leave_one_out=False))
+    )
+    assert np.isfinite(full.loo_error)
+    assert np.isnan(brief.loo_error)
+    assert (full.eta == brief.eta).all()
+    assert (full.mean, full.r_squared, full.ridge) == (brief.mean, brief.r_squared, brief.ridge)
+
+
+def test_stores_of_before_it_could_be_left_out_are_of_the_same_rule() -> None:
+    """Only where it is chosen is it written."""
+    assert to_spec(REUSED) == {"class": "ReusedVoronoi", "draws": DRAWS}
+    brief = supac.ReusedVoronoi(DRAWS, leave_one_out=False)
+    assert from_spec(to_spec(brief)) == brief

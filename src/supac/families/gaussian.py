@@ -93,6 +93,10 @@ class GaussianFamily(Family):
 
     def kl(self, theta: FloatArray, other: FloatArray) -> float:
         """½(tr(P'Σ) − d + |C'ᵀ(μ − μ')|² + log det P − log det P')."""
+        pair = (np.asarray(each, np.float64).tobytes() for each in (theta, other))
+        return _recent_kl(self, *pair)
+
+    def _divergence(self, theta: FloatArray, other: FloatArray) -> float:
         first, second = self.standard(theta), self.standard(other)
         if first is None or second is None:
             return float("inf")
@@ -271,7 +275,7 @@ class Gaussian(GaussianFamily):
 
     def mean_statistics(self, theta: FloatArray) -> FloatArray:
         mean, covariance = self.moments(theta)
-        second = covariance + np.outer(mean, mean)
+        second = covariance + mean[:, None] * mean
         return np.concatenate([mean, second[self._upper]])
 
     def from_mean_statistics(self, mean: FloatArray) -> FloatArray:
@@ -425,6 +429,12 @@ def _recent_standard(family: Gaussian, theta: bytes) -> tuple[FloatArray, FloatA
         for each in member:
             each.flags.writeable = False
     return member
+
+
+@lru_cache(maxsize=16)
+def _recent_kl(family: GaussianFamily, theta: bytes, other: bytes) -> float:
+    """Return KL between two members; the latest are kept: a round needs each two or three times."""
+    return family._divergence(np.frombuffer(theta), np.frombuffer(other))
 
 
 def gaussian(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from supac.arrays import BoolArray, FloatArray, IntArray, frozen, points
 from supac.codec import register
 from supac.families import Density, Distribution, gaussian
-from supac.families.family import check_dim
+from supac.families.family import ParametricFamily, check_dim
 from supac.problem.bounds import Bound
 from supac.problem.fields import Field
 from supac.problem.marginals import Marginal
@@ -263,6 +264,11 @@ class Evaluations:
 
     def __len__(self) -> int:
         return len(self.risk)
+
+    @cached_property
+    def families(self) -> tuple[ParametricFamily, ...]:
+        """Return the families of the proposals, as different objects: mostly one."""
+        return tuple({id(each.family): each.family for each in self.proposals}.values())
 
     @property
     def failed(self) -> int:

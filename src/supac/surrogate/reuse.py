@@ -131,6 +131,8 @@ class Pool:
         self._sources: list[_Source] = []
         """The latest first."""
         self._views = _Views.own(dim).select([])
+        self._stacks: tuple[FloatArray, ...] = ()
+        """Mean, C⁻¹ and θ of all sources, stacked."""
         self._free: list[int] = []
         self._draws = np.zeros((0, dim + 1, pairs), np.float32)  # z, with a last coordinate of 1
         self._squares = np.zeros((0, pairs), np.float32)
@@ -182,6 +184,10 @@ class Pool:
         before = [self._sources[k] for k in kept]
         self._sources = [self._draw(whitening, missing, batch), *before]
         self._views = _Views.own(len(whitening.mean)).joined(self._views.select(kept))
+        own = whitening.mean, whitening.inverse_root, whitening.theta
+        new = [np.ascontiguousarray(each)[None] for each in own]
+        pairs = zip(new, self._stacks or new, strict=True)
+        self._stacks = tuple(np.concatenate([one, rest[kept]]) for one, rest in pairs)
         if len(self._free) > _SPARE + len(self._draws) // 4:
             self._compact()
 
@@ -221,9 +227,9 @@ class Pool:
         self._seen_from = at.theta
         if not self._sources:
             return
-        sources = [each.whitening for each in self._sources]
-        ratio = np.array([each.inverse_root for each in sources]) @ at.root
-        shift = (np.array([each.mean for each in sources]) - at.mean) @ at.root
+        centres, roots, thetas = self._stacks
+        ratio = roots @ at.root
+        shift = (centres - at.mean) @ at.root
         seen = (ratio @ shift[..., None])[..., 0]
         log_det = np.log(np.diagonal(ratio, axis1=1, axis2=2)).sum(axis=1)
         squared = (shift**2).sum(axis=1)
@@ -232,7 +238,7 @@ class Pool:
         share = np.exp(-np.maximum(2.0 * log_det + excess - squared, 0.0))
         views = np.concatenate([ratio.transpose(0, 2, 1), seen[:, None]], axis=1)
         constant = log_det - 0.5 * squared
-        same = (np.array([each.theta for each in sources]) == at.theta).all(axis=1)
+        same = (thetas == at.theta).all(axis=1)
         if same.any():  # without rounding
             share[same], constant[same] = 1.0, 0.0
             views[same] = np.eye(len(at.mean) + 1, len(at.mean))
