@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -165,3 +167,15 @@ def test_a_search_that_finds_no_step_goes_on() -> None:
     )
     assert result.stop_reason is supac.StopReason.BUDGET
     assert result.objective < 0.4
+
+
+@pytest.mark.parametrize("simulate", [lambda x: np.full((len(x), 4), 5.0), lambda x: 0.7 + 0.0 * x])
+def test_a_simulator_that_does_not_use_its_parameters_is_said_to_teach_nothing(
+    simulate: Callable[[FloatArray], FloatArray],
+) -> None:
+    prior = supac.gaussian(np.zeros(2), np.eye(2))
+    risk = supac.Composite(simulate, supac.Welsch())
+    quiet = supac.Execution(vectorized=True, progress=False)
+    result = supac.minimize(risk, prior, supac.Catoni(0.02), budget=40, execution=quiet)
+    assert any("nothing was learnt" in note for note in result.notes)
+    assert not any("it extrapolates" in note for note in result.notes)

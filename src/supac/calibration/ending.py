@@ -17,6 +17,7 @@ from supac.problem import Composite, Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
 from supac.record.diagnostics import (
     hardly_begun,
+    note_on_equal_risks,
     note_on_learning,
     note_on_noise,
     note_on_the_budget,
@@ -189,6 +190,7 @@ def make_ending(
     if stop in (StopReason.BUDGET, StopReason.CONVERGED) and not hardly_begun(history):
         error_of_model = record.rounds[-1].info.loo_error
         notes += note_on_learning(problem, state, objective, nat, error_of_model)
+    notes += note_on_equal_risks(state.evaluations)
     if not hardly_begun(history):
         notes += notes_on_modes(problem, runs, posterior, mean_risk)
         notes += note_on_noise(history)

@@ -318,12 +318,18 @@ def fit_gated(
         emulator=emulator,
         gate=gate,
         severity=severity,
-        error=float(np.sqrt(np.mean(residual**2))),
+        error=_root_mean_square(residual),
         outliers=int(outliers.sum()),
         noise=getattr(emulator, "noise", np.nan),
         state=state,
         seed=int(rng.integers(2**32)),
     )
+
+
+def _root_mean_square(numbers: FloatArray) -> float:
+    """Return √(mean square), also of numbers whose squares are too large; it changes no bit."""
+    unit = np.ldexp(1.0, int(np.frexp(np.abs(numbers).max(initial=0.0))[1]))
+    return float(unit * np.sqrt(np.mean((numbers / unit) ** 2)))
 
 
 def _is_near(runs: Evaluations, current: Distribution) -> BoolArray:

@@ -303,7 +303,8 @@ class Observations:
         seen = self.needed
         simulated, observed = outputs[..., seen], self.values[seen]
         if not self.logarithmic:
-            return (simulated - observed) / self.noise[seen]
+            with np.errstate(over="ignore"):  # an infinite residual has no finite loss: it failed
+                return np.asarray((simulated - observed) / self.noise[seen])
         if (simulated <= 0.0).any():
             raise ValueError('compare = "log" needs positive outputs, but some are not')
         return np.log(simulated / observed) / self.noise[seen]

@@ -30,6 +30,7 @@ _SURE = 2.0  # standard errors
 _OFTEN, _LAST = 3, 2  # rounds with the same remark, and rounds at the end
 _NEIGHBOURS = 500  # latest runs that tell the noise of the risk
 _MORE = "raise it, by `supac resume --budget` or budget= of resume"
+_ENOUGH_EQUAL, _ROUNDING = 3, 1e-12  # runs, and share of their risk by which equal ones differ
 _DECADES = 3.0  # that outputs span over the runs from which it is told
 _REMEDY = (
     "a mixture may follow them, with start=split_mixture(prior, 2) of minimize in Python; a "
@@ -167,6 +168,18 @@ def note_on_learning(
     )
 
 
+def note_on_equal_risks(runs: Evaluations) -> tuple[str, ...]:
+    """Warn if all runs that did not fail have the same risk, wherever they were made."""
+    risk = runs.risk[runs.ok]
+    if len(risk) < _ENOUGH_EQUAL or np.ptp(risk) > _ROUNDING * np.abs(risk).max():
+        return ()
+    return (
+        f"all {len(risk)} runs that did not fail have the same risk, {risk[0]:.3g}: nothing was "
+        "learnt; check that the simulator uses its parameters, that its outputs are those that "
+        "were measured, and that the loss is not flat as far from the data as all runs are",
+    )
+
+
 def advice_on_workers(workers: int, batch: int, first: int) -> str:
     """Say how many workers wait in each round of `batch` runs, and how to use them."""
     idle = workers - batch
@@ -264,11 +277,21 @@ def notes_on_modes(
     # A quadratic risk in so many dimensions costs half as many nats on average.
     best, allowed = float(good.risk.min()), 2.0 * posterior.dim * worth + luck
     if posterior.family.is_gaussian and mean_risk - best > allowed:
+        mean, least = _told_apart(mean_risk, best)
         return (
-            f"the mean risk, {mean_risk:.3g}, is far above that of the best run, {best:.3g}: the "
+            f"the mean risk, {mean}, is far above that of the best run, {least}: the "
             f"posterior spreads over good and bad regions, perhaps over several modes; {_REMEDY}",
         )
     return ()
+
+
+def _told_apart(one: float, other: float) -> tuple[str, str]:
+    """Return both numbers with three digits, or as many as tell them apart."""
+    for digits in range(3, 17):
+        found = f"{one:.{digits}g}", f"{other:.{digits}g}"
+        if found[0] != found[1]:
+            return found
+    return repr(one), repr(other)
 
 
 def _luck(runs: Evaluations, posterior: Distribution) -> float:

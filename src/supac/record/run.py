@@ -13,6 +13,7 @@ import numpy as np
 from supac.arrays import BoolArray, FloatArray, as_floats
 from supac.families import Distribution
 from supac.problem import Composite
+from supac.record.status import LARGEST_RISK
 from supac.record.status import Status as Status  # noqa: PLC0414 - the outcome of a run is found here
 from supac.search.algorithm import Info
 
@@ -213,13 +214,14 @@ class RiskFunction:
             message = f"{type(error).__name__}: {error}"
             return replace(run, status=Status.RAISED, risk=np.nan, message=message)
         try:
-            risk = as_floats(self.composite.loss(residuals))
+            with np.errstate(over="ignore"):  # what is too large is named below
+                risk = as_floats(self.composite.loss(residuals))
         except Exception as error:
             raise self._wrong_loss(rows, f"raised {error!r}") from error
         if risk is None or risk.shape != (2,):
             found = "no numbers" if risk is None else f"shape {risk.shape}"
             raise self._wrong_loss(rows, f"returned {found}")
-        if not np.isfinite(risk[0]):
+        if not np.abs(risk[0]) < LARGEST_RISK:
             message = f"loss returned {risk[0]}"
             return replace(run, status=Status.INVALID, risk=np.nan, message=message)
         return replace(run, status=Status.OK, risk=float(risk[0]), message="")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+LARGEST_RISK = 1e100
+"""Risks are smaller, or the run has failed: squares of larger ones, and their sums, overflow."""
+
 
 class Status(StrEnum):
     """Outcome of a run."""

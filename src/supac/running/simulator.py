@@ -20,7 +20,7 @@ import cloudpickle
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, as_floats
-from supac.record.status import Status
+from supac.record.status import LARGEST_RISK, Status
 from supac.record.timeline import Span
 
 _OURS = str(Path(__file__).parents[1])
@@ -139,9 +139,11 @@ class Simulator:
             message = f"{self.name} must return {wanted}, not {describe(raw)}{self._by_name(raw)}"
             return Answer(Status.INVALID, None, seconds, message)
         all_needed = self.needed is None or len(self.needed) != values.size
+        if not self.ndim and not np.abs(values) < LARGEST_RISK:
+            return Answer(Status.INVALID, values, seconds, f"{self.name} returned {values}")
         if not np.isfinite(values if all_needed else values[self.needed]).all():
-            what = str(values) if self.ndim == 0 else "NaN or infinity"
-            return Answer(Status.INVALID, values, seconds, f"{self.name} returned {what}")
+            message = f"{self.name} returned NaN or infinity"
+            return Answer(Status.INVALID, values, seconds, message)
         return Answer(Status.OK, values, seconds)
 
     def _by_name(self, raw: Any) -> str:
