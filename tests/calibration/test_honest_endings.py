@@ -103,6 +103,26 @@ def test_the_standard_error_knows_of_cliffs_that_were_not_met() -> None:
     assert fresh.error_with_cliffs(0.01, 1.0) == pytest.approx(0.9 * np.sqrt(0.01 / 19))
 
 
+def test_the_worst_run_of_the_prior_is_no_measure_of_a_cliff() -> None:
+    """Under a loss without a limit it is an accident; a bad run costs thirty nats at most."""
+
+    def wall(x: FloatArray) -> FloatArray:
+        return (x - 0.5) @ MATRIX[:2] + 1e4 * (x[:, :1] > 1.5)
+
+    quiet = supac.Execution(vectorized=True, progress=False)
+    result = supac.minimize(
+        supac.Composite(wall, supac.MeanSquare()),
+        PLANE,
+        supac.Catoni(0.02),
+        budget=60,
+        seed=1,
+        validation=20,
+        execution=quiet,
+    )
+    assert result.history["wrong"][-1] > 0
+    assert result.mean_risk_error < 30 * 0.02
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.25])
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_a_converged_search_has_no_modes_and_does_not_fall(noise: float, seed: int) -> None:
@@ -137,8 +157,9 @@ def falling(*objective: float, error: float = 0.0, promised: float = 1.0) -> dic
         (falling(9.0, 5.0, 4.0, 3.0, error=2.1), False),
         (falling(9.0, 5.0, 4.0, 3.0, promised=0.05), False),
         (falling(9.0, 3.1, 3.05, 3.0), False),
+        (falling(900.0, 33.0, 4.0, 3.0), True),
     ],
-    ids=["falling", "within its noise", "by less than a nat", "settled"],
+    ids=["falling", "within its noise", "by less than a nat", "settled", "by ten nats of many"],
 )
 def test_falling_is_more_than_noise_and_worth_a_nat(
     history: dict[str, FloatArray], said: bool

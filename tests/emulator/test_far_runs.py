@@ -11,6 +11,7 @@ import supac
 from supac.arrays import FloatArray
 
 PRIOR = supac.gaussian(np.zeros(3), np.eye(3))
+MATRIX = np.random.default_rng(3).standard_normal((2, 12)) / 3.0
 TEMPERATURE, STEPS = 0.02, 120
 
 
@@ -31,6 +32,33 @@ CLEAN = epidemic(np.array([[0.3, 0.8, 0.3]]))[0]
 SCALE = 0.1 * CLEAN + 0.001
 DATA = CLEAN + SCALE * np.random.default_rng(1).standard_normal(24)
 RISK = supac.Composite(lambda x: (epidemic(x) - DATA) / SCALE, supac.MeanSquare())
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_wall_far_outside_of_a_narrow_posterior_does_not_hide_it(seed: int) -> None:
+    """One run beyond it has a risk of 10⁸; counted or not by turns, it had searches go in circles.
+
+    Of linear outputs the optimum is known: it has its mean and covariance in closed form.
+    """
+    plane, slopes = supac.gaussian(np.zeros(2), np.eye(2)), MATRIX
+    precision = np.eye(2) + slopes @ slopes.T / (len(slopes.T) * 0.5 * TEMPERATURE)
+    covariance = np.linalg.inv(precision)
+    best = supac.gaussian(covariance @ (precision - np.eye(2)) @ [0.5, 0.5], covariance)
+
+    def wall(x: FloatArray) -> FloatArray:
+        return (x - 0.5) @ slopes + 1e4 * (x[:, :1] > 1.5)
+
+    result = supac.minimize(
+        supac.Composite(wall, supac.MeanSquare()),
+        plane,
+        supac.Catoni(TEMPERATURE),
+        budget=40,
+        validation=0,
+        seed=seed,
+        execution=supac.Execution(vectorized=True, progress=False),
+    )
+    assert (result.evaluations.risk > 1e6).any()
+    assert result.posterior.kl(best) < 1.0
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -32,6 +32,7 @@ from supac.record.record import Record
 from supac.record.simulator_versions import made_by_others, versions_of
 from supac.running.runner import Runner
 from supac.search.algorithm import PRIOR, VALIDATE, Algorithm, Batch, Info, State
+from supac.surrogate.estimator import DEAREST
 from supac.surrogate.importance import Importance
 
 _RECENT = 20_000  # latest runs that estimate the mean risk if there are no fresh ones
@@ -176,7 +177,7 @@ def make_ending(
     mean_risk = error = size = np.nan
     if fresh is not None:
         mean_risk, size = fresh.mean_risk, float(len(fresh.risk))
-        error = fresh.error_with_cliffs(*_cliffs(record, runs, validated))
+        error = fresh.error_with_cliffs(*_cliffs(problem, record, runs, validated))
     elif runs.drawn.any():
         recent = runs.select(runs.drawn).latest(_RECENT)
         mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
@@ -222,7 +223,9 @@ def make_ending(
     )
 
 
-def _cliffs(record: Record, runs: Evaluations, validated: Validated) -> tuple[float, float]:
+def _cliffs(
+    problem: Problem, record: Record, runs: Evaluations, validated: Validated
+) -> tuple[float, float]:
     """Return the chance of a bad run of the returned posterior, and its risk.
 
     The chance is 0 if no bad run was met, or if the posterior is not the last round's.
@@ -230,7 +233,14 @@ def _cliffs(record: Record, runs: Evaluations, validated: Validated) -> tuple[fl
     info = record.rounds[-1].info if record.rounds else Info()
     other = validated.state.abandoned is not None or validated.share == SECOND
     met = info.wrong > 0.0 and info.failure_chance > 0.0
-    return info.failure_chance if met and not other else 0.0, float(runs.risk.max(initial=0.0))
+    if not met or other or validated.fresh is None:
+        return 0.0, 0.0
+    # Risks without a limit say nothing on what a bad run costs: the worst of the prior is an
+    # accident.
+    mean = validated.fresh.mean_risk
+    nat = worth_of_a_nat(problem.bound, mean, validated.fresh.kl) if np.isfinite(mean) else np.inf
+    dearest = max(problem.failure_risk or 0.0, mean + DEAREST * nat)
+    return info.failure_chance, min(float(runs.risk.max(initial=0.0)), dearest)
 
 
 def _certificates(

@@ -26,7 +26,14 @@ from supac.emulator.units import Units
 from supac.families import Distribution, Family, NormalWhitening, gaussian
 from supac.families.gaussian import Gaussian
 from supac.problem import Evaluations, Problem
-from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context, EmulatorState, Surrogate
+from supac.surrogate.estimator import (
+    DEAREST,
+    MANY_PARAMETERS,
+    BatchPlan,
+    Context,
+    EmulatorState,
+    Surrogate,
+)
 from supac.surrogate.least_squares import project_known
 
 _FEW = 3  # runs of a batch while the posterior moves
@@ -36,11 +43,11 @@ _RECENT, _RECENT_ERRORS = 40, 60
 _SURPRISE = 9.0  # squared standardised residual from which a run may be an outlier
 _MOST_OUTLIERS = 0.6  # share of the runs
 _FAR = 20.0  # standard deviations of the posterior, a parameter
+_IGNORED = 1e12  # factor on the noise of runs that are left out
 _FEW_OUTLIERS = 0.2  # share of the runs, beside which the emulator can be judged
 _FIRST_STEPS, _STEPS, _FEW_STEPS = 40, 10, 4  # of L-BFGS on the hyperparameters
 _HARDLY_KNOWN, _ANEW = 120, 60  # runs up to which emulators are averaged, and steps of each
 _WELL_KNOWN = 250  # runs from which few steps do: the hyperparameters hardly change any more
-_DEAREST = 30.0  # nats that an outlier costs at most, if the ceiling of the risk is less
 _NEWS = 1.08  # growth of the number of runs that is worth fitting them anew
 
 
@@ -308,9 +315,9 @@ def fit_gated(
     residual = runs.risk[inliers] - emulator.leave_one_out()[0]
     coupled, rng = current.family.coupled, context.rng
     gate, severity = _fit_gate(emulator, training.units, runs, outliers, coupled, rng)
-    if context.failure_risk is not None:
+    if np.isfinite(context.ceiling):
         # Risks without a limit say nothing on what a failure costs: the worst is an accident.
-        severity = min(severity, max(context.failure_risk, _DEAREST * context.resolution))
+        severity = min(severity, max(context.ceiling, DEAREST * context.resolution))
     state = EmulatorState(
         emulator.hyperparameters, all_outliers, all_inflation, threshold, restarted, fitted
     )
@@ -389,7 +396,7 @@ def _relabel(
 
     Only runs that are `near`, or failed, can be outliers. Where the posterior is narrow, those of
     the first batches are far away, and what the emulator does not explain of them says nothing of
-    cliffs around it: their noise is inflated.
+    cliffs around it: they are left out.
     Return outliers, inflations, hyperparameters, and the excess risk from which a run may be an
     outlier.
     """
@@ -400,16 +407,17 @@ def _relabel(
         hyperparameters = emulator.hyperparameters
         predicted, surprise = np.zeros(n), np.zeros(n)
         predicted[inliers], surprise[inliers] = emulator.leave_one_out()
-        unexplained = outliers & runs.ok
-        if unexplained.any():
-            predicted[unexplained], surprise[unexplained] = emulator.predict_outliers(unexplained)
+        before = outliers & runs.ok
+        if before.any():
+            predicted[before], surprise[before] = emulator.predict_outliers(before)
         excess = runs.risk - predicted
         recent = excess[inliers][-_RECENT_ERRORS:]
         deviation = 1.4826 * float(np.median(np.abs(recent - np.median(recent))))
         threshold = max(5.0 * deviation, 20.0 * resolution)
         usual = float(np.median(runs.risk[-_RECENT:]))
         bar = threshold + 0.5 * np.maximum(predicted - usual, 0.0)
-        new = (surprise > _SURPRISE) & (excess > bar) & runs.ok & near
+        unexplained = (surprise > _SURPRISE) & (excess > bar) & runs.ok
+        new, ignored = unexplained & near, unexplained & ~near
         most = int(_MOST_OUTLIERS * n)
         if new.sum() > most:
             new &= excess >= np.sort(excess)[-most]
@@ -421,6 +429,7 @@ def _relabel(
                 hyperparameters = training.default
         outliers = new | ~runs.ok
         inflation = np.clip(surprise / _SURPRISE, 1.0, 1e6)
+        inflation[ignored] = _IGNORED
     return outliers, inflation, hyperparameters, threshold
 
 

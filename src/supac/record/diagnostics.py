@@ -27,6 +27,7 @@ REFUSALS_LEFT_OUT = "refusals left out"
 _DRAWS = 10_000  # of the posterior, that say how far it reaches
 _SMALL = 0.1  # nats: a step below this changes little
 _SURE = 2.0  # standard errors
+_MUCH = 3.0  # nats that a step gains if the objective still falls, whatever the first ones gained
 _OFTEN, _LAST = 3, 2  # rounds with the same remark, and rounds at the end
 _NEIGHBOURS = 500  # latest runs that tell the noise of the risk
 _MORE = "raise it, by `supac resume --budget` or budget= of resume"
@@ -116,20 +117,23 @@ def hardly_begun(history: Mapping[str, FloatArray]) -> bool:
 def note_on_the_budget(history: Mapping[str, FloatArray], bound: Bound | None) -> tuple[str, ...]:
     """Warn if the objective was still falling when the budget ended.
 
-    It was if the last two steps made over a tenth of the total gain, and more than the error of
-    the objective, the last one over a twentieth; and if the next one promises a nat or more.
+    It was if the last two steps made over a tenth of the total gain or six nats, and more than the
+    error of the objective, the last one half of that; and if the next one promises a nat or more.
     """
     if hardly_begun(history):
         words = f"the budget ended after a single step, before the search had settled: {_MORE}"
         return (Note(BUDGET, words),)
     known = history["objective"][np.isfinite(history["objective"])]
-    if len(known) < 4 or known[-2] - known[-1] < 0.05 * (known[0] - known[-1]):
+    if len(known) < 4:
         return ()
     last = {name: float(each[-1]) for name, each in history.items()}
     error = np.nan_to_num(last["loo_error"]) / np.sqrt(np.fmax(last["effective_size"], 1.0))
-    if known[-3] - known[-1] < max(0.1 * (known[0] - known[-1]), _SURE * error):
-        return ()
     nat = 0.0 if bound is None else worth_of_a_nat(bound, last["mean_risk"], last["kl"])
+    # Of a gain of thousands of nats a twentieth is much.
+    share, many = known[0] - known[-1], _MUCH * nat if nat else np.inf
+    small, smaller = min(0.1 * share, 2.0 * many), min(0.05 * share, many)
+    if known[-3] - known[-1] < max(small, _SURE * error) or known[-2] - known[-1] < smaller:
+        return ()
     if known[-1] - last["predicted"] < nat:
         return ()
     falling = " → ".join(f"{value:.3g}" for value in known[-3:])

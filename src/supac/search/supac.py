@@ -405,6 +405,7 @@ def _context(
         prior=problem.variation,
         resolution=_resolution(problem, runs, anchor, rng),
         failure_risk=problem.failure_risk,
+        ceiling=problem.failure_risk or getattr(problem.bound, "ceiling", None) or np.inf,
         loss=problem.loss,
         state=state.emulator,
         rng=state.rng(FIT),

@@ -11,6 +11,8 @@ from supac.arrays import BoolArray, FloatArray
 from supac.families import Distribution, Family
 from supac.problem import Evaluations, Loss, Problem
 
+DEAREST = 30.0
+"""Nats that a bad run costs at most, if the ceiling of the risk is less."""
 MANY_PARAMETERS = 40
 """Number above which there are fewer runs than directions: models have fewer freedoms, steps are
 longer, and nothing is computed for each statistic."""
@@ -126,6 +128,8 @@ class Context:
     """Difference of risk that is worth one nat of KL: λ for Catoni's bound."""
     failure_risk: float | None = None
     """Risk of a run without a risk; None leaves it out."""
+    ceiling: float = np.inf
+    """Largest risk by the bound, or of a run that fails."""
     loss: Loss | None = None
     """Function from outputs to risks, if the risk is a `Composite`."""
     state: EmulatorState | None = None
