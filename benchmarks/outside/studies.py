@@ -30,6 +30,7 @@ import outside.variants as v
 import supac
 from outside import development, gr4j, life, physics, textbook
 from outside.methods import at
+from outside.runs import commit
 from outside.variants import Variant
 from supac.arrays import FloatArray
 
@@ -61,6 +62,7 @@ class Kept:
     variant: str
     seed: int
     moments: list[tuple[int, float, float]]
+    commit: str = ""
 
     def first(self, gap: float) -> tuple[float, float]:
         """Return the runs and waves after which no more of the gap is left; infinite if never."""
@@ -83,7 +85,7 @@ def search(name: str, study: Study, problem: str, variant: str, seed: int) -> Ke
         rows.append((count, how.waves(moments, moment), left))
         if not study.checkpoints and left <= _FOUND:
             break
-    return Kept(name, problem, variant, seed, rows)
+    return Kept(name, problem, variant, seed, rows, commit())
 
 
 def _development() -> list[str]:
