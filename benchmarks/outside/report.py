@@ -33,6 +33,8 @@ def table(rows: Sequence[Row], checkpoints: Sequence[int]) -> str:
         for name in names:
             lines += _lines(name, facts[name], rows, checkpoints)
         lines += _summary(names, facts, rows, checkpoints)
+    names = [name for name in facts if problem(name).logarithmic]
+    lines += _objectives(names, rows, checkpoints) if names else []
     return "\n".join(lines) + "\n"
 
 
@@ -52,10 +54,30 @@ def _lines(name: str, fact: Known, rows: Sequence[Row], checkpoints: Sequence[in
     return lines
 
 
+def _objectives(names: Sequence[str], rows: Sequence[Row], checkpoints: Sequence[int]) -> list[str]:
+    """Return the objectives themselves, of problems whose gaps are of logarithms."""
+    columns = " | ".join(f"at {at}" for at in checkpoints)
+    lines = ["", "## Objectives of the problems with gaps of logarithms", ""]
+    lines += [f"| problem | method (seeds) | {columns} |", "|---" * (2 + len(checkpoints)) + "|"]
+    for name in names:
+        for method in _methods(rows):
+            values = np.array(
+                [
+                    [row[3][str(at)] for at in checkpoints]
+                    for row in rows
+                    if row[:2] == (name, method)
+                ]
+            )
+            if len(values):
+                cells = [f"{np.median(each):.4g} ({each.max():.4g})" for each in values.T]
+                lines.append(f"| {name} | {method} ({len(values)}) | {' | '.join(cells)} |")
+    return lines
+
+
 def _summary(
     names: Sequence[str], facts: dict[str, Known], rows: Sequence[Row], checkpoints: Sequence[int]
 ) -> list[str]:
-    """Return the median over the problems of each method's median and worst gaps."""
+    """Return medians over the problems of each method's median and worst gaps, and the worst."""
     lines = []
     for method in _methods(rows):
         found = [_gaps(name, method, facts[name], rows, checkpoints) for name in names]
@@ -64,8 +86,11 @@ def _summary(
             continue
         medians = np.median([np.median(gaps, axis=0) for gaps in found], axis=0)
         worst = np.median([gaps.max(axis=0) for gaps in found], axis=0)
-        cells = [f"{a:.2f} ({b:.2f})" for a, b in zip(medians, worst, strict=True)]
-        title = f"**median of {len(found)}** | | "
+        largest = np.max([gaps.max(axis=0) for gaps in found], axis=0)
+        cells = [
+            f"{a:.2f} ({b:.2f}; {c:.1f})" for a, b, c in zip(medians, worst, largest, strict=True)
+        ]
+        title = f"**median of {len(found)}** (of the worst seeds; worst of all) | | "
         lines.append(f"| {title} | {method} | {' | '.join(cells)} |")
     return lines
 
