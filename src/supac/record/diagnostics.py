@@ -54,7 +54,8 @@ def notes_on_the_estimate(
     risk, ceiling = state.evaluations.risk, getattr(problem.bound, "ceiling", None)
     likelihood = getattr(problem.loss, "unbounded", "")
     promised = getattr(problem.bound, "n", None) is not None
-    certifying = promised or (problem.failure_risk is not None and not likelihood)
+    counted = problem.failure_risk is not None and not state.evaluations.ok.all()
+    certifying = promised or (counted and not likelihood)
     if (
         ceiling is not None
         and certifying
