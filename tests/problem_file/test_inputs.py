@@ -12,7 +12,7 @@ import pytest
 import supac
 from drivers import COMMAND, Driver
 from supac.arrays import FloatArray
-from supac.problem_file import check_compatible, make_problem
+from supac.problem_file import check_compatible, make_problem, read_scenario
 from supac.problem_file.formula import Formula, FormulaError
 from supac.record.run import Status
 from supac.report.account import account_of
@@ -344,3 +344,71 @@ def test_an_experiment_that_is_new_in_the_settings_needs_its_own_runs(earlier: P
     two = table.replace('"one"', '"two"').replace("300.0", "310.0")
     with pytest.raises(supac.ProblemFileError, match=r"a.supac .* has no simulated X of two"):
         toml(text.replace("[bound]", f"{two}[bound]"), earlier)
+
+
+ARRHENIUS = """
+[parameters]
+k0 = { prior = "lognormal", median = 0.02, log_sd = 0.5 }
+k = "k0 * exp(-1800 / temperature)"
+[constraints]
+slow = "k * temperature < 2"
+[simulator]
+python = "f:f"
+arguments = "names"
+[[data]]
+name = "cold"
+file = "d.csv"
+observed = "X"
+noise = 0.1
+settings = { temperature = 300.0, feed = "rich" }
+[[data]]
+name = "hot"
+file = "d.csv"
+observed = "X"
+noise = 0.1
+settings = { temperature = 600.0, feed = "rich" }
+[bound]
+temperature = 0.3
+[run]
+budget = 12
+"""
+
+
+@pytest.mark.parametrize("taken", ["k, feed", "k, feed, temperature, k0"])
+def test_formulas_may_have_settings_of_experiments(tmp_path: Path, taken: str) -> None:
+    """A tied value then differs by experiment, and the simulator need not take the setting."""
+    (tmp_path / "f.py").write_text(f"def f({taken}, times):\n    return {{'X': k * times}}\n")
+    (tmp_path / "d.csv").write_text("time,X\n1,0.01\n2,0.02\n")
+    problem = toml(ARRHENIUS, tmp_path)
+    simulate: Any = problem.risk.simulate  # type: ignore[attr-defined]
+    rate = 2.0 * np.exp(-1800.0 / np.array([300.0, 600.0]))
+    expected = [rate[0], 2 * rate[0], rate[1], 2 * rate[1]]
+    assert simulate(np.array([2.0])) == pytest.approx(expected)
+    # A constraint is one on each experiment: 600 k is 0.0498 k0 · 600.
+    assert simulate.refuses(np.array([0.06])) == ""
+    assert "k * temperature < 2 does not hold" in simulate.refuses(np.array([0.08]))
+    assert 300.0 * 0.08 * np.exp(-6.0) < 2.0
+    (tmp_path / "s.toml").write_text(
+        '[outputs]\nnames = ["X"]\ntimes = [1.0]\n[settings]\ntemperature = 900.0\nfeed = "x"\n'
+    )
+    scenario = read_scenario(tmp_path / "s.toml", problem)
+    assert scenario.simulate(np.array([2.0])) == pytest.approx([2.0 * np.exp(-2.0)])
+
+
+WRONG_SETTINGS = [
+    ("temperature)", "temprature)", 'temprature is no parameter or setting; did you mean "temper'),
+    ("temperature)", "feed)", 'feed is the text "rich" in settings of .data.: formulas are of num'),
+    ("600.0, ", "600.0, extra = 1, ", "extra is missing, which another table"),
+    ("{ temperature = 600.0, feed", "{ feed", "temperature is missing, which another table"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), WRONG_SETTINGS)
+def test_wrong_settings_in_formulas_are_named(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    (tmp_path / "f.py").write_text("def f(k, feed, times):\n    return {'X': k * times}\n")
+    (tmp_path / "d.csv").write_text("time,X\n1,0.01\n2,0.02\n")
+    assert old in ARRHENIUS
+    with pytest.raises(supac.ProblemFileError, match=words):
+        toml(ARRHENIUS.replace(old, new), tmp_path)
