@@ -12,7 +12,7 @@ import pytest
 import supac
 from drivers import COMMAND, Driver
 from supac.arrays import FloatArray
-from supac.problem_file import check_compatible, make_problem
+from supac.problem_file import check_compatible, make_problem, read_scenario
 from supac.problem_file.formula import Formula, FormulaError
 from supac.record.run import Status
 from supac.report.account import account_of
@@ -261,3 +261,154 @@ def test_what_stands_in_formulas_alone_need_not_reach_the_simulator(folder: Path
     (folder / "in.tpl").write_text("{k3} {gap} {K1}\n")  # misspelt, not left out
     with pytest.raises(supac.ProblemFileError, match=r"{k1} stands nowhere in in.tpl.*has {K1}"):
         toml(deck, folder)
+
+
+EARLIER = """
+[parameters]
+k = { prior = "lognormal", median = 0.7, log_sd = 0.5, unit = "1/h" }
+area = { value = 1.0, unit = "m2" }
+twice = "2 * k"
+[simulator]
+python = "f:f"
+arguments = "names"
+[[data]]
+name = "one"
+file = "d.csv"
+observed = "X"
+units = "g/L"
+time_unit = "h"
+noise = 0.1
+settings = { temperature = 300.0, feed = "rich" }
+[bound]
+temperature = 0.3
+[run]
+budget = 12
+store = "a.supac"
+"""
+OTHER_SETUPS = [
+    ("value = 1.0", "value = 2.0", r"parameters.area is 2.0, but .* a.supac .* area was 1.0"),
+    ('{ value = 1.0, unit = "m2" }', '"2*k"', 'parameters.area is "2.k", .* restore 1.0, or leave'),
+    ('"2 * k"', '"3 * k"', r'twice is "3 . k", but .* twice was "2 . k"'),
+    ('twice = "2 * k"', "", 'twice is not given, but .* was "2 . k".*restore'),
+    ("area =", "lid = 3\narea =", "lid is 3, but .* lid was not given.*: remove it"),
+    ("300.0", "600.0", r"data.0..settings.temperature is 600.0, but .* of one was 300.0.*restore"),
+    ('"rich"', '"poor"', 'settings.feed is "poor", but .* feed of one was "rich"'),
+    ("1/h", "1/d", "k is in 1/d, but the runs of a.supac were made where it was in 1/h"),
+    ("m2", "cm2", "area is in cm2, but the runs of a.supac were made where it was in m2"),
+    ("g/L", "mol/L", "X is in mol/L, but in g/L where the runs of a.supac were made, and nothing"),
+    ('time_unit = "h"', 'time_unit = "d"', "time is in d, but in h where"),
+]
+
+
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the store of an earlier search."""
+    folder = tmp_path_factory.mktemp("earlier")
+    (folder / "f.py").write_text(
+        "def f(k, area, temperature, feed, times, twice=0, lid=0):\n"
+        "    return {'X': area * (k + twice) * times}\n"
+    )
+    (folder / "d.csv").write_text("time,X\n1,2.1\n2,3.9\n3,6.2\n")
+    toml(EARLIER, folder).minimize()
+    return folder
+
+
+@pytest.mark.parametrize(("old", "new", "words"), OTHER_SETUPS)
+def test_known_runs_of_another_set_up_are_refused(
+    earlier: Path, old: str, new: str, words: str
+) -> None:
+    text = EARLIER.replace('store = "a.supac"', 'known = "a.supac"')
+    assert old in text
+    with pytest.raises(supac.ProblemFileError, match=f"(?s)line .*, run.known: .*{words}"):
+        toml(text.replace(old, new), earlier)
+
+
+def test_known_runs_of_the_same_set_up_are_taken(earlier: Path) -> None:
+    """Numbers and formulas may be written otherwise, and units be left out."""
+    text = EARLIER.replace('store = "a.supac"', 'known = "a.supac"')
+    alike = [
+        ('{ value = 1.0, unit = "m2" }', "1"), ('"2 * k"', '"(2*k)"'), ("300.0", "300"),
+        ('units = "g/L"', ""), ('time_unit = "h"', ""), (', unit = "1/h"', ""),
+        ('[[data]]\nname = "one"', "[data]"), ('time_unit = "h"', 'time_unit = "h"\n'),
+        ("noise = 0.1", "noise = 0.2"), ("median = 0.7", "median = 0.6"),
+    ]  # fmt: skip
+    for old, new in [("", ""), *alike]:
+        assert old in text
+        assert len(toml(text.replace(old, new), earlier).options["known"]) == 12
+
+
+def test_an_experiment_that_is_new_in_the_settings_needs_its_own_runs(earlier: Path) -> None:
+    """What was simulated under one setting says nothing of another."""
+    text = EARLIER.replace('store = "a.supac"', 'known = "a.supac"')
+    table = text[text.index("[[data]]") : text.index("[bound]")]
+    two = table.replace('"one"', '"two"').replace("300.0", "310.0")
+    with pytest.raises(supac.ProblemFileError, match=r"a.supac .* has no simulated X of two"):
+        toml(text.replace("[bound]", f"{two}[bound]"), earlier)
+
+
+ARRHENIUS = """
+[parameters]
+k0 = { prior = "lognormal", median = 0.02, log_sd = 0.5 }
+k = "k0 * exp(-1800 / temperature)"
+[constraints]
+slow = "k * temperature < 2"
+[simulator]
+python = "f:f"
+arguments = "names"
+[[data]]
+name = "cold"
+file = "d.csv"
+observed = "X"
+noise = 0.1
+settings = { temperature = 300.0, feed = "rich" }
+[[data]]
+name = "hot"
+file = "d.csv"
+observed = "X"
+noise = 0.1
+settings = { temperature = 600.0, feed = "rich" }
+[bound]
+temperature = 0.3
+[run]
+budget = 12
+"""
+
+
+@pytest.mark.parametrize("taken", ["k, feed", "k, feed, temperature, k0"])
+def test_formulas_may_have_settings_of_experiments(tmp_path: Path, taken: str) -> None:
+    """A tied value then differs by experiment, and the simulator need not take the setting."""
+    (tmp_path / "f.py").write_text(f"def f({taken}, times):\n    return {{'X': k * times}}\n")
+    (tmp_path / "d.csv").write_text("time,X\n1,0.01\n2,0.02\n")
+    problem = toml(ARRHENIUS, tmp_path)
+    simulate: Any = problem.risk.simulate  # type: ignore[attr-defined]
+    rate = 2.0 * np.exp(-1800.0 / np.array([300.0, 600.0]))
+    expected = [rate[0], 2 * rate[0], rate[1], 2 * rate[1]]
+    assert simulate(np.array([2.0])) == pytest.approx(expected)
+    # A constraint is one on each experiment: 600 k is 0.0498 k0 · 600.
+    assert simulate.refuses(np.array([0.06])) == ""
+    assert "k * temperature < 2 does not hold" in simulate.refuses(np.array([0.08]))
+    assert 300.0 * 0.08 * np.exp(-6.0) < 2.0
+    (tmp_path / "s.toml").write_text(
+        '[outputs]\nnames = ["X"]\ntimes = [1.0]\n[settings]\ntemperature = 900.0\nfeed = "x"\n'
+    )
+    scenario = read_scenario(tmp_path / "s.toml", problem)
+    assert scenario.simulate(np.array([2.0])) == pytest.approx([2.0 * np.exp(-2.0)])
+
+
+WRONG_SETTINGS = [
+    ("temperature)", "temprature)", 'temprature is no parameter or setting; did you mean "temper'),
+    ("temperature)", "feed)", 'feed is the text "rich" in settings of .data.: formulas are of num'),
+    ("600.0, ", "600.0, extra = 1, ", "extra is missing, which another table"),
+    ("{ temperature = 600.0, feed", "{ feed", "temperature is missing, which another table"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), WRONG_SETTINGS)
+def test_wrong_settings_in_formulas_are_named(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    (tmp_path / "f.py").write_text("def f(k, feed, times):\n    return {'X': k * times}\n")
+    (tmp_path / "d.csv").write_text("time,X\n1,0.01\n2,0.02\n")
+    assert old in ARRHENIUS
+    with pytest.raises(supac.ProblemFileError, match=words):
+        toml(ARRHENIUS.replace(old, new), tmp_path)

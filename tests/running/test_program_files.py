@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 import supac
@@ -195,6 +196,60 @@ def test_torn_outputs_are_named_with_the_program_s_last_words(
         program(POINT)
     assert words in str(raised.value)
     assert str(raised.value).endswith("; the program's last words: step 9: stiff")
+
+
+NOT_FINITE = [
+    ("out.csv", "t,X,S\n0,1,2\n1,nan,4\n", "out.csv, line 3: X is nan"),
+    ("out.csv", "t,X,S\n0,1,2\n\n1,1e400,4\n", "out.csv, line 4: X is 1e400"),
+    ("out.csv", "t,X,S\n0,1,2\n1,3,-Infinity\n", "out.csv, line 3: S is -Infinity"),
+    ("out.csv", "t,X,S\n0,nan,2\n1,3,4\n", None),  # was not measured
+    ("out.json", '{"t": [0, 1], "X": [1, NaN], "S": [2, 4]}', "out.json: number 2 of X is nan"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "words"), NOT_FINITE)
+@pytest.mark.parametrize("times", [False, True])
+def test_a_value_that_is_not_finite_is_named_with_its_line(
+    tmp_path: Path, name: str, text: str, words: str | None, *, times: bool
+) -> None:
+    (tmp_path / f"own-{name}").write_text(text)
+    model = shell(tmp_path, f"cp {tmp_path}/own-{name} {name}; echo 'step 9: stiff'")
+    (tmp_path / "data.csv").write_text("time,X,S\n0,,2\n1,3,4\n")
+    path = tmp_path / "problem.toml"
+    path.write_text(
+        f"""[parameters]
+k = {{ prior = "lognormal", median = 1.0, log_sd = 0.5 }}
+[simulator]
+command = ["{model[0]}"]
+output = "{name}"
+{'times = "t"' if times else ""}
+[data]
+file = "data.csv"
+observed = ["X", "S"]
+noise = 0.1
+[bound]
+temperature = 0.1
+[run]
+budget = 20
+"""
+    )
+    risk: Any = supac.read_problem(path).risk
+    if words is None:
+        assert risk.simulate(np.array([1.0]))[1:] == pytest.approx([3.0, 2.0, 4.0])
+        return
+    with pytest.raises(ProgramError) as raised:
+        risk.simulate(np.array([1.0]))
+    assert str(raised.value) == f"{words}; the program's last words: step 9: stiff"
+
+
+def test_the_value_that_spoils_an_interpolated_one_is_named(tmp_path: Path) -> None:
+    text = "t,X\n0,nan\n1,1\n2,1\n3,inf\n4,1\n5,nan\n"
+    (tmp_path / "out.csv").write_text(text)
+    needed = {"X": [True, True]}
+    good = OutputFile("out.csv", "X", times="t", at=[1.0, 1.5], needed=needed)
+    assert good.read(tmp_path) == [1.0, 1.0]
+    with pytest.raises(OutputError, match=r"^out.csv, line 5: X is inf$"):
+        OutputFile("out.csv", "X", times="t", at=[1.0, 2.8], needed=needed).read(tmp_path)
 
 
 def test_a_missing_output_is_named_with_what_was_printed(tmp_path: Path) -> None:

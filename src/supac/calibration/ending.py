@@ -182,7 +182,8 @@ def make_ending(
         recent = runs.select(runs.drawn).latest(_RECENT)
         mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
     history = record.history
-    notes = notes_on_the_estimate(problem, state, size, fresh=fresh is not None) + validated.notes
+    notes = notes_on_the_estimate(problem, state, size, fresh=fresh is not None)
+    notes += validated.notes + notes_of(risk)
     objective = problem.bound(mean_risk, divergence.value)
     if stop is StopReason.BUDGET:
         notes += note_on_the_budget(history, problem.bound)
@@ -221,6 +222,12 @@ def make_ending(
         held_out=certificates.get("held_out"),
         uncertified=reason,
     )
+
+
+def notes_of(risk: object) -> tuple[str, ...]:
+    """Return what a simulator says of its own set-up, in `notes`, if it says anything."""
+    found = getattr(risk.simulate if isinstance(risk, Composite) else risk, "notes", ())
+    return tuple(map(str, found)) if isinstance(found, tuple | list) else ()
 
 
 def _cliffs(

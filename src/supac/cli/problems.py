@@ -12,6 +12,7 @@ import typer
 
 from supac import problem_file
 from supac.arrays import FloatArray
+from supac.calibration.ending import notes_of
 from supac.calibration.fresh import run_fresh
 from supac.calibration.setup import reserve_for_validation
 from supac.cli.app import (
@@ -366,6 +367,8 @@ def _check_run(ready: ProblemFile) -> None:
         console.print(f"  estimated noise   {size} of {name}", markup=False, highlight=False)
     console.print(f"  risk              {run.risk:.4g}")
     console.print(f"  it took           {duration(run.seconds)}\n{found}")
+    for note in notes_of(risk):
+        warn(note)
 
 
 def _allowed_point(ready: ProblemFile, simulate: object) -> tuple[FloatArray, str]:

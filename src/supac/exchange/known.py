@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from supac.exchange.table import OUTPUT, columns_of, is_output
 from supac.problem import Evaluations, Observations, Parameters
 from supac.record.record import Record
 from supac.record.run import Run, Status, outputs_as_rows
+
+_UNITS_OF_TIME = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +127,11 @@ class KnownRuns:
 
         An experiment without a name stands for the only one of the other data; with `one_run`, for
         each of several that one run simulates. ValueError if a measurement is at a place that was
-        not simulated.
+        not simulated, or in another unit.
         """
         if self.data is None or self.outputs is None or self.outputs.shape[1] == 0:
             return self
+        _check_units(self.data, data, self.sources[0])
         theirs, ours = self.data.cells, data.cells
         many = [len(set(each.experiments or ("",))) > 1 for each in (self.data, data)]
         unnamed = self.data.experiments is None or data.experiments is None
@@ -204,6 +208,28 @@ class KnownRuns:
                     f"a known run of {run.source} has risk {told:.6g}, but its outputs have the "
                     f"loss {run.risk:.6g}: they are not outputs of this simulator and loss"
                 )
+
+
+def _check_units(theirs: Observations, ours: Observations, name: str) -> None:
+    """Raise ValueError if a column, or the times, have another unit, where both have one."""
+    then, now = (
+        {**dict(zip(each.columns, each.units or (), strict=False)), "time": _unit_of_time(each)}
+        for each in (theirs, ours)
+    )
+    for column, unit in now.items():
+        before = then.get(column)
+        if unit and before and unit != before:
+            raise ValueError(
+                f"{column} is in {unit}, but in {before} where the runs of {name} were made, and "
+                "nothing is converted: correct one of the units, or leave out known"
+            )
+
+
+def _unit_of_time(data: Observations) -> str:
+    """Return the unit of the times, as in "time (h)" or "hours since 2024-03-01"; "" if unknown."""
+    found = re.fullmatch(r"time \((.+)\)|(\w+) since .*", data.time_label or "")
+    unit = "" if found is None else found[1] or found[2]
+    return _UNITS_OF_TIME.get(unit, unit)
 
 
 def read_csv(

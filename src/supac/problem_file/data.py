@@ -15,6 +15,12 @@ from supac.exchange.other_runs import Known, known_runs
 from supac.problem import Composite, Observations, Parameters
 from supac.problem_file.csv_file import CSVFile
 from supac.problem_file.errors import Key, Source, no_file
+from supac.problem_file.fixed_inputs import (
+    check_same_setup,
+    check_units,
+    fixed_inputs,
+    source_of_record,
+)
 from supac.problem_file.noise import noise_of_columns
 from supac.record.store.file import StoreError
 
@@ -275,6 +281,7 @@ def read_known(
         one_run = all(each == settings[0] for each in settings)
         known = known_runs(told, parameters, risk, one_run=one_run)
         assert known is not None
+        _check_setup(source, parameters, known, one_run=one_run)
         _check_known(paths[-1], known, risk, observations)
     except (OSError, ValueError, StoreError) as error:
         unread = f"{paths[-1].name} cannot be read: {getattr(error, 'strerror', None) or error}"
@@ -289,6 +296,20 @@ def known_files(source: Source) -> list[Path]:
     if isinstance(given, str):
         return [source.file(given)]
     return [source.file(given[name]) for name in ("parameters", "outputs") if name in given]
+
+
+def _check_setup(
+    source: Source, parameters: Parameters, known: KnownRuns, *, one_run: bool
+) -> None:
+    """Raise ValueError if the runs of an earlier search were made with other fixed inputs."""
+    if known.origin is None:
+        return
+    name = known.origin.file.name
+    check_units(parameters, known.origin, name)
+    before = source_of_record(known.origin)
+    if before is not None:
+        ours, theirs = (fixed_inputs(each, data_tables(each)) for each in (source, before))
+        check_same_setup(ours, theirs, name, one_run=one_run)
 
 
 def _check_known(

@@ -32,8 +32,11 @@ class Experiments:
         return self.conditions[0].vectorized
 
     def refuses(self, x: FloatArray) -> str:
-        """Return why a point (dim,) is not simulated; "" if it is."""
-        return self.conditions[0].refuses(x)
+        """Return why a point (dim,) is not simulated; "" if it is.
+
+        A constraint on a setting may hold in one experiment and not in another.
+        """
+        return next(filter(None, (each.refuses(x) for each in self.conditions)), "")
 
     def check(self, x: FloatArray) -> str:
         """Return what one of the simulators finds wrong with itself at a point (dim,); else ""."""

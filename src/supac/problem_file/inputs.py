@@ -10,7 +10,8 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.problem import Parameters
-from supac.problem_file.errors import Key, Source, suggestion
+from supac.problem_file.data import data_tables
+from supac.problem_file.errors import Key, Source, in_toml, suggestion
 from supac.problem_file.formula import Formula, FormulaError
 
 
@@ -108,7 +109,8 @@ def read_inputs(
 ) -> Inputs:
     """Return the inputs of the checked tables [parameters] and [constraints].
 
-    The `observation` parameters, the last ones, enter after the simulator, which is not given them.
+    Formulas may have the settings of experiments, whose values `with_settings` adds. The
+    `observation` parameters, the last ones, enter after the simulator, which is not given them.
     """
     every, free = source.table("parameters"), parameters.names
     free = free[: len(free) - len(observation)]
@@ -130,7 +132,7 @@ def read_inputs(
         for name, text in source.table("constraints").items()
     }
     source.raise_any()
-    tied = _in_order(source, formulas, {*free, *fixed})
+    tied = _in_order(source, formulas, {*free, *fixed, *_settings(source)})
     constraints = {n: f for n, f in rules.items() if f is not None}
     nested = {name: points.tolist() for name, points in fields.items()}
     return Inputs(tuple(units), free, fixed, tied, constraints, tuple(units.values()), nested)
@@ -155,13 +157,26 @@ def _formula(
         source.add(key, f"{name} is a field: formulas are of single parameters")
     for name in sorted(formula.names & set(observation)):
         source.add(key, f"{name} is a scale, offset or noise level in [data], which no formula has")
-    for name in sorted(formula.names - set(table) - set(observation)):
-        hint = suggestion(name, table) or f"; they are {', '.join(table)}"
-        source.add(key, f"{name} is no parameter{hint}")
+    settings = _settings(source)
+    for name in sorted(formula.names & set(settings) - set(table)):
+        if isinstance(settings[name], str):
+            words = f"{name} is the text {in_toml(settings[name])} in settings of [data]"
+            source.add(key, f"{words}: formulas are of numbers")
+    for name in sorted(formula.names - {*table, *observation, *settings}):
+        every = {**table, **settings}
+        hint = suggestion(name, every) or f"; they are {', '.join(every)}"
+        source.add(key, f"{name} is no parameter{' or setting' if settings else ''}{hint}")
     if formula.compares != compares:
         wrong = "is a comparison: write it in [constraints]"
         source.add(key, "must be a comparison such as k1 < k2" if compares else wrong)
     return formula
+
+
+def _settings(source: Source) -> dict[str, Any]:
+    """Return the settings of all experiments by name, a text where one of them is a text."""
+    tables = [table.get("settings", {}) for table in data_tables(source).values()]
+    given = [each for table in tables for each in table.items()]
+    return dict(sorted(given, key=lambda each: isinstance(each[1], str)))
 
 
 def _is_field(entry: Any) -> bool:

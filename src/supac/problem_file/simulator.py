@@ -361,19 +361,23 @@ class Command(Simulator, kind="command"):
 
     def _output(self, source: Source, data: Observations | None) -> OutputFile:
         """Return what is read of the output: for data, a value of each column at each row."""
-        key, rows, at = self.key, None, None  # type: Any, Any, Any
+        key, rows, at, needed = self.key, None, None, None  # type: Any, Any, Any, Any
         if data is not None:
             key = key or list(data.columns)
             keys = listed(key) if len(listed(key)) == len(data.columns) else []
             there = dict(zip(keys, data.present.reshape(-1, data.rows), strict=False))
             rows = {name: int(each.sum()) for name, each in there.items()} or None
+            finite = data.needed.reshape(-1, data.rows)
+            needed = {
+                name: each[there[name]].tolist() for name, each in zip(keys, finite, strict=False)
+            }
             clock = None if self.times is None else data.times
             if clock is not None:
                 at = {name: clock[each].tolist() for name, each in there.items()} or clock.tolist()
         if self.times is not None and at is None:
             raise source.fail(("simulator", "times"), "needs data with a column of times")
         try:
-            asks = {} if data is None else {"asks": data.asks_for}
+            asks = {} if data is None else {"asks": data.asks_for, "needed": needed}
             return OutputFile(self.output, key, self.pattern, self.times, at, rows, **asks)
         except ValueError as error:
             raise source.fail(("simulator", "pattern"), str(error)) from error

@@ -24,6 +24,19 @@ class OutputError(ValueError):
     """The output is missing, torn, or not what was expected."""
 
 
+class _Column(list[float]):
+    """Numbers that were read, with the line and the word of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[tuple[int, str]] = []
+
+    def add(self, number: float, line: int, word: str) -> None:
+        """Append a number."""
+        self.append(number)
+        self.places.append((line, word))
+
+
 @dataclass(frozen=True)
 class OutputFile:
     """Name of the file that a program writes, and where the outputs are in it.
@@ -49,6 +62,8 @@ class OutputFile:
     """Times at which outputs are wanted, or those of each key."""
     rows: int | Mapping[str, int] | None = None
     """Number of values of each output, if it is known."""
+    needed: Mapping[str, Sequence[bool]] | None = None
+    """True for the values of each key that must be finite, if that is known."""
     asks: Callable[[int], str] = "the data have {} rows".format
     """Makes words for a message of that number."""
 
@@ -92,23 +107,23 @@ class OutputFile:
             raise OutputError(f"{self.name} is not JSON: {error}") from error
         return self._chosen(_flat(answer)) if isinstance(answer, dict) else answer
 
-    def _found(self, text: str) -> dict[str, list[float]]:
+    def _found(self, text: str) -> dict[str, _Column]:
         """Return the numbers of each name in a text with patterns."""
-        found: dict[str, list[float]] = {}
+        found: dict[str, _Column] = {}
         for pattern in self.pattern:
             expression, names = _expression(pattern)
             for name in names:
-                found.setdefault(name, [])
+                found.setdefault(name, _Column())
             for number, line in enumerate(text.splitlines(), start=1):
                 match = expression.search(line)
                 for name, word in zip(names, match.groups() if match else (), strict=False):
-                    found[name].append(self._number(word, number, name))
+                    found[name].add(self._number(word, number, name), number, word)
         empty = next((name for name in found if not found[name]), None)
         if empty is not None:
             raise OutputError(f"{self.name} has no line with {empty} as in pattern")
         return found
 
-    def _table(self, text: str) -> dict[str, list[float]]:
+    def _table(self, text: str) -> dict[str, _Column]:
         """Return the columns of a table."""
         lines = [(i, line) for i, line in enumerate(text.splitlines(), start=1) if line.strip()]
         if not lines:
@@ -122,7 +137,7 @@ class OutputFile:
             return [cell.strip() for cell in next(csv.reader([line], delimiter=divider))]
 
         header = cells(first)
-        columns: dict[str, list[float]] = {name: [] for name in header}
+        columns = {name: _Column() for name in header}
         wanted = {*self.keys, self.times} if self.keys else set(header)
         for number, line in lines[1:]:
             row = cells(line)
@@ -131,7 +146,7 @@ class OutputFile:
                 raise OutputError(f"{self.name}, line {number}: {counts}")
             for name, cell in zip(header, row, strict=True):
                 if name in wanted:
-                    columns[name].append(self._number(cell, number, name))
+                    columns[name].add(self._number(cell, number, name), number, cell)
         return columns
 
     def _number(self, word: str, line: int, name: str) -> float:
@@ -167,13 +182,45 @@ class OutputFile:
         """Return the values of an output, as many as are expected."""
         if self.times is not None and self.at is not None:
             self._check_present(self.times, answer)
-            return self._sampled(key, values, answer[self.times])
+            sampled, clock = self._sampled(key, values, answer[self.times]), answer[self.times]
+            for place in self._missing(key, sampled)[:1]:
+                raise self._not_finite(key, values, self._cause(key, place, values, clock))
+            return sampled
         count = len(values) if isinstance(values, list) else 1
         rows = self.rows[key] if isinstance(self.rows, Mapping) else self.rows
         if rows is not None and count != rows:
             words = f"{count} numbers for {key}, but {self.asks(rows)}"
             raise OutputError(f"{self.name} has {words}")
+        for place in self._missing(key, values)[:1]:
+            raise self._not_finite(key, values, place)
         return values
+
+    def _missing(self, key: str, values: Any) -> list[int]:
+        """Return the places of needed values that are not finite."""
+        needed = None if self.needed is None else self.needed.get(key)
+        try:
+            finite = np.isfinite(np.atleast_1d(np.asarray(values, dtype=np.float64)))
+        except (TypeError, ValueError):  # told by whoever asks for the numbers
+            return []
+        if needed is None or finite.shape != (len(needed),):
+            return []
+        return np.flatnonzero(np.asarray(needed) & ~finite).tolist()
+
+    def _cause(self, key: str, place: int, values: Any, clock: Any) -> int:
+        """Return the place of the value that made an interpolated one not finite."""
+        at = self.at[key] if isinstance(self.at, Mapping) else self.at
+        bad = np.flatnonzero(~np.isfinite(np.asarray(values, dtype=np.float64)))
+        distance = np.abs(np.asarray(clock, dtype=np.float64)[bad] - np.asarray(at)[place])
+        return int(bad[np.argmin(distance)])
+
+    def _not_finite(self, key: str, values: Any, place: int) -> OutputError:
+        """Return the error of a value that is not finite, with its line if it has one."""
+        if isinstance(values, _Column):
+            line, word = values.places[place]
+            return OutputError(f"{self.name}, line {line}: {key} is {word}")
+        if isinstance(values, list):
+            return OutputError(f"{self.name}: number {place + 1} of {key} is {values[place]}")
+        return OutputError(f"{self.name}: {key} is {values}")
 
     def _sampled(self, key: str, values: Any, times: Any) -> list[float]:
         """Interpolate an output, linearly, at the times that are wanted."""

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import supac
 from extras import needs
+from supac.cli import app
 from supac.exchange.other_runs import known_runs
 from supac.exchange.table import table_of_ensemble
 from supac.report.account import account_of
@@ -22,6 +24,7 @@ from supac.simulators.pest import PestError
 from supac.simulators.pest.control import load_pyemu
 from supac.simulators.pest.instructions import InstructionFile
 from supac.simulators.pest.template import TemplateFile, fitted
+from supac.simulators.program import ProgramError
 from walks import steps
 
 needs("pyemu")
@@ -267,8 +270,6 @@ WRONG = [
      r"case.pst, line 27: 9,65 has a comma: write 9.65"),
     ("a value that is no number", "case.pst", "10.0    1.0   100.0", "ten     1.0   100.0",
      r"case.pst, line 14: q0: parval1 ten is no number"),
-    ("a number of Fortran", "case.pst", "10.0    1.0   100.0", "1.0D1   1.0   100.0",
-     r"case.pst, line 14: q0: parval1 1.0D1 has an exponent with d: write 1.0e1"),
     ("a weight that is not finite", "case.pst", "9.65   5.0", "9.65   nan",
      r"case.pst, line 27: flow3: weight nan is not finite"),
     ("a row that ends too early", "case.pst", "3.0    0.5    20.0  store  1.0  0.0  1", "3.0",
@@ -374,6 +375,125 @@ def test_a_failed_run_says_why(case: Path) -> None:
     case.with_name("reservoir.out").write_text("flow at the gauge\n")
     with pytest.raises(RuntimeError, match=r"the model wrote no reservoir.out"):
         pest.load(case).model(x)
+
+
+@pytest.mark.parametrize("value", ["1.0", "100.0"])
+@pytest.mark.parametrize("name", ["q0", "base"])
+def test_an_initial_value_may_lie_on_a_bound(case: Path, name: str, value: str) -> None:
+    if name == "q0":  # a logarithm
+        change(case, "10.0    1.0   100.0", f"{value}    1.0   100.0")
+    else:
+        lower, upper = ("1.0", "4.0") if value == "1.0" else ("0.0", "100.0")
+        change(case, "1.0    0.0     4.0", f"{value}    {lower}     {upper}")
+    problem = pest.load(case)
+    prior: Any = problem.parameters.marginals[name]
+    low, high = prior.bounds
+    assert float(value) in (low, high)
+    draws = problem.parameters.from_latent(np.random.default_rng(0).normal(size=(1000, 3)))
+    own = draws[:, problem.parameters.names.index(name)]
+    assert ((own > low) & (own < high)).all()
+    # Half of the range is two standard deviations, with 95 % of a half-normal distribution.
+    scale = np.log if name == "q0" else np.asarray
+    near = np.abs(scale(own) - scale(float(value))) < 0.5 * (scale(high) - scale(low))
+    assert near.mean() == pytest.approx(0.954, abs=4.0 * np.sqrt(0.954 * 0.046 / 1000))
+
+
+def regularised(case: Path) -> None:
+    """Add groups of regularisation, and prior information and an observation of them."""
+    change(case, "restart estimation", "restart regularization")
+    change(case, "\nexpert\n", "\nexpert\nregul_k\nregulobs\n")
+    change(case, "2.03   5.0   flows", "2.03   5.0   Regulobs")
+    case.write_text(case.read_text() + "smooth  1.0 * log(q0) = 1.0  2.0  regul_k\n")
+
+
+def test_groups_of_regularisation_are_left_out(case: Path) -> None:
+    """Their weights are multiplied by a factor that PEST looks for: they are no 1/noise."""
+    assert pest.load(case).control.notes == ()
+    regularised(case)
+    problem = pest.load(case)
+    names = problem.measurements.labels
+    assert names == (*(f"flow{day}" for day in (1, 2, 3, 5, 7, 10, 15)), "slow")
+    assert problem.bound.temperature == 1.0 / 8.0
+    (note,) = problem.control.notes
+    assert (
+        "case.pst is in the mode regularization; left out: flow20, smooth of its groups regul"
+        in note
+    )
+    checked = CliRunner().invoke(app, ["run", str(case), "--check"], catch_exceptions=False)
+    assert checked.exit_code == 0
+    assert "flow20, smooth of its groups regul" in " ".join(checked.output.split())
+    store = case.with_name("case.supac")
+    supac.minimize(
+        problem.risk, problem.parameters, problem.bound, budget=20, execution=2, store=store
+    )
+    assert note in supac.read_store(store).notes
+
+
+def test_other_modes_keep_groups_with_such_names(case: Path) -> None:
+    regularised(case)
+    change(case, "restart regularization", "restart estimation")
+    problem = pest.load(case)
+    assert problem.measurements.labels is not None
+    assert {"flow20", "smooth"} < set(problem.measurements.labels)
+    assert problem.control.notes == ()
+
+
+def test_only_regularisation_leaves_nothing_to_compare(case: Path) -> None:
+    regularised(case)
+    case.write_text(re.sub(r"(5\.0   )flows", r"\1regul", case.read_text()))
+    with pytest.raises(PestError, match="no observation has a weight above 0, but those of regul"):
+        pest.load(case)
+
+
+def test_equations_go_on_in_further_lines(case: Path) -> None:
+    change(
+        case, "slow  1.0 * log(k) = 0.5  4.0  expert",
+        "slow  1.0 * log(k)\n  & + 0.5 * log(q0)\n& = 0.5  4.0  expert\n"
+        "low 1.0 * base\n&= 1 2 expert",
+    )  # fmt: skip
+    problem = pest.load(case)
+    slow, low = problem.control.prior_information
+    assert slow.factors == (("k", 1.0, True), ("q0", 0.5, True))
+    assert (slow.value, slow.weight, slow.group) == (0.5, 4.0, "expert")
+    assert (low.factors, low.weight) == ((("base", 1.0, False),), 2.0)
+
+
+def test_exponents_of_fortran_in_a_control_file(case: Path) -> None:
+    """But a name that looks like one stays a name."""
+    plain = pest.load(case).control
+    text = case.read_text().replace("flow3 ", "1d3 ")
+    for old, new in [
+        ("10.0 -3.0 0.3", "1.0D+01 -3.0 0.3"),
+        ("relative 0.01", "relative 1.0D-2"),
+        ("10.0    1.0   100.0", "1.0D+01  .1d1   1.D2"),
+        ("9.65   5.0", "9.65d0   5.0D0"),
+        ("1.0 * log(k) = 0.5  4.0", "1.0D0*log(k) = 5D-1  4.0d+0"),
+    ]:
+        assert old in text
+        text = text.replace(old, new)
+    case.write_text(text)
+    instructions = case.with_name("reservoir.ins")
+    instructions.write_text(instructions.read_text().replace("[flow3]", "[1d3]"))
+    found = pest.load(case).control
+    assert found.parameters == plain.parameters
+    assert found.prior_information == plain.prior_information
+    assert found.observations[2] == replace(plain.observations[2], name="1d3")
+    target = case.with_name("sets.jcb")  # pyemu reads the file for this, too
+    pest.write_sets(found, np.array([[10.0, 3.0, 1.0]]), target)
+    assert target.stat().st_size > 0
+
+
+def test_a_hidden_file_that_a_run_misses_is_named(case: Path) -> None:
+    case.with_name(".settings").write_text("fast\n")
+    case.with_name(".other").write_text("fast\n")
+    change(case, "awk -f", "cat .settings\nawk -f")
+    problem = pest.load(case)
+    with pytest.raises(
+        ProgramError, match=r"^\.settings is a hidden file .*: write copies in \[sim"
+    ):
+        problem.model(np.array([14.0, 2.6, 0.8]))
+    copied = pest.load(case, copies=["reservoir.awk", ".settings"])
+    assert len(copied.model(np.array([14.0, 2.6, 0.8]))) == 9
 
 
 def test_several_commands_of_the_folder_run_in_order(case: Path) -> None:

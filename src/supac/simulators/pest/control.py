@@ -13,12 +13,14 @@ from typing import Any
 from supac.simulators.pest.covariance import FloatArray, read_covariance
 from supac.simulators.pest.errors import PestError, fail, similar
 from supac.simulators.pest.instructions import InstructionFile
+from supac.simulators.pest.plain import load_pst
 from supac.simulators.pest.sections import check_lines
 from supac.simulators.pest.template import TemplateFile
 
 __all__ = ["Control", "Observation", "Parameter", "PestError", "PriorInformation", "read_control"]
 
 _RANGE = 4.0  # standard deviations between the bounds of a parameter, if the file does not say
+_NAMED = 6  # names in a note
 _TERM = re.compile(r"([+-]?)\s*([\d.eE+-]+)\s*\*\s*(log\()?\s*([^\s()]+)\s*\)?")
 
 
@@ -90,6 +92,8 @@ class Control:
     covariance: FloatArray | None = None
     """Prior covariance of the adjustable parameters, of decadic logarithms where they are log."""
     covariance_file: str = ""
+    notes: tuple[str, ...] = ()
+    """Remarks for whoever reads the results."""
 
     @property
     def adjustable(self) -> tuple[Parameter, ...]:
@@ -141,9 +145,7 @@ def read_control(path: Path) -> Control:
         raise fail(path.name, 1, "must be pcf: this is no PEST control file")
     check_lines(path)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            pst = pyemu.Pst(str(path))
+        pst = load_pst(pyemu, path)
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise PestError(f"{path.name} cannot be read as a PEST control file: {reason}") from error
@@ -171,18 +173,21 @@ class _Reader:
             for file, name in zip(pst.instruction_files, pst.output_files, strict=True)
         )
         self._check_templates(parameters, templates)
+        left_out: list[str] = []
         if not instructions:
             raise PestError(f"{self.path.name}: no instruction file is named: nothing is read")
         made = Control(
             path=self.path,
             parameters=parameters,
-            observations=self._observations(instructions),
-            prior_information=self._prior_information(parameters),
+            observations=self._observations(instructions, left_out),
+            prior_information=self._prior_information(parameters, left_out),
             commands=tuple(pst.model_command),
             templates=templates,
             instructions=instructions,
             sigma_range=self._sigma_range(),
         )
+        if left_out:
+            made = replace(made, notes=(_regularised(self.path.name, left_out),))
         if not made.commands:
             raise PestError(f"{self.path.name}: there is no model command line")
         file = _path(str(pst.pestpp_options.get("parcov", ""))).strip()
@@ -264,7 +269,7 @@ class _Reader:
                 words += f"{each.upper:g}"
             elif each.kind == "log" and each.lower <= 0.0:
                 words = f"{each.name}: the lower bound of a log parameter must be above 0"
-            elif each.adjustable and not each.lower < each.value < each.upper:
+            elif each.adjustable and not each.lower <= each.value <= each.upper:
                 words = (
                     f"{each.name}: {each.value:g} is not between {each.lower:g} and {each.upper:g}"
                 )
@@ -292,7 +297,15 @@ class _Reader:
                 words = f"{each.name} does not stand in {files}: place it there, or write fixed"
                 raise self.fail(each.name, "parameter data", words)
 
-    def _observations(self, instructions: Iterable[InstructionFile]) -> tuple[Observation, ...]:
+    def _regularises(self, group: str) -> bool:
+        """Return True for a group whose weights PEST multiplies by a factor that it looks for."""
+        mode = str(self.pst.control_data.pestmode).lower()
+        return mode.startswith("regul") and group.lower().startswith("regul")
+
+    def _observations(
+        self, instructions: Iterable[InstructionFile], left_out: list[str]
+    ) -> tuple[Observation, ...]:
+        """Return the measurements; add the names of those of regularisation to `left_out`."""
         read: dict[str, InstructionFile] = {}
         for each in instructions:
             for name, line in each.observations.items():
@@ -312,20 +325,29 @@ class _Reader:
             if name not in read:
                 words = f"{name} does not stand in an instruction file{similar(name, read)}"
                 raise self.fail(name, "observation data", words)
-            if weight > 0.0:
+            if weight > 0.0 and self._regularises(str(row.obgnme)):
+                left_out.append(name)
+            elif weight > 0.0:
                 made.append(Observation(name, float(row.obsval), weight, str(row.obgnme)))
             elif weight < 0.0:
                 raise self.fail(name, "observation data", f"{name}: the weight must not be below 0")
         if not made:
-            raise PestError(f"{self.path.name}: no observation has a weight above 0")
+            others = ", but those of regularisation" if left_out else ""
+            raise PestError(f"{self.path.name}: no observation has a weight above 0{others}")
         return tuple(made)
 
-    def _prior_information(self, parameters: Iterable[Parameter]) -> tuple[PriorInformation, ...]:
+    def _prior_information(
+        self, parameters: Iterable[Parameter], left_out: list[str]
+    ) -> tuple[PriorInformation, ...]:
+        """Return the equations; add the names of those of regularisation to `left_out`."""
         known = {each.name: each for each in parameters}
         made = []
         for _, row in self.pst.prior_information.iterrows():
             name, weight = str(row.pilbl), float(row.weight)
             if weight <= 0.0:
+                continue
+            if self._regularises(str(row.obgnme)):
+                left_out.append(name)
                 continue
             left, _, right = str(row.equation).partition("=")
             try:
@@ -350,6 +372,16 @@ class _Reader:
                     raise self.fail(name, "prior information", words)
             made.append(PriorInformation(name, factors, value, weight, str(row.obgnme)))
         return tuple(made)
+
+
+def _regularised(file: str, names: list[str]) -> str:
+    """Return the note on observations and equations of regularisation."""
+    some = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return (
+        f"{file} is in the mode regularization; left out: {some} of its groups regul…, since PEST "
+        "looks for a factor of such weights, which are then no 1/noise; what holds the parameters "
+        "are their priors. Knowledge with a noise of its own belongs into another group"
+    )
 
 
 def _path(name: str) -> str:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from supac.simulators.output_file import OutputError
 from supac.simulators.pest.control import Control
 from supac.simulators.pest.errors import PestError
-from supac.simulators.program import Program
+from supac.simulators.program import Program, ProgramError
 
 FloatArray = npt.NDArray[np.float64]
 _OWN = (".supac", ".supac-wal", ".supac-shm", ".replaced", "-report.html")
@@ -34,7 +34,7 @@ class CaseModel(Program):
         scratch: str | os.PathLike[str] | None = None,
         keep: Literal["none", "failed", "all"] = "none",
     ):
-        self.control = control
+        self.control, self.notes = control, control.notes
         # Some cases name a program of their folder without ./, as Windows finds it.
         script = "\n".join(['PATH="$PATH:."', *control.commands])
         super().__init__(
@@ -44,6 +44,7 @@ class CaseModel(Program):
             scratch=scratch,
             keep=keep,
         )
+        self.hidden = [] if copies is not None else _hidden(control)
         self.inputs = None
         self.output: Any = _Outputs(control)
         self.__qualname__ = f"CaseModel({control.path.name})"
@@ -67,7 +68,15 @@ class CaseModel(Program):
 
     def __call__(self, x: Any) -> FloatArray:
         """Return the outputs at one point (dim,)."""
-        return np.append(super().__call__(x), self.without_run(x))
+        try:
+            return np.append(super().__call__(x), self.without_run(x))
+        except ProgramError as error:
+            missed = [name for name in self.hidden if name in str(error)]
+            if not missed:
+                raise
+            words = f"{missed[0]} is a hidden file of the case's folder, which is not copied for a"
+            fix = "run: write copies in [simulator] of a problem file, with all that a run needs"
+            raise ProgramError(f"{words} {fix}; {error}") from error
 
     def without_run(self, x: Any) -> FloatArray:
         """Return the last outputs at one point, the left sides of the prior information."""
@@ -100,7 +109,12 @@ class _Outputs:
         return [found[name] for name in self.wanted]
 
 
+def _hidden(control: Control) -> list[str]:
+    """Return the names of hidden files and folders beside the control file."""
+    return sorted(each.name for each in control.path.parent.iterdir() if each.name[0] == ".")
+
+
 def _folder(control: Control) -> list[Path]:
-    """Return all in the folder of the case but the files of supac."""
+    """Return all in the folder of the case but hidden files and those of supac."""
     every: Iterable[Path] = sorted(control.path.parent.iterdir())
     return [each for each in every if not each.name.endswith(_OWN) and each.name[0] != "."]

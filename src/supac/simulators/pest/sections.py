@@ -27,7 +27,8 @@ _KNOWN = (
 )  # fmt: skip
 """Sections of PEST, which are no misspellings of each other."""
 _COMMA = re.compile(r"[+-]?\d*,\d+([eEdD][+-]?\d+)?")
-_FORTRAN = re.compile(r"([+-]?[\d.]+)[dD]([+-]?\d+)")
+FORTRAN = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))[dD]([+-]?\d+)")
+"""A number with an exponent as Fortran writes it."""
 
 
 def check_lines(path: Path) -> None:
@@ -157,9 +158,7 @@ def _is_known(section: str) -> bool:
 def _wrong_number(word: str) -> str:
     """Return what is wrong with a word that should be a number; "" if nothing is."""
     try:
-        value = float(word)
+        value = float(FORTRAN.sub(r"\1e\2", word))
     except ValueError:
-        if found := _FORTRAN.fullmatch(word):
-            return f"{word} has an exponent with d: write {found[1]}e{found[2]}"
         return f"{word} is no number"
     return "" if math.isfinite(value) else f"{word} is not finite"

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from supac.simulators.pest.control import Control, load_pyemu
+from supac.simulators.pest.plain import load_pst
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -30,7 +31,7 @@ def write_sets(control: Control, sets: FloatArray, target: Path) -> None:
     frame.index = pd.Index([str(row) for row in range(len(frame))], name="real_name")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ensemble = pyemu.ParameterEnsemble(pst=pyemu.Pst(str(control.path)), df=frame)
+        ensemble = pyemu.ParameterEnsemble(pst=load_pst(pyemu, control.path), df=frame)
         if target.suffix == ".jcb":
             ensemble.to_binary(str(target))
         else:

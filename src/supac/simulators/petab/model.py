@@ -68,9 +68,24 @@ class Symbols:
         others = [*model.getListOfParameters(), *model.getListOfCompartments()]
         self.others = {each.getId() for each in others}
         """Parameters and compartments."""
+        self.compartments = {each.getId() for each in model.getListOfCompartments()}
         self.assigned = {
             rule.getVariable() for rule in model.getListOfRules() if rule.isAssignment()
         }
+        starts = {
+            each.getSymbol() for each in model.getListOfInitialAssignments() if each.isSetMath()
+        }
+        self.formulas = {
+            name: f"{name}__initial" for name in sorted(starts - self.assigned) if name in self
+        }
+        """Symbols with an initial assignment, and the parameters of `with_rules` that have it."""
+        self.concentrations = {
+            each.getId(): float(each.getInitialConcentration())
+            for each in species
+            if each.isSetInitialConcentration() and each.getId() not in starts | self.assigned
+        }
+        """Initial concentrations that are numbers."""
+        self.with_rules = _with_rules(libsbml, model, self.formulas)
         self.used = _names_in_formulas(libsbml, model)
         """Names that simulations depend on: compartments, and all in the model's own formulas."""
 
@@ -123,6 +138,24 @@ def _names_in_formulas(libsbml: Any, model: Any) -> set[str]:
     return found
 
 
+def _with_rules(libsbml: Any, model: Any, formulas: Mapping[str, str]) -> str:
+    """Return the model with its initial assignments as rules of further parameters, too.
+
+    libRoadRunner computes their values whenever they are asked for; it computes initial assignments
+    anew only where it compiles the model anew. `formulas` has the parameter of each symbol.
+    """
+    document = model.getSBMLDocument().clone()
+    other = document.getModel()
+    for each in list(other.getListOfInitialAssignments()):
+        if each.getSymbol() in formulas:
+            parameter, rule = other.createParameter(), other.createAssignmentRule()
+            parameter.setId(formulas[each.getSymbol()])
+            parameter.setConstant(False)
+            rule.setVariable(formulas[each.getSymbol()])
+            rule.setMath(each.getMath())
+    return str(libsbml.writeSBMLToString(document))
+
+
 class Runner:
     """A model loaded by libRoadRunner."""
 
@@ -134,7 +167,7 @@ class Runner:
         roadrunner.Logger.setLevel(roadrunner.Logger.LOG_FATAL)
         self.symbols = symbols
         try:
-            self._runner = roadrunner.RoadRunner(symbols.text)
+            self._runner = roadrunner.RoadRunner(symbols.with_rules)
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             raise PEtabError(f"{source}: libRoadRunner cannot load it: {reason}") from error
@@ -172,13 +205,13 @@ class Runner:
             self._runner.simulate(0.0, STEADY, 2)
             del periods[0]
             self._runner.model.setTime(periods[0][0] if periods else 0.0)
-            self._assign(periods[0][1] if periods else {}, initially=False)
+            self._set(dict(self._columns(periods[0][1] if periods else {})))
         columns = ["time", *map(self.symbols.column, wanted)]
         starts = [start for start, _ in periods] or [0.0]
         pieces: list[Any] = []
         for i, start in enumerate(starts):
             if i:
-                self._assign(periods[i][1], initially=False)
+                self._set(dict(self._columns(periods[i][1])))
             end = starts[i + 1] if i + 1 < len(starts) else math.inf
             here = [t for t in times if start <= t < end]
             last = [end] if math.isfinite(end) else []
@@ -190,18 +223,41 @@ class Runner:
         return dict(zip(("time", *wanted), rows.T, strict=True))
 
     def _start(self, values: Mapping[str, float]) -> None:
-        """Set the values at the beginning, and what follows from them."""
-        self._runner.resetToOrigin()
-        self._assign(values, initially=True)
-        # Initial values that are formulas of parameters are computed anew.
-        self._runner.reset()
-        others = {k: v for k, v in values.items() if k not in self.symbols.amounts}
-        self._assign(others, initially=True)
+        """Set the values at the beginning, and what follows from them.
 
-    def _assign(self, values: Mapping[str, float], *, initially: bool) -> None:
-        for name, value in values.items():
-            if name in self.symbols.assigned:
-                continue
-            column = self.symbols.column(name)
-            is_start = initially and name in self.symbols.amounts
-            self._runner.setValue(f"init({column})" if is_start else column, value)
+        Initial amounts and concentrations are those of the model, whatever the size of the
+        compartment is; initial assignments of symbols without a value are computed anew.
+        """
+        self._runner.resetToOrigin()
+        given = dict(self._columns(values))
+        kept = {self.symbols.column(each): each for each in self.symbols.amounts}
+        others = {column: value for column, value in given.items() if column not in kept}
+        self._set(others)
+        self._runner.reset()
+        self._set(others)
+        symbols, column = self.symbols, self.symbols.column
+        free = {each: name for each, name in symbols.formulas.items() if column(each) not in given}
+        sizes = symbols.compartments & {*given, *free}
+        fixed = {f"[{each}]": c for each, c in symbols.concentrations.items() if sizes}
+        species = {**fixed, **{each: value for each, value in given.items() if each in kept}}
+        before: dict[str, float] | None = None
+        for _ in range(len(free) + 2):  # one formula may have the symbol of another
+            self._set(species)
+            now = {column(each): self._runner.getValue(name) for each, name in free.items()}
+            if now == before:
+                break
+            self._set(now)
+            before = now
+
+    def _set(self, values: Mapping[str, float]) -> None:
+        for column, value in values.items():
+            self._runner.setValue(column, value)
+
+    def _columns(self, values: Mapping[str, float]) -> list[tuple[str, float]]:
+        """Return what libRoadRunner calls the symbols, with their values, compartments first.
+
+        A concentration is one in the compartment as it is then.
+        """
+        free = [name for name in values if name not in self.symbols.assigned]
+        ordered = sorted(free, key=lambda name: name not in self.symbols.compartments)
+        return [(self.symbols.column(name), values[name]) for name in ordered]
