@@ -9,7 +9,7 @@ four, and with batches of three throughout, so that a search which just misses d
 Each mean is compared with that of the known ones, seed by seed. A second table has the processor
 time of a round with 30 simulated and 40 other parameters.
 
-    make bench-observation                                      # twelve minutes
+    make bench-observation                                      # twenty minutes
     make bench-observation ARGS="--seeds 200:219"                 # others: known, with derivatives
 """
 
