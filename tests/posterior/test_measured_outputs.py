@@ -13,6 +13,8 @@ import petab_example as example
 import supac
 from extras import needs
 from supac.arrays import FloatArray
+from supac.exchange.table import table_of_ensemble
+from supac.posterior.candidates import Draws, Measurement
 from supac.posterior.observed import SIMULATED
 from supac.posterior.outputs import Outputs
 from supac.posterior.predicted_bands import mixture_quantile
@@ -157,3 +159,52 @@ def test_quantiles_of_laplace_noise() -> None:
         found = mixture_quantile(centres, scale, level, np.array([True, False]))
         expected = [laplace.ppf(level, 1.0, 2.0), norm.ppf(level, 1.0, 2.0)]
         assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_exported_sets_have_measured_values_and_what_the_simulator_returned(
+    record: supac.Record,
+) -> None:
+    ensemble = record.ensemble
+    table = table_of_ensemble(record, ensemble)
+    found = np.array([table[name] for name in NAMES]).T
+    np.testing.assert_allclose(found, measured(ensemble.x), rtol=1e-4, atol=1e-6)
+    data = record.settings["data"]
+    assert isinstance(data, CombinedMeasurements)
+    returned = [table[f"output_{i}"] for i in range(len(data.output_names))]
+    assert ensemble.outputs is not None
+    np.testing.assert_array_equal(np.array(returned).T, ensemble.outputs[:, : len(returned)])
+
+
+def test_candidates_have_the_noise_of_the_file(record: supac.Record) -> None:
+    """Each is an observable in an experiment at a time; errors name how they are written."""
+    found = record.next_measurements(quantity="k")
+    every = {each.candidate.words for each in found.choices}
+    assert {"logged (plain) at 0", "shifted (after) at 5"} < every
+    assert len(every) == len(NAMES)
+    assert found.left_out == ()
+    drawn = Draws.of(record, None, 500, 0)
+    for written in (
+        Measurement("shifted (after)", 2.0),
+        Measurement("shifted", 2.0, experiment="after"),
+        Measurement("shifted (after)@2"),
+    ):
+        values, errors, noise = drawn.output(written)
+        truth = measured(drawn.x)[:, NAMES.index("shifted (after)@2")]
+        assert (np.abs(values - truth) < 6.0 * errors + 0.05).mean() > 0.95
+        assert noise == example.KNOWN_NOISE
+    _, _, noise = drawn.output(Measurement("logged (plain)", 1.0))
+    assert noise == pytest.approx(np.median(drawn.x[:, 3]) * np.log(10.0))
+    np.testing.assert_array_equal(drawn.quantity("shifted (after) at 2"), values)
+    with pytest.raises(ValueError, match=r"there are logged \(plain\), .* written as 'shifted \("):
+        drawn.output(Measurement("shifted", 2.0))
+
+
+def test_candidates_of_a_prediction_have_the_noise_of_its_draws(
+    problem: ProblemFile, record: supac.Record
+) -> None:
+    made = scenario(problem, "draws = 60").predict(record)
+    drawn = Draws.of(record, made, None, 0)
+    values, errors, noise = drawn.output(Measurement("logged (plain)", 1.0))
+    np.testing.assert_allclose(np.exp(values), made.output("logged (plain)@1")[:, 0])
+    assert errors.max() == 0.0
+    assert noise == pytest.approx(np.median(made.x[:, 3]) * np.log(10.0))

@@ -152,7 +152,8 @@ def _in_cells(results: FloatArray, y: _Rows, data: Observations) -> FloatArray:
     if y.columns is not None:
         by_row = [f"{column}_{row}" for column in data.columns for row in range(data.rows)]
         numbered = [f"output_{i}" for i in range(len(by_row))]
-        for names in (data.cell_names, by_row, numbered):
+        # Numbered ones first: they are simulated, where scales make others of them.
+        for names in (numbered, data.cell_names, by_row):
             if set(names) <= set(y.columns):
                 return results[:, [y.columns.index(name) for name in names]]
     for mask in (np.ones(len(data.values), dtype=bool), data.present, data.needed):

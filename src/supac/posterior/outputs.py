@@ -58,7 +58,7 @@ class Outputs:
     experiments: tuple[str, ...] | None = None
     """Name of the experiment of each row, if there are several."""
     measured: MeasuredOutputs | None = None
-    """How values and their noise follow from what is simulated, where each has its own formula."""
+    """Values and noise as they follow from what is simulated, where each has its own formula."""
 
     def __post_init__(self) -> None:
         count = len(self.columns)

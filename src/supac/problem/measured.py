@@ -1,4 +1,4 @@
-"""What would be measured of simulated outputs, and with which noise, where rows have their own."""
+"""Measured values of simulated outputs, and their noise, where rows have formulas of their own."""
 
 from __future__ import annotations
 
@@ -60,6 +60,21 @@ class MeasuredOutputs:
     def laplace(self) -> BoolArray:
         """True for values with Laplace noise: (rows,)."""
         return self.rows.laplace
+
+    def standard_errors(self, simulated: FloatArray, x: FloatArray) -> FloatArray:
+        """Return the standard deviation of the noise, also of Laplace noise: (n, rows)."""
+        return self.deviations(simulated, x) * np.where(self.laplace, np.sqrt(2.0), 1.0)
+
+    def place(self, name: str, time: float | None, experiment: str = "") -> int | None:
+        """Return the first value of a name or of a series at a time; None if there is none."""
+        if time is None and not experiment and name in self.names:
+            return self.names.index(name)
+        series = f"{name} ({experiment})" if experiment else name
+        found = [i for i, (own, _) in enumerate(self.cells) if own == series]
+        if time is None:
+            return found[0] if len(found) == 1 else None
+        near = [i for i in found if np.isclose(self.rows.times[i], time, rtol=1e-9, atol=1e-12)]
+        return near[0] if near and self.rows.labels is None else None
 
     def outputs(self, simulated: FloatArray, x: FloatArray) -> FloatArray:
         """Return the measured values, without noise: (n, rows)."""

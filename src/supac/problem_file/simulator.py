@@ -109,7 +109,7 @@ class Simulator(Selectable):
 
     @property
     def other_scenario(self) -> str:
-        """How a scenario changes a complete simulator, which has no [outputs] or [settings]."""
+        """Words on how a scenario changes a complete simulator: it has no [outputs], [settings]."""
         return ""
 
     @property
