@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -154,3 +155,18 @@ def test_what_cannot_be_predicted_is_said(tmp_path: Path) -> None:
         supac.predict(plain, lambda x: x, 0)
     twice = supac.predict(plain, lambda x: 2.0 * x, 5)  # without names the points are latent
     np.testing.assert_array_equal(twice.outputs, 2.0 * twice.x)
+
+
+def test_a_search_goes_on_after_all_runs_that_are_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also after those of a batch that was not finished."""
+    path, simulate = tmp_path / "stopped.supac", Counted(last=13)
+    logged = supac.Execution(on_failure=POLICY.on_failure, progress="log")
+    with contextlib.suppress(KeyboardInterrupt):
+        supac.minimize(composite(simulate), HOUSE, BOUND, budget=40, execution=logged, store=path)
+    made = len(supac.read_store(path).light_runs)
+    assert made == 13
+    capsys.readouterr()
+    supac.minimize(composite(Counted()), HOUSE, BOUND, budget=40, execution=logged, store=path)
+    assert "going on after 13 runs" in capsys.readouterr().err

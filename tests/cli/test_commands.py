@@ -248,6 +248,23 @@ def test_check_makes_one_run(study: Path) -> None:
     assert "must return one number a point, not a list of length 24" in " ".join(said.split())
 
 
+def test_check_makes_a_cheap_run_twice_and_says_if_they_differ(study: Path) -> None:
+    text = (study / "problem.toml").read_text()
+    text = text.replace('builtin = "reaction"', 'python = "model:simulate"')
+    (study / "problem.toml").write_text(text)
+    model = "import numpy as np\nrng = np.random.default_rng()\ndef simulate(x):\n    return "
+    for answer, differs in (("rng.normal(size=24)", True), ("np.ones(24)", False)):
+        (study / "model.py").write_text(f"{model}{answer}\n")
+        said = " ".join(call("run", study / "problem.toml", "--check").output.split())
+        assert ("the same run differs: the simulator is noisy" in said) == differs
+
+
+def test_init_says_that_a_pest_case_needs_no_problem_file(tmp_path: Path) -> None:
+    said = " ".join(call("init", tmp_path / "new", "--pest", "case.pst", code=1).output.split())
+    assert "a PEST case needs no problem file: supac run case.pst" in said
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_wrong_file_is_an_error_not_a_traceback(study: Path) -> None:
     text = (study / "problem.toml").read_text()
     (study / "problem.toml").write_text(text.replace("seed =", "sead ="))

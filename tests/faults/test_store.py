@@ -856,8 +856,8 @@ BAD_TABLES = [
     ("x0,x1,risk\n1,inf,3\n", "line 2: every parameter needs a finite value"),
     ("x0,x1,risk\n1\n", "line 2: every parameter needs a finite value"),
     ("x0,x1,output_rate\n1,2,3\n", "has no column risk, or output_0"),
-    ("x0,x1,risk\n" + "1" * 200_000, "not a table of comma-separated values"),
-    ("x0,x1,risk\n\udcff,2,3", "not a table of comma-separated values"),
+    ("x0,x1,risk\n" + "1" * 200_000, "not a table of separated values"),
+    ("x0,x1,risk\n\udcff,2,3", "line 2, column x0: 'ÿ' is no number"),
 ]
 
 

@@ -40,6 +40,7 @@ def test_strong_dependence_gives_a_warning() -> None:
     words = warning_of_dependence([autoregressive(rng, 200, 0.95)], 200)
     assert words
     assert "blocks of rows" in words[0]
+    assert " but " not in words[0]  # tables write "but" before it
     assert not warning_of_dependence([autoregressive(rng, 200, 0.95)], 10)
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.exchange.other_runs import known_runs
+from supac.exchange.table import table_of_ensemble, write_table
 from supac.posterior.candidates import Draws, Measurement
 from supac.posterior.observed import SIMULATED, ObservedData
 from supac.posterior.outputs import Outputs
@@ -196,3 +198,24 @@ def _decay(x: FloatArray) -> FloatArray:
 
 def _shifted(residuals: FloatArray, z: FloatArray) -> FloatArray:
     return np.asarray((0.5 * (residuals - z) ** 2).mean(axis=1))
+
+
+def test_exported_sets_are_as_they_are_measured_and_can_be_known_runs(
+    problem: ProblemFile, record: supac.Record
+) -> None:
+    """What the simulator returned stands beside them, and is what further searches read."""
+    ensemble, count = record.ensemble, 2 * len(CLOCK)
+    table = table_of_ensemble(record, ensemble)
+    assert problem.observations is not None
+    found = np.array([table[name] for name in problem.observations.cell_names]).T
+    own = ensemble.x[:, [problem.parameters.names.index(n) for n in ("k", "gain", "base", "sigma")]]
+    np.testing.assert_allclose(found, observed(own, CLOCK), rtol=1e-12)
+    returned = np.array([table[f"output_{i}"] for i in range(count)]).T
+    assert ensemble.outputs is not None
+    np.testing.assert_array_equal(returned, ensemble.outputs[:, :count])
+    path = problem.path.with_name("ensemble.csv")
+    write_table(path, table)
+    for given in (path, (path, path)):
+        known = known_runs(given, problem.parameters, problem.risk)
+        assert known is not None
+        np.testing.assert_array_equal(known.outputs, ensemble.outputs)

@@ -227,7 +227,7 @@ def test_a_field_is_one_line_of_a_problem_file(tmp_path: Path) -> None:
         ("length = 0.4, ", "", "takes median, log_sd, length: length is missing"),
         ("[3, 2]", "[3, 0]", "must be a whole number for each axis"),
         ("0.4", "[1.0, 2.0, 3.0]", "length must be one number or 2"),
-        ("0.4", '0.4, covariance = "matern"', "must be one of"),
+        ("0.4", '0.4, covariance = "matern"', 'must be one of .*; did you mean "matern32"'),
         ("field = [3, 2], ", "", "goes with field"),
         ("7.0", '"2 * k"', "k is a field"),
         ("[3, 2]", "[300, 200]", "at most 2,000"),

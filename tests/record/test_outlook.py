@@ -130,6 +130,14 @@ def test_a_search_on_its_way_is_described_by_one_posterior(record: Record) -> No
     assert standing(shortened(record, 0)) == []
 
 
+def test_a_divergence_that_is_rounding_alone_is_nothing(record: Record) -> None:
+    last = record.rounds[-1]
+    record.rounds[-1] = replace(last, info=replace(last.info, kl=1.12e-28))
+    told = dict(standing(record))["step before"]
+    assert "KL 0 nats" in told
+    assert told.endswith("estimated from its runs")
+
+
 def test_pauses_are_left_out() -> None:
     spans = [Span(float(i), i + 1.0) for i in range(5)]
     spans += [replace(each, started=each.started + 500, ended=each.ended + 500) for each in spans]

@@ -17,6 +17,7 @@ from supac.problem_file import Observations, starter_files
 from supac.record.diagnostics import hardly_begun, notes_on_refusals, notes_on_the_way
 from supac.record.run import Run, Status
 from supac.report import Account, Level, account_of, assess
+from supac.report.next_steps import next_steps
 from supac.search.algorithm import NO_STEP, Info
 from supac.search.remarks import EXTRAPOLATES, REJECTED, RIDGE
 from supac.search.restart import SETTLED
@@ -207,6 +208,15 @@ def test_a_search_under_way_is_not_told_to_take_more_runs(run: Account, running:
     assert not any("--budget" in check.answer for check in verdict.checks)
     ended = assess(changed(run, stop_reason=supac.StopReason.BUDGET, **falling))
     assert any("larger budget" in check.answer for check in ended.checks)
+
+
+def test_next_steps_begin_the_reasons_once(run: Account) -> None:
+    wrong = changed(run, **measured(A=110.0, B=-190.0))
+    verdict = assess(wrong)
+    reasons = (verdict.reasons[0], *verdict.reasons)[:2]
+    steps = [str(each) for each in next_steps(wrong, replace(verdict, checks=reasons))]
+    assert sum("Before these numbers are used" in each for each in steps) == 1
+    assert sum(each.startswith("Also: ") for each in steps) == 1
 
 
 def test_misfits_are_told_by_column(run: Account) -> None:

@@ -276,7 +276,9 @@ class Search:
         if loop.record.rounds and loop.queries:
             told = loop.record.told_ids(())
             failed = sum(run.id in told for run in loop.record.failures)
-            words = f"{self.store}: going on after {loop.queries} runs"
+            # Those of a batch that was not finished are made, and not told yet.
+            made = sum(r.purpose == "search" and not r.source for r in loop.record.light_runs)
+            words = f"{self.store}: going on after {max(made, loop.queries)} runs"
             loop.bar.resume(words, failed, loop.queries)
         loop.adopt(self.known)
 

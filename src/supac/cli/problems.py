@@ -64,9 +64,16 @@ def init(
     petab: Annotated[
         Path | None, typer.Option(help="A PEtab problem: its priors come into the file.")
     ] = None,
+    pest: Annotated[Path | None, typer.Option(hidden=True)] = None,
     force: Force = False,
 ) -> None:
     """Write a commented problem file that runs as it is, to be changed line by line."""
+    if pest is not None:
+        raise failed(
+            f"a PEST case needs no problem file: supac run {pest}. For workers, copies or other "
+            f'priors, write one with [simulator] and pest = "{pest}"; the page on PEST cases '
+            "shows it"
+        )
     if petab is not None:
         files = problem_file.petab_starter_files(petab, folder)
     elif fmu is None:
@@ -348,6 +355,10 @@ def _check_run(ready: ProblemFile) -> None:
         (run,) = run_fresh(point, risk, alone, "check", parameters=ready.parameters)
     if not run.ok:
         raise failed(f"the run failed: {run.message}{_hint(ready, run)}")
+    again = None
+    if run.seconds < _CHEAP:
+        with user_code():
+            (again,) = run_fresh(point, risk, alone, "check", parameters=ready.parameters)
     x = ready.parameters.from_latent(point)[0]
     trouble = str(getattr(simulate, "check", lambda _: "")(x))
     if trouble:
@@ -366,9 +377,19 @@ def _check_run(ready: ProblemFile) -> None:
         size = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
         console.print(f"  estimated noise   {size} of {name}", markup=False, highlight=False)
     console.print(f"  risk              {run.risk:.4g}")
+    if again is not None and _differ(run, again):
+        words = "differs: the simulator is noisy, or its answers depend on earlier runs"
+        console.print(f"  the same run      {words} (risk {again.risk:.4g})", style="yellow")
     console.print(f"  it took           {duration(run.seconds)}\n{found}")
     for note in notes_of(risk):
         warn(note)
+
+
+def _differ(one: Run, other: Run) -> bool:
+    """Return whether two runs at one point have different answers."""
+    if one.outputs is None or other.outputs is None:
+        return one.status is not other.status or not np.isclose(one.risk, other.risk, rtol=_SAME)
+    return not np.allclose(one.outputs, other.outputs, rtol=_SAME, atol=0.0, equal_nan=True)
 
 
 def _allowed_point(ready: ProblemFile, simulate: object) -> tuple[FloatArray, str]:
@@ -387,6 +408,8 @@ def _allowed_point(ready: ProblemFile, simulate: object) -> tuple[FloatArray, st
 
 
 _DRAWS_TO_CHECK = 200
+_CHEAP = 1.0  # seconds of a run that a check makes twice
+_SAME = 1e-9  # relative difference that is rounding
 
 
 def _hint(ready: ProblemFile, run: Run) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Sequence
@@ -13,7 +12,8 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, frozen
 from supac.exchange.table import OUTPUT, columns_of, is_output
-from supac.problem import Evaluations, Observations, Parameters
+from supac.exchange.text_table import TextTable, places_of_outputs
+from supac.problem import Evaluations, Measurements, Observations, Parameters
 from supac.record.record import Record
 from supac.record.run import Run, Status, outputs_as_rows
 
@@ -41,6 +41,8 @@ class KnownRuns:
     """Names of the columns of `x`, if they are known."""
     data: Observations | None = None
     """Data in whose order the outputs are, if they are known."""
+    places: tuple[str, ...] = ()
+    """File and line of each run, if they are from a table."""
 
     @classmethod
     def of_arrays(
@@ -49,6 +51,7 @@ class KnownRuns:
         outputs: FloatArray | None = None,
         risk: FloatArray | None = None,
         source: str = "known",
+        places: Sequence[str] = (),
     ) -> KnownRuns:
         """Import points (n, dim) with outputs (n, m) or risks (n,); NaN for failed runs.
 
@@ -71,6 +74,7 @@ class KnownRuns:
             tuple(Status.OK if each else Status.INVALID for each in good),
             tuple("" if each else "failed before" for each in good),
             (source,) * len(x),
+            places=tuple(places[i] for i in once) if places else (),
         )
 
     @classmethod
@@ -163,12 +167,22 @@ class KnownRuns:
         """Return the latent points: (n, dim)."""
         if parameters is None:
             return self.x
+        try:
+            return parameters.to_latent(self.x)
+        except ValueError:  # of which run?
+            self._check_each(parameters)
+            raise
+
+    def _check_each(self, parameters: Parameters) -> None:
+        """Raise ValueError with the place of the first run that is outside of the bounds."""
         for row, point in enumerate(self.x):
             try:
                 parameters.to_latent(point[None])
             except ValueError as error:
-                raise ValueError(f"known run {row + 1} of {self.sources[row]}: {error}") from error
-        return parameters.to_latent(self.x)
+                place = f"known run {row + 1} of {self.sources[row]}"
+                place = self.places[row] if self.places else place
+                fix = "correct it, leave out this run, or widen the prior"
+                raise ValueError(f"{place}: {error}; {fix}") from error
 
     def to_runs(self, parameters: Parameters | None, needed: BoolArray | None) -> list[Run]:
         """Return the runs at latent points; `needed`, (m,), marks outputs that must be finite."""
@@ -233,56 +247,75 @@ def _unit_of_time(data: Observations) -> str:
 
 
 def read_csv(
-    path: str | os.PathLike[str], names: Parameters | Sequence[str], *, source: str = ""
+    path: str | os.PathLike[str],
+    names: Parameters | Sequence[str],
+    *,
+    source: str = "",
+    data: Observations | Measurements | None = None,
 ) -> KnownRuns:
     """Read runs from a table with a column per parameter, and `risk` or `output_0`, `output_1`, ….
 
-    An empty cell means a failed run. The columns `status`, `message`, `seconds` and `source` are
-    read if present, others are ignored. `source` names the origin, by default the file.
+    Outputs may be named as those of the data are, `A@0.5` or `A_0`. An empty cell means a failed
+    run. The columns `status`, `message`, `seconds` and `source` are read if present, others are
+    ignored. `source` names the origin, by default the file. Cells are separated by commas,
+    semicolons or tabs; where not by commas, decimals may have one.
     """
     path = Path(path)
     wanted = list(names.names if isinstance(names, Parameters) else names)
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets write a mark
-            reader = csv.DictReader(file)
-            header = list(reader.fieldnames or ())
-            numbered = [(reader.line_num, row) for row in reader]  # blank lines are no rows
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a table of comma-separated values: {error}") from error
-    rows = [row for _, row in numbered]
+    table = TextTable(path)
+    header = table.header
     columns = zip(wanted, columns_of(wanted), strict=True)
     wanted = [column if column in header else name for name, column in columns]
     missing = [name for name in wanted if name not in header]
-    outputs = sorted(
-        (name for name in set(header) - set(wanted) if is_output(name)),
-        key=lambda name: int(name.removeprefix(OUTPUT)),
-    )
+    outputs = None if missing else _columns_of_outputs(table, wanted, data)
     if missing or not (outputs or "risk" in header):
-        lacks = ", ".join(missing) or "risk, or output_0, output_1, …"
+        named = names_in_table(data)
+        like = f", or {named[0][0]}, …" if named else ""
+        lacks = ", ".join(missing) or f"risk, or output_0, output_1, …{like}"
         raise ValueError(f"{path} has no column {lacks}; its columns are {', '.join(header)}")
-
-    def column(name: str) -> FloatArray:
-        values = []
-        for line, row in numbered:
-            try:
-                values.append(float(row[name] or "nan"))
-            except ValueError as error:
-                where = f"{path}, line {line}, column {name}"
-                raise ValueError(f"{where}: {row[name]!r} is no number") from error
-        return np.array(values)
-
-    x = np.column_stack([column(name) for name in wanted])
+    x = np.column_stack([table.numbers(name) for name in wanted])
+    lines = table.lines
     if not np.isfinite(x).all():
         bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
-        raise ValueError(f"{path}, line {numbered[bad][0]}: every parameter needs a finite value")
-    own = source or path.name
+        raise ValueError(f"{path}, line {lines[bad]}: every parameter needs a finite value")
+    own, count = source or path.name, len(lines)
     known = {status.value: status for status in Status}
+    nothing = np.full(count, np.nan)
+
+    def words(name: str) -> list[str]:
+        return table.words(name) if name in header else [""] * count
+
+    values = [nothing if name is None else table.numbers(name) for name in outputs or ()]
     return KnownRuns(
         x=frozen(x),
-        risk=column("risk") if "risk" in header else np.full(len(rows), np.nan),
-        outputs=np.column_stack([column(name) for name in outputs]) if outputs else None,
-        seconds=np.nan_to_num(column("seconds")) if "seconds" in header else np.zeros(len(rows)),
-        statuses=tuple(known.get(row.get("status") or "ok", Status.INVALID) for row in rows),
-        messages=tuple(row.get("message") or "" for row in rows),
-        sources=tuple(f"{row['source']}, by {own}" if row.get("source") else own for row in rows),
+        risk=table.numbers("risk") if "risk" in header else nothing,
+        outputs=np.column_stack(values) if outputs else None,
+        seconds=np.nan_to_num(table.numbers("seconds")) if "seconds" in header else np.zeros(count),
+        statuses=tuple(known.get(each or "ok", Status.INVALID) for each in words("status")),
+        messages=tuple(words("message")),
+        sources=tuple(f"{each}, by {own}" if each else own for each in words("source")),
+        places=tuple(f"{path.name}, line {line}" for line in lines),
     )
+
+
+def _columns_of_outputs(
+    table: TextTable, wanted: Sequence[str], data: Observations | Measurements | None
+) -> list[str | None] | None:
+    """Return the column of each output of a table, None for outputs that nobody needs."""
+    numbered = sorted(
+        (name for name in set(table.header) - set(wanted) if is_output(name)),
+        key=lambda name: int(name.removeprefix(OUTPUT)),
+    )
+    if numbered:
+        return list(numbered)
+    needed = data.needed.tolist() if isinstance(data, Observations) else None
+    others = [name for name in table.header if name not in wanted]
+    return places_of_outputs(others, names_in_table(data), needed, str(table.path))
+
+
+def names_in_table(data: object) -> list[list[str]]:
+    """Return the ways in which a table may name the outputs of these data."""
+    if isinstance(data, Observations):
+        by_row = [f"{column}_{row}" for column in data.columns for row in range(data.rows)]
+        return [data.cell_names, by_row]
+    return [data.output_names] if isinstance(data, Measurements) else []

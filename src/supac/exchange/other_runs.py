@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray, as_floats
-from supac.exchange.known import KnownRuns, read_csv
+from supac.exchange.known import KnownRuns, names_in_table, read_csv
+from supac.exchange.table import OUTPUT
+from supac.exchange.text_table import TextTable, places_of_outputs
 from supac.problem import Composite, Measurements, Observations, Parameters
 from supac.record.calibrated import Calibrated
 from supac.record.record import read_store
@@ -47,12 +48,15 @@ def known_runs(
     elif isinstance(given, Calibrated):
         known = KnownRuns.of_record(given.own_record)
     elif isinstance(given, str | os.PathLike):
-        known = _of_file(Path(given), parameters)
+        known = _of_file(Path(given), parameters, data)
     elif isinstance(given, tuple) and len(given) == 2:
         known = _of_pair(given[0], given[1], parameters, composite)
     else:
         raise TypeError(f"{_WANTED}; not {given!r:.100}")
-    known = known if parameters is None else known.in_order(parameters.names)
+    if parameters is not None:
+        known = known.in_order(parameters.names)
+        if known.x.shape[1:] == (len(parameters),):
+            known.latent(parameters)  # a point outside of a prior's bounds is an error
     known = known.for_data(data, one_run=one_run) if isinstance(data, Observations) else known
     return known if composite is None else _with_observation_parameters(known, composite)
 
@@ -73,13 +77,14 @@ def _simulated(data: object) -> int | None:
     return None if names is None else len(names)
 
 
-def _of_file(path: Path, parameters: Parameters | None) -> KnownRuns:
+def _of_file(path: Path, parameters: Parameters | None, data: object) -> KnownRuns:
     """Read a store, or a table of runs."""
     if path.suffix == ".supac" or (path.suffix != ".csv" and may_be_store(path) and path.exists()):
         return KnownRuns.of_record(read_store(path), source=path.name)
     if parameters is None:
         raise ValueError(f"{path} has columns by name, but the prior has none: use Parameters")
-    return read_csv(path, parameters)
+    named = data if isinstance(data, Observations | Measurements) else None
+    return read_csv(path, parameters, data=named)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +96,36 @@ class _Rows:
     columns: tuple[str, ...] | None = None
     index: tuple[str, ...] | None = None
     name: str = "known"
+    lines: tuple[int, ...] = ()
+    """Line of each row in its file."""
+    words: dict[str, str] = field(default_factory=dict)
+    """Columns with a cell that is no number, which may only be left out, and its error."""
+
+    def place(self, name: str) -> int:
+        """Return the place of a column; ValueError if it is not of numbers alone."""
+        assert self.columns is not None
+        if name in self.words:
+            raise ValueError(self.words[name])
+        return self.columns.index(name)
+
+    def without(self, names: Sequence[str]) -> _Rows:
+        """Return the table without these columns, if others are left."""
+        if self.columns is None or set(self.columns) <= set(names):
+            return self
+        kept = [i for i, name in enumerate(self.columns) if name not in names]
+        columns = tuple(self.columns[i] for i in kept)
+        return replace(self, values=self.values[:, kept], columns=columns)
+
+    def of_numbers(self) -> FloatArray:
+        """Return all columns that are not of words alone; ValueError for a cell in others."""
+        if self.columns is None:
+            return self.values
+        texts = [name for i, name in enumerate(self.columns) if np.isnan(self.values[:, i]).all()]
+        for name in self.words:
+            if name in self.columns and name not in texts:
+                raise ValueError(self.words[name])
+        dropped = [name for name in texts if name in self.words]
+        return self.without(dropped).values if len(dropped) < len(self.columns) else self.values
 
 
 def _of_pair(
@@ -101,6 +136,7 @@ def _of_pair(
     values = np.atleast_2d(x.values.T).T
     if x.columns is not None and parameters is not None:
         values = values[:, _places(parameters.names, x)]
+    y = y if parameters is None else y.without(parameters.names)
     results = y.values
     if x.index is not None and y.index is not None:
         rows = {name: row for row, name in enumerate(y.index)}
@@ -112,25 +148,31 @@ def _of_pair(
     if len(values) != len(results):
         raise ValueError(f"{x.name} has {len(values)} rows, but {y.name} {len(results)}")
     risks, outputs = np.full(len(values), np.nan), None
+    joined = replace(y, values=results)
     if results.ndim == 1:
         risks = results
     else:
-        outputs = results if risk is None else _placed(results, y, values, risk)
-    return KnownRuns.of_arrays(values, outputs, risks, source=y.name)
+        outputs = joined.of_numbers() if risk is None else _placed(joined, values, risk)
+    places = tuple(f"{x.name}, line {line}" for line in x.lines)
+    return KnownRuns.of_arrays(values, outputs, risks, source=y.name, places=places)
 
 
-def _placed(results: FloatArray, y: _Rows, points: FloatArray, risk: Composite) -> FloatArray:
+def _placed(y: _Rows, points: FloatArray, risk: Composite) -> FloatArray:
     """Return outputs (n, m) in the order in which the simulator returns them."""
     if isinstance(risk.data, Observations):
-        return _in_cells(results, y, risk.data)
+        return _in_cells(y, risk.data)
     if isinstance(risk.data, Measurements):
-        return _in_rows(results, y, points, risk)
-    return results
+        return _in_rows(y, points, risk)
+    numbered = [f"{OUTPUT}{i}" for i in range(_simulated(risk.data) or 0)]
+    if numbered and y.columns is not None and set(numbered) <= set(y.columns):
+        return y.values[:, [y.place(name) for name in numbered]]
+    return y.of_numbers()
 
 
-def _in_rows(results: FloatArray, y: _Rows, points: FloatArray, risk: Composite) -> FloatArray:
+def _in_rows(y: _Rows, points: FloatArray, risk: Composite) -> FloatArray:
     """Return outputs by the names of measurements; some may follow from the points (n, dim)."""
     assert isinstance(risk.data, Measurements)
+    results = y.values
     names = risk.data.output_names
     follow = getattr(risk.simulate, "without_run", None)
     last = np.array([[] if follow is None else follow(point) for point in points])
@@ -147,14 +189,19 @@ def _in_rows(results: FloatArray, y: _Rows, points: FloatArray, risk: Composite)
     )
 
 
-def _in_cells(results: FloatArray, y: _Rows, data: Observations) -> FloatArray:
+def _in_cells(y: _Rows, data: Observations) -> FloatArray:
     """Return outputs as the data have them; columns may be those of measurements alone."""
     if y.columns is not None:
-        by_row = [f"{column}_{row}" for column in data.columns for row in range(data.rows)]
-        numbered = [f"output_{i}" for i in range(len(by_row))]
-        for names in (data.cell_names, by_row, numbered):
-            if set(names) <= set(y.columns):
-                return results[:, [y.columns.index(name) for name in names]]
+        numbered = [f"{OUTPUT}{i}" for i in range(len(data.values))]
+        # Numbered ones first: they are simulated, where scales make others of them.
+        ways = [numbered] if set(numbered) <= set(y.columns) else names_in_table(data)
+        found = places_of_outputs(list(y.columns), ways, data.needed.tolist(), y.name)
+        if found is not None:
+            nothing = np.full(len(y.values), np.nan)
+            return np.column_stack(
+                [nothing if name is None else y.values[:, y.place(name)] for name in found]
+            )
+    results = y.of_numbers()
     for mask in (np.ones(len(data.values), dtype=bool), data.present, data.needed):
         if results.shape[1] == mask.sum():
             placed = np.full((len(results), len(mask)), np.nan)
@@ -162,7 +209,8 @@ def _in_cells(results: FloatArray, y: _Rows, data: Observations) -> FloatArray:
             return placed
     raise ValueError(
         f"{y.name} has {results.shape[1]} outputs, but the data have {len(data.values)} cells and "
-        f"{data.measured} measurements, column after column: give these outputs in this order"
+        f"{data.measured} measurements, column after column: give these outputs in this order, or "
+        f"name them {', '.join(data.cell_names[:3])}, …"
     )
 
 
@@ -173,9 +221,9 @@ def _places(names: Sequence[str], x: _Rows) -> list[int]:
     places = []
     for name in names:
         if name in x.columns:
-            places.append(x.columns.index(name))
+            places.append(x.place(name))
         elif small.count(name.lower()) == 1:
-            places.append(small.index(name.lower()))
+            places.append(x.place(x.columns[small.index(name.lower())]))
         else:
             raise ValueError(f"{x.name} has no column {name}; its columns are {_listed(x.columns)}")
     return places
@@ -203,16 +251,23 @@ def _rows(given: Any, name: str) -> _Rows:
 
 
 def _read(path: Path) -> _Rows:
-    """Read a table of numbers whose first column may name the rows."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
-    if len(rows) < 2 or any(len(row) != len(rows[0]) for row in rows):
-        raise ValueError(f"{path} must have a line of names, and lines of as many cells")
-    header, *lines = rows
+    """Read a table whose first column may name the rows; columns of words are NaN."""
+    table = TextTable(path)
+    header = table.header
+    if not table.rows:
+        raise ValueError(f"{path} must have a line of names, and lines of numbers")
+    for line, row in table.rows.items():
+        if len(row) != len(header):
+            cells = f"{len(row)} cells, but the header has {len(header)}"
+            raise ValueError(f"{path}, line {line}: {cells}")
     named = header[0].lower() in ("", "real_name", "name", "index", "realization", "member")
-    index = tuple(line[0] for line in lines) if named else None
-    try:
-        values = np.array([[float(c or "nan") for c in line[named:]] for line in lines])
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    return _Rows(values, tuple(header[named:]), index, path.name)
+    index = tuple(table.words(header[0])) if named else None
+    columns, values, words = header[named:], [], dict[str, str]()
+    for name in columns:
+        try:
+            values.append(table.numbers(name))
+        except ValueError as error:
+            values.append(table.numbers(name, words_are_gaps=True))
+            words[name] = str(error)
+    lines = tuple(table.lines)
+    return _Rows(np.column_stack(values), tuple(columns), index, path.name, lines, words)

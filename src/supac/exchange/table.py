@@ -15,7 +15,15 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.guarantee.ensemble import Ensemble
-from supac.problem import Evaluations, Observations, Parameters, names_of
+from supac.problem import (
+    ColumnLoss,
+    Evaluations,
+    MeasuredOutputs,
+    Observations,
+    Parameters,
+    names_of,
+)
+from supac.problem.observation import ObservationLoss
 from supac.record.record import Record, read_store
 from supac.surrogate.estimator import MANY_PARAMETERS
 from supac.surrogate.importance import Importance, at_the_centre
@@ -78,17 +86,17 @@ def rows_of(record: Record) -> Iterator[list[Any]]:
 
 
 def table_of_ensemble(record: Record, ensemble: Ensemble) -> Table:
-    """Return the parameter sets of an ensemble, with their risks and simulated outputs.
+    """Return the parameter sets of an ensemble, with their risks and outputs.
 
     An output that the data have is named by its column and its time, or its row from 0 on, or as
-    the data name it.
+    the data name it, and is as it would be measured. Where that differs from what the simulator
+    returned, this follows as output_0, output_1, …, as in tables of runs.
     """
     table = table_of_draws(ensemble.x, record.parameters)
     told = {"risk": ensemble.risk, "log_ratio": ensemble.log_ratio}
     if ensemble.outputs is not None:
         width = ensemble.outputs.shape[1] - record.observation  # which have columns already
-        outputs = ensemble.outputs.T[:width]
-        told |= dict(zip(_output_names(record, len(outputs)), outputs, strict=True))
+        told |= _named_outputs(record, ensemble.outputs[:, :width], ensemble.x)
     names = apart(list(table), lambda name: name in told)
     sets = dict(zip(names, table.values(), strict=True))
     return sets | _with_gaps(told)
@@ -122,6 +130,24 @@ def _with_gaps(columns: dict[str, FloatArray]) -> Table:
         name: [None if np.isnan(each) else float(each) for each in column]
         for name, column in columns.items()
     }
+
+
+def _named_outputs(record: Record, simulated: FloatArray, x: FloatArray) -> dict[str, FloatArray]:
+    """Return outputs (n, m) at points x (n, dim) by name, as they would be measured."""
+    names, loss = _output_names(record, simulated.shape[1]), record.settings.get("loss")
+    own = loss.loss if isinstance(loss, ObservationLoss) else None
+    in_rows = MeasuredOutputs.of(record.settings.get("data"))
+    if in_rows is not None and in_rows.simulated == simulated.shape[1]:
+        measured, named = in_rows.outputs(simulated, x), list(in_rows.names)
+    elif isinstance(own, ColumnLoss) and len(own.scales) == simulated.shape[1]:
+        measured, named = own.cells(record.observation).outputs(simulated, x), names
+    else:  # a loss of one's own may do anything with its parameters
+        measured, named = simulated, names
+        if record.observation:
+            named = [f"{OUTPUT}{i}" for i in range(len(names))]
+    as_returned = dict(zip((f"{OUTPUT}{i}" for i in range(len(names))), simulated.T, strict=True))
+    same = measured.shape == simulated.shape and np.array_equal(measured, simulated, equal_nan=True)
+    return dict(zip(named, measured.T, strict=True)) | ({} if same else as_returned)
 
 
 def _output_names(record: Record, width: int) -> list[str]:

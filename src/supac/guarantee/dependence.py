@@ -41,6 +41,7 @@ def warning_of_dependence(series: Sequence[FloatArray], n: int) -> tuple[str, ..
     if n <= _SEVERAL * worth or worth == 0.0:
         return ()
     return (
-        f"the residuals are autocorrelated as if of about {worth:.0f} independent data, but {n:,} "
-        "are claimed: give blocks of rows that are long enough to be independent, or a smaller n",
+        f"the residuals are autocorrelated as if of about {worth:.0f} independent data, not of the "
+        f"{n:,} that are claimed: give blocks of rows that are long enough to be independent, "
+        "or a smaller n",
     )

@@ -13,7 +13,7 @@ from supac.arrays import FloatArray, whole
 from supac.posterior.emulation import EmulatedOutputs
 from supac.posterior.outputs import Outputs
 from supac.posterior.prediction import Prediction, identity_of
-from supac.problem import names_of
+from supac.problem import MeasuredOutputs, names_of
 from supac.record.calibrated import Calibrated
 from supac.search.algorithm import one_thread
 
@@ -22,7 +22,7 @@ Quantity = str | Callable[[FloatArray], FloatArray]
 (n,)."""
 _DRAWS = 4_000
 _FEWEST = 50
-_NAMED = 12  # parameters that a message names
+_NAMED = 12  # parameters, or outputs, that a message names
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ class Draws:
     """Columns of the points of each field."""
     units: tuple[str, ...] = ()
     """Of the parameters, if they are known."""
+    noise: tuple[FloatArray | None, ...] = ()
+    """Usual noise of the outputs of each table, (m,), where the table itself does not tell."""
 
     @classmethod
     def of(
@@ -108,7 +110,7 @@ class Draws:
         """Emulate the outputs of the search at draws, or at those of a prediction."""
         record = posterior.own_record
         parameters, over = record.parameters, record.known_posterior()
-        tables = []
+        tables, noise = [], list[FloatArray | None]()
         if prediction is None:
             rng = np.random.default_rng([whole(seed, "seed", least=0), 0x4E58])
             latent = over.sample(
@@ -120,47 +122,62 @@ class Draws:
             x, made = prediction.x, prediction.outputs
             latent = x if parameters is None else parameters.to_latent(x)
             tables.append((prediction.columns, made, np.zeros_like(made)))
+            noise.append(_usual_noise(prediction))
         with one_thread():
             emulated = EmulatedOutputs.of(record, over)
             outputs, errors = emulated.predict(latent)
         every, table = emulated.every(errors), emulated.table
         wrong = np.where(np.isfinite(emulated.constant), 0.0, every)
-        if table.observed is not None:
+        simulated, usual = emulated.every(outputs), None
+        measured = MeasuredOutputs.of(record.settings.get("data"))
+        if measured is not None and table.width == measured.simulated:
+            table = Outputs(measured.names, 1, measured=measured)
+            wrong = measured.errors(wrong, x)
+            usual = np.median(measured.standard_errors(simulated, x), axis=0)
+        elif table.observed is not None:
             wrong = wrong * np.abs(table.observed.scale(x))
-        tables.append((table, table.as_observed(emulated.every(outputs), x), wrong))
+        tables.append((table, table.as_observed(simulated, x), wrong))
+        noise.append(usual)
         names = () if parameters is None else parameters.fields
         fields = {} if parameters is None else {each: parameters.columns(each) for each in names}
         units = () if parameters is None else parameters.units
-        return cls(x, names_of(parameters, x.shape[1]), tuple(tables), fields, units)
+        return cls(x, names_of(parameters, x.shape[1]), tuple(tables), fields, units, tuple(noise))
 
     def output(self, wanted: Measurement) -> tuple[FloatArray, FloatArray, float]:
         """Return an output (n,), the errors of its emulation (n,), and the noise of measuring it.
 
         Of a column that is compared by its logarithm, these are of the logarithm.
         """
-        for table, outputs, errors in self.tables:
+        for number, (table, outputs, errors) in enumerate(self.tables):
             place = _place(table, wanted)
             if place is None or not np.isfinite(outputs[:, place]).all():
                 continue
             values, wrong = outputs[:, place], errors[:, place]
             noise = wanted.noise
             if noise is None:
-                noise = float(self.deviations(table, outputs)[place])
-            if table.logarithmic:
+                noise = float(self.deviations(number)[place])
+            if table.logarithms[place]:
                 values, wrong = _logarithms(values, wrong, wanted.words)
             if not (np.isfinite(noise) and noise > 0.0):
                 raise ValueError(f"the noise of measuring {wanted.words} is not known: give it")
             return values, wrong, noise
         raise ValueError(f"{wanted.words} is no output of the runs; {self._known()}")
 
-    def deviations(self, table: Outputs, outputs: FloatArray) -> FloatArray:
-        """Return the usual noise of each output: at medians of outputs and of noise levels."""
+    def deviations(self, number: int) -> FloatArray:
+        """Return the usual noise of each output of a table: at medians of outputs and levels."""
+        known = self.noise[number] if self.noise else None
+        if known is not None:
+            return known
+        table, outputs, _ = self.tables[number]
         middle, x = (np.median(each, axis=0)[None] for each in (outputs, self.x))
         return table.deviations(middle, x)[0]
 
     def _known(self) -> str:
         words = []
         for table, *_ in self.tables:
+            if table.measured is not None:
+                words.append(f"there are {_in_words(table.measured)}")
+                continue
             clock = table.clock
             when = f" from {clock.min():g} to {clock.max():g}" if table.rows > 1 else ""
             times = f" at {table.rows} times{when}" if table.rows > 1 else ""
@@ -221,7 +238,7 @@ class Draws:
         """Show how an output is named with its time; "" where no output has several."""
         table = next((each for each, *_ in self.tables if each.rows > 1), None)
         if table is None:
-            return ""
+            return ""  # what is measured in rows is listed with its names
         return f" An output is written with its time, '{table.columns[0]} at {table.clock[-1]:g}'."
 
     def _asked(self, words: str) -> Measurement:
@@ -267,8 +284,31 @@ def _logarithms(values: FloatArray, wrong: FloatArray, name: str) -> tuple[Float
     return np.log(above), np.sqrt(np.log1p((wrong / above) ** 2))
 
 
+def _usual_noise(prediction: Prediction) -> FloatArray | None:
+    """Return the median noise of each predicted output; None if the table tells it."""
+    measured = prediction.columns.measured
+    if prediction.noise is None or measured is None:
+        return None
+    usual: FloatArray = np.median(prediction.noise, axis=0)
+    return usual * np.where(measured.laplace, np.sqrt(2.0), 1.0)
+
+
+def _in_words(measured: MeasuredOutputs) -> str:
+    """Name what is measured in rows, and show how it is written."""
+    cells = measured.cells
+    series = dict.fromkeys(name for name, _ in cells)
+    more = f" and {len(series) - _NAMED} more" if len(series) > _NAMED else ""
+    listed = f"{', '.join(list(series)[:_NAMED])}{more}"
+    (name, time), full = cells[-1], measured.names[-1]
+    if time is None:
+        return listed
+    return f"{listed}, written as {full!r} or '{name} at {time:g}' (output and time of a candidate)"
+
+
 def _place(table: Outputs, wanted: Measurement) -> int | None:
     """Return the place of an output in a table; None if it is not there."""
+    if table.measured is not None:
+        return table.measured.place(wanted.output, wanted.time, wanted.experiment)
     if wanted.output not in table.columns:
         return None
     first = table.places(wanted.output).start
@@ -291,7 +331,9 @@ def _place(table: Outputs, wanted: Measurement) -> int | None:
 def columns_left_out(candidates: Iterable[Candidate], draws: Draws) -> tuple[str, ...]:
     """Return the columns of the outputs of which no candidate measures anything."""
     measured = {each.output for one in candidates for each in one.measurements}
-    return tuple(name for name in draws.tables[0][0].columns if name not in measured)
+    table = draws.tables[0][0]
+    every = table.columns if table.measured is None else [name for name, _ in table.measured.cells]
+    return tuple(name for name in dict.fromkeys(every) if name not in measured)
 
 
 def candidates_of(given: Iterable[Any] | None, draws: Draws) -> list[Candidate]:
@@ -302,12 +344,16 @@ def candidates_of(given: Iterable[Any] | None, draws: Draws) -> list[Candidate]:
             raise ValueError("there is no candidate to choose from")
         return found
     table, outputs, _ = draws.tables[0]
-    noise = draws.deviations(table, outputs)
+    noise = draws.deviations(0)
     there = np.isfinite(outputs).all(axis=0) & (noise > 0.0)
-    cells: Sequence[tuple[str, float]] = table.cells
+    cells: Sequence[tuple[str, float | None]] = table.cells
+    if table.measured is not None:
+        cells = table.measured.cells
+    elif table.rows == 1:
+        cells = [(column, None) for column in table.columns]
     experiments = (table.experiments or ("",) * table.rows) * len(table.columns)
     every = [
-        Candidate((Measurement(column, time if table.rows > 1 else None, experiment=experiment),))
+        Candidate((Measurement(column, time, experiment=experiment),))
         for (column, time), experiment, known in zip(cells, experiments, there, strict=True)
         if known
     ]

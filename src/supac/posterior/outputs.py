@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from supac.arrays import FloatArray, finite, frozen, whole
+from supac.arrays import BoolArray, FloatArray, finite, frozen, whole
 from supac.codec import register
-from supac.problem import Observations
+from supac.problem import MeasuredOutputs, Observations
 from supac.problem.columns import ObservedCells
 
 OTHER_NUMBER = "but the scenario has"
@@ -31,7 +31,7 @@ _EXACT, _SLACK = 1e-9, 1e-7  # relative to the largest noise of a column
 _FEWEST = 3  # measurements that show a share of the value
 
 
-@register(later=("observed", "experiments"))
+@register(later=("observed", "experiments", "measured"))
 @dataclass(frozen=True, eq=False)
 class Outputs:
     """Columns of outputs, one after the other, each with one number a row.
@@ -57,6 +57,8 @@ class Outputs:
     """Parameters that make measured values of simulated ones, if there are any."""
     experiments: tuple[str, ...] | None = None
     """Name of the experiment of each row, if there are several."""
+    measured: MeasuredOutputs | None = None
+    """Values and noise as they follow from what is simulated, where each has its own formula."""
 
     def __post_init__(self) -> None:
         count = len(self.columns)
@@ -107,6 +109,14 @@ class Outputs:
         return None if names is None else cls(tuple(names), 1)
 
     @classmethod
+    def of_measured(cls, data: object) -> Outputs | None:
+        """Make the table of what would be measured; None if the names are not known."""
+        measured = MeasuredOutputs.of(data)
+        if measured is None:
+            return cls.of_simulation(data)
+        return cls(measured.names, 1, measured=measured)
+
+    @classmethod
     def of_data(cls, data: Observations) -> Outputs:
         """Make the table of measured columns, with their noise if all rows follow one rule.
 
@@ -131,8 +141,20 @@ class Outputs:
 
     @property
     def width(self) -> int:
-        """Number of outputs of a run."""
+        """Number of outputs, as they are measured."""
         return len(self.columns) * self.rows
+
+    @property
+    def simulated_width(self) -> int:
+        """Number of outputs of a run."""
+        return self.width if self.measured is None else self.measured.simulated
+
+    @property
+    def logarithms(self) -> BoolArray:
+        """True for outputs whose logarithm has the noise of a measurement: (width,)."""
+        if self.measured is not None:
+            return self.measured.logarithmic
+        return np.full(self.width, self.logarithmic)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -182,8 +204,14 @@ class Outputs:
         return np.zeros(len(self.columns)) if self.share is None else self.share
 
     def as_observed(self, simulated: FloatArray, x: FloatArray) -> FloatArray:
-        """Return simulated outputs (n, width) at points (n, dim) as they would be measured."""
+        """Return simulated outputs (n, m) at points (n, dim) as they would be measured."""
+        if self.measured is not None:
+            return self.measured.outputs(simulated, x)
         return simulated if self.observed is None else self.observed.outputs(simulated, x)
+
+    def noise_of_simulated(self, simulated: FloatArray, x: FloatArray) -> FloatArray | None:
+        """Return the noise of each output at simulated ones (n, m); None if `deviations` knows."""
+        return None if self.measured is None else self.measured.deviations(simulated, x)
 
     def deviations(self, outputs: FloatArray, x: FloatArray | None = None) -> FloatArray:
         """Compute standard errors of measurements of outputs (n, width); NaN if not known.
@@ -214,6 +242,8 @@ class Outputs:
 
     def flat(self, answer: Any) -> FloatArray:
         """Convert {column: values}, (rows, columns) or a vector to a vector."""
+        if self.measured is not None:
+            return np.asarray(answer, dtype=np.float64)
         return self.observations().flat(answer)
 
 

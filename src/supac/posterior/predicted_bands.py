@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from supac.arrays import FloatArray
+from supac.arrays import BoolArray, FloatArray
 from supac.posterior.outputs import Outputs
 
 _HALVINGS = 60  # of an interval that holds a quantile
@@ -25,7 +25,7 @@ class PredictedBands:
     """Quantiles of the simulated outputs."""
     measured_lower: FloatArray
     measured_upper: FloatArray
-    """Quantiles of new measurements: simulated outputs plus normal noise; NaN if not known."""
+    """Quantiles of new measurements: simulated outputs plus their noise; NaN if not known."""
 
     def __repr__(self) -> str:
         noisy = " and of measurements" if np.isfinite(self.measured_lower).any() else ""
@@ -33,33 +33,54 @@ class PredictedBands:
         return f"PredictedBands({of}, {len(self.median)} outputs)"
 
 
-def bands_of(table: Outputs, outputs: FloatArray, x: FloatArray, coverage: float) -> PredictedBands:
-    """Compute the bands of outputs (n, m) at draws x that leave out as much below as above."""
+def bands_of(
+    table: Outputs,
+    outputs: FloatArray,
+    x: FloatArray,
+    coverage: float,
+    noise: FloatArray | None = None,
+) -> PredictedBands:
+    """Compute the bands of outputs (n, m) at draws x that leave out as much below as above.
+
+    `noise` (n, m) is that of measurements, by default what the table says.
+    """
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be between 0 and 1, not {coverage!r}")
     ends = 0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)
     lower, median, upper = np.quantile(outputs, (ends[0], 0.5, ends[1]), axis=0)
-    deviations, centres = table.deviations(outputs, x), outputs
-    if table.logarithmic:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            centres = np.log(outputs)
-    measured = [mixture_quantile(centres, deviations, each) for each in ends]
-    below, above = (np.exp(each) if table.logarithmic else each for each in measured)
+    deviations = table.deviations(outputs, x) if noise is None else noise
+    logs = table.logarithms
+    with np.errstate(invalid="ignore", divide="ignore"):
+        centres = np.where(logs, np.log(outputs), outputs)
+    laplace = None if table.measured is None else table.measured.laplace
+    measured = [mixture_quantile(centres, deviations, each, laplace) for each in ends]
+    with np.errstate(over="ignore"):
+        below, above = (np.where(logs, np.exp(each), each) for each in measured)
     return PredictedBands(coverage, lower, median, upper, below, above)
 
 
-def mixture_quantile(centres: FloatArray, deviations: FloatArray, level: float) -> FloatArray:
-    """Solve mean_i Φ((y − centre_i)/deviation_i) = level for y in each column: (n, m) → (m,).
+def mixture_quantile(
+    centres: FloatArray, deviations: FloatArray, level: float, laplace: BoolArray | None = None
+) -> FloatArray:
+    """Solve mean_i F((y − centre_i)/deviation_i) = level for y in each column: (n, m) → (m,).
 
-    By halving an interval that holds it; NaN in columns with an unknown centre or deviation.
+    F is that of normal noise, or of Laplace noise where `laplace` (m,). By halving an interval that
+    holds it; NaN in columns with an unknown centre or deviation.
     """
     known = np.isfinite(centres).all(axis=0) & np.isfinite(deviations).all(axis=0)
     found = np.full(centres.shape[1], np.nan)
     at, spread = centres[:, known], np.maximum(deviations[:, known], 1e-300)
-    low, high = (at - 9.0 * spread).min(axis=0), (at + 9.0 * spread).max(axis=0)
+    is_laplace = None if laplace is None or not laplace.any() else laplace[known]
+    reach = 9.0 if is_laplace is None else 40.0
+    low, high = (at - reach * spread).min(axis=0), (at + reach * spread).max(axis=0)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        below = ndtr((middle - at) / spread).mean(axis=0) < level
+        away = (middle - at) / spread
+        share = ndtr(away)
+        if is_laplace is not None:
+            tail = 0.5 * np.exp(-np.abs(away))
+            share = np.where(is_laplace, np.where(away < 0.0, tail, 1.0 - tail), share)
+        below = share.mean(axis=0) < level
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     found[known] = 0.5 * (low + high)
     return found

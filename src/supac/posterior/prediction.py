@@ -16,11 +16,11 @@ from supac.calibration.fresh import run_fresh
 from supac.codec import fingerprint, register
 from supac.exchange.table import vacant, write_table
 from supac.posterior import prediction_file, prediction_table
-from supac.posterior.observed import as_calibrated
+from supac.posterior.observed import SIMULATED, as_calibrated
 from supac.posterior.outputs import OTHER_NUMBER, Outputs
 from supac.posterior.predicted_bands import PredictedBands, bands_of
 from supac.posterior.scenario import simulator_and_outputs
-from supac.problem import Composite, Observations, Parameters
+from supac.problem import Composite, MeasuredOutputs, Observations, Parameters
 from supac.record.calibrated import Calibrated
 from supac.record.record import Record
 from supac.record.run import Run
@@ -71,6 +71,9 @@ class Prediction:
     """Number of draws that were asked for, more than there are after an interruption."""
     ensemble: bool = False
     """True if `x` are the certified parameter sets, False if they are new draws."""
+    noise: FloatArray | None = None
+    """Noise of a measurement of each output, (n, m), where it follows from what was simulated; else
+    that of `table`."""
 
     def __repr__(self) -> str:
         names, rows = ", ".join(self.columns.columns[:4]), self.columns.rows
@@ -110,7 +113,7 @@ class Prediction:
         is known, hold it of the draws plus independent normal noise.
         """
         share = self.coverage if coverage is None else coverage
-        return bands_of(self.columns, self.outputs, self.x, share)
+        return bands_of(self.columns, self.outputs, self.x, share, self.noise)
 
     def to_table(self, coverage: float | None = None) -> dict[str, list[Any]]:
         """Return columns with one row an output: name, time, band and median."""
@@ -244,10 +247,10 @@ class _FirstRuns:
         self.checked, first = True, runs[0]
         if OTHER_NUMBER in first.message:
             raise UnexpectedOutputsError(first.message.removeprefix("ValueError: "))
-        if first.outputs is not None and len(first.outputs) != self.table.width:
+        if first.outputs is not None and len(first.outputs) != self.table.simulated_width:
             raise UnexpectedOutputsError(
                 f"the simulator returned {len(first.outputs)} numbers, "
-                f"{OTHER_NUMBER} {self.table.width}"
+                f"{OTHER_NUMBER} {self.table.simulated_width}"
             )
 
 
@@ -287,6 +290,7 @@ def prediction_of(runs: list[Run], about: prediction_file.Description) -> Predic
         str(about.identity.get("posterior", "")),
         about.asked,
         bool(about.identity.get("ensemble", False)),
+        None if table is None else table.noise_of_simulated(simulated, points),
     )
 
 
@@ -308,6 +312,12 @@ def predictions_beside(record: Record) -> list[Prediction]:
 def _completed(table: Outputs | None, record: Record) -> Outputs | None:
     """Return a table with the observation parameters that files of earlier versions lack."""
     data = record.settings.get("data")
+    if table is not None and table.measured is None and MeasuredOutputs.of(data) is not None:
+        old, now = Outputs.of_simulation(data), Outputs.of_measured(data)
+        if old is not None and table.columns == old.columns:
+            return now
+        # Of another file of the tool, whose formulas are not kept.
+        return replace(table, units=(SIMULATED,) * len(table.columns))
     if table is None or table.noise is None or not isinstance(data, Observations):
         return table
     before = Outputs.of_data(data)

@@ -44,10 +44,10 @@ def simulator_and_outputs(
     Of a `Composite` the outputs are those of its data; at other times they are, without `outputs`,
     the columns that were measured.
     """
-    known = Outputs.of_simulation(record.settings.get("data"))
+    known = Outputs.of_measured(record.settings.get("data"))
     table, own_noise = None, list[str]()
     if isinstance(simulate, Composite):
-        table = Outputs.of_simulation(simulate.data)
+        table = Outputs.of_measured(simulate.data)
         simulate = simulate.simulate
         if isinstance(simulate, ObservedSimulator):
             simulate = simulate.simulate

@@ -6,10 +6,11 @@ from supac.problem.combined import CombinedMeasurements
 from supac.problem.composite import Composite, Data, Observations
 from supac.problem.likelihood import Measurements
 from supac.problem.log_observations import LogObservations
+from supac.problem.measured import MeasuredOutputs
 from supac.problem.problem import Evaluations, Function, Loss, Parameters, Problem, joined, names_of
 
 __all__ = [
     "Bound", "ColumnLoss", "CombinedMeasurements", "Composite", "Data", "Evaluations", "Function",
-    "LogObservations", "Loss", "Measurements", "Observations", "Parameters", "Problem", "joined",
-    "names_of",
+    "LogObservations", "Loss", "MeasuredOutputs", "Measurements", "Observations", "Parameters",
+    "Problem", "joined", "names_of",
 ]  # fmt: skip

@@ -100,6 +100,14 @@ class CombinedMeasurements:
         starts = np.flatnonzero(np.diff(self.places, prepend=-1))
         return np.asarray(np.add.reduceat(parts, starts, axis=1))
 
+    def spread(self, errors: FloatArray, z: FloatArray) -> FloatArray:
+        """Return the deviations of values and noise levels from those of independent terms."""
+        # Term −1 is the number 1, which has no error.
+        every = np.concatenate([errors, np.zeros((len(errors), 1))], axis=1)[:, self.terms]
+        parts = (every * self._products(z)[:, self.products] * self.factors) ** 2
+        starts = np.flatnonzero(np.diff(self.places, prepend=-1))
+        return np.asarray(np.sqrt(np.add.reduceat(parts, starts, axis=1)))
+
     def _products(self, z: FloatArray) -> FloatArray:
         """Return the products of observation parameters: (n, products)."""
         products = np.ones((len(z), len(self.powers)))

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.exchange.text_table import read_rows, unclear_comma, with_point
 from supac.problem_file.errors import Key, Source, no_file, suggestion
-from supac.simulators.text_file import read_text_file
-
-_SEPARATORS = (";", "\t", ",")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d*(?:[eE][+-]?\d+)?")
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # or three decimals
-_NUMBER = re.compile(r"[+-]?[\d,]*\.?\d*(?:[eE][+-]?\d+)?")
 
 
 class CSVFile:
@@ -55,27 +48,10 @@ class CSVFile:
         self._check_commas()
 
     def _check_commas(self) -> None:
-        """Raise an error if a comma in a number may be that of decimals or that of thousands.
-
-        Cells like 1,597 may be either. They are decimals if all numbers of the file are like them,
-        or if a number such as 0,5 can only be a decimal and none has a point.
-        """
-        cells = [(line, cell.strip()) for line, row in self.rows.items() for cell in row]
-        unclear = [(line, cell) for line, cell in cells if _THOUSANDS.fullmatch(cell)]
-        if self._separator == "," or not unclear:
-            return
-        others = [cell for _, cell in cells if cell and _NUMBER.fullmatch(cell)]
-        others = [cell for cell in others if not _THOUSANDS.fullmatch(cell)]
-        clear = any("," in cell for cell in others)
-        if others and not (
-            clear and all("." not in each and each.count(",") < 2 for each in others)
-        ):
-            line, cell = unclear[0]
-            raise self.fail(
-                f"{self.path.name}, line {line}: {cell} may be {cell.replace(',', '')} or "
-                f"{cell.replace(',', '.')}: write all numbers of the file with a decimal point, "
-                "none with a comma"
-            )
+        """Raise an error if a comma in a number may be that of decimals or that of thousands."""
+        unclear = unclear_comma(self._separator, self.rows)
+        if unclear:
+            raise self.fail(f"{self.path.name}, {unclear}")
 
     def fail(self, message: str, key: Key = ()) -> Exception:
         """Return the exception for an error of the file, or of another key."""
@@ -99,12 +75,9 @@ class CSVFile:
             hint = suggestion(name, self.header) or f"; its columns are {', '.join(self.header)}"
             raise self.fail(f"{self.path.name} has no column {name}{hint}", key)
         place = self.header.index(self._in_full.get(name, name))
-        return {line: self._with_point(row[place].strip()) for line, row in self.rows.items()}
-
-    def _with_point(self, cell: str) -> str:
-        """Return a number with a decimal comma as one with a point, and other cells as they are."""
-        comma = self._separator != "," and _DECIMAL_COMMA.fullmatch(cell)
-        return cell.replace(",", ".") if comma else cell
+        return {
+            line: with_point(row[place].strip(), self._separator) for line, row in self.rows.items()
+        }
 
     def times(self, name: str, key: Key, form: str | None) -> list[float] | list[datetime]:
         """Return a column of numbers, or of dates: ISO 8601, or as `form` says."""
@@ -153,15 +126,6 @@ class CSVFile:
         return np.array(numbers)
 
 
-def read_rows(path: Path) -> tuple[str, dict[int, list[str]]]:
-    """Return what separates the cells of a table, and its rows that are not empty, by line."""
-    lines = io.StringIO(read_text_file(path), newline="").readlines()
-    separator = _separator(lines)
-    reader = csv.reader(lines, delimiter=separator)
-    numbered = [(reader.line_num, row) for row in reader]
-    return separator, {line: row for line, row in numbered if any(cell.strip() for cell in row)}
-
-
 def name_and_unit(cell: str) -> tuple[str, str]:
     """Return the name and the unit of a column: "X [g/L]" has both, "X[3]" is an element of X."""
     match = re.fullmatch(r"(.*\S)(?:\s+|(?!\[[\d, ]+\]))\[([^\[\]]+)\]", cell.strip())
@@ -191,10 +155,3 @@ def _is_number(cell: str) -> bool:
 
 def _date(cell: str, form: str | None) -> datetime:
     return datetime.fromisoformat(cell) if form is None else datetime.strptime(cell, form)
-
-
-def _separator(lines: list[str]) -> str:
-    """Return what separates the cells: it is in the header and in the first row most often."""
-    first = [line for line in lines if line.strip()][:2]
-    counts = {each: min((line.count(each) for line in first), default=0) for each in _SEPARATORS}
-    return max(counts, key=lambda each: counts[each]) if any(counts.values()) else ","

@@ -37,7 +37,7 @@ _SYNONYMS = {
     "min": "lower", "minimum": "lower", "low": "lower",
     "max": "upper", "maximum": "upper", "high": "upper",
     "mu": "mean", "std": "sd", "stddev": "sd", "stdev": "sd", "sigma": "sd",
-    "model": "simulator", "priors": "parameters", "observations": "data",
+    "matern": "matern32", "model": "simulator", "priors": "parameters", "observations": "data",
 }  # fmt: skip
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from supac.problem_file.csv_file import name_and_unit, read_rows
+from supac.exchange.text_table import read_rows
+from supac.problem_file.csv_file import name_and_unit
 from supac.problem_file.starter import template
 from supac.simulators.fmi.description import (
     Description,

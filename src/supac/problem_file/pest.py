@@ -41,6 +41,14 @@ class Pest(Simulator, kind="pest"):
         """Name of the file, which brings its own data, loss and priors."""
         return self.pest
 
+    @property
+    def other_scenario(self) -> str:
+        """A second control file."""
+        return (
+            "name a second control file, with the changed model and what it is to simulate, in the "
+            'scenario: [simulator] and pest = "later.pst"'
+        )
+
     def make_risk(
         self, source: Source, parameters: Parameters | None
     ) -> tuple[Composite, Parameters]:

@@ -28,6 +28,14 @@ class PEtab(Simulator, kind="petab"):
         """Name of the file, which brings its own data, loss and priors."""
         return self.petab
 
+    @property
+    def other_scenario(self) -> str:
+        """A second PEtab problem."""
+        return (
+            "name a second PEtab problem, whose measurement table has the wanted times and "
+            'conditions, in the scenario: [simulator] and petab = "later.yaml"'
+        )
+
     def make_risk(
         self, source: Source, parameters: Parameters | None
     ) -> tuple[Composite, Parameters]:

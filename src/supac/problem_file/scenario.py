@@ -15,8 +15,8 @@ from supac.arrays import FloatArray
 from supac.posterior.observed import ObservedData
 from supac.posterior.outputs import Outputs
 from supac.posterior.prediction import Prediction, UnexpectedOutputsError, predict
-from supac.problem import Composite, Observations
-from supac.problem.observation import ObservedSimulator
+from supac.problem import Composite, Observations, Parameters
+from supac.problem.observation import ObservedSimulator, observation_count
 from supac.problem_file.data import data_tables
 from supac.problem_file.errors import Key, Source, read_text, suggestion
 from supac.problem_file.experiments import make_scenario
@@ -128,11 +128,14 @@ def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenari
     if simulator.complete:
         for name in ("outputs", "settings"):
             if name in source.own:
-                source.add((name,), f"{simulator.complete} brings its own: remove this table")
+                words = f"{simulator.complete} brings its own: remove this table"
+                way = simulator.other_scenario
+                source.add((name,), f"{words}, and {way}" if way else words)
         source.raise_any()
         given = problem.parameters if source.table("parameters") else None
-        risk = simulator.make_risk(source, given)[0]
-        simulate, outputs = simulated_by(risk)
+        made_risk = simulator.make_risk(source, given)
+        _check_same_parameters(source, simulator, made_risk, problem)
+        simulate, outputs = simulated_by(made_risk[0])
     else:
         inputs = read_inputs(source, problem.parameters, observation_names(source))
         check_settings(source, simulator, inputs)
@@ -184,10 +187,27 @@ def _advice(simulate: Callable[[FloatArray], Any]) -> str:
 
 
 def simulated_by(risk: Composite) -> tuple[Callable[[FloatArray], Any], Outputs | None]:
-    """Return the simulator of a risk, without its observation parameters, and its outputs."""
+    """Return the simulator of a risk, without its observation parameters, and what is measured."""
     own = risk.simulate
     simulate = own.simulate if isinstance(own, ObservedSimulator) else own
-    return simulate, Outputs.of_simulation(risk.data)
+    return simulate, Outputs.of_measured(risk.data)
+
+
+def _check_same_parameters(
+    source: Source, simulator: Simulator, made: tuple[Composite, Parameters], problem: ProblemFile
+) -> None:
+    """Raise ProblemFileError if a complete simulator does not take the calibrated parameters."""
+    (risk, own), calibrated = made, problem.parameters
+    count = observation_count(getattr(problem.risk, "loss", None))
+    if own.names == calibrated.names and risk.observation == count:
+        return
+    ours, theirs = ", ".join(calibrated.names), ", ".join(own.names)
+    if own.names == calibrated.names:
+        ours += f" ({count} of them of observables and noise alone)"
+        theirs = f"{risk.observation} such ones"
+    key = "simulator", next(iter(source.table("simulator")))
+    words = f"{simulator.complete} must have the calibrated parameters in their order, {ours}"
+    raise source.fail(key, f"{words}; it has {theirs}: keep the tables of parameters and formulas")
 
 
 def _checksums(source: Source, simulator: Simulator) -> dict[str, str]:

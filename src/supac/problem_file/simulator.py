@@ -108,6 +108,11 @@ class Simulator(Selectable):
         return ""
 
     @property
+    def other_scenario(self) -> str:
+        """Words on how a scenario changes a complete simulator: it has no [outputs], [settings]."""
+        return ""
+
+    @property
     def takes_many(self) -> bool:
         """True if a complete simulator takes many points at a time."""
         return False

@@ -24,8 +24,8 @@ def next_steps(run: Account, verdict: Verdict) -> list[Markup]:
     if reason in _STOPPED:
         again = f"supac resume {run.store}" if named else "supac.resume(store, risk)"
         steps.append(fill("Let it come to its end: <code>$again</code>.", again=again))
-    for check in verdict.reasons[:_REASONS]:
-        words = "Before these numbers are used: $question $answer"
+    for i, check in enumerate(verdict.reasons[:_REASONS]):
+        words = f"{'Also' if i else 'Before these numbers are used'}: $question $answer"
         steps.append(fill(words, question=check.question, answer=prose(check.answer)))
     left = len(verdict.reasons) - _REASONS
     if left > 0:

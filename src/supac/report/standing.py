@@ -13,6 +13,8 @@ from supac.record.outlook import promise, seconds_left
 from supac.record.record import Record
 from supac.running.terminal import duration
 
+_NOTHING = 1e-9  # nats
+
 
 def standing(run: Record) -> list[tuple[str, str]]:
     """Return names and words of the estimates; nothing before the first round."""
@@ -27,7 +29,7 @@ def standing(run: Record) -> list[tuple[str, str]]:
         ("objective", f"{about.objective:.4g}"),
         ("mean risk", f"{about.mean_risk:.4g}{error}, {fresh}"),
         *_likelihood(run),
-        ("KL to prior", f"{about.kl:.3g} nats"),
+        ("KL to prior", f"{_nats(about.kl)} nats"),
     ]
 
 
@@ -53,14 +55,19 @@ def _on_the_way(run: Record) -> list[tuple[str, str]]:
     runs, those of the present one only predicted.
     """
     about, predicted = run.estimate, run.rounds[-1].info.predicted
-    before = f"{about.objective:.4g}, mean risk {about.mean_risk:.4g}, KL {about.kl:.3g} nats"
+    before = f"{about.objective:.4g}, mean risk {about.mean_risk:.4g}, KL {_nats(about.kl)} nats"
     rows = []
     if math.isfinite(predicted):
         rows.append(("objective", f"{predicted:.4g}, as the model predicts"))
     kl = run.posterior_kl
     if math.isfinite(kl):
-        rows.append(("KL to prior", f"{kl:.3g} nats"))
-    return [*rows, ("step before", f"objective {before}, from runs")]
+        rows.append(("KL to prior", f"{_nats(kl)} nats"))
+    return [*rows, ("step before", f"objective {before}; estimated from its runs")]
+
+
+def _nats(kl: float) -> str:
+    """Return a KL divergence with three digits, and 0 for what is rounding alone."""
+    return "0" if abs(kl) < _NOTHING else f"{kl:.3g}"
 
 
 def ahead(run: Record) -> list[tuple[str, str]]:
