@@ -243,7 +243,7 @@ def test_high_risks_are_drawn_or_counted() -> None:
         return float(np.sum(x**2))
 
     def spike(x: FloatArray) -> float:
-        return 1e6 if 0.0 < x[0] < 0.2 else risk(x)
+        return 1e6 if 0.0 < x[0] < 0.15 else risk(x)
 
     pages = []
     for each in (risk, spike):

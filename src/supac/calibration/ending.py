@@ -183,7 +183,7 @@ def make_ending(
         mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
     history = record.history
     notes = notes_on_the_estimate(problem, state, size, fresh=fresh is not None)
-    notes += validated.notes + notes_of(risk)
+    notes += validated.notes + notes_of(risk) + note_on_equal_risks(state.evaluations)
     objective = problem.bound(mean_risk, divergence.value)
     if stop is StopReason.BUDGET:
         notes += note_on_the_budget(history, problem.bound)
@@ -192,7 +192,6 @@ def make_ending(
     if stop in (StopReason.BUDGET, StopReason.CONVERGED) and not hardly_begun(history):
         error_of_model = record.rounds[-1].info.loo_error
         notes += note_on_learning(problem, state, objective, nat, error_of_model)
-    notes += note_on_equal_risks(state.evaluations)
     if not hardly_begun(history):
         notes += notes_on_modes(problem, runs, posterior, mean_risk)
         notes += note_on_noise(history)

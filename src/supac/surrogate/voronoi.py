@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -61,7 +61,7 @@ class ReusedVoronoi:
     """
 
     draws: int = 40_000
-    leave_one_out: bool | None = None
+    leave_one_out: bool | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         Voronoi(draws=self.draws)  # raises if they are none
