@@ -453,7 +453,8 @@ def report(
     """
     surrogate, posterior = seen.surrogate, descent.last.posterior
     # Within the error of predicting a run, or rounding, it may be by chance.
-    slack = np.nan_to_num(surrogate.loo_error) + _ROUNDING * float(np.abs(runs.risk).max())
+    error = surrogate.loo_error if np.isfinite(surrogate.loo_error) else 0.0
+    slack = error + _ROUNDING * float(np.abs(runs.risk).max())
     out_of_range = not -slack <= surrogate.mean - runs.risk.min() <= np.ptp(runs.risk) + slack
     remarks = {
         RIDGE: surrogate.ridge > 0.0,
