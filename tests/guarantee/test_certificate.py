@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,26 @@ def test_it_speaks_to_people_and_to_machines() -> None:
     assert record["vacuous"] is False
     hopeless = certificate(bound="mcallester", kl=5_000.0)
     assert hopeless.vacuous
-    assert "This limit is vacuous" in str(hopeless)
+    assert "it is vacuous, since no risk is larger" in str(hopeless)
+
+
+def test_a_certificate_that_says_little_says_so() -> None:
+    given = certificate()
+    assert not given.weakness
+    high = replace(given, value=0.95)
+    assert high.weakness == "it says next to nothing: no risk counts as more than 1"
+    assert f"Take care: {high.weakness}." in str(high)
+    capped = replace(given, capped=True, cap=1.0)
+    assert "residuals above 1 times the noise count as that" in capped.weakness
+
+
+def test_a_limit_far_above_the_mean_risk_says_what_it_pays_for() -> None:
+    given = replace(certificate(), mean_risk=0.02, value=0.2)
+    assert given.price.startswith("that is 10 times the mean risk on these data")
+    assert f"how few they are ({N})" in given.price
+    assert given.price in str(given)
+    assert not replace(given, mean_risk=0.1).price
+    assert "learnt" not in replace(given, subject="held-out").price
 
 
 @hypotheses(value=st.floats(1e-300, 1e300))

@@ -60,6 +60,9 @@ def test_of_many_batches_the_latest_are_shown(run: supac.Record) -> None:
     rows = printed(history_table(run.history, most=1)).splitlines()
     assert rows[1].split()[0] == f"{run.history['queries'][-1]:.0f}"
     assert not rows[2].strip()[:1].isdigit()
+    count = len(run.history["queries"])
+    assert rows[2].startswith(f"The last 1 of {count} batches; the report shows all.")
+    assert "The last" not in printed(history_table(run.history, most=count))
 
 
 def test_a_run_on_one_screen(run: supac.Record) -> None:

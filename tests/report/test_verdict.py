@@ -13,6 +13,8 @@ import pytest
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.problem.columns import ColumnLoss, Likelihood
+from supac.problem.observation import ObservationLoss
 from supac.problem_file import Observations, starter_files
 from supac.record.diagnostics import hardly_begun, notes_on_refusals, notes_on_the_way
 from supac.record.run import Run, Status
@@ -150,6 +152,16 @@ CASES: list[tuple[str, Any, Level, str]] = [
         LOOK,
         "still falling",
     ),
+    (
+        "still falling, by many nats",
+        lambda r: {
+            "history": r.history | {"objective": np.array([400.0, 0.9, 0.8, 0.7, 0.699])},
+            "stop_reason": supac.StopReason.BUDGET,
+            "bound": supac.Catoni(0.01),
+        },
+        LOOK,
+        "Perhaps not: the last two steps still lowered the objective from 0.8 to 0.699",
+    ),
     ("a bad fit", lambda r: {"mean_risk": 0.6}, LOOK, "Badly"),
     (
         "one column misses",
@@ -208,6 +220,55 @@ def test_a_search_under_way_is_not_told_to_take_more_runs(run: Account, running:
     assert not any("--budget" in check.answer for check in verdict.checks)
     ended = assess(changed(run, stop_reason=supac.StopReason.BUDGET, **falling))
     assert any("larger budget" in check.answer for check in ended.checks)
+
+
+def test_a_fall_of_a_few_nats_is_told(run: Account) -> None:
+    falls = {"objective": np.array([400.0, 0.9, 0.73, 0.71, 0.7])}
+    ended = {"stop_reason": supac.StopReason.BUDGET, "bound": supac.Catoni(0.01)}
+    verdict = assess(changed(run, history=run.history | falls, **ended))
+    (told,) = [each for each in verdict.checks if each.question == "Were there enough runs?"]
+    assert told.level is Level.TRUST
+    assert told.answer.startswith("Perhaps not: the last two steps still lowered the objective")
+    settled = run.history | {"objective": np.array([400.0, 0.9, 0.701, 0.7, 0.7])}
+    verdict = assess(changed(run, history=settled, **ended))
+    assert any("no longer decreasing" in each.answer for each in verdict.checks)
+
+
+@pytest.mark.parametrize(("off", "level"), [(0.2, Level.TRUST), (5.0, Level.LOOK)])
+def test_noise_that_was_fitted_says_nothing_of_the_fit(
+    run: Account, off: float, level: Level
+) -> None:
+    """Misfits are then compared with the spread of the measurements."""
+    seen = changed(run, **measured(A=0.9))
+    values = np.array([1.0, 2.0, 3.0])
+    data = Observations(("A",), values, np.full(3, off))
+    columns = ColumnLoss(
+        Likelihood(), np.full(3, -1), np.full(3, -1), np.zeros(3, dtype=int), values, np.ones(3)
+    )
+    fresh = np.hstack([np.tile(values + off, (12, 1)), np.full((12, 1), off)])
+    record = copy(seen.record)
+    record.settings = {
+        **record.settings, "data": data, "loss": ObservationLoss(columns, 1)
+    }  # fmt: skip
+    other = replace(seen, record=record)
+    vars(other).update(observations=data, fresh=fresh[:, :3])
+    (misfit,) = other.misfits
+    assert misfit.fitted
+    assert misfit.typical == pytest.approx(1.0)
+    assert misfit.of_spread == pytest.approx(off / values.std())
+    verdict = assess(other)
+    (told,) = [
+        each for each in verdict.checks if each.question.startswith("Does the simulator fit")
+    ]
+    assert told.level is level
+    assert "as large as the misfits, whatever the fit" in told.answer
+
+
+def test_a_capped_certificate_holds_where_risks_leave_the_range(run: Account) -> None:
+    given = replace(certificate(run, 0.3), capped=True, cap=3.0)
+    verdict = assess(changed(run, risks=np.array([0.2, 1.5]), certificate=given))
+    assert verdict.level is Level.TRUST
+    assert any("the objective is no limit" in each.answer for each in verdict.checks)
 
 
 def test_next_steps_begin_the_reasons_once(run: Account) -> None:

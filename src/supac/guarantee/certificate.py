@@ -49,6 +49,10 @@ _NOT_GUARANTEED: Mapping[Subject, tuple[str, ...]] = {
     "held-out": (*_ENSEMBLE, _DATA),
 }
 _TEXTS = ("warnings", "corrections", "assumptions", "not_guaranteed")
+HARDLY = 0.9
+"""Share of the ceiling above which a limit says next to nothing."""
+_CLOSE = 2.0  # noises: losses that are capped below this are those of usual misfits
+_FAR = 3.0  # times the mean risk from which on a limit needs a word of explanation
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -153,6 +157,28 @@ class Certificate:
         return f"residuals above {self.cap:.3g} times the noise count as that, however large"
 
     @property
+    def weakness(self) -> str:
+        """Reason why the limit says little, as a clause; "" if it does not."""
+        if self.vacuous:
+            return "it is vacuous, since no risk is larger"
+        if self.value > HARDLY * self.ceiling:
+            return f"it says next to nothing: no risk counts as more than {self.ceiling:.4g}"
+        if self.cap is not None and self.cap < _CLOSE:
+            return f"it says less than it seems: {self.cap_in_words}"
+        return ""
+
+    @property
+    def price(self) -> str:
+        """Reason why the limit is several times the mean risk, as a clause; "" if it is not."""
+        if not self.mean_risk > 0.0 or self.vacuous or self.value < _FAR * self.mean_risk:
+            return ""
+        learnt = "" if self.subject == "held-out" else " and for how much was learnt from them"
+        return (
+            f"that is {self.value / self.mean_risk:.2g} times the mean risk on these data: it pays "
+            f"for how few they are ({self.n:,}){learnt}"
+        )
+
+    @property
     def earlier_in_words(self) -> str:
         """Reason for a higher limit than that of a first certificate; "" if it is the first."""
         if not self.earlier:
@@ -195,7 +221,7 @@ class Certificate:
         return html_of_certificate(self)
 
     def __str__(self) -> str:
-        vacuous = " This limit is vacuous: no risk is larger." if self.vacuous else ""
+        weakness = f" Take care: {self.weakness}." if self.weakness else ""
         posterior = self.subject == "posterior"
         shares = {
             "the draws": self.delta_monte_carlo,
@@ -206,8 +232,9 @@ class Certificate:
         limit = f", at most {rounded_up(self.mean_risk_upper)}" if posterior else ""
         ratio = "KL(posterior, prior)" if posterior else "mean log density ratio"
         lines = [
-            f"{self.statement} ({self.bound}).{vacuous}",
+            f"{self.statement} ({self.bound}).{weakness}",
             *([f"  {self.in_words}"] if self.in_words and not self.vacuous else []),
+            *([f"  {self.price}"] if self.price else []),
             *(f"  warning: {each}" for each in self.warnings),
             f"  mean risk on the data (n = {self.n:,}): {self.mean_risk:.4g} from "
             f"{self.draws:,} fresh draws ({self.failed} failed){limit}",

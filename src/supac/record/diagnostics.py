@@ -12,6 +12,7 @@ from supac.emulator.view import View
 from supac.families import Distribution
 from supac.problem import Bound, Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
+from supac.problem.composite import ResidualLoss
 from supac.problem.observation import observation_count
 from supac.record.run import Run, by_kind
 from supac.search.algorithm import NO_STEP, Info, State
@@ -21,6 +22,7 @@ from supac.search.restart import SETTLED, has_learnt_nothing
 from supac.surrogate.estimator import NOISY
 
 BUDGET, NOISE, FAILURES, REFUSALS = "budget", "noise", "failures", "refusals"
+RANGE = "range"
 """Codes of notes that have a place of their own in a report."""
 REFUSALS_LEFT_OUT = "refusals left out"
 """Code of the note that the bound is about the other draws, which has no such place."""
@@ -61,11 +63,19 @@ def notes_on_the_estimate(
         and certifying
         and not (np.isnan(risk) | (risk >= 0.0) & (risk <= ceiling)).all()
     ):
-        notes.append(
+        words = (
             f"risks from {np.nanmin(risk):.3g} to {np.nanmax(risk):.3g} leave the range "
-            f"[0, {ceiling:.3g}] that the bound assumes: its value guarantees nothing; give the "
-            "bound the ceiling= of the loss, or use a bounded loss such as Welsch()"
+            f"[0, {ceiling:.3g}] that the bound assumes: "
         )
+        capped = isinstance(problem.loss, ResidualLoss) and problem.loss.ceiling is None
+        words += (
+            "the objective is no limit, but a certificate is, since it counts the loss of each "
+            f"datum up to {ceiling:.3g}"
+            if capped
+            else "its value guarantees nothing; give the bound the ceiling= of the loss, or use a "
+            "bounded loss such as Welsch()"
+        )
+        notes.append(Note(RANGE, words))
     return tuple(notes)
 
 

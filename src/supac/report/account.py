@@ -26,6 +26,7 @@ from supac.problem_file import Observations, observations_of, source_of, title_o
 from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.diagnostics import (
     MANY_REFUSED,
+    RANGE,
     note_on_noise,
     note_on_the_budget,
     notes_on_failures,
@@ -36,7 +37,7 @@ from supac.record.many_parameters import Directions, FieldChange, field_changes
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
 from supac.record.run import Round, Run
-from supac.search.note import is_among
+from supac.search.note import code_of, is_among
 
 _TABLES = Measurements | CombinedMeasurements | LogObservations  # drawn as other columns
 _LATEST = 12  # runs that are drawn where there are no fresh ones
@@ -58,6 +59,10 @@ class Misfit:
     """Median over runs of the mean residual: far from 0 is a bias."""
     far: int
     """Number of measurements whose median residual exceeds 3."""
+    of_spread: float = math.nan
+    """Root mean square residual over the standard deviation of the measurements."""
+    fitted: bool = False
+    """True if the noise depends on parameters: misfits are then near 1 whatever the fit is."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -238,10 +243,34 @@ class Account(Estimate):
         residuals = np.full((len(fresh), len(seen.values)), np.nan)
         residuals[:, np.isfinite(seen.values)] = seen.residuals(fresh)
         parts = residuals.reshape(len(fresh), len(seen.columns), seen.rows)
+        measured = np.log(seen.values) if seen.logarithmic else seen.values
+        fitted, shape = self._columns_of_fitted_noise, (len(seen.columns), seen.rows)
+        values, noise = measured.reshape(shape), seen.noise.reshape(shape)
+        known = np.isfinite(parts).all(axis=0)
         return tuple(
-            _misfit(name, parts[:, i][:, np.isfinite(parts[0, i])])
+            _misfit(
+                name,
+                parts[:, i, known[i]],
+                values[i, known[i]],
+                noise[i, known[i]],
+                fitted=name in fitted,
+            )
             for i, name in enumerate(seen.columns)
-            if np.isfinite(parts[0, i]).any()
+            if known[i].any()
+        )
+
+    @property
+    def _columns_of_fitted_noise(self) -> frozenset[str]:
+        """Names of the observed columns whose noise depends on parameters."""
+        data, columns = self.record.settings.get("data"), self._columns_of_data
+        rows = data.measurements if isinstance(data, CombinedMeasurements) else data
+        if isinstance(rows, Measurements):
+            return frozenset(rows.names[i] for i in rows.series[rows.levels >= 0])
+        if columns is None or not isinstance(data, Observations):
+            return frozenset()
+        levels = columns.levels.reshape(len(data.columns), -1)
+        return frozenset(
+            name for name, own in zip(data.columns, levels, strict=True) if (own >= 0).any()
         )
 
     @property
@@ -274,7 +303,9 @@ class Account(Estimate):
         return tuple(
             note
             for note in self.record.notes
-            if not is_among(note, told_elsewhere) and not note.startswith(beginnings)
+            if not is_among(note, told_elsewhere)
+            and not note.startswith(beginnings)
+            and (self.ceiling is None or code_of(note) != RANGE)  # told by a check of its own
         )
 
 
@@ -306,12 +337,18 @@ def account_of(
     return account
 
 
-def _misfit(column: str, residuals: FloatArray) -> Misfit:
-    """Summarise residuals (runs, measured)."""
+def _misfit(
+    column: str, residuals: FloatArray, values: FloatArray, noise: FloatArray, *, fitted: bool
+) -> Misfit:
+    """Summarise residuals (runs, measured) in units of the noise of these measured values."""
+    off = math.sqrt(float(np.median(np.mean((residuals * noise) ** 2, axis=1))))
+    spread = float(values.std())
     return Misfit(
         column,
         residuals.shape[1],
         math.sqrt(float(np.median(np.mean(residuals**2, axis=1)))),
         float(np.median(residuals.mean(axis=1))),
         int((np.abs(np.median(residuals, axis=0)) > 3.0).sum()),
+        of_spread=off / spread if spread > 0.0 else math.nan,
+        fitted=fitted,
     )

@@ -21,6 +21,7 @@ from supac.running.terminal import duration
 _MARKS = {Level.TRUST: "✓", Level.LOOK: "!", Level.DO_NOT_TRUST: "✗"}
 _MOST_ITERATIONS = 40
 _FIRST_ROWS = 12  # parameters on the first screen
+_SHORT = 6  # parameters whose table is about as high as a single picture
 _FAR = 3.0  # times the misfit from which on a guarantee needs a word of explanation
 
 
@@ -34,15 +35,21 @@ def badge(level: Level, words: str = "") -> Markup:
 def in_short(run: Account, verdict: Verdict) -> Markup:
     """Return the first screen: verdict, guarantee, fit, parameters, and what to do next."""
     steps = next_steps(run, verdict)
+    advice = (
+        html.joined([Markup("<h3>What to do next</h3>"), html.items(steps)]) if steps else Markup()
+    )
+    pictures = findings.fit_pictures(run, last=findings.FIRST)
+    short = not pictures and len(run.learnt) > _SHORT  # the parameters take more room
     return html.section(
         "in-short",
         banner=_banner(run),
         level=_badge_so_far(run, verdict),
         sentence=verdict.sentence if run.record.ending else "The run has not come to its end.",
         guarantee=_in_noise_units(run),
-        fit=_first_picture(run),
+        fit=pictures or _course(run),
+        below=advice if short else "",
         parameters=findings.ranges(run, _FIRST_ROWS),
-        next=html.joined([Markup("<h3>What to do next</h3>"), html.items(steps)]) if steps else "",
+        beside="" if short else advice,
     )
 
 
@@ -66,7 +73,7 @@ def _in_noise_units(run: Account) -> str:
     certificate = run.certificate
     if certificate is None:
         return "Nothing is guaranteed on new data yet." if run.data else ""
-    if certificate.vacuous or certificate.residual is None:
+    if certificate.weakness or certificate.residual is None:
         return claim(certificate)
     sets = f"these {certificate.draws} parameter sets"
     sets = "draws of the posterior" if certificate.subject == "posterior" else sets
@@ -108,11 +115,10 @@ def _on_these_data(run: Account) -> str:
     return f" On these data the fresh runs are typically {ends} noise standard deviations off."
 
 
-def _first_picture(run: Account) -> Markup:
-    """Return the fit of the first outputs; without data, how the objective fell."""
-    pictures = findings.fit_pictures(run, last=findings.FIRST)
-    if pictures or not len(run.history["queries"]):
-        return pictures
+def _course(run: Account) -> Markup:
+    """Draw how the objective fell, where there is no fit to data to be drawn."""
+    if not len(run.history["queries"]):
+        return Markup()
     shown = html.figure(figures.convergence(run, "first"), "Objective and mean risk on the way")
     return html.joined([html.legend(posterior="objective", prior="mean risk"), shown])
 
@@ -142,10 +148,9 @@ def _not_simulated(run: Account) -> str:
 
 def claim(certificate: Certificate) -> str:
     """Return what a certificate says, in one or two sentences."""
-    if certificate.vacuous:
-        return f"{certificate.statement}. It is vacuous: no risk is larger."
-    words = certificate.in_words
-    return f"{certificate.statement}.{f' {words[:1].upper()}{words[1:]}.' if words else ''}"
+    told = [certificate.weakness, "" if certificate.vacuous else certificate.in_words]
+    words = "".join(f" {each[:1].upper()}{each[1:]}." for each in told if each)
+    return f"{certificate.statement}.{words}"
 
 
 def asked(run: Account) -> Markup:

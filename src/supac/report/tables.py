@@ -98,8 +98,9 @@ def guarantees(run: Record) -> list[str]:
     if not made:
         return [f"nothing: {run.ending.uncertified}"] if run.ending.uncertified else []
     words = [
-        f"{each.statement}{' (vacuous)' if each.vacuous else ''}"
-        + (f"; {each.in_words}" if each.in_words and not each.vacuous else "")
+        each.statement
+        + (f"; {each.weakness}" if each.weakness else "")
+        + (f"; {each.in_words}" if each.in_words and not each.weakness else "")
         + (f"; {each.earlier_in_words}" if each.earlier else "")
         for each in made
     ]
@@ -229,10 +230,11 @@ def _range(quantiles: tuple[float, float, float], digits: int) -> str:
 
 
 def history_table(history: dict[str, FloatArray], most: int | None = None) -> RenderableType:
-    """Return a table of the last `most` batches."""
+    """Return a table of the last `most` batches, which says how many came before."""
     table = plain_table(("runs", *_HISTORY))
     count = len(history["queries"])
-    for i in range(0 if most is None else max(count - most, 0), count):
+    left_out = 0 if most is None else max(count - most, 0)
+    for i in range(left_out, count):
         values = [history[name][i] for name in _HISTORY.values()]
         cells = ("" if np.isnan(value) else f"{value:.3g}" for value in values)
         table.add_row(f"{history['queries'][i]:.0f}", *cells)
@@ -240,6 +242,8 @@ def history_table(history: dict[str, FloatArray], most: int | None = None) -> Re
         "Each row is a batch: its posterior, the KL of the step to the next one and the largest "
         "allowed KL, and the number of wrong runs so far: failed ones and outliers."
     )
+    if left_out:
+        words = f"The last {most} of {count} batches; the report shows all. {words}"
     return Group(table, Text(words, style="dim"))
 
 

@@ -11,7 +11,8 @@ from enum import IntEnum
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.guarantee.certificate import Certificate
+from supac.guarantee.certificate import HARDLY, Certificate
+from supac.problem.bounds import worth_of_a_nat
 from supac.record.diagnostics import hardly_begun, note_on_noise, note_on_the_budget
 from supac.record.ending import StopReason
 from supac.record.parameter_change import uninformed
@@ -69,11 +70,15 @@ class Verdict:
 
 Answer = tuple[Level, str] | None
 
+_NOTHING_MORE = Level.TRUST, "The objective was no longer decreasing at the end."
+
 _COVERED = 0.7  # largest Pareto k̂ at which weighted runs represent the posterior
 _MANY_FAILURES, _SOME_FAILURES = 0.5, 0.1
+_FALLING = 6.0  # nats of the last two steps from which on too few runs were made
+_SETTLED = 1.0  # nats that the last two steps gain if the objective is no longer decreasing
 _ROUGH = 0.2  # standard error of the mean risk, relative to the objective
 _OFF = 2.0  # typical misfit, in units of the noise, above which the model does not fit
-_HARDLY = 0.9  # share of the ceiling above which a limit says next to nothing
+_UNEXPLAINED = 0.7  # misfit beside the spread of the data: half of their variance is left
 _CONFLICT = 2.5  # prior standard deviations between prior and posterior means
 _NAMED = 12  # parameters that are named in an answer
 
@@ -231,7 +236,13 @@ def _in_range(run: Account) -> Answer:
         return None
     low, high = float(run.risks.min()), float(run.risks.max())
     told = f"from {number(low)} to {number(high)}, with a ceiling of {run.ceiling:g}"
-    if low < 0.0 or high > run.ceiling:
+    outside = low < 0.0 or high > run.ceiling
+    if outside and run.certificate is not None and run.certificate.capped:
+        return Level.TRUST, (
+            f"No: {told}. So the objective is no limit. The certificate is one all the same, since "
+            "it counts the loss of each datum up to the ceiling."
+        )
+    if outside:
         return Level.DO_NOT_TRUST, (
             f"No: {told}. The objective bounds nothing. Use a bounded loss, or give the bound the "
             "ceiling of the loss."
@@ -254,16 +265,38 @@ def _enough_runs(run: Account) -> Answer:
     """Return None if too few steps were made to tell, or if the search has not ended."""
     if run.record.stop_reason is None:
         return None
-    settled = Level.TRUST, "The objective was no longer decreasing at the end."
     if run.record.stop_reason is StopReason.CONVERGED:
-        return settled
+        return _NOTHING_MORE
     if hardly_begun(run.history):
         if run.record.stop_reason is not StopReason.BUDGET:
             return None
         return Level.LOOK, f"No: only one step was made. {_more_budget(run, 3)}"
     if note_on_the_budget(run.history, run.record.bound):
         return Level.LOOK, f"No: the objective was still falling at the end. {_more_budget(run, 2)}"
-    return settled if np.isfinite(run.history["objective"]).sum() >= 4 else None
+    return _last_gains(run)
+
+
+def _last_gains(run: Account) -> Answer:
+    """Say by how much the last two steps lowered the objective, if by more than a nat."""
+    known = run.history["objective"][np.isfinite(run.history["objective"])]
+    if len(known) < 4:
+        return None
+    gained, nat = float(known[-3] - known[-1]), _nat(run)
+    if gained <= _SETTLED * nat or known[-1] > known.min():
+        return _NOTHING_MORE
+    sure = gained > max(_FALLING * nat, 2.0 * float(np.nan_to_num(run.mean_risk_error)))
+    return Level.LOOK if sure else Level.TRUST, (
+        f"Perhaps not: the last two steps still lowered the objective from {number(known[-3])} to "
+        f"{number(known[-1])}. {_more_budget(run, 2)}"
+    )
+
+
+def _nat(run: Account) -> float:
+    """Return how much a nat of KL lowers the objective at its end; 0 if that is not known."""
+    last, bound = run.history, run.record.bound
+    if bound is None:
+        return 0.0
+    return worth_of_a_nat(bound, float(last["mean_risk"][-1]), float(last["kl"][-1]))
 
 
 def _more_budget(run: Account, factor: int) -> str:
@@ -296,11 +329,33 @@ def _fits(run: Account) -> Answer:
         risk += f" of at most {run.ceiling:g}"
         if run.mean_risk > 0.5 * run.ceiling:
             return Level.LOOK, f"Badly: {risk}. {advice}"
+    if any(each.fitted for each in run.misfits):
+        return _fits_with_fitted_noise(run, risk)
     if run.misfits:
         worst = max(each.typical for each in run.misfits)
         words = f"Yes: typical misfits are at most {number(worst, 2)} times the noise ({risk})."
         return Level.TRUST, words
     return (Level.TRUST, f"As far as the loss tells: {risk}.") if bounded else None
+
+
+def _fits_with_fitted_noise(run: Account, risk: str) -> tuple[Level, str]:
+    """Judge misfits beside the spread of the data, where the noise was fitted to them."""
+    fitted = [each for each in run.misfits if each.fitted and not math.isnan(each.of_spread)]
+    far = [each for each in fitted if each.of_spread > _UNEXPLAINED]
+    beginning = "noise that depends on parameters is as large as the misfits, whatever the fit"
+    if far:
+        told = ", ".join(f"{each.column} {percent(each.of_spread)}" for each in far[:_NAMED])
+        more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
+        return Level.LOOK, (
+            f"Hardly: {beginning}. Beside the spread of the measurements, misfits are {told}{more}."
+            " Either these are mostly noise, or the search has not found where the model follows "
+            "them: look at the fit, and try more runs or another seed."
+        )
+    worst = max((each.of_spread for each in fitted), default=math.nan)
+    return Level.TRUST, (
+        f"As far as can be told: {beginning}. Misfits are at most {percent(worst)} of the spread "
+        f"of the measurements ({risk})."
+    )
 
 
 def _informs_all(run: Account) -> Answer:
@@ -349,18 +404,21 @@ def _informative(run: Account) -> Answer:
 
 def _what_it_lacks(certificate: Certificate) -> str:
     """Return why a certificate says little; "" if it says something."""
+    higher = (
+        "In a new study, set the ceiling in [bound] to the loss of a residual of 3 noises or more: "
+        "9 for a mean square."
+    )
+    close = certificate.cap is not None and certificate.cap < _OFF
     if certificate.vacuous:
         return "No: the certificate only says that the risk is at most its largest value."
-    if certificate.value > _HARDLY * certificate.ceiling:
+    if certificate.value > HARDLY * certificate.ceiling:
         return (
-            f"Hardly: at most {at_most(certificate.value)}, where no risk is above "
+            f"Hardly: at most {at_most(certificate.value)}, where no risk counts as more than "
             f"{number(certificate.ceiling)}. More independent data lower it."
+            f"{f' {higher}' if close else ''}"
         )
-    if certificate.cap is not None and certificate.cap < _OFF:
-        return (
-            f"Less than it seems: {certificate.cap_in_words}. In a new study, set the ceiling to "
-            "the loss of a residual of 3 noises or more: 9 for a mean square."
-        )
+    if close:
+        return f"Less than it seems: {certificate.cap_in_words}. {higher}"
     if certificate.warnings:
         return f"At most {at_most(certificate.value)}, but {certificate.warnings[0]}."
     return ""
