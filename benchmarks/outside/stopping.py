@@ -1,6 +1,6 @@
 """How much does a search lose that stops because nothing is to be gained, and what does it save?
 
-    make bench-stopping                          # half an hour
+    make bench-stopping                          # some five minutes of processor time
     make bench-stopping ARGS="--seeds 0 --problems fhn,banana --folder /tmp/try"
 
 A search that stops before its budget of 100 runs is made to spend the rest, as `supac resume

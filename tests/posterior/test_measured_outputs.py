@@ -20,6 +20,7 @@ from supac.posterior.outputs import Outputs
 from supac.posterior.predicted_bands import mixture_quantile
 from supac.posterior.prediction import predictions_beside
 from supac.posterior.prediction_file import Description
+from supac.posterior.sobol import PickFreeze, indices_of
 from supac.problem import CombinedMeasurements
 from supac.problem_file import ProblemFileError, read_scenario
 from supac.problem_file.problem import ProblemFile
@@ -208,3 +209,27 @@ def test_candidates_of_a_prediction_have_the_noise_of_its_draws(
     np.testing.assert_allclose(np.exp(values), made.output("logged (plain)@1")[:, 0])
     assert errors.max() == 0.0
     assert noise == pytest.approx(np.median(made.x[:, 3]) * np.log(10.0))
+
+
+def test_indices_are_of_the_measured_values(problem: ProblemFile) -> None:
+    """Scales count, values that are compared by logarithms do so here, series are columns."""
+    record = supac.read_store(problem.store)
+    found = record.sensitivity(points=4_096)
+    assert set(found.indices.outputs) <= set(NAMES)
+    series = {name.partition("@")[0] for name in NAMES}
+    assert set(found.columns.outputs) == {*series, "all outputs", "risk"}
+
+    over, parameters = record.known_posterior(), record.parameters
+    assert parameters is not None
+    points = PickFreeze.draw(
+        over, [np.array([i]) for i in range(over.dim)], 2_000, np.random.default_rng(0)
+    )
+    values = measured(parameters.from_latent(points.points))
+    exact = indices_of(points.parts(np.where(LOGGED, np.log(values), values)))
+    for name in found.indices.outputs:
+        row, place = found.indices.row(name), NAMES.index(name)
+        for kind, mine in zip(("first", "total"), np.split(exact[:, place], 2), strict=True):
+            assert np.abs(row[kind] - mine).max() < 0.1 + 3.0 * row[f"{kind}_error"].max()
+    scale = list(found.parameters).index("scale")
+    assert found.columns.row("logged (plain)")["total"][scale] > 0.01
+    assert abs(found.columns.row("shifted (plain)")["total"][scale]) < 0.01

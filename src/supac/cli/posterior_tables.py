@@ -16,6 +16,11 @@ from supac.posterior.sensitivity import ALL, Indices, Sensitivity
 _MOST = 8  # directions, and outputs beside all of them, that are shown
 _NEGLIGIBLE = 0.01  # share of a combination that is not worth a mention
 _EXACT = 0.1  # per cent of the variance below which it does not matter what is missed
+_GUESSED = 30.0  # per cent of the variance that is missed, from which on shares are guesses
+_GUESS = (
+    "So much is unexplained that these shares say little: more runs, by `supac resume --budget`, "
+    "would tell."
+)
 _PARAMETERS = 20
 _CANDIDATES = 15
 _FIRST, _CELL, _GAP = "first, total of", 9, 2  # heading of the parameters; characters
@@ -42,6 +47,8 @@ def sensitivity_tables(found: Sensitivity, width: int = 80) -> RenderableType:
     left = len(found.columns.outputs) - len(table.columns[1:])
     words += f" They also have what does not fit here: {left} of the columns." if left else ""
     parts.append(Text(words))
+    if wrong > _GUESSED:
+        parts.append(Text(_GUESS, style="yellow"))
     return Group(*parts)
 
 

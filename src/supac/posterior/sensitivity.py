@@ -11,7 +11,7 @@ import numpy as np
 from supac.arrays import FloatArray, IntArray, whole
 from supac.families import Distribution
 from supac.posterior.emulation import RISK, EmulatedOutputs, risk_of
-from supac.posterior.observed_moments import ObservedMoments
+from supac.posterior.observed_moments import OutputMoments, moments_of
 from supac.posterior.outputs import Outputs
 from supac.posterior.sobol import PickFreeze, indices_of
 from supac.problem import Parameters, names_of
@@ -176,18 +176,16 @@ def sensitivity(
     sets = [PickFreeze.draw(over, groups, n // _BATCHES, rng) for _ in range(_BATCHES)]
     with one_thread():
         emulated = EmulatedOutputs.of(record, over)
-        observed = ObservedMoments.of(emulated, record.parameters, sets)
+        observed = moments_of(emulated, record, sets)
         parts, told = _parts(emulated, risk_of(record, emulated), sets, rng, observed)
     variance = parts[:, :, 0].mean(axis=(0, 1))
-    wrong = observed.stretch * emulated.left_out**2 / np.maximum(variance, 1e-300)
-    table = emulated.table
-    outputs = _indices(tuple(table.name(int(p)) for p in emulated.places), parts, wrong)
+    wrong = observed.missed / np.maximum(variance, 1e-300)
     return Sensitivity(
         under=under,
         parameters=names,
-        table=table,
-        indices=outputs,
-        columns=_of_columns(emulated, parts, told, wrong, observed.noise),
+        table=observed.table,
+        indices=_indices(observed.names, parts, wrong),
+        columns=_of_columns(observed, parts, told, wrong),
         unexplained=wrong,
         runs=emulated.runs,
         directions=record.directions,
@@ -214,7 +212,7 @@ def _parts(
     risk: Risk | None,
     sets: list[PickFreeze],
     rng: np.random.Generator,
-    observed: ObservedMoments,
+    observed: OutputMoments,
 ) -> tuple[FloatArray, FloatArray | None]:
     """Compute variances and numerators of all outputs, (paths, batches, 1 + 2·groups, m).
 
@@ -254,26 +252,20 @@ def _indices(names: tuple[str, ...], parts: FloatArray, wrong: FloatArray) -> In
 
 
 def _of_columns(
-    emulated: EmulatedOutputs,
-    parts: FloatArray,
-    risk: FloatArray | None,
-    wrong: FloatArray,
-    noise: FloatArray,
+    observed: OutputMoments, parts: FloatArray, risk: FloatArray | None, wrong: FloatArray
 ) -> Indices:
     """Return indices of each column, of all outputs, and of the risk."""
-    table, places = emulated.table, emulated.places
-    column = np.array([place // table.rows for place in places.tolist()])
+    deviation, count = observed.deviation, len(observed.names)
     weights, names = [], []
-    for i, name in enumerate(table.columns):
-        mine = column == i
-        if mine.any() and (table.rows > 1 or len(table.columns) <= 40):
-            weights.append(np.where(mine, emulated.deviation**2, 0.0))
+    for i, name in enumerate(observed.table.columns):
+        mine = observed.column == i
+        if mine.any() and observed.by_column:
+            weights.append(np.where(mine, deviation**2, 0.0))
             names.append(name)
-    if len(places) > 1:
-        sizes = noise[places]
-        known = np.isfinite(sizes) & (sizes > 0.0)
-        every = emulated.deviation / np.where(known, sizes, emulated.deviation)
-        weights.append(every**2 if known.all() else np.ones(len(places)))
+    if count > 1:
+        known = np.isfinite(observed.noise) & (observed.noise > 0.0)
+        every = deviation / np.where(known, observed.noise, deviation)
+        weights.append(every**2 if known.all() else np.ones(count))
         names.append(ALL)
     sizes = np.array(weights) * parts[:, :, 0].mean(axis=(0, 1))
     missed = sizes @ wrong / sizes.sum(axis=1)
