@@ -96,20 +96,28 @@ def settle(W, constants, nu, D, in_S_h2, tolerance):
 
 
 @compiled
-def report(W, lane, sums, parts, solids, row):
-    """Write the nine outputs of a day, NaN if something impossible happened."""
-    left, least = solids[N], np.inf
+def check_day(W, solids, fine, left):
+    """Compute in each lane 1, or −1 with a negative concentration, and the solids that are left."""
+    for lane in range(LANES):
+        fine[lane], left[lane] = 1.0, solids[N]
     for i in range(N):
-        value = W[AT_y + i * LANES + lane]
-        left -= solids[i] * value
-        if CONCENTRATION[i] and not value >= 0.0:
-            least = -1.0
+        for lane in range(LANES):
+            left[lane] -= solids[i] * W[AT_y + i * LANES + lane]
+        if CONCENTRATION[i]:
+            for lane in range(LANES):
+                fine[lane] = fine[lane] if W[AT_y + i * LANES + lane] >= 0.0 else -1.0
+
+
+@compiled
+def report(W, lane, sums, parts, fine, left, row):
+    """Write the nine outputs of a day, NaN if something impossible happened."""
+    least = fine[lane]
     for k in range(5):
         row[k] = W[AT_y + STATE_OUTPUTS[k] * LANES + lane]
     for k in range(4):
         row[5 + k] = sums[k, lane] if k < 2 else sums[k, lane] / parts
         least = min(least, row[5 + k])
-    if not min(least, left, 1.0 - W[AT_S_H + lane]) > 0.0:
+    if not min(least, left[lane], 1.0 - W[AT_S_H + lane]) > 0.0:
         row[0] = np.nan
 
 
@@ -211,34 +219,11 @@ def adapt(W, constants, nu, feed, washed, inflow, length, h, rtol, most):
 
 
 @compiled
-def simulate(W, kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_in, day, solids,
-             options, outputs, trace, lowest):  # fmt: skip
-    """Simulate all feed intervals in LANES lanes.
-
-    W (SIZE,): zeros; kinetics (LANES, …); initial (N + 4,): the states, then S_H, S_h2, S_cation,
-    S_anion. feed (n, 2, N + 1): inflow (dilution rate times concentration) and dilution rate at the
-    beginning and the end of each interval; ions_in (n, 2); h2_in (n,), the inflow of S_h2; day
-    (n,): the row of the outputs that an interval completes, or −1; solids (days, N + 1): weights of
-    the states in volatile solids, and the solids of the feed.
-
-    Steps are fixed, as in `integrate`; with rtol > 0 they adapt to the error of the first lane, and
-    are at most `most` in all. Return True if that was too few.
-    Outputs (LANES, days, 9) are NaN from the day a simulation fails; `lowest` (LANES,) is the
-    lowest concentration until then, negative if a fixed step was too long.
-    """
+def follow(W, constants, nu, times, feed, washed, ions_in, h2_in, day, solids, options, room,
+           outputs, trace, lowest):  # fmt: skip
+    """Simulate from the state in W on; `room` are arrays of LANES, and of 2 · (N + 1) numbers."""
     h_max, transient, rtol, tolerance, most = options
-    for lane in range(LANES):
-        for k in range(kinetics.shape[1]):
-            W[AT_kinetics + k * LANES + lane] = kinetics[lane, k]
-        for i in range(N):
-            W[AT_y + i * LANES + lane] = initial[i]
-        for k in range(4):
-            W[SOLVED[k] + lane] = initial[N + k]
-        W[AT_lowest + lane] = np.inf
-    ions(W, constants)
-    failed = np.zeros(LANES, np.bool_)
-    inflow = np.empty((2, N + 1))
-    sums = np.zeros((4, LANES))  # of gas and methane volume, and of two partial pressures
+    failed, inflow, sums, fine, left = room
     parts, h = 0, 0.01
     for n in range(len(times) - 1):
         length = times[n + 1] - times[n]
@@ -291,8 +276,9 @@ def simulate(W, kinetics, initial, constants, nu, times, feed, washed, ions_in, 
         if day[n] < 0:
             continue
         going = False
+        check_day(W, solids[day[n]], fine, left)
         for lane in range(LANES):
-            report(W, lane, sums, parts, solids[day[n]], outputs[lane, day[n]])
+            report(W, lane, sums, parts, fine, left, outputs[lane, day[n]])
             if not failed[lane]:  # values after a failure mean nothing
                 lowest[lane] = W[AT_lowest + lane]
             failed[lane] = failed[lane] or math.isnan(outputs[lane, day[n], 0])
@@ -307,3 +293,36 @@ def simulate(W, kinetics, initial, constants, nu, times, feed, washed, ions_in, 
         if not going:
             break
     return most < 0
+
+
+@allocating
+def simulate(W, kinetics, initial, constants, nu, times, feed, washed, ions_in, h2_in, day, solids,
+             options, outputs, trace, lowest):  # fmt: skip
+    """Simulate all feed intervals in LANES lanes.
+
+    W (SIZE,): zeros; kinetics (LANES, …); initial (N + 4,): the states, then S_H, S_h2, S_cation,
+    S_anion. feed (n, 2, N + 1): inflow (dilution rate times concentration) and dilution rate at the
+    beginning and the end of each interval; ions_in (n, 2); h2_in (n,), the inflow of S_h2; day
+    (n,): the row of the outputs that an interval completes, or −1; solids (days, N + 1): weights of
+    the states in volatile solids, and the solids of the feed.
+
+    Steps are fixed, as in `integrate`; with rtol > 0 they adapt to the error of the first lane, and
+    are at most `most` in all. Return True if that was too few.
+    Outputs (LANES, days, 9) are NaN from the day a simulation fails; `lowest` (LANES,) is the
+    lowest concentration until then, negative if a fixed step was too long.
+    """
+    for lane in range(LANES):
+        for k in range(kinetics.shape[1]):
+            W[AT_kinetics + k * LANES + lane] = kinetics[lane, k]
+        for i in range(N):
+            W[AT_y + i * LANES + lane] = initial[i]
+        for k in range(4):
+            W[SOLVED[k] + lane] = initial[N + k]
+        W[AT_lowest + lane] = np.inf
+    ions(W, constants)
+    failed = np.zeros(LANES, np.bool_)
+    inflow = np.empty((2, N + 1))
+    sums = np.zeros((4, LANES))  # of gas and methane volume, and of two partial pressures
+    room = (failed, inflow, sums, np.empty(LANES), np.empty(LANES))
+    return follow(W, constants, nu, times, feed, washed, ions_in, h2_in, day, solids, options,
+                  room, outputs, trace, lowest)  # fmt: skip

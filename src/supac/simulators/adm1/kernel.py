@@ -23,7 +23,10 @@ import numba
 import numpy as np
 from supac.simulators.adm1.vectors import FAST, routine
 
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=set(FAST))
+options = dict(cache=True, nogil=True, error_model="numpy", fastmath=set(FAST))
+allocating = numba.njit(**options)
+# Without counts of references to arrays, which would take a quarter of the time.
+compiled = numba.njit(_nrt=False, **options)
 '''
 
 

@@ -6,6 +6,7 @@ of computing. As Python code of a loop they would take Numba ten times as long.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,11 @@ from numba.extending import intrinsic
 # Contraction lets a·b + c be one instruction; nothing that would reorder sums.
 FAST = ("contract", "nsz", "arcp")
 _DOUBLE = ir.DoubleType()
+_FARTHEST = 708.0  # an exponent whose exponential, and its inverse, are normal numbers
+_LOG2_E = 1.4426950408889634
+_LOG_2 = (0.6931471803691238, 1.9082149292705877e-10)  # the first times n without rounding
+_SHIFTER = 1.5 * 2.0**52  # what is added to it loses its fraction
+_DEGREE = 13
 
 
 class Vector:
@@ -94,8 +100,28 @@ class Code:
         return Vector(self, self.builder.call(function, [self.vector(each) for each in operands]))
 
     def exp(self, x: Vector) -> Vector:
-        """Compute the exponential."""
-        return self.call("llvm.exp", x)
+        """Compute the exponential to one unit in the last place; beyond ±708 that of ±708.
+
+        exp(x) = 2ⁿ exp(r) with r = x − n log 2. LLVM's own would be a call for each lane, and an
+        eighth of the time of a simulation.
+        """
+        x = self.choose(x > _FARTHEST, _FARTHEST, x)
+        x = self.choose(0.0 - x > _FARTHEST, -_FARTHEST, x)
+        shifted = x * _LOG2_E + _SHIFTER
+        n = shifted - _SHIFTER
+        r = x - n * _LOG_2[0] - n * _LOG_2[1]
+        series = Vector(self, self.vector(1.0 / math.factorial(_DEGREE)))
+        for k in range(_DEGREE - 1, 1, -1):
+            series = series * r + 1.0 / math.factorial(k)
+        return self._times_power(1.0 + (r + r * r * series), shifted)
+
+    def _times_power(self, x: Vector, shifted: Vector) -> Vector:
+        """Multiply by 2ⁿ, where n is in the last bits of `shifted`, by adding to the exponent."""
+        integers, builder = ir.VectorType(ir.IntType(64), self.lanes), self.builder
+        bits, n = (builder.bitcast(each.value, integers) for each in (x, shifted))
+        mantissa = ir.Constant(integers, [52] * self.lanes)
+        scaled = builder.add(bits, builder.shl(n, mantissa))
+        return Vector(self, builder.bitcast(scaled, self.type))
 
     def log(self, x: Vector) -> Vector:
         """Compute the natural logarithm."""
