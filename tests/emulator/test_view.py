@@ -9,7 +9,7 @@ import supac
 from odes import epidemic
 from supac.arrays import FloatArray
 from supac.emulator.process import Hyperprior
-from supac.emulator.view import View
+from supac.emulator.view import SeenLoss, View
 from supac.problem.observation import ObservationLoss
 
 Form = Callable[[FloatArray], FloatArray]
@@ -293,3 +293,18 @@ def test_residuals_that_only_count_beyond_a_limit_are_searched() -> None:
     risk = float(np.mean(beyond(result.posterior.sample(4_000, 1)) ** 2))
     prior = float(np.mean(beyond(PLANE.sample(4_000, 1)) ** 2))
     assert risk + 0.02 * result.kl < 0.3 * prior
+
+
+def test_many_outputs_have_the_same_bits_a_few_rows_at_a_time() -> None:
+    rng = np.random.default_rng(0)
+    view = View(rng.normal(size=1000), rng.uniform(1, 2, 1000), 0.5)
+    loss = SeenLoss(supac.RootMeanSquare(), view, 3.0)
+    t, x = rng.normal(size=(100, 1000)), np.zeros((100, 0))
+    risk, slopes = loss.risk_and_slopes(t, x)
+    assert slopes is not None
+    for row in range(100):
+        one, own = loss.risk_and_slopes(t[row : row + 1], x[:1])
+        assert own is not None
+        np.testing.assert_array_equal(one, risk[row : row + 1])
+        np.testing.assert_array_equal(own[0], slopes[0][row : row + 1])
+    assert slopes[1].shape == (100, 0)
