@@ -145,9 +145,10 @@ case-studies: .venv-peers/ready
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "supac needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@echo "creating .venv: two minutes or so, once"
+	@echo "creating .venv: two minutes or so, longer on a slow machine or network, once"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	@$(BIN)/pip install --quiet --editable '.[dev]' & pip=$$!; \
+	while kill -0 $$pip 2>/dev/null; do printf .; sleep 3; done; echo; wait $$pip
 	@touch $@
 
 clean:

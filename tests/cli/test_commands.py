@@ -11,15 +11,18 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import supac
 from commands import call, ended, start, until
+from supac.arrays import FloatArray
 from supac.cli import app
 from supac.cli.app import COMMANDS
 from supac.problem_file import StarterKind, starter_files
@@ -653,3 +656,39 @@ def test_there_is_a_starter_for_every_kind_of_simulator(tmp_path: Path) -> None:
     said = call("init", tmp_path / "other", "--simulator", "fortran", code=2).output
     assert all(f"'{kind}'" in said for kind in get_args(StarterKind))
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda y: y, "a known run again comes out as in runs.csv, line "),
+        (lambda y: 1000.0 * y, "All are 0.001 times as large now: is the table in another unit?"),
+        (lambda y: np.roll(y, len(y) // 2), "Are its columns in other units or another order"),
+    ],
+    ids=["as they are", "another unit", "another order"],
+)
+def test_a_check_makes_a_known_run_again(
+    study: Path, spoil: Callable[[FloatArray], FloatArray], said: str
+) -> None:
+    call("export", study / "run.supac", study / "all.csv")
+    with (study / "all.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    outputs = [name for name in rows[0] if name.startswith("output_")]
+    header = ["initial", "k1", "k2", *outputs]
+    with (study / "runs.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        for row in rows:
+            y = spoil(np.array([float(row[name]) for name in outputs]))
+            writer.writerow([*(row[name] for name in header[:3]), *map(repr, y.tolist())])
+    text = (study / "problem.toml").read_text()
+    text = text.replace('store = "run.supac"', 'store = "new.supac"\nknown = "runs.csv"')
+    (study / "new.toml").write_text(text)
+    told = " ".join(call("run", study / "new.toml", "--check").output.split())
+    assert said in told
+    assert ("no other mistake found" in told) == ("otherwise" in told)
+
+
+def test_a_known_run_is_made_again_by_a_check_alone(study: Path) -> None:
+    said = call("run", study / "problem.toml", "--repeat-known", code=1).output
+    assert "--repeat-known goes with --check" in said

@@ -467,6 +467,21 @@ def test_known_runs_of_another_simulator_are_told(tmp_path: Path) -> None:
     assert "another simulator" in call("run", tmp_path / "new.toml", "--check").output
 
 
+def test_known_runs_of_another_function_are_told(tmp_path: Path) -> None:
+    problem = write(tmp_path, ("budget = 60", "budget = 12\nvalidation = 0"))
+    call("run", problem, "-q")
+    text = problem.read_text().replace("budget = 12", 'budget = 12\nknown = "run.supac"')
+    text = text.replace('store = "run.supac"', 'store = "new.supac"')
+    model = tmp_path / "model.py"
+    model.write_text(model.read_text() + "\n\nother = simulate\n")
+    (tmp_path / "new.toml").write_text(text.replace("model:simulate", "model:other"))
+    said = " ".join(call("run", tmp_path / "new.toml", "--check").output.split())
+    assert (
+        'simulator.python is "model:other", but was "model:simulate" where the runs of run.supac '
+        "were made: leave out known in [run] if its outputs differ" in said
+    )
+
+
 def test_resume_says_beforehand_how_many_runs_follow(tmp_path: Path) -> None:
     store = tmp_path / "run.supac"
     call("run", write(tmp_path, ("budget = 60", "budget = 40")), "-q")

@@ -13,7 +13,9 @@ import supac
 from drivers import COMMAND, Driver
 from supac.arrays import FloatArray
 from supac.problem_file import check_compatible, make_problem, read_scenario
+from supac.problem_file.errors import Source
 from supac.problem_file.formula import Formula, FormulaError
+from supac.problem_file.other_simulator import other_simulator
 from supac.record.run import Status
 from supac.report.account import account_of
 
@@ -412,3 +414,30 @@ def test_wrong_settings_in_formulas_are_named(
     assert old in ARRHENIUS
     with pytest.raises(supac.ProblemFileError, match=words):
         toml(ARRHENIUS.replace(old, new), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("now", "said", "refused"),
+    [
+        ('fmu = "m.fmu"\nvalues = { v = 2.0 }', "simulator.values is a table", True),
+        ('fmu = "m.fmu"\nvalues = { v = 1.0 }\nstart = 3.0', "simulator.start is 3.0, but", True),
+        ('fmu = "m.fmu"\nvalues = { v = 1.0 }\nstep = 0.1', "simulator.step is 0.1, but", False),
+        ('fmu = "a/m.fmu"\nvalues = { v = 1.0 }\nreset = false', "", False),
+        ('python = "m:f"', 'simulator.python is "m:f", but was not given', False),
+    ],
+)
+def test_what_else_the_simulator_is_told_is_compared(
+    tmp_path: Path, now: str, said: str, refused: bool
+) -> None:
+    """Settings of the model are refused, others are told; folders do not count."""
+    ours, theirs = (
+        Source(f"[simulator]\n{text}\n", tmp_path / "problem.toml")
+        for text in (now, 'fmu = "m.fmu"\nvalues = { v = 1.0 }')
+    )
+    if refused:
+        with pytest.raises(ValueError, match=f"{said}.*restore it, or leave out known"):
+            other_simulator(ours, theirs, "old.supac")
+        return
+    told = other_simulator(ours, theirs, "old.supac")
+    assert all("where the runs of old.supac were made" in each for each in told)
+    assert any(said in each for each in told) if said else not told

@@ -47,6 +47,7 @@ class Job:
 def _digester_job() -> Job:
     """Return the paper's main experiment, on the embedded digester."""
     problem = adm1.example()
+    inform("loading the digester; the first time it is compiled, which takes up to half a minute")
     problem.simulator.load()
     title = "ADM1, an anaerobic digester: 30 parameters, 196 days of data"
     truth = np.array(list(true_parameters().values()))

@@ -27,12 +27,15 @@ from supac.cli.app import (
     user_code,
     warn,
 )
+from supac.cli.known_again import known_runs_of, make_known_again
 from supac.cli.options import AsBegun, ChangedSimulator, Force, Json, Quiet, Workers
 from supac.problem import Composite, Observations
 from supac.problem.observation import ObservedSimulator
 from supac.problem_file import ProblemFile, StarterKind, read_problem
-from supac.problem_file.errors import is_number
+from supac.problem_file.errors import Source, is_number
 from supac.problem_file.experiments import Experiments
+from supac.problem_file.fixed_inputs import source_of_record
+from supac.problem_file.other_simulator import other_simulator
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.simulator import Simulate
 from supac.record.ending import StopReason
@@ -109,6 +112,13 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Check the file, make one run, and keep nothing.")
     ] = False,
+    repeat_known: Annotated[
+        bool,
+        typer.Option(
+            "--repeat-known",
+            help="With --check: make one of the known runs again, also if that takes long.",
+        ),
+    ] = False,
     store: Annotated[
         Path | None, typer.Option(help="Store of the runs, instead of the file's.")
     ] = None,
@@ -129,8 +139,10 @@ def run(
         ready.check_store()
     ready = _changed(ready, store, budget, workers)
     _warn_of_other_simulators(ready)
+    if repeat_known and not check:
+        raise failed("--repeat-known goes with --check")
     if check:
-        _check_run(ready)
+        _check_run(ready, repeat_known=repeat_known)
         return
     target, old = ready.store, None
     if target.exists():
@@ -159,6 +171,10 @@ def _warn_of_other_simulators(ready: ProblemFile) -> None:
             f"runs of {origin.file.name} were made by another simulator, or another version of it: "
             "leave out known in [run] if its outputs differ"
         )
+    before = source_of_record(origin)
+    if before is not None:
+        for words in other_simulator(Source(ready.text, ready.path), before, origin.file.name):
+            warn(f"{words}: leave out known in [run] if its outputs differ")
 
 
 @command("Example: `supac resume run.supac --budget 100`.")
@@ -338,7 +354,7 @@ def settle_and_tell(store: Path, old: Path, *, ended: bool) -> None:
         warn(f"no run succeeded: {short(store)} is the earlier one again")
 
 
-def _check_run(ready: ProblemFile) -> None:
+def _check_run(ready: ProblemFile, *, repeat_known: bool) -> None:
     """Make one run at the prior's median, or at a draw if that is refused, without a store."""
     risk, where = ready.risk, ready.execution
     simulate = risk.simulate if isinstance(risk, Composite) else risk
@@ -380,9 +396,26 @@ def _check_run(ready: ProblemFile) -> None:
     if again is not None and _differ(run, again):
         words = "differs: the simulator is noisy, or its answers depend on earlier runs"
         console.print(f"  the same run      {words} (risk {again.risk:.4g})", style="yellow")
+    known = known_runs_of(ready)
+    if known is not None and (repeat_known or run.seconds < _CHEAP):
+        with user_code():
+            trouble = make_known_again(ready, known, alone, _between(run, again))
+        if trouble:
+            found = "no other mistake found"
+            console.print(f"  known runs        {trouble}", style="yellow", markup=False)
+    elif known is not None:
+        console.print("  known runs        --repeat-known makes one of them again, to compare it")
     console.print(f"  it took           {duration(run.seconds)}\n{found}")
     for note in notes_of(risk):
         warn(note)
+
+
+def _between(one: Run, other: Run | None) -> float:
+    """Return the largest relative difference of two runs at one point; 0 for a single one."""
+    if other is None or one.outputs is None or other.outputs is None:
+        return 0.0
+    size = np.maximum(np.maximum(np.abs(one.outputs), np.abs(other.outputs)), 1e-300)
+    return float(np.nanmax(np.abs(one.outputs - other.outputs) / size, initial=0.0))
 
 
 def _differ(one: Run, other: Run) -> bool:

@@ -23,6 +23,7 @@ from supac.problem_file.experiments import Experiments, make_simulate
 from supac.problem_file.inputs import read_inputs
 from supac.problem_file.noise import unknown_columns
 from supac.problem_file.observed import check_priors, column_loss, observation_names
+from supac.problem_file.other_simulator import check_simulator
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, bound_kind, loss_kind, shape_of
 from supac.problem_file.simulator import Simulate, load_function, simulator_of
@@ -58,6 +59,7 @@ def build(source: Source) -> ProblemFile:
     options, first = _options(source, risk, parameters, bound)
     if "known" in run:
         options["known"] = read_known(source, parameters, risk, observations)
+        check_simulator(source, options["known"])
     return ProblemFile(
         path=source.path,
         text=source.text,

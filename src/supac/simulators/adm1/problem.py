@@ -122,6 +122,7 @@ class Loss(RootMeanSquare):
     """Root mean square of the residuals, at most 3, and 3 for a failed run."""
 
     ceiling = FAILURE
+    in_words = "root mean square of the log-residuals, each softly capped at 3"
 
     def of_mean_square(self, mean_square: FloatArray) -> FloatArray:
         """Compute the root, at most 3."""
