@@ -1,18 +1,43 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 import supac
 from catalogue import FAMILIES
-from emulated import runs_of
+from emulated import PLANE, runs_of
 from supac.arrays import FloatArray
 from supac.emulator.gated import _fit_gate
+from supac.emulator.outputs import OutputTrainingSet
 from supac.emulator.units import Units
 from supac.surrogate.estimator import Context
 from supac.surrogate.least_squares import project
 
 RNG = np.random.default_rng
+
+
+def test_an_emulator_that_leaves_the_labels_as_they_are_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is conditioned once a round, not once for each look at the labels and once more."""
+    count, condition = [0], OutputTrainingSet.condition
+
+    def counted(*arguments: Any) -> Any:
+        count[0] += 1
+        return condition(*arguments)
+
+    monkeypatch.setattr(OutputTrainingSet, "condition", counted)
+    given = Context(loss=supac.RootMeanSquare(), rng=RNG(0))
+    runs = runs_of(PLANE, 30, composite=True)
+    first = supac.OutputEmulator().fit(runs, PLANE, given)
+    assert count == [1]
+    before = replace(first.state, fitted=29)  # hardly fewer: no new fit is due
+    again = supac.OutputEmulator().fit(runs, PLANE, replace(given, state=before))
+    assert count == [2]
+    np.testing.assert_array_equal(again.state.outliers, first.state.outliers)
 
 
 GAUSSIANS = {

@@ -23,6 +23,13 @@ def test_a_latin_hypercube_has_one_point_in_each_slice_of_each_coordinate(n: int
     np.testing.assert_array_equal(np.sort(slices, axis=0), np.arange(n)[:, None] + np.zeros(dim))
 
 
+@pytest.mark.parametrize(("n", "dim"), [(0, 2), (1, 3), (40, 12)])
+def test_a_latin_hypercube_is_that_of_scipy(n: int, dim: int) -> None:
+    uniform = scipy.stats.qmc.LatinHypercube(dim, rng=np.random.default_rng(3)).random(n)
+    found = ndtr(latin_hypercube(n, dim, np.random.default_rng(3)))
+    np.testing.assert_allclose(found, uniform, rtol=1e-12)
+
+
 def test_a_latin_hypercube_pairs_its_slices_at_random() -> None:
     """Ranks of two coordinates are uncorrelated, over many hypercubes."""
     rng = np.random.default_rng(1)

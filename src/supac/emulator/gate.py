@@ -15,7 +15,7 @@ insurance against tails that nobody has looked at.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.special import expit, ndtr
@@ -32,6 +32,8 @@ _MOST_PAIRS = 40
 _MOST_FAILURES = 120  # the latest count; their likelihood then stays within float64
 _CHAINS, _BURN, _SWEEPS = 8, 3, 7
 _GRID = np.arange(-6.0, 10.01, 0.05)  # on which a direction's probability is tabulated
+_STEP = _WIDTH / 16.0  # of the grid on which runs are counted
+_COUNTED = np.arange(_THRESHOLDS[0] - 4.0 * _WIDTH, _THRESHOLDS[-1] + 4.0 * _WIDTH, _STEP)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +46,13 @@ class Gate:
 
     @cached_property
     def _table(self) -> FloatArray:
-        return self.chances @ ndtr((_GRID - _THRESHOLDS[:, None]) / _WIDTH)
+        return self.chances @ _behind()
 
     def probability(self, x: FloatArray) -> FloatArray:
         """Compute the probability of an outlier at x, to first order: (n, dim) → (n,)."""
         left, share = _cells(self.units(x) @ self.directions.T, _GRID, _GRID[1] - _GRID[0])
-        rows = np.arange(len(self.directions))
-        values = self._table[rows, left] * (1.0 - share) + self._table[rows, left + 1] * share
+        left += len(_GRID) * np.arange(len(self.directions))
+        values = self._table.take(left) * (1.0 - share) + self._table.take(left + 1) * share
         return np.minimum(values.sum(axis=1), 1.0)
 
     def expectation(
@@ -120,9 +122,24 @@ def fit_gate(
 
 def _cells(along: FloatArray, grid: FloatArray, step: float) -> tuple[IntArray, FloatArray]:
     """Return the point of the grid to the left of each value, and the share of the next one."""
-    place = np.clip((along - grid[0]) / step, 0.0, len(grid) - 1.001)
+    place = along - grid[0]
+    place /= step
+    np.clip(place, 0.0, len(grid) - 1.001, out=place)
     left = place.astype(np.intp)
-    return left, place - left
+    place -= left
+    return left, place
+
+
+@cache
+def _behind() -> FloatArray:
+    """Compute Φ((a − t)/s) for a of the grid: (T, grid)."""
+    return np.asarray(ndtr((_GRID - _THRESHOLDS[:, None]) / _WIDTH))
+
+
+@cache
+def _log_spared() -> FloatArray:
+    """Compute log(1 − g·Φ((a − t)/s)) for a of the grid on which runs are counted: (grid, T)."""
+    return np.log1p(-_CERTAINTY * ndtr((_COUNTED[:, None] - _THRESHOLDS) / _WIDTH))
 
 
 def _log_spared_all(along: FloatArray) -> FloatArray:
@@ -131,15 +148,13 @@ def _log_spared_all(along: FloatArray) -> FloatArray:
     Runs are counted on a fine grid, with linear interpolation, and each of its points is looked up
     once for all: beyond four widths on either side nothing changes any more.
     """
-    step = _WIDTH / 16.0
-    grid = np.arange(_THRESHOLDS[0] - 4.0 * _WIDTH, _THRESHOLDS[-1] + 4.0 * _WIDTH, step)
-    left, share = _cells(along, grid, step)
-    cell = left + len(grid) * np.arange(along.shape[1])
-    size = along.shape[1] * len(grid)
-    counts = np.bincount(cell.ravel(), (1.0 - share).ravel(), size)
-    counts += np.bincount(cell.ravel() + 1, share.ravel(), size)
-    terms = np.log1p(-_CERTAINTY * ndtr((grid[:, None] - _THRESHOLDS) / _WIDTH))
-    return np.asarray(counts.reshape(along.shape[1], len(grid)) @ terms)
+    directions, grid = along.shape[1], len(_COUNTED)
+    left, share = _cells(along, _COUNTED, _STEP)
+    left += grid * np.arange(directions)
+    right = np.bincount(left.ravel(), share.ravel(), directions * grid)
+    counts = np.bincount(left.ravel(), np.subtract(1.0, share, out=share).ravel(), len(right))
+    counts[1:] += right[:-1]
+    return np.asarray(counts.reshape(directions, grid) @ _log_spared())
 
 
 def _explain(odds: FloatArray, spared: FloatArray, rng: np.random.Generator) -> FloatArray:

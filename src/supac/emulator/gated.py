@@ -290,27 +290,29 @@ def fit_gated(
     outliers, inflation = all_outliers[rows], all_inflation[rows]
     hyperparameters, steps, threshold = training.default, _first_steps(training), np.inf
     fitted = total if last is None or _is_news(last.fitted, total, current) else last.fitted
+    emulator: FittedEmulator | None = None
     if last is not None:
         if len(last.hyperparameters) == len(training.default):
             hyperparameters = last.hyperparameters
         steps = (_STEPS if total <= _WELL_KNOWN else _FEW_STEPS) if fitted == total else 0
         before, labels = outliers, (outliers, inflation, _is_near(runs, current))
-        outliers, inflation, hyperparameters, threshold = _relabel(
+        outliers, inflation, hyperparameters, threshold, emulator = _relabel(
             training, runs, labels, hyperparameters, steps, context.resolution
         )
         # They were just fitted to the same runs, but for those whose label has changed.
         steps = 0 if np.array_equal(outliers, before) else min(steps, _FEW_STEPS)
     inliers = ~outliers
-    emulator = training.condition(inliers, inflation[inliers], hyperparameters, steps)
-    restarted = total if last is None else last.restarted
+    if emulator is None or steps:
+        emulator = training.condition(inliers, inflation[inliers], hyperparameters, steps)
     averages = training.averages and total <= _HARDLY_KNOWN
+    restarted = total if last is None else last.restarted
     due = (averages and fitted == total) or total >= 2 * restarted or context.anew
     if last is not None and due and total <= _WELL_KNOWN:
         restarted = total
         emulator = _or_anew(emulator, training, inliers, inflation[inliers])
     if averages:
-        anew = _ANEW if fitted == total else 0
-        emulator = training.average(emulator, inliers, inflation[inliers], anew)
+        steps = _ANEW * (fitted == total)
+        emulator = training.average(emulator, inliers, inflation[inliers], steps)
     all_outliers[rows], all_inflation[rows] = outliers, inflation
     residual = runs.risk[inliers] - emulator.leave_one_out()[0]
     coupled, rng = current.family.coupled, context.rng
@@ -318,9 +320,6 @@ def fit_gated(
     if np.isfinite(context.ceiling):
         # Risks without a limit say nothing on what a failure costs: the worst is an accident.
         severity = min(severity, max(context.ceiling, DEAREST * context.resolution))
-    state = EmulatorState(
-        emulator.hyperparameters, all_outliers, all_inflation, threshold, restarted, fitted
-    )
     return GatedModel(
         emulator=emulator,
         gate=gate,
@@ -328,7 +327,9 @@ def fit_gated(
         error=_root_mean_square(residual),
         outliers=int(outliers.sum()),
         noise=getattr(emulator, "noise", np.nan),
-        state=state,
+        state=EmulatorState(
+            emulator.hyperparameters, all_outliers, all_inflation, threshold, restarted, fitted
+        ),
         seed=int(rng.integers(2**32)),
     )
 
@@ -391,16 +392,17 @@ def _relabel(
     hyperparameters: FloatArray,
     steps: int,
     resolution: float,
-) -> tuple[BoolArray, FloatArray, FloatArray, float]:
+) -> tuple[BoolArray, FloatArray, FloatArray, float, FittedEmulator | None]:
     """Fit the emulator to the inliers and label all runs by their residuals, twice.
 
     Only runs that are `near`, or failed, can be outliers. Where the posterior is narrow, those of
     the first batches are far away, and what the emulator does not explain of them says nothing of
     cliffs around it: they are left out.
-    Return outliers, inflations, hyperparameters, and the excess risk from which a run may be an
-    outlier.
+    Return outliers, inflations, hyperparameters, the excess risk from which a run may be an
+    outlier, and the emulator if the labels are those that it was fitted with.
     """
     (outliers, inflation, near), n, threshold = labels, len(runs), np.inf
+    settled: FittedEmulator | None = None
     for first in (True, False):
         inliers = ~outliers
         emulator = training.condition(inliers, inflation[inliers], hyperparameters, steps * first)
@@ -427,10 +429,14 @@ def _relabel(
             if upper is not None:
                 new |= runs.ok & (runs.risk > upper)
                 hyperparameters = training.default
-        outliers = new | ~runs.ok
+        last, outliers = (outliers, inflation), new | ~runs.ok
         inflation = np.clip(surprise / _SURPRISE, 1.0, 1e6)
         inflation[ignored] = _IGNORED
-    return outliers, inflation, hyperparameters, threshold
+        same = all(map(np.array_equal, last, (outliers, inflation)))
+        if same and hyperparameters is emulator.hyperparameters:
+            settled = emulator
+            break
+    return outliers, inflation, hyperparameters, threshold, settled
 
 
 def _spread(risk: FloatArray) -> float:

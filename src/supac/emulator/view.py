@@ -63,20 +63,18 @@ class View:
         count = max(int(_BEST * len(risk)), min(_FEWEST, len(risk)))
         best = np.argsort(risk, kind="stable")[:count]
         outputs = rows[:, : rows.shape[1] - known]
-        near = np.clip(outputs[best], -_HUGE, _HUGE)
+        near = _bounded(outputs[best])
         centre, weight = np.zeros(outputs.shape[1]), np.ones(outputs.shape[1])
         width = loss.flat_from if isinstance(loss, ResidualLoss) else None
         if width is None and not isinstance(loss, SquareLoss):
             centre = np.median(near, axis=0)
-            weight = _weights(
-                near, np.clip(outputs, -_HUGE, _HUGE), loss, rows[best, len(centre) :]
-            )
+            weight = _weights(near, _bounded(outputs), loss, rows[best, len(centre) :])
         if width is not None:
             scale = limit = _WIDTHS * width
         else:
-            usual = _size((near - centre) * weight)
+            usual = _size(near, centre, weight)
             if usual == 0.0:  # such as of residuals that only count beyond a limit
-                usual = _size((np.clip(outputs, -_HUGE, _HUGE) - centre) * weight)
+                usual = _size(_bounded(outputs), centre, weight)
             scale = _USUAL * usual + 1e-300
             limit = _BEARABLE * scale
         farthest = np.maximum(outputs.max(axis=0) - centre, centre - outputs.min(axis=0))
@@ -98,24 +96,26 @@ class View:
         What compression does to their density counts: otherwise the strongest would always win.
         """
         some = slice(None, None, max(outputs.shape[1] // _ENOUGH, 1))
-        here = np.clip(outputs[:, some], -_HUGE, _HUGE)
-        centre, weight = self.centre[some], self.weight[some]
-        r = (here - centre) * weight
+        r = (_bounded(outputs[:, some]) - self.centre[some]) * self.weight[some]
         views = [self, *(replace(self, scale=scale) for scale in scales)]
-        values = [
-            misfit(View(centre, weight, each.scale).see(here))
-            + 0.5 * float(np.log1p((r / each.scale) ** 2).sum())
-            for each in views
-        ]
+        values = [misfit(each._compress(r)) + each._log_compression(r) for each in views]
         best = int(np.argmin(values))
         return views[best] if values[best] < values[0] - _CLEARLY * r.size else self
 
     def see(self, y: FloatArray) -> FloatArray:
         """Convert outputs: (n, m) → (n, m)."""
-        r = (y - self.centre) * self.weight
+        return self._compress((y - self.centre) * self.weight)
+
+    def _compress(self, r: FloatArray) -> FloatArray:
         if not np.isfinite(self.scale):
             return r
         return self.scale * np.arcsinh(np.clip(r / self.scale, -_LARGEST, _LARGEST))
+
+    def _log_compression(self, r: FloatArray) -> float:
+        """Compute minus the sum of the logarithms of the slopes of the compression."""
+        if not np.isfinite(self.scale):
+            return 0.0
+        return 0.5 * float(np.log1p((r / self.scale) ** 2).sum())
 
     def back(self, t: FloatArray) -> FloatArray:
         """Return the outputs, none further away than the furthest that `see` tells apart."""
@@ -210,8 +210,19 @@ class SeenLoss:
         return np.where(finite[0], slopes, 0.0), np.where(finite[1], by_own, 0.0)
 
 
-def _size(numbers: FloatArray) -> float:
-    return float(np.sqrt((numbers**2).mean()))
+def _bounded(outputs: FloatArray) -> FloatArray:
+    """Return outputs none of which is so large that its square is infinite."""
+    return np.clip(outputs, -_HUGE, _HUGE)
+
+
+def _size(outputs: FloatArray, centre: FloatArray, weight: FloatArray) -> float:
+    """Compute the root mean square of weight·(outputs − centre); overwrite the outputs.
+
+    They may be megabytes, and fresh memory costs more than the arithmetic.
+    """
+    outputs -= centre
+    outputs *= weight
+    return float(np.sqrt(np.square(outputs, out=outputs).mean()))
 
 
 def _weights(near: FloatArray, outputs: FloatArray, loss: Loss, known: FloatArray) -> FloatArray:

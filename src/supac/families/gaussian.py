@@ -254,7 +254,8 @@ class Gaussian(GaussianFamily):
         return np.concatenate([precision @ mean, self._quadratic(-precision)])
 
     def standard(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        return _recent_standard(self, np.asarray(theta, np.float64).tobytes())
+        recent = _recent_standard if self.dim <= MANY else _recent_large_standard
+        return recent(self, np.asarray(theta, np.float64).tobytes())
 
     def _factorise(self, theta: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         _, precision = self.quadratic_form(-theta)
@@ -418,17 +419,20 @@ class DiagonalGaussian(Gaussian):
         return np.concatenate([linear, quadratic])
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)
 def _recent_standard(family: Gaussian, theta: bytes) -> tuple[FloatArray, FloatArray] | None:
     """Return the mean and the Cholesky factor of a member; the latest are kept.
 
-    A round needs each often.
+    A round needs each often, and all from which earlier batches were drawn.
     """
     member = family._factorise(np.frombuffer(theta))
     if member is not None:
         for each in member:
             each.flags.writeable = False
     return member
+
+
+_recent_large_standard = lru_cache(maxsize=16)(_recent_standard.__wrapped__)  # each is megabytes
 
 
 @lru_cache(maxsize=16)
@@ -478,9 +482,11 @@ def _groups(dim: int, blocks: Sequence[Sequence[int]] | None) -> list[list[int]]
 
 def latin_hypercube(n: int, dim: int, rng: np.random.Generator) -> FloatArray:
     """Draw a normal Latin hypercube: one draw per coordinate in each of n slices: (n, dim)."""
-    from scipy.stats import qmc  # noqa: PLC0415 - slow to import
-
-    uniform = qmc.LatinHypercube(dim, rng=rng).random(n)
+    # As by `scipy.stats.qmc`, bit for bit: its own generator, and a slice for each row.
+    own = rng.spawn(1)[0]
+    within = own.random((n, dim))
+    slices = own.permuted(np.tile(np.arange(1, n + 1), (dim, 1)), axis=1)
+    uniform = (slices.T - within) / n
     return np.asarray(ndtri(np.clip(uniform, 1e-12, 1.0 - 1e-12)))
 
 

@@ -33,7 +33,7 @@ class Importance:
     ) -> ImportanceWeighted:
         """Return the runs that were drawn at random, with the log-density of their mixture."""
         runs = evaluations.usable((context or Context()).failure_risk)
-        runs = runs.select(runs.drawn & ~at_the_centre(runs))
+        runs = replace(runs, outputs=None).select(runs.drawn & ~at_the_centre(runs))
         return ImportanceWeighted(runs, log_mixture(runs))
 
 
