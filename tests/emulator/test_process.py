@@ -10,7 +10,7 @@ from numerics import derivative
 from processes import hyperprior, noisy_kernel, process, textbook_kernel
 from quadrature import nodes
 from supac.arrays import FloatArray
-from supac.emulator.process import _ROWS, Hyperprior, Process, misfit
+from supac.emulator.process import _ROWS, Hyperprior, Process, _inverse_of_factor, misfit
 
 
 @pytest.mark.parametrize("power", [1.0, 0.3])
@@ -198,6 +198,32 @@ def test_a_kernel_without_a_root_is_a_large_misfit_not_an_error() -> None:
     value, gradient = misfit(hyperparameters, u, y, np.ones(40), prior)
     assert value == 1e10
     np.testing.assert_array_equal(gradient, 0.0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 64, 65, 150, 300])
+def test_factors_of_any_size_are_inverted(n: int) -> None:
+    root = np.tril(np.random.default_rng(n).standard_normal((n, n)), -1) / np.sqrt(n) + np.eye(n)
+    inverse = _inverse_of_factor(np.asfortranarray(root))
+    np.testing.assert_allclose(inverse @ root, np.eye(n), atol=1e-9 * np.abs(inverse).max())
+    np.testing.assert_array_equal(np.triu(inverse, 1), 0.0)
+
+
+def test_the_misfit_of_many_runs_is_that_of_few_computed_otherwise() -> None:
+    """Beyond the size from which factors are inverted by halves."""
+    given = process(150, 3, 2)
+    kernel = noisy_kernel(given)
+    total = float(np.vdot(given.y, np.linalg.solve(kernel, given.y)))
+    expected = np.linalg.slogdet(kernel)[1] + 150.0 * np.log(total / 300.0)
+    expected += given.prior.penalty(given.hyperparameters)[0]
+    value, gradient = misfit(given.hyperparameters, given.u, given.y, given.inflation, given.prior)
+    assert value == pytest.approx(expected, rel=1e-9)
+    assert given.misfit == pytest.approx(expected, rel=1e-9)
+    step = 1e-6 * gradient / np.linalg.norm(gradient)
+    values = [
+        misfit(given.hyperparameters + each, given.u, given.y, given.inflation, given.prior)[0]
+        for each in (step, -step)
+    ]
+    assert (values[0] - values[1]) / 2e-6 == pytest.approx(np.linalg.norm(gradient), rel=1e-4)
 
 
 def test_many_rows_are_predicted_as_one_by_one() -> None:

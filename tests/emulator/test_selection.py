@@ -34,6 +34,7 @@ def test_covariances_are_those_of_the_textbook() -> None:
     left, right = textbook_kernel(given, POOL, given.u), textbook_kernel(given, ABOUT, given.u)
     expected = textbook_kernel(given, POOL, ABOUT) - left @ np.linalg.solve(noisy, right.T)
     np.testing.assert_allclose(given.covariance(POOL, ABOUT), expected, atol=1e-9)
+    np.testing.assert_allclose(given.kernel_diagonal(POOL), np.diag(given.kernel(POOL, POOL)))
     own = np.diag(given.covariance(POOL, POOL))
     np.testing.assert_allclose(own, given.predict_with_variance(POOL)[1], atol=1e-9)
 

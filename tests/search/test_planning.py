@@ -12,7 +12,7 @@ from supac.arrays import FloatArray
 from supac.families.gaussian import latin_hypercube
 from supac.problem import Evaluations
 from supac.search.algorithm import initial_state
-from supac.search.design import plan_batch
+from supac.search.design import _widened, plan_batch
 from supac.search.supac import default_estimator
 from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, batch_plan
 
@@ -37,6 +37,16 @@ def test_widened_batches_are_weighted_by_what_they_were_drawn_from() -> None:
     outputs = outputs_of(x)
     state, _ = algorithm.tell(problem, state, x, supac.RootMeanSquare()(outputs), outputs)
     np.testing.assert_allclose(state.evaluations.proposals[0].covariance, 1.69 * np.eye(2))
+
+
+@pytest.mark.parametrize("blocks", [None, [[0, 2]], []])
+def test_gaussians_are_widened_within_their_family(blocks: list[list[int]] | None) -> None:
+    covariance = np.diag([1.0, 0.5, 2.0]) + np.eye(3)[::-1] * 0.3 * (blocks != [])
+    given = supac.gaussian([0.1, -0.2, 0.3], covariance, blocks=blocks)
+    wide = _widened(given, 1.3)
+    assert wide.family == given.family
+    np.testing.assert_allclose(wide.mean, given.mean)
+    np.testing.assert_allclose(wide.covariance, 1.69 * covariance, atol=1e-12)
 
 
 def test_latin_batches_fill_the_posterior() -> None:

@@ -146,7 +146,8 @@ class OutputTrainingSet:
     ) -> OutputTrainingSet:
         """Standardise the runs."""
         units, known = Units.of(current, context), observation_count(loss)
-        rows = np.asarray(runs.outputs)[runs.ok]
+        rows = np.asarray(runs.outputs)
+        rows = rows if runs.ok.all() else rows[runs.ok]
         outputs, simulated = rows[:, : rows.shape[1] - known], current.dim - known
         risk, many = runs.risk[runs.ok], current.dim > MANY_PARAMETERS
         prior = Hyperprior.build(
@@ -457,10 +458,16 @@ class FittedOutputEmulator:
 
     def _mean_square(self, y: FloatArray, variance: FloatArray) -> FloatArray:
         """Compute the expected mean square of all outputs: (n,)."""
-        scores = self.shift + self.unit * y
-        square = self.mean @ self.mean + 2.0 * scores @ self._mean_scores
-        square += np.einsum("ij,ij->i", scores, scores) + self.rest
-        square += y.shape[1] * self._spread * variance
+        return self._mean_square_of(self._scores(y), variance)
+
+    def _scores(self, y: FloatArray) -> FloatArray:
+        """Return standardised scores as those of the outputs, not of what they differ by."""
+        return self.unit * y + (self.shift + self._mean_scores)
+
+    def _mean_square_of(self, scores: FloatArray, variance: FloatArray) -> FloatArray:
+        square = np.einsum("ij,ij->i", scores, scores)
+        square += scores.shape[1] * self._spread * variance
+        square += self.mean @ self.mean - self._mean_scores @ self._mean_scores + self.rest
         return np.maximum(square, 0.0) / self.training.outputs.shape[1]
 
     def _with_errors(
@@ -507,13 +514,13 @@ class FittedOutputEmulator:
     def _slopes_of_square(
         self, loss: SquareLoss, y: FloatArray, variance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        square = self._mean_square(y, variance)
+        scores = self._scores(y)
+        square = self._mean_square_of(scores, variance)
         step = 1e-4 * square + 1e-300
         slope = loss.of_mean_square(square + step) - loss.of_mean_square(square - step)
         slope = slope / (2.0 * step) / self.training.outputs.shape[1]
-        scores = self.shift + self.unit * y + self._mean_scores
-        by_mean = (2.0 * self.unit * slope)[:, None] * scores
-        return loss.of_mean_square(square), by_mean, slope * y.shape[1] * self._spread
+        scores *= (2.0 * self.unit * slope)[:, None]
+        return loss.of_mean_square(square), scores, slope * y.shape[1] * self._spread
 
     def inputs(self, x: FloatArray) -> FloatArray:
         """Return points as inputs of the process: (n, dim) → (n, p)."""

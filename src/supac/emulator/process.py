@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.blas import dtrmm
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
 
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.surrogate.estimator import MANY_PARAMETERS
@@ -22,7 +22,8 @@ from supac.surrogate.estimator import MANY_PARAMETERS
 ScoreFunction = Callable[[slice, FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 """Of some rows, their mean (m, k) and variance (m,): values (m,), and the slopes in both."""
 
-_ROWS = 128  # predicted at a time: what stays in a core's cache
+_ROWS = 200  # predicted at a time: what stays in a core's cache
+_BY_HALVES = 64  # size from which a triangle is inverted by halves
 _UNEQUAL = 0.05  # logarithms of the lengths of many inputs: scale by which most of them differ
 _POWERS = (0.0, 0.5, 1.0, 1.5, 2.0)
 _LEAST_SHARE = 1e-9
@@ -111,7 +112,7 @@ class Hyperprior:
         penalty = self.penalty(self.centre)[0]
         if found is None:
             return lambda y: 1e10
-        return lambda y: _misfit_of(found[-1], y - y.mean(axis=0))[0] + penalty
+        return lambda y: _misfit_of(found[-1], y - y.mean(axis=0)) + penalty
 
     @property
     def dim(self) -> int:
@@ -158,21 +159,29 @@ def misfit(
     if found is None:
         return 1e10, np.zeros_like(hyperparameters)
     v, gram, rbf, root = found
-    value, solved, total = _misfit_of(root, y)
+    inverse_root = _inverse_of_factor(root)
+    whitened = dtrmm(1.0, inverse_root, y, lower=1)
+    total = _square(whitened)
+    value = _minus_log_evidence(root, total, y.shape)
+    solved = dtrmm(1.0, inverse_root, whitened, lower=1, trans_a=1, overwrite_b=1)
     lengths, _, (_, linear, quadratic, noise) = prior.unpack(hyperparameters)
     (n, outputs), diagonal = y.shape, np.diag_indices(len(y))
 
-    inverse, _ = dpotri(root, lower=1, overwrite_c=1)  # its upper triangle is zero
+    inverse, _ = dlauum(inverse_root, lower=1, overwrite_c=1)  # its upper triangle is zero
     weight = inverse + inverse.T
     weight[diagonal] *= 0.5
     weight *= 0.5 * outputs
-    weight -= (0.5 * n * outputs / total) * (solved @ solved.T)  # ∂value/∂K
-    value, weight = power * value, power * weight
+    explained = solved @ solved.T
+    explained *= 0.5 * n * outputs / total
+    weight -= explained  # ∂value/∂K
+    weight *= power
 
     penalty, gradient = prior.penalty(hyperparameters)
-    by_rbf, by_gram = weight * rbf, weight * gram
-    pull = 2.0 * (by_rbf @ v) - 2.0 * by_rbf.sum(axis=1)[:, None] * v
-    pull += (2.0 * linear) * (weight @ v) + (4.0 * quadratic) * (by_gram @ v)  # ∂value/∂v
+    by_rbf, by_gram = np.multiply(weight, rbf, out=rbf), weight * gram
+    by_product = (2.0 * quadratic) * by_gram
+    by_product += linear * weight
+    by_product += by_rbf
+    pull = 2.0 * (by_product @ v - by_rbf.sum(axis=1)[:, None] * v)  # ∂value/∂v
     dim = prior.dim
     gradient[:dim] -= np.einsum("ij,ij->j", pull, v)
     if len(prior.rows):
@@ -185,7 +194,7 @@ def misfit(
             noise * float(weight[diagonal] @ inflation),
         ]
     )
-    return value + penalty, gradient
+    return power * value + penalty, gradient
 
 
 def _factorise(
@@ -206,13 +215,34 @@ def _factorise(
     return None if failed else (v, gram, rbf, root)
 
 
-def _misfit_of(root: FloatArray, y: FloatArray) -> tuple[float, FloatArray, float]:
-    """Compute minus the log-evidence of y (n, k) with K = LLᵀ, K⁻¹y, and tr(yᵀK⁻¹y)."""
-    n, outputs = y.shape
-    solved = cho_solve((root, True), y, check_finite=False)
+def _inverse_of_factor(root: FloatArray) -> FloatArray:
+    """Compute L⁻¹ by halves, of which LAPACK takes longer the larger they are: (n, n)."""
+    n = len(root)
+    if n <= _BY_HALVES:
+        return np.asarray(dtrtri(root, lower=1)[0])
+    half, found = n // 2, np.zeros((n, n), order="F")
+    first, second = _inverse_of_factor(root[:half, :half]), _inverse_of_factor(root[half:, half:])
+    found[:half, :half], found[half:, half:] = first, second
+    corner = dtrmm(1.0, first, root[half:, :half], side=1, lower=1)
+    found[half:, :half] = dtrmm(-1.0, second, corner, lower=1, overwrite_b=1)
+    return found
+
+
+def _misfit_of(root: FloatArray, y: FloatArray) -> float:
+    """Compute minus the log-evidence of y (n, k) with K = LLᵀ."""
+    return _minus_log_evidence(root, _square(dtrtrs(root, y, lower=1)[0]), y.shape)
+
+
+def _square(whitened: FloatArray) -> float:
+    """Compute tr(yᵀK⁻¹y) from L⁻¹y."""
+    return max(float(np.vdot(whitened, whitened)), 1e-300)
+
+
+def _minus_log_evidence(root: FloatArray, total: float, shape: tuple[int, ...]) -> float:
+    """Compute k·½ log det K + ½nk·log(tr(yᵀK⁻¹y)/nk) for y of a shape (n, k)."""
+    n, outputs = shape
     log_det = float(np.log(np.diagonal(root)).sum())
-    total = max(float(np.vdot(y, solved)), 1e-300)
-    return outputs * log_det + 0.5 * n * outputs * np.log(total / (n * outputs)), solved, total
+    return outputs * log_det + 0.5 * n * outputs * float(np.log(total / (n * outputs)))
 
 
 def _kernel(
@@ -234,7 +264,7 @@ def _kernel(
     whole *= gram
     np.subtract(gram, 0.5 * left[:, None], out=rbf)
     rbf -= 0.5 * right
-    np.minimum(rbf, 0.0, out=rbf)
+    np.minimum(rbf, np.zeros(rbf.shape[1]), out=rbf)  # a row is faster than a number
     np.exp(rbf, out=rbf)
     rbf *= smooth
     whole += rbf
@@ -280,7 +310,7 @@ class Process:
         """Compute minus the log-evidence."""
         found = _factorise(self.hyperparameters, self.u, self.inflation, self.prior)
         penalty = self.prior.penalty(self.hyperparameters)[0]
-        return 1e10 if found is None else _misfit_of(found[-1], self.y)[0] + penalty
+        return 1e10 if found is None else _misfit_of(found[-1], self.y) + penalty
 
     @cached_property
     def metric(self) -> FloatArray:
@@ -326,14 +356,14 @@ class Process:
         while True:  # points that coincide may leave a matrix that is only nearly positive definite
             root, failed = dpotrf(kernel, lower=1)
             if not failed:
-                return np.ascontiguousarray(root)
+                return np.asarray(root)
             jitter = 10.0 * jitter or 1e-12 * float(np.trace(kernel))
             kernel[diagonal] += jitter
 
     @cached_property
     def _inverse_root(self) -> FloatArray:
-        """Compute L⁻¹ in the lower triangle, once, for the variance at thousands of points."""
-        return np.asarray(dtrtri(self.root, lower=1)[0])
+        """Compute L⁻¹ once, for the variance at thousands of points."""
+        return _inverse_of_factor(self.root)
 
     @cached_property
     def solved(self) -> FloatArray:
@@ -347,8 +377,7 @@ class Process:
 
     @cached_property
     def _inverse_diagonal(self) -> FloatArray:
-        columns = np.tril(self._inverse_root)
-        return np.einsum("ij,ij->j", columns, columns)
+        return np.einsum("ij,ij->j", self._inverse_root, self._inverse_root)
 
     @cached_property
     def leave_one_out(self) -> FloatArray:
@@ -369,7 +398,7 @@ class Process:
     def leave_out(self, folds: IntArray) -> FloatArray:
         """Compute the errors of predicting the runs of each fold from all others: (n, k)."""
         found = np.empty_like(self.y)
-        inverse = np.tril(self._inverse_root)
+        inverse = self._inverse_root
         for fold in np.unique(folds):
             rows = folds == fold
             part = inverse[:, rows]
@@ -386,38 +415,46 @@ class Process:
     def predict_with_variance(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Predict the mean (m, k), and the variance without noise over the amplitude (m,)."""
         means, variances = np.empty((len(u), self.y.shape[1])), np.empty(len(u))
-        smooth, linear, quadratic = self.variances
         for rows, cross, squares in self._cross(u):
             np.matmul(cross, self.solved, out=means[rows])
             explained = dtrmm(1.0, self._inverse_root, cross.T, lower=1, overwrite_b=1)
-            before = CONSTANT + smooth + (linear + quadratic * squares) * squares
-            variances[rows] = before - np.einsum("ij,ij->j", explained, explained)
+            variances[rows] = self._diagonal(squares) - np.einsum("ij,ij->j", explained, explained)
         return means, np.maximum(variances, 0.0)
+
+    def kernel(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Compute the kernel between inputs a (m, dim) and b (k, dim): (m, k)."""
+        v, w = self._scaled(a), self._scaled(b)
+        gram = v @ w.T
+        whole = np.empty_like(gram)
+        left, right = (np.einsum("ij,ij->i", each, each) for each in (v, w))
+        _kernel(gram, left, right, self.variances, gram, whole)
+        return whole
+
+    def kernel_diagonal(self, u: FloatArray) -> FloatArray:
+        """Compute the kernel of each of the inputs u (m, dim) with itself: (m,)."""
+        v = self._scaled(u)
+        return self._diagonal(np.einsum("ij,ij->i", v, v))
+
+    def _diagonal(self, squares: FloatArray) -> FloatArray:
+        smooth, linear, quadratic = self.variances
+        return CONSTANT + smooth + (linear + quadratic * squares) * squares
+
+    def whitened(self, u: FloatArray) -> FloatArray:
+        """Compute L⁻¹K of the kernel K between the runs and inputs u (m, dim): (n, m)."""
+        cross = self.kernel(u, self.u).T
+        return np.asarray(dtrmm(1.0, self._inverse_root, cross, lower=1, overwrite_b=1))
 
     def covariance(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Compute the covariance between inputs a (m, dim) and b (k, dim), over the amplitude."""
-
-        def kernel(left: FloatArray, right: FloatArray) -> FloatArray:
-            gram = left @ right.T
-            whole = np.empty_like(gram)
-            squares = [np.einsum("ij,ij->i", each, each) for each in (left, right)]
-            _kernel(gram, squares[0], squares[1], self.variances, gram, whole)
-            return whole
-
-        v, w = a @ self.metric.T, b @ self.metric.T
-        known = [
-            solve_triangular(self.root, kernel(self.v, each), lower=True, check_finite=False)
-            for each in (v, w)
-        ]
-        return np.asarray(kernel(v, w) - known[0].T @ known[1])
+        return np.asarray(self.kernel(a, b) - self.whitened(a).T @ self.whitened(b))
 
     def value_and_gradient(
         self, u: FloatArray, function: ScoreFunction
     ) -> tuple[FloatArray, FloatArray]:
         """Compute a function of the prediction at new inputs (m,), and its gradient (m, dim)."""
         values, gradients = np.empty(len(u)), np.empty((len(u), self.prior.dim))
-        smooth, linear, quadratic = self.variances
-        v = self._scaled(u)
+        _, linear, quadratic = self.variances
+        v, root = self._scaled(u), self._inverse_root
         squares = np.einsum("ij,ij->i", v, v)
         for start in range(0, len(u), _ROWS):
             rows = slice(start, start + _ROWS)
@@ -425,13 +462,14 @@ class Process:
             rbf, cross = np.empty_like(gram), np.empty_like(gram)
             _kernel(gram, squares[rows], self._squares, self.variances, rbf, cross)
             mean = cross @ self.solved
-            explained = dtrmm(1.0, self._inverse_root, cross.T, lower=1)
-            solved = dtrmm(1.0, self._inverse_root, explained, lower=1, trans_a=1).T
+            explained = dtrmm(1.0, root, cross.T, lower=1, overwrite_b=1)
             own = squares[rows]
-            before = CONSTANT + smooth + (linear + quadratic * own) * own
-            variance = before - np.einsum("ij,ij->j", explained, explained)
+            variance = self._diagonal(own) - np.einsum("ij,ij->j", explained, explained)
             values[rows], by_mean, by_variance = function(rows, mean, np.maximum(variance, 0.0))
-            weight = by_mean @ self.solved.T - (2.0 * by_variance)[:, None] * solved  # ∂/∂cross
+            # ∂/∂cross, in the memory of the kernel: fresh memory costs more than the arithmetic.
+            weight = dtrmm(1.0, root, explained, lower=1, trans_a=1, overwrite_b=1).T
+            weight *= (-2.0 * by_variance)[:, None]
+            weight += by_mean @ self.solved.T
             rbf *= weight
             gram *= 2.0 * quadratic
             gram += linear

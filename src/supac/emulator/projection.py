@@ -70,14 +70,16 @@ class CommonDraws:
         return np.asarray(self.z - self.z.mean(axis=0))
 
     @cached_property
-    def _normal(self) -> tuple[FloatArray, bool]:
-        return cho_factor(self._centred.T @ self._centred, lower=True)
+    def _regression(self) -> FloatArray:
+        """Compute (CᵀC)⁻¹Cᵀ of the centred points C: (dim, n)."""
+        normal = cho_factor(self._centred.T @ self._centred, lower=True)
+        return np.asarray(cho_solve(normal, self._centred.T, check_finite=False))
 
     def project_gradients(
         self, whitening: NormalWhitening, values: FloatArray, gradients: FloatArray
     ) -> Projection:
         """Regress gradients in z (n, dim) on z: the intercept is E[∇R], the slope E[∇²R]."""
-        hessian = cho_solve(self._normal, self._centred.T @ gradients, check_finite=False)
+        hessian = self._regression @ gradients
         hessian = 0.5 * (hessian + hessian.T)
         slope = gradients.mean(axis=0) - self.z.mean(axis=0) @ hessian
         fitted = self.z @ slope + 0.5 * np.einsum("ij,ij->i", self.z @ hessian, self.z)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dgemm
 
 from supac.arrays import FloatArray, IntArray
 from supac.emulator.process import Process
@@ -22,17 +26,55 @@ def most_informative(
     """
     assert n <= len(pool)
     first = 0 if given is None else len(given)
-    inputs = pool if given is None else np.concatenate([given, pool])
-    own, cross = process.covariance(inputs, inputs), process.covariance(inputs, about)
-    chosen = list(range(first))
-    for step in range(first + n):
-        variance = np.diag(own) + process.noise
-        if step >= first:
-            gain = np.einsum("ij,ij->i", cross, cross) / variance
-            gain[chosen] = -1.0
-            chosen.append(int(np.argmax(gain)))
-        best = chosen[step]
-        share = own[best] / variance[best]
-        cross = cross - np.outer(share, cross[best])
-        own = own - np.outer(share, own[best])
+    unknown = _Unknown.of(process, pool if given is None else np.concatenate([given, pool]), about)
+    chosen, new = list(range(first)), list(range(first))
+    for _ in range(n):
+        if new:
+            unknown.run(new)
+        gain = unknown.gain
+        gain[chosen] = -1.0
+        new = [int(np.argmax(gain))]
+        chosen += new
     return np.array(chosen[first:], dtype=np.intp) - first
+
+
+@dataclass(eq=False)
+class _Unknown:
+    """Covariances that runs leave between inputs c that may be run and inputs a of interest."""
+
+    process: Process
+    inputs: FloatArray
+    """c: (m, dim)."""
+    explained: FloatArray
+    """E, by which runs lower the covariances of c by EᵀE: (rows, m)."""
+    variance: FloatArray
+    """var(c), with the noise of a run: (m,)."""
+    cross: FloatArray
+    """cov(c, a): (m, k)."""
+
+    @classmethod
+    def of(cls, process: Process, inputs: FloatArray, about: FloatArray) -> _Unknown:
+        """Return what the runs of the process leave."""
+        explained = process.whitened(inputs)
+        variance = process.kernel_diagonal(inputs) + process.noise
+        variance -= np.einsum("ij,ij->j", explained, explained)
+        # In the memory of the kernel, and so of its transpose, as LAPACK has matrices.
+        rows, cross = process.whitened(about), process.kernel(inputs, about)
+        dgemm(-1.0, rows, explained, beta=1.0, c=cross.T, trans_a=1, overwrite_c=1)
+        return cls(process, inputs, explained, variance, cross)
+
+    @property
+    def gain(self) -> FloatArray:
+        """Compute what each input would take away, Σ cov(c, a)² / (var(c) + noise): (m,)."""
+        return np.asarray(np.einsum("ij,ij->i", self.cross, self.cross) / self.variance)
+
+    def run(self, rows: list[int]) -> None:
+        """Take away what is known once some of the inputs are run."""
+        own = self.process.kernel(self.inputs[rows], self.inputs)
+        own -= self.explained[:, rows].T @ self.explained
+        root = np.linalg.cholesky(own[:, rows] + self.process.noise * np.eye(len(rows)))
+        more = solve_triangular(root, own, lower=True, check_finite=False)
+        share = solve_triangular(root, self.cross[rows], lower=True, check_finite=False)
+        self.explained = np.concatenate([self.explained, more])
+        self.variance -= np.einsum("ij,ij->j", more, more)
+        self.cross -= more.T @ share

@@ -304,7 +304,7 @@ def _widened(posterior: Distribution, factor: float) -> Distribution:
     """Return a Gaussian with a wider covariance, of the same family if that contains it."""
     if factor == 1.0:
         return posterior
-    if isinstance(posterior.family, Gaussian) and posterior.dim > MANY_PARAMETERS:
+    if isinstance(posterior.family, Gaussian):
         return posterior.at(posterior.theta / factor**2)  # which is Pμ and P, but for signs
     mean, covariance = posterior.family.moments(posterior.theta)
     wide = posterior.at(posterior.exponential.from_moments(mean, factor**2 * covariance))
