@@ -87,7 +87,8 @@ def _against_descent(results: Results) -> Iterator[Claim]:
         return
     ends = {name: results.end(name) for name in long}
     best = min(ends, key=lambda name: float(np.median(ends[name])))
-    early, median = results.at(standard, 1800), float(np.median(ends[best]))
+    early, late = results.at(standard, 1800), results.at(standard, 2048)
+    median = float(np.median(ends[best]))
     luckiest = min(float(end.min()) for end in ends.values())
     says = "better on average after 1800 queries than the best of gradient descent after 9600"
     yield Claim(
@@ -101,7 +102,9 @@ def _against_descent(results: Results) -> Iterator[Claim]:
         "its mean after 1792 queries is below the least of all descents",
         f"{early.mean():.4f} against {luckiest:.4f}",
         bool(early.mean() < luckiest),
-        "In the published tables it is so from 2,048 queries on, and not yet after 1,728.",
+        f"The standard error of our mean is {standard_error(early):.4f}; after 2,048 queries it "
+        f"is at {late.mean():.4f}. In the published tables the claim holds from 2,048 queries on "
+        "(0.1219 against 0.1231), and not yet after 1,728 (0.1238).",
     )
     calm, wild = results.end(standard), ends[descent(*SELECTED[1])]
     yield Claim(
@@ -130,6 +133,7 @@ def _preliminary(results: Results) -> Iterator[Claim]:
     bad, total = sum(above[each] for each in erratic), sum(len(at[each]) for each in erratic)
     usual, count = sum(above[each] for each in SELECTED), sum(len(at[each]) for each in SELECTED)
     p = more_often(bad, total, usual, count)
+    alone = [more_often(above[each], len(at[each]), usual, count) for each in erratic]
     yield Claim(
         "step size 0.07, and 0.05 with 80 queries a step, behave erratically between repeats",
         "after 1600 queries more of their runs than of the selected ones are above the prior's "
@@ -140,7 +144,12 @@ def _preliminary(results: Results) -> Iterator[Claim]:
         )
         + f"; p = {p:.2g}",
         p < LEVEL,
-        "The paper judges by its pictures, of 20 repeats each.",
+        "Each alone: "
+        + ", ".join(
+            f"{batch} × {size:g} has p = {one:.2g}"
+            for (batch, size), one in zip(erratic, alone, strict=True)
+        )
+        + ". The paper judges by its pictures, of 20 repeats each.",
     )
     slow, fast = at[160, 0.025], at[160, 0.05]
     yield Claim(

@@ -63,7 +63,7 @@ def _claims(lesson: dict[str, FloatArray], temperature: float, remark: str) -> I
         "of the training objective, from that of new tasks under the first prior on",
         f"{share:.1%}",
         bool(share > 0.8),
-        "One new task decides it in the paper, too: see below.",
+        "In the paper one new task of λ = 0.01 decides it: 83 % with it, 79 % without. See below.",
     )
     seen = ~np.isnan(test) & ~np.isnan(train)
     rank = float(spearmanr(test[seen], train[seen]).statistic)

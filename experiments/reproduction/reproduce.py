@@ -241,14 +241,17 @@ def _run(jobs: list[Job], folder: Folder, data: str, processes: int) -> int:
 
 
 def _announce(jobs: list[Job], processes: int) -> None:
-    """Print the estimated time, and compile the simulator into the cache of all processes."""
+    """Print the estimated time."""
     costs = [job.cost / 60.0 for job in jobs]
     print(
         f"{len(jobs)} runs, about {max(sum(costs) / processes, 1.0):.0f} min; the longest come "
         f"first, {max(costs[0], 1.0):.0f} min each",
         flush=True,
     )
-    calibrations = [job for job in jobs if isinstance(job, Calibrate)]
+
+
+def _compile(calibrations: list[Calibrate]) -> None:
+    """Compile the simulator into the cache of all processes."""
     if calibrations:
         digester = load(calibrations[0].data, calibrations[0].device)
         centre = digester.parameters.from_latent(digester.prior.mean[None])
@@ -262,9 +265,14 @@ def _ended(jobs: list[Job], processes: int) -> Generator[tuple[Job, Future[Any]]
     """Yield jobs as they end; the processes are terminated if this generator is closed early."""
     # Spawned, not forked: every process has its own threads and compiled kernels.
     spawn = get_context("spawn")
+    calibrations = [job for job in jobs if isinstance(job, Calibrate)]
+    lessons = [job for job in jobs if not isinstance(job, Calibrate)]
     with ProcessPoolExecutor(processes, spawn, initializer=_ignore_interrupts) as pool:
-        futures = {pool.submit(job): job for job in jobs}
         try:
+            # Lessons need no simulator: they begin while it compiles.
+            futures: dict[Future[Any], Job] = {pool.submit(job): job for job in lessons}
+            _compile(calibrations)
+            futures |= {pool.submit(job): job for job in calibrations}
             for future in as_completed(futures):
                 yield futures[future], future
         except BaseException:

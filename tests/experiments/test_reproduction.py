@@ -236,6 +236,21 @@ def test_a_second_ctrl_c_leaves_no_process_behind(
         assert not child.is_alive()
 
 
+def test_lessons_begin_while_the_simulator_compiles(
+    program: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+
+    def compile_at_last(_: object) -> None:
+        until = time.monotonic() + 60.0
+        while not begun.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert begun.exists()
+
+    monkeypatch.setattr(program, "_compile", compile_at_last)
+    assert len(list(program._ended([partial(begun.touch)], 1))) == 1
+
+
 def test_claims_can_fail(results: Results) -> None:
     """The same tables with SuPAC() and SuPAC-CE exchanged bear out nothing."""
     import claims  # noqa: PLC0415
