@@ -267,7 +267,7 @@ _PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("emulator", EmulatorState, ("phi", "wrong", "inflation", "delta", "restarted", "fitted")),
     ("last_step", LastStep, ("radius", "previous", "gain", "nats", "shift", "settled", "promised")),
     ("momentum", Momentum, ("phi", "velocity")),
-    ("abandoned", Abandoned, ("abandoned", "abandoned_objectives")),
+    ("abandoned", Abandoned, ("abandoned", "abandoned_objectives", "abandoned_runs")),
 )
 # From an array to a field of this type.
 _FIELDS: dict[str, Callable[[FloatArray], Any]] = {

@@ -99,6 +99,8 @@ class Abandoned:
     """(k, size)."""
     objectives: FloatArray
     """(k,)."""
+    runs: int = 0
+    """Number of evaluations when the last one was left."""
 
 
 @dataclass(frozen=True, eq=False)

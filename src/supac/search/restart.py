@@ -3,8 +3,9 @@
 Where the risk has many valleys, such as the phase of an oscillation, a first design sees none of
 them clearly, and a search may settle in a shallow one, or on a slightly shrunk prior. If its
 posterior is hardly better than the start, it begins again, narrowly, around the best run that is
-out of the reach of the posteriors found so far; the best of all is returned. Where most runs fail,
-it begins again around the best of those that did not.
+out of the reach of the posteriors found so far. If that comes to nothing too, the runs seen so far
+are a poor choice: a batch of fresh draws of the start comes first. The best of all posteriors is
+returned. Where most runs fail, it begins again around the best of those that did not.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ BEGAN_AGAIN = SETTLED, FAILED
 _LEARNT = 3.0  # nats by which a posterior is better than the start if anything was learnt
 _EXPLAINED = 0.5  # largest error of predicting a run, in standard deviations of all risks
 _QUIET = 0.5  # nats that a step gains if the search has settled
+_PATIENCE = 30  # runs of a beginning that does not settle
 _NARROW = 0.3  # standard deviations of the start
 _FAILING, _ENOUGH = 0.5, 15  # share of failed runs, among as many of the latest
 _REACH, _NEAR = 3.0, 0.5  # standard deviations of a posterior, and of the start
@@ -54,9 +56,7 @@ def has_learnt_nothing(
     runs = runs.select(runs.drawn)
     if not len(runs) or not nat > 0.0 or not error > _EXPLAINED * float(runs.risk.std()):
         return False
-    centre = problem.start.mean
-    around = np.array([np.allclose(each.mean, centre) for each in runs.proposals])
-    first = runs.risk[around[runs.iteration]]
+    first = runs.risk[_around(problem.start, runs)[runs.iteration]]
     if not len(first):  # it began with runs made elsewhere, or narrowly
         return False
     kl = problem.start.divergence(problem.prior).value
@@ -84,7 +84,8 @@ def look_elsewhere(
     """Return the state around another run if most fail, or two steps and all others gained little.
 
     After a look around the start also if one of its runs is clearly better than all that the
-    posterior has reached.
+    posterior has reached. A search that has begun again once returns to the start, for a batch of
+    its draws, and then begins around another run.
     """
     last, family = state.last_step, problem.start.family
     if not (isinstance(family, Family) and family.is_gaussian):
@@ -94,15 +95,37 @@ def look_elsewhere(
         runs = state.evaluations.select(state.evaluations.ok)
         quality = _quality(problem, runs, nat) if nat > 0.0 else -runs.risk
         return _begin(problem, left, runs.x[int(np.argmax(quality))])
-    if last is None or before is None:
+    if last is None:
         return None
-    quiet = max(before.nats, last.nats) <= _QUIET
+    if before is None:
+        drew_start = state.abandoned is not None and _around(problem.start, state.evaluations)[-1]
+        at = _another(problem, state, nat) if drew_start else None
+        return None if at is None else _begin(problem, state, at)
+    quiet = max(before.nats, last.nats) <= _QUIET or _runs_of_beginning(state) >= _PATIENCE
     nothing = quiet and has_learnt_nothing(problem, state, last.objective, nat, error)
     if not nothing and (last.moving or not looked or not _found_better(problem, state, nat)):
         return None
     left = _leave(state, last.objective)
+    if nothing and state.abandoned is not None:
+        return replace(left, posterior=problem.start, last_step=None, emulator=None, batch=None)
     at = _another(problem, left, nat)
     return None if at is None else _begin(problem, left, at)
+
+
+def draws_start_again(problem: Problem, state: State) -> bool:
+    """Return True if the next batch is of the start, since beginnings elsewhere led nowhere."""
+    at_start = np.array_equal(state.posterior.theta, problem.start.theta)
+    return state.abandoned is not None and state.last_step is None and at_start
+
+
+def _around(start: Distribution, runs: Evaluations) -> BoolArray:
+    """Mark the batches that were drawn around the start: (batches,)."""
+    return np.array([np.allclose(each.mean, start.mean) for each in runs.proposals], dtype=bool)
+
+
+def _runs_of_beginning(state: State) -> int:
+    """Return the number of runs since the search began, or began again."""
+    return len(state.evaluations) - (0 if state.abandoned is None else state.abandoned.runs)
 
 
 def is_failing(state: State) -> bool:
@@ -149,7 +172,7 @@ def _leave(state: State, objective: float) -> State:
     if before is not None:
         theta = np.concatenate([before.thetas, theta])
         value = np.concatenate([before.objectives, value])
-    return replace(state, abandoned=Abandoned(theta, value))
+    return replace(state, abandoned=Abandoned(theta, value, len(state.evaluations)))
 
 
 def _another(problem: Problem, state: State, nat: float) -> FloatArray | None:

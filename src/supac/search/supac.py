@@ -41,7 +41,14 @@ from supac.search.design import (
 )
 from supac.search.ray import view_prior
 from supac.search.remarks import EXTRAPOLATES, REJECTED, RIDGE
-from supac.search.restart import FAILED, SETTLED, conclude, is_failing, look_elsewhere
+from supac.search.restart import (
+    FAILED,
+    SETTLED,
+    conclude,
+    draws_start_again,
+    is_failing,
+    look_elsewhere,
+)
 from supac.surrogate.estimator import (
     MANY_PARAMETERS,
     BatchPlan,
@@ -343,7 +350,7 @@ class SuPAC:
         ahead: FloatArray | None = None,
     ) -> Batch:
         """Plan the next batch."""
-        if is_first(problem, plan, state):
+        if is_first(problem, plan, state) or draws_start_again(problem, state):
             return plan_batch(problem, plan, state, n or plan.first)
         size = self.batch or batch_size(plan, state)
         if look_is_due(problem, plan, state):
