@@ -17,7 +17,7 @@ import numpy as np
 from supac.arrays import BoolArray, FloatArray
 from supac.families import Distribution, Family
 from supac.problem import Evaluations, Problem
-from supac.search.algorithm import Abandoned, LastStep, State
+from supac.search.algorithm import Abandoned, State
 from supac.search.note import Note
 
 SETTLED = Note(
@@ -56,7 +56,8 @@ def has_learnt_nothing(
     runs = runs.select(runs.drawn)
     if not len(runs) or not nat > 0.0 or not error > _EXPLAINED * float(runs.risk.std()):
         return False
-    first = runs.risk[_around(problem.start, runs)[runs.iteration]]
+    around = np.array([np.allclose(each.mean, problem.start.mean) for each in runs.proposals])
+    first = runs.risk[around[runs.iteration]]
     if not len(first):  # it began with runs made elsewhere, or narrowly
         return False
     kl = problem.start.divergence(problem.prior).value
@@ -74,8 +75,8 @@ def _least_mean(risk: FloatArray) -> float:
 
 def look_elsewhere(
     problem: Problem,
+    before: State,
     state: State,
-    before: LastStep | None,
     nat: float,
     error: float,
     *,
@@ -83,44 +84,33 @@ def look_elsewhere(
 ) -> State | None:
     """Return the state around another run if most fail, or two steps and all others gained little.
 
-    After a look around the start also if one of its runs is clearly better than all that the
-    posterior has reached. A search that has begun again once returns to the start, for a batch of
-    its draws, and then begins around another run.
+    `before` is the state before the last round. After a look around the start also if one of its
+    runs is clearly better than all that the posterior has reached. A search that has begun again
+    once returns to the start, for a batch of its draws, and then begins around another run.
     """
     last, family = state.last_step, problem.start.family
     if not (isinstance(family, Family) and family.is_gaussian):
         return None
     if is_failing(state):
-        left = state if last is None else _leave(state, last.objective)
-        runs = state.evaluations.select(state.evaluations.ok)
-        quality = _quality(problem, runs, nat) if nat > 0.0 else -runs.risk
-        return _begin(problem, left, runs.x[int(np.argmax(quality))])
-    if last is None:
+        return _begin_at_best(problem, state, nat)
+    drew_start = draws_start_again(problem, before)
+    if last is None or (before.last_step is None and not drew_start):
         return None
-    if before is None:
-        drew_start = state.abandoned is not None and _around(problem.start, state.evaluations)[-1]
-        at = _another(problem, state, nat) if drew_start else None
-        return None if at is None else _begin(problem, state, at)
-    quiet = max(before.nats, last.nats) <= _QUIET or _runs_of_beginning(state) >= _PATIENCE
-    nothing = quiet and has_learnt_nothing(problem, state, last.objective, nat, error)
+    if before.last_step is None:  # the start has just been drawn from
+        return _begin_at_another(problem, state, nat)
+    quiet = max(before.last_step.nats, last.nats) <= _QUIET
+    settled = quiet or _runs_of_beginning(state) >= _PATIENCE
+    nothing = settled and has_learnt_nothing(problem, state, last.objective, nat, error)
     if not nothing and (last.moving or not looked or not _found_better(problem, state, nat)):
         return None
-    left = _leave(state, last.objective)
-    if nothing and state.abandoned is not None:
-        return replace(left, posterior=problem.start, last_step=None, emulator=None, batch=None)
-    at = _another(problem, left, nat)
-    return None if at is None else _begin(problem, left, at)
+    left, in_vain = _leave(state, last.objective), nothing and state.abandoned is not None
+    return _begin_at_start(problem, left) if in_vain else _begin_at_another(problem, left, nat)
 
 
 def draws_start_again(problem: Problem, state: State) -> bool:
     """Return True if the next batch is of the start, since beginnings elsewhere led nowhere."""
     at_start = np.array_equal(state.posterior.theta, problem.start.theta)
     return state.abandoned is not None and state.last_step is None and at_start
-
-
-def _around(start: Distribution, runs: Evaluations) -> BoolArray:
-    """Mark the batches that were drawn around the start: (batches,)."""
-    return np.array([np.allclose(each.mean, start.mean) for each in runs.proposals], dtype=bool)
 
 
 def _runs_of_beginning(state: State) -> int:
@@ -137,6 +127,19 @@ def is_failing(state: State) -> bool:
     lately = runs.select(np.arange(len(runs)) >= len(runs) - _ENOUGH)
     failing = len(lately) >= _ENOUGH and lately.failed > _FAILING * len(lately)
     return failing and state.abandoned is None and bool(runs.ok.any())
+
+
+def _begin_at_best(problem: Problem, state: State, nat: float) -> State:
+    """Begin around the best run by prior·exp(−R/λ)."""
+    left = state if state.last_step is None else _leave(state, state.last_step.objective)
+    runs = state.evaluations.select(state.evaluations.ok)
+    quality = _quality(problem, runs, nat) if nat > 0.0 else -runs.risk
+    return _begin(problem, left, runs.x[int(np.argmax(quality))])
+
+
+def _begin_at_start(problem: Problem, state: State) -> State:
+    """Return the state with the start as its posterior, to be drawn from, and no model."""
+    return replace(state, posterior=problem.start, last_step=None, emulator=None, batch=None)
 
 
 def _begin(problem: Problem, state: State, at: FloatArray) -> State:
@@ -175,15 +178,17 @@ def _leave(state: State, objective: float) -> State:
     return replace(state, abandoned=Abandoned(theta, value, len(state.evaluations)))
 
 
-def _another(problem: Problem, state: State, nat: float) -> FloatArray | None:
-    """Return the best run by prior·exp(−R/λ) out of the reach of what was abandoned, if any."""
+def _begin_at_another(problem: Problem, state: State, nat: float) -> State | None:
+    """Begin around the best run by prior·exp(−R/λ) out of the reach of what was abandoned."""
     runs = state.evaluations.select(state.evaluations.ok)
     quality = _quality(problem, runs, nat)
     assert state.abandoned is not None
     for theta in state.abandoned.thetas:
         known = _reached(problem.start, state.posterior.at(theta), runs.x)
         quality = np.where(known, -np.inf, quality)
-    return runs.x[int(np.argmax(quality))] if np.isfinite(quality).any() else None
+    if not np.isfinite(quality).any():
+        return None
+    return _begin(problem, state, runs.x[int(np.argmax(quality))])
 
 
 def _found_better(problem: Problem, state: State, nat: float) -> bool:

@@ -151,7 +151,7 @@ class SuPAC:
             return None
         nat = worth_of_a_nat(problem.bound, info.mean_risk, info.kl)
         looked = was_look(problem, plan, state.evaluations)
-        other = look_elsewhere(problem, state, before.last_step, nat, info.loo_error, looked=looked)
+        other = look_elsewhere(problem, before, state, nat, info.loo_error, looked=looked)
         if other is None:
             return None
         why = FAILED if is_failing(state) else SETTLED
