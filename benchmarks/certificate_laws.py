@@ -22,7 +22,7 @@ from supac.guarantee.ensemble import ensemble_certificate
 from supac.guarantee.gate import Basis, Provenance, basis_of
 from supac.guarantee.held_out import held_out_certificate
 from supac.guarantee.posterior import posterior_certificate
-from supac.problem.composite import ResidualLoss
+from supac.problem.losses import ResidualLoss
 
 DELTA = 0.05
 BOUNDS = ("Catoni", 'Catoni("auto")', "McAllester", "MaurerLangfordSeeger", "TolstikhinSeldin",

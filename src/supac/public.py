@@ -34,15 +34,9 @@ from supac.problem.bounds import (
     Thiemann,
     TolstikhinSeldin,
 )
-from supac.problem.composite import (
-    CappedSquare,
-    Composite,
-    MeanSquare,
-    RootMeanSquare,
-    SquareLoss,
-    Welsch,
-)
+from supac.problem.composite import Composite
 from supac.problem.fields import Field
+from supac.problem.losses import CappedSquare, MeanSquare, RootMeanSquare, SquareLoss, Welsch
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
 from supac.record.result import Result, read_result

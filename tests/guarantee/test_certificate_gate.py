@@ -12,7 +12,7 @@ from supac.arrays import FloatArray
 from supac.guarantee.certificate import sizes_in_words
 from supac.guarantee.gate import Provenance, admitted, basis_of, bound_to_certify
 from supac.problem.bounds import Bound
-from supac.problem.composite import ResidualLoss
+from supac.problem.losses import ResidualLoss
 
 DELTA = 0.05
 BOUND = supac.MaurerLangfordSeeger(10, DELTA)

@@ -11,7 +11,7 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.problem import Evaluations
-from supac.problem.composite import ResidualLoss
+from supac.problem.losses import ResidualLoss
 from supac.record.record import Record
 from supac.record.run import Run
 from supac.running.runner import Runner

@@ -11,7 +11,7 @@ from supac.arrays import FloatArray
 from supac.codec import from_spec, to_spec
 from supac.problem import Measurements
 from supac.problem.combined import CombinedMeasurements
-from supac.problem.composite import SquareLoss
+from supac.problem.losses import SquareLoss
 
 NONE = np.full(4, -1)
 

@@ -19,7 +19,8 @@ from supac.arrays import FloatArray
 from supac.codec import to_spec
 from supac.guarantee.gate import basis_of
 from supac.problem.bounds import Bound
-from supac.problem.composite import CappedSquare, Composite, MeanSquare, ResidualLoss, Welsch
+from supac.problem.composite import Composite
+from supac.problem.losses import CappedSquare, MeanSquare, ResidualLoss, Welsch
 from supac.problem.marginals import Marginal, Normal
 from supac.problem_file import make_problem, problem_of, source_of, starter_files, store_of, values
 from supac.problem_file.errors import Source, key_lines, line_of, parse

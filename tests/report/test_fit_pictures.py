@@ -11,8 +11,8 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.guarantee.certificate import rounded_up
-from supac.problem.composite import RootMeanSquare
 from supac.problem.log_observations import LogObservations
+from supac.problem.losses import RootMeanSquare
 from supac.report import account_of, make_page
 from supac.report.live import make_live_page
 

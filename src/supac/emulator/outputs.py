@@ -26,7 +26,7 @@ from supac.emulator.view import SeenLoss, View
 from supac.families import Distribution, NormalWhitening
 from supac.families.gaussian import orthogonal
 from supac.problem import Evaluations, Loss, Problem
-from supac.problem.composite import SquareLoss
+from supac.problem.losses import SquareLoss
 from supac.problem.observation import observation_count
 from supac.surrogate.estimator import MANY_PARAMETERS, NOISY, BatchPlan, Context
 

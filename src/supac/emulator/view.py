@@ -18,7 +18,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, IntArray
 from supac.problem import Loss
-from supac.problem.composite import ResidualLoss, SquareLoss
+from supac.problem.losses import ResidualLoss, SquareLoss
 from supac.problem.observation import ObservationLoss
 
 _BEST, _FEWEST = 1 / 3, 4  # share and least number of the runs that say what is usual

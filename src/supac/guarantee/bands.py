@@ -22,7 +22,7 @@ from supac.arrays import FloatArray, IntArray, probability
 from supac.guarantee.certificate import sizes_in_words
 from supac.guarantee.dependence import warning_of_dependence
 from supac.guarantee.gate import CertificateError
-from supac.problem.composite import Observations
+from supac.problem.data import Observations
 
 Method = Literal["split conformal", "jackknife+"]
 _MOST_FOLDS = 200  # above which whole blocks are left out several at a time

@@ -19,7 +19,8 @@ from supac.problem.bounds import (
     McAllester,
     fixed_temperature,
 )
-from supac.problem.composite import Composite, ResidualLoss
+from supac.problem.composite import Composite
+from supac.problem.losses import ResidualLoss
 from supac.problem.observation import ObservationLoss
 
 _FAR = 1e6  # noise standard deviations

@@ -14,7 +14,8 @@ from supac.codec import describe
 from supac.families import Distribution, Family
 from supac.meta.step import prior_of
 from supac.problem import Bound, Problem
-from supac.problem.composite import Observations, loss_and_data
+from supac.problem.composite import loss_and_data
+from supac.problem.data import Observations
 from supac.running.execution import Execution
 
 

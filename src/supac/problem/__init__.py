@@ -3,7 +3,8 @@
 from supac.problem.bounds import Bound
 from supac.problem.columns import ColumnLoss
 from supac.problem.combined import CombinedMeasurements
-from supac.problem.composite import Composite, Data, Observations
+from supac.problem.composite import Composite
+from supac.problem.data import Data, Observations
 from supac.problem.likelihood import Measurements
 from supac.problem.log_observations import LogObservations
 from supac.problem.measured import MeasuredOutputs

@@ -11,8 +11,9 @@ import numpy as np
 
 from supac.arrays import FloatArray, IntArray, frozen
 from supac.codec import register
-from supac.problem.composite import Observations, ResidualLoss, SquareLoss
+from supac.problem.data import Observations
 from supac.problem.likelihood import UNBOUNDED
+from supac.problem.losses import ResidualLoss, SquareLoss
 
 
 @register

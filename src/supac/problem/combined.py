@@ -9,8 +9,9 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, IntArray, frozen
 from supac.codec import register
-from supac.problem.composite import Observations, ResidualLoss, told_apart
+from supac.problem.data import Observations, told_apart
 from supac.problem.likelihood import Measurements
+from supac.problem.losses import ResidualLoss
 
 
 @register

@@ -9,7 +9,8 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, IntArray, frozen
 from supac.codec import register
-from supac.problem.composite import Observations, ResidualLoss, SquareLoss, told_apart
+from supac.problem.data import Observations, told_apart
+from supac.problem.losses import ResidualLoss, SquareLoss
 
 _FLOOR = 1e-12  # a simulated value below this share of the measured one has its logarithm
 _TAIL = 10.0  # residual, in units of the noise, above which the likelihood has a long tail

@@ -8,7 +8,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.codec import register
-from supac.problem.composite import Observations
+from supac.problem.data import Observations
 
 SMALL = 1e-8
 """Outputs far below it count as zero."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from supac.problem.bounds import Bound
-from supac.problem.composite import ResidualLoss
 from supac.problem.fields import COVARIANCES
+from supac.problem.losses import ResidualLoss
 from supac.problem.marginals import Marginal
 from supac.problem_file import values
 from supac.problem_file.errors import Key, Source, closest, in_toml, suggestion

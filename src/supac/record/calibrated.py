@@ -17,7 +17,7 @@ from supac.guarantee.ensemble import Ensemble, fresh_draws
 from supac.guarantee.gate import CertificateError
 from supac.problem import Bound, Parameters, names_of
 from supac.problem.bounds import trade_off
-from supac.problem.composite import Observations
+from supac.problem.data import Observations
 from supac.record.best_run import BestRun
 from supac.record.ending import Estimate
 from supac.record.many_parameters import Directions, directions_of

@@ -12,7 +12,7 @@ from supac.emulator.view import View
 from supac.families import Distribution
 from supac.problem import Bound, Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
-from supac.problem.composite import ResidualLoss
+from supac.problem.losses import ResidualLoss
 from supac.problem.observation import observation_count
 from supac.record.run import Run, by_kind
 from supac.search.algorithm import NO_STEP, Info, State

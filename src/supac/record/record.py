@@ -20,7 +20,8 @@ from supac.guarantee.certificate import Certificate
 from supac.guarantee.gate import Provenance
 from supac.problem import Composite, Evaluations, Parameters
 from supac.problem.bounds import Bound, fixed_temperature
-from supac.problem.composite import RESIDUALS, ResidualData, ResidualLoss, loss_and_data
+from supac.problem.composite import RESIDUALS, ResidualData, loss_and_data
+from supac.problem.losses import ResidualLoss
 from supac.problem.observation import ObservationLoss, observation_count
 from supac.record.calibrated import Calibrated
 from supac.record.encoding import certificate_to_spec, unpack

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from supac.families import Distribution
 from supac.problem import Composite, Parameters
-from supac.problem.composite import Welsch
+from supac.problem.losses import Welsch
 from supac.problem.marginals import LogNormal
 
 FloatArray = npt.NDArray[np.float64]

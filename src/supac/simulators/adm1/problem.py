@@ -12,8 +12,9 @@ import numpy as np
 
 from supac.families import Distribution
 from supac.problem import Parameters
-from supac.problem.composite import Composite, RootMeanSquare
+from supac.problem.composite import Composite
 from supac.problem.log_observations import SMALL, LogObservations
+from supac.problem.losses import RootMeanSquare
 from supac.problem.marginals import LogNormal
 from supac.simulators.adm1 import model
 from supac.simulators.adm1.digester import (
