@@ -82,9 +82,9 @@ class Calibrate:
 def _seconds(setting: Setting) -> float:
     """Estimate the seconds of a calibration."""
     if setting.budget < 500:
-        return setting.budget / 100.0
+        return setting.budget / 80.0
     wild = setting.name in [plan.ce(*each) for each in plan.EXTREMES[-2:]]
-    return setting.budget * (0.2e-3 if setting.descends else 4e-3 if wild else 0.8e-3)
+    return setting.budget * (0.12e-3 if setting.descends else 2.4e-3 if wild else 0.45e-3)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Learn:
     def cost(self) -> float:
         """Estimated seconds, for the order of jobs and the progress bar."""
         visits = self.experiment.tasks * self.experiment.epochs
-        return visits * (0.15 if self.experiment.learner == CLOSED else 0.015)
+        return visits * (0.08 if self.experiment.learner == CLOSED else 0.006)
 
     def __call__(self) -> Lesson:
         """Run the experiment, from its kept state on if there is one."""
@@ -201,7 +201,7 @@ def _in_step(runs: list[tuple[Setting, int]]) -> list[list[tuple[Setting, int]]]
             each for each in runs
             if (each[0].descends, getattr(each[0].algorithm, "batch", 0)) == (descends, batch)
         ]  # fmt: skip
-        size = 40.0 if descends else 25.0  # seconds
+        size = 24.0 if descends else 14.0  # seconds
         count = max(1, round(sum(_seconds(setting) for setting, _ in own) / size))
         found += [own[k::count] for k in range(min(count, len(own)))]
     return found
