@@ -130,7 +130,7 @@ def test_a_certificate_that_says_little_says_so() -> None:
 
 def test_a_limit_far_above_the_mean_risk_says_what_it_pays_for() -> None:
     given = replace(certificate(), mean_risk=0.02, value=0.2)
-    assert given.price.startswith("that is 10 times the mean risk on these data")
+    assert given.price.startswith("it is 10 times the mean risk on these data")
     assert f"how few they are ({N})" in given.price
     assert given.price in str(given)
     assert not replace(given, mean_risk=0.1).price

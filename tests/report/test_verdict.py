@@ -19,6 +19,7 @@ from supac.problem_file import Observations, starter_files
 from supac.record.diagnostics import hardly_begun, notes_on_refusals, notes_on_the_way
 from supac.record.run import Run, Status
 from supac.report import Account, Level, account_of, assess
+from supac.report.findings import how_well_it_fits
 from supac.report.next_steps import next_steps
 from supac.search.algorithm import NO_STEP, Info
 from supac.search.remarks import EXTRAPOLATES, REJECTED, RIDGE
@@ -262,6 +263,10 @@ def test_noise_that_was_fitted_says_nothing_of_the_fit(
     ]
     assert told.level is level
     assert "as large as the misfits, whatever the fit" in told.answer
+    table = str(how_well_it_fits(other))
+    assert "of the spread" in table
+    assert "The noise depends on parameters" in table
+    assert "The noise depends on parameters" not in str(how_well_it_fits(seen))
 
 
 def test_a_capped_certificate_holds_where_risks_leave_the_range(run: Account) -> None:

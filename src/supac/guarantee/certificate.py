@@ -174,7 +174,7 @@ class Certificate:
             return ""
         learnt = "" if self.subject == "held-out" else " and for how much was learnt from them"
         return (
-            f"that is {self.value / self.mean_risk:.2g} times the mean risk on these data: it pays "
+            f"it is {self.value / self.mean_risk:.2g} times the mean risk on these data: it pays "
             f"for how few they are ({self.n:,}){learnt}"
         )
 

@@ -183,8 +183,8 @@ class Draws:
             times = f" at {table.rows} times{when}" if table.rows > 1 else ""
             words.append(f"there are {', '.join(table.columns)}{times}")
         return (
-            f"{'; '.join(words)}. For other times, predict at these first, and name the scenario: "
-            "--scenario scenario.toml, or prediction=… from Python"
+            f"{'; '.join(dict.fromkeys(words))}. For other times, predict at these first, and name "
+            "the scenario: --scenario scenario.toml, or prediction=… from Python"
         )
 
     def quantity(self, wanted: Quantity) -> FloatArray:

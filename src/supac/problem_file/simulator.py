@@ -272,7 +272,8 @@ class Python(Simulator, kind="python"):
         module, _, function = self.python.partition(":")
         return (
             f"give {function} an argument {name}, with the value of the calibration as its "
-            "default; or name another function of the same parameters in [simulator] of the "
+            "default, so that it calibrates as before (a warning says that it has changed); or "
+            "name another function of the same parameters in [simulator] of the "
             f'scenario, python = "{module}:{function}_2"'
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from supac.problem_file import Observations
@@ -11,7 +13,7 @@ from supac.report import elements as html
 from supac.report import figures, many
 from supac.report.account import Account
 from supac.report.elements import Markup
-from supac.report.words import listed, number, with_range
+from supac.report.words import listed, number, percent, with_range
 
 _SMALL = Markup(
     '<p class="small">Data minus the mean prediction of the fresh runs, in the unit of the column. '
@@ -22,6 +24,10 @@ _SMALL = Markup(
 _IN_NOISES = Markup(
     '<p class="small">In units of the noise, at the median of the fresh runs. A typical misfit '
     "near 1 is as good as the noise allows; a mean misfit far from 0 is a bias.</p>"
+)
+_FITTED = (
+    "The noise depends on parameters, so that misfits in its units are near 1 whatever the fit: "
+    "compare them with the spread of the measurements."
 )
 _MOST_PICTURES = 60
 FIRST = 4  # pictures of the fit on the first screen; the others are below
@@ -222,15 +228,22 @@ def how_well_it_fits(run: Account) -> Markup:
 
 def _misfits(run: Account) -> Markup:
     """Return the table of misfits in units of the noise; "" if that is not known."""
-    headings = ("column", "measured", "typical misfit", "mean misfit", "beyond 3 noises")
-    rows = [
-        (each.column, f"{each.measured}", number(each.typical, 2), number(each.mean, 2), each.far)
+    headings = ["column", "measured", "typical misfit", "mean misfit", "beyond 3 noises"]
+    rows: list[list[object]] = [
+        [each.column, f"{each.measured}", number(each.typical, 2), number(each.mean, 2), each.far]
         for each in run.misfits
     ]
     if not rows:
         return Markup()
-    table = html.table("Misfit by observed column", headings, rows, numbers=(1, 2, 3, 4))
-    return html.joined([table, _IN_NOISES])
+    fitted = any(each.fitted for each in run.misfits)
+    if fitted:
+        headings.append("of the spread")
+        for row, each in zip(rows, run.misfits, strict=True):
+            row.append("–" if math.isnan(each.of_spread) else percent(each.of_spread))
+    numbers = range(1, len(headings))
+    table = html.table("Misfit by observed column", headings, rows, numbers=numbers)
+    told = html.fill('<p class="small">$words</p>', words=_FITTED)
+    return html.joined([table, _IN_NOISES, told if fitted else ""])
 
 
 def _parts(seen: Observations) -> list[tuple[int, str]]:

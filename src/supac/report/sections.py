@@ -46,6 +46,7 @@ def in_short(run: Account, verdict: Verdict) -> Markup:
         level=_badge_so_far(run, verdict),
         sentence=verdict.sentence if run.record.ending else "The run has not come to its end.",
         guarantee=_in_noise_units(run),
+        remark=_beside_the_verdict(run),
         fit=pictures or _course(run),
         below=advice if short else "",
         parameters=findings.ranges(run, _FIRST_ROWS),
@@ -83,21 +84,21 @@ def _in_noise_units(run: Account) -> str:
         "data of the same kind, on average, no worse than a constant error of "
         f"{at_most(certificate.residual)} noise standard deviations would"
         f"{f' ({each})' if each else ''}.{_limits_of_it(certificate)}{_on_these_data(run)}"
-        f"{_beside_the_verdict(run)}"
     )
 
 
-def _beside_the_verdict(run: Account) -> str:
-    """Say why a limit may be far above the misfit; "" where it is not."""
-    assert run.certificate is not None
-    typical, limit = [each.typical for each in run.misfits], run.certificate.residual
+def _beside_the_verdict(run: Account) -> Markup:
+    """Say why a limit may be far above the misfit; nothing where it is not."""
+    limit = None if run.certificate is None else run.certificate.residual
+    typical = [each.typical for each in run.misfits]
     if not typical or limit is None or limit < _FAR * max(typical):
-        return ""
-    return (
-        " The verdict is about the search and its fit to these data; the guarantee is what can be "
+        return Markup()
+    words = (
+        "The verdict is about the search and its fit to these data; the guarantee is what can be "
         "proven of new ones. It pays for how few independent data there are and for how much was "
         "learnt from them, so that it may be far above the misfit: that is no doubt of the fit."
     )
+    return html.fill('<p class="small">$words</p>', words=words)
 
 
 def _limits_of_it(certificate: Certificate) -> str:
