@@ -316,3 +316,10 @@ def test_numbers_of_all_kinds_are_temperatures() -> None:
     for number in (np.float32(0.5), np.int64(1), 1):
         bound = supac.Catoni(number, N, DELTA)  # type: ignore[arg-type]
         assert bound.temperatures == (float(number),)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(1806.1, "1,810"), (0.01234, "0.0124"), (99.91, "100"), (2.5e7, "2.5e+07")]
+)
+def test_limits_are_rounded_up_without_powers_of_ten(value: float, said: str) -> None:
+    assert rounded_up(value, 3) == said

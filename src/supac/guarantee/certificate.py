@@ -51,6 +51,7 @@ _NOT_GUARANTEED: Mapping[Subject, tuple[str, ...]] = {
 _TEXTS = ("warnings", "corrections", "assumptions", "not_guaranteed")
 HARDLY = 0.9
 """Share of the ceiling above which a limit says next to nothing."""
+_PLAIN = 1e6  # below which a number is written without a power of ten
 _CLOSE = 2.0  # noises: losses that are capped below this are those of usual misfits
 _FAR = 3.0  # times the mean risk from which on a limit needs a word of explanation
 
@@ -305,7 +306,8 @@ def rounded_up(value: float, digits: int = 4) -> str:
     if not np.isfinite(value):
         return f"{value:g}"
     up = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(value))))
-    return f"{float(up):.{digits}g}"
+    text = f"{float(up):.{digits}g}"
+    return f"{float(up):,.0f}" if "e+" in text and abs(value) < _PLAIN else text
 
 
 def sizes_in_words(sizes: Mapping[str, float]) -> str:
