@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.blas import dtrmm
+from scipy.linalg.blas import dsyrk, dtrmm
 from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
 
 from supac.arrays import BoolArray, FloatArray, IntArray
@@ -168,13 +168,10 @@ def misfit(
     (n, outputs), diagonal = y.shape, np.diag_indices(len(y))
 
     inverse, _ = dlauum(inverse_root, lower=1, overwrite_c=1)  # its upper triangle is zero
-    weight = inverse + inverse.T
+    share = 0.5 * power * outputs
+    half = dsyrk(-share * n / total, solved, beta=share, c=inverse, lower=1, overwrite_c=1)
+    weight = half + half.T  # ∂value/∂K
     weight[diagonal] *= 0.5
-    weight *= 0.5 * outputs
-    explained = solved @ solved.T
-    explained *= 0.5 * n * outputs / total
-    weight -= explained  # ∂value/∂K
-    weight *= power
 
     penalty, gradient = prior.penalty(hyperparameters)
     by_rbf, by_gram = np.multiply(weight, rbf, out=rbf), weight * gram

@@ -66,8 +66,12 @@ class CommonDraws:
         return Projection.of(values, features @ beta, beta)
 
     @cached_property
+    def _mean(self) -> FloatArray:
+        return np.asarray(self.z.mean(axis=0))
+
+    @cached_property
     def _centred(self) -> FloatArray:
-        return np.asarray(self.z - self.z.mean(axis=0))
+        return self.z - self._mean
 
     @cached_property
     def _regression(self) -> FloatArray:
@@ -81,8 +85,8 @@ class CommonDraws:
         """Regress gradients in z (n, dim) on z: the intercept is E[∇R], the slope E[∇²R]."""
         hessian = self._regression @ gradients
         hessian = 0.5 * (hessian + hessian.T)
-        slope = gradients.mean(axis=0) - self.z.mean(axis=0) @ hessian
-        fitted = self.z @ slope + 0.5 * np.einsum("ij,ij->i", self.z @ hessian, self.z)
+        slope = gradients.mean(axis=0) - self._mean @ hessian
+        fitted = np.einsum("ij,ij->i", self.z @ (0.5 * hessian) + slope, self.z)
         fitted -= 0.5 * np.trace(hessian)
         return Projection.of(values, fitted, whitening.moments(slope, hessian))
 
