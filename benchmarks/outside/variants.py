@@ -20,7 +20,7 @@ from supac.arrays import FloatArray
 from supac.emulator import gated, view
 from supac.search import design
 
-_SECONDS = 0.3  # of a run where workers matter; from half to one and a half of it
+_SECONDS = 2.0  # of a run where workers matter, half of it more or less; learning takes far less
 
 
 @dataclass(frozen=True)
