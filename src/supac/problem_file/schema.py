@@ -153,7 +153,7 @@ RUN = Table(
                 'one batch; 0 for "paper"'),
         Setting("first", integer(1), "runs of the first batch", "10 to 20"),
         Setting("batch", integer(1), "runs of each further batch",
-                "3 while the posterior moves far, then 5 or more"),
+                "2 or 3 while the posterior moves far, then 4 or 5, or more"),
         Setting("tolerance", positive(),
                 "stop when the KL between successive posteriors is below this, such as 1e-3",
                 "1e-12: hardly ever"),
