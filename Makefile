@@ -141,14 +141,16 @@ case-studies: .venv-peers/ready
 	  --editable '.[adm1,fmi,petab,plot]'
 	@touch $@
 
-# The environment is rebuilt when what it is made from changes.
+# The environment is rebuilt when what it is made from changes. pip is in the foreground, since
+# Ctrl-C would leave it at work in the background; the dots end with this shell, however that ends.
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "supac needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "creating .venv: two minutes or so, longer on a slow machine or network, once"
 	$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --editable '.[dev]' & pip=$$!; \
-	while kill -0 $$pip 2>/dev/null; do printf .; sleep 3; done; echo; wait $$pip
+	@while kill -0 $$$$ 2>/dev/null; do printf .; sleep 3; done & dots=$$!; \
+	trap 'kill $$dots 2>/dev/null' EXIT; trap 'exit 130' HUP INT TERM; \
+	$(BIN)/pip install --quiet --editable '.[dev]'; status=$$?; echo; exit $$status
 	@touch $@
 
 clean:
