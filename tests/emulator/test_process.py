@@ -10,7 +10,14 @@ from numerics import derivative
 from processes import hyperprior, noisy_kernel, process, textbook_kernel
 from quadrature import nodes
 from supac.arrays import FloatArray
-from supac.emulator.process import _ROWS, Hyperprior, Process, _inverse_of_factor, misfit
+from supac.emulator.process import (
+    _ROWS,
+    Hyperprior,
+    Process,
+    _inverse_of_factor,
+    factor_of_covariance,
+    misfit,
+)
 
 
 @pytest.mark.parametrize("power", [1.0, 0.3])
@@ -261,3 +268,11 @@ def test_runs_left_out_together_are_predicted_from_the_others() -> None:
         others = replace(given, u=given.u[kept], y=given.y[kept], inflation=given.inflation[kept])
         expected = given.y[~kept] - others.predict(given.u[~kept])
         np.testing.assert_allclose(errors[~kept], expected, atol=1e-9)
+
+
+def test_covariances_that_are_none_are_no_endless_loop() -> None:
+    nearly = np.ones((3, 3)) - 1e-15 * np.eye(3)
+    root = factor_of_covariance(nearly.copy(), 3.0)
+    np.testing.assert_allclose(root @ root.T, nearly, atol=1e-9)
+    with pytest.raises(np.linalg.LinAlgError, match="not covariances"):
+        factor_of_covariance(np.diag([1.0, -5.0]), 2.0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from processes import process, textbook_kernel
+from processes import hyperprior, process, textbook_kernel
 from supac.arrays import FloatArray
 from supac.emulator.process import Process
 from supac.emulator.selection import most_informative
@@ -66,3 +66,18 @@ def test_what_is_explained_is_a_share_of_the_variance() -> None:
     noise = replace(given, y=np.random.default_rng(1).standard_normal((40, 1)))
     assert noise.explained < 0.3
     assert given.fit(40).explained > 0.9
+
+
+def test_points_that_nearly_coincide_are_chosen_among_without_noise() -> None:
+    """What runs leave of their covariances is rounding: no factor, and variances below zero."""
+    given = process(120, 3)
+    hyperparameters = given.hyperparameters.copy()
+    hyperparameters[-4:] = np.log([10.0, 10.0, 10.0, 1e-8])
+    given = replace(
+        given,
+        hyperparameters=hyperparameters,
+        prior=hyperprior(3, noise_floor=1e-8),
+        inflation=np.ones(120),
+    )
+    chosen = most_informative(given, 8, 1e-4 * POOL, 1e-4 * ABOUT, 1e-4 * POOL[:20])
+    assert len(set(chosen)) == 8

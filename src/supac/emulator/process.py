@@ -212,6 +212,23 @@ def _factorise(
     return None if failed else (v, gram, rbf, root)
 
 
+def factor_of_covariance(covariance: FloatArray, size: float) -> FloatArray:
+    """Compute the Cholesky factor of covariances, positive definite but for errors of rounding.
+
+    Points that coincide may leave so little that these show. Then shares of `size`, the trace of
+    what was rounded, are added to the diagonal, in place.
+    """
+    diagonal, jitter = np.diag_indices(len(covariance)), 0.0
+    while True:
+        root, failed = dpotrf(covariance, lower=1)
+        if not failed:
+            return np.asarray(root)
+        jitter = 10.0 * jitter or 1e-12 * size
+        if not jitter < size:
+            raise np.linalg.LinAlgError("not covariances: more than rounding is negative")
+        covariance[diagonal] += jitter
+
+
 def _inverse_of_factor(root: FloatArray) -> FloatArray:
     """Compute L⁻¹ by halves, of which LAPACK takes longer the larger they are: (n, n)."""
     n = len(root)
@@ -349,13 +366,7 @@ class Process:
         _kernel(gram, self._squares, self._squares, self.variances, gram, kernel)
         diagonal = np.diag_indices(len(kernel))
         kernel[diagonal] += self.noise * self.inflation
-        jitter = 0.0
-        while True:  # points that coincide may leave a matrix that is only nearly positive definite
-            root, failed = dpotrf(kernel, lower=1)
-            if not failed:
-                return np.asarray(root)
-            jitter = 10.0 * jitter or 1e-12 * float(np.trace(kernel))
-            kernel[diagonal] += jitter
+        return factor_of_covariance(kernel, float(np.trace(kernel)))
 
     @cached_property
     def _inverse_root(self) -> FloatArray:

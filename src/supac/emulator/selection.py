@@ -9,7 +9,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dgemm
 
 from supac.arrays import FloatArray, IntArray
-from supac.emulator.process import Process
+from supac.emulator.process import Process, factor_of_covariance
 
 
 def most_informative(
@@ -58,6 +58,7 @@ class _Unknown:
         explained = process.whitened(inputs)
         variance = process.kernel_diagonal(inputs) + process.noise
         variance -= np.einsum("ij,ij->j", explained, explained)
+        np.maximum(variance, process.noise, out=variance)  # less is rounding
         # In the memory of the kernel, and so of its transpose, as LAPACK has matrices.
         rows, cross = process.whitened(about), process.kernel(inputs, about)
         dgemm(-1.0, rows, explained, beta=1.0, c=cross.T, trans_a=1, overwrite_c=1)
@@ -71,10 +72,13 @@ class _Unknown:
     def run(self, rows: list[int]) -> None:
         """Take away what is known once some of the inputs are run."""
         own = self.process.kernel(self.inputs[rows], self.inputs)
+        size = float(own[:, rows].trace())
         own -= self.explained[:, rows].T @ self.explained
-        root = np.linalg.cholesky(own[:, rows] + self.process.noise * np.eye(len(rows)))
+        noisy = own[:, rows] + self.process.noise * np.eye(len(rows))
+        root = factor_of_covariance(noisy, size)
         more = solve_triangular(root, own, lower=True, check_finite=False)
         share = solve_triangular(root, self.cross[rows], lower=True, check_finite=False)
         self.explained = np.concatenate([self.explained, more])
         self.variance -= np.einsum("ij,ij->j", more, more)
+        np.maximum(self.variance, self.process.noise, out=self.variance)  # less is rounding
         self.cross -= more.T @ share
