@@ -13,16 +13,27 @@ from typing import Any
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 # Contraction lets a·b + c be one instruction; nothing that would reorder sums.
 FAST = ("contract", "nsz", "arcp")
 _DOUBLE = ir.DoubleType()
-_FARTHEST = 708.0  # an exponent whose exponential, and its inverse, are normal numbers
+_LARGEST = 709.782712893384  # the exponent of the largest number
+_LEAST = -708.0  # an exponent whose exponential is a normal number
 _LOG2_E = 1.4426950408889634
 _LOG_2 = (0.6931471803691238, 1.9082149292705877e-10)  # the first times n without rounding
 _SHIFTER = 1.5 * 2.0**52  # what is added to it loses its fraction
 _DEGREE = 13
+
+
+def uncounted() -> dict[str, Any]:
+    """Return the option of `numba.njit` by which references to arrays are not counted.
+
+    Functions with it cannot allocate: Numba refuses to compile those that do. It is private, so
+    none where this version of Numba does not know it.
+    """
+    return {"_nrt": False} if hasattr(cpu_target.options, "_nrt") else {}
 
 
 class Vector:
@@ -100,20 +111,22 @@ class Code:
         return Vector(self, self.builder.call(function, [self.vector(each) for each in operands]))
 
     def exp(self, x: Vector) -> Vector:
-        """Compute the exponential to one unit in the last place; beyond ±708 that of ±708.
+        """Compute the exponential to one unit in the last place; below −708 that of −708.
 
         exp(x) = 2ⁿ exp(r) with r = x − n log 2. LLVM's own would be a call for each lane, and an
         eighth of the time of a simulation.
         """
-        x = self.choose(x > _FARTHEST, _FARTHEST, x)
-        x = self.choose(0.0 - x > _FARTHEST, -_FARTHEST, x)
+        overflows = x > _LARGEST
+        x = self.choose(overflows, _LARGEST, x)
+        x = self.choose(0.0 - x > -_LEAST, _LEAST, x)
         shifted = x * _LOG2_E + _SHIFTER
         n = shifted - _SHIFTER
         r = x - n * _LOG_2[0] - n * _LOG_2[1]
         series = Vector(self, self.vector(1.0 / math.factorial(_DEGREE)))
         for k in range(_DEGREE - 1, 1, -1):
             series = series * r + 1.0 / math.factorial(k)
-        return self._times_power(1.0 + (r + r * r * series), shifted)
+        found = self._times_power(1.0 + (r + r * r * series), shifted)
+        return self.choose(overflows, math.inf, found)
 
     def _times_power(self, x: Vector, shifted: Vector) -> Vector:
         """Multiply by 2ⁿ, where n is in the last bits of `shifted`, by adding to the exponent."""
