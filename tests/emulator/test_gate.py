@@ -16,7 +16,9 @@ from supac.emulator.gate import (
     _THRESHOLDS,
     _WIDTH,
     Gate,
+    _behind,
     _explain,
+    _log_spared,
     _log_spared_all,
     fit_gate,
 )
@@ -280,3 +282,8 @@ def test_the_mean_gate_of_many_parameters_is_that_of_its_directions() -> None:
     assert value == pytest.approx(float((gate.chances * ndtr(excess)).sum()))
     np.testing.assert_allclose(slope, density.sum(axis=1) @ along, atol=1e-12)
     np.testing.assert_allclose(curvature, np.einsum("k,ki,kj->ij", bends, along, along), atol=1e-12)
+
+
+def test_tables_that_all_gates_share_cannot_be_written_to() -> None:
+    for table in (_behind(), _log_spared()):
+        assert not table.flags.writeable

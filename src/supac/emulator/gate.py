@@ -20,7 +20,7 @@ from functools import cache, cached_property
 import numpy as np
 from scipy.special import expit, ndtr
 
-from supac.arrays import BoolArray, FloatArray, IntArray
+from supac.arrays import BoolArray, FloatArray, IntArray, frozen
 from supac.emulator.units import Units
 from supac.surrogate.estimator import MANY_PARAMETERS
 
@@ -133,13 +133,13 @@ def _cells(along: FloatArray, grid: FloatArray, step: float) -> tuple[IntArray, 
 @cache
 def _behind() -> FloatArray:
     """Compute Φ((a − t)/s) for a of the grid: (T, grid)."""
-    return np.asarray(ndtr((_GRID - _THRESHOLDS[:, None]) / _WIDTH))
+    return frozen(np.asarray(ndtr((_GRID - _THRESHOLDS[:, None]) / _WIDTH)))
 
 
 @cache
 def _log_spared() -> FloatArray:
     """Compute log(1 − g·Φ((a − t)/s)) for a of the grid on which runs are counted: (grid, T)."""
-    return np.log1p(-_CERTAINTY * ndtr((_COUNTED[:, None] - _THRESHOLDS) / _WIDTH))
+    return frozen(np.log1p(-_CERTAINTY * ndtr((_COUNTED[:, None] - _THRESHOLDS) / _WIDTH)))
 
 
 def _log_spared_all(along: FloatArray) -> FloatArray:

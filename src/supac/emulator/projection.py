@@ -70,14 +70,11 @@ class CommonDraws:
         return np.asarray(self.z.mean(axis=0))
 
     @cached_property
-    def _centred(self) -> FloatArray:
-        return self.z - self._mean
-
-    @cached_property
     def _regression(self) -> FloatArray:
         """Compute (CᵀC)⁻¹Cᵀ of the centred points C: (dim, n)."""
-        normal = cho_factor(self._centred.T @ self._centred, lower=True)
-        return np.asarray(cho_solve(normal, self._centred.T, check_finite=False))
+        centred = self.z - self._mean
+        normal = cho_factor(centred.T @ centred, lower=True)
+        return np.asarray(cho_solve(normal, centred.T, check_finite=False))
 
     def project_gradients(
         self, whitening: NormalWhitening, values: FloatArray, gradients: FloatArray

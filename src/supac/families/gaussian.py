@@ -419,12 +419,8 @@ class DiagonalGaussian(Gaussian):
         return np.concatenate([linear, quadratic])
 
 
-@lru_cache(maxsize=256)
-def _recent_standard(family: Gaussian, theta: bytes) -> tuple[FloatArray, FloatArray] | None:
-    """Return the mean and the Cholesky factor of a member; the latest are kept.
-
-    A round needs each often, and all from which earlier batches were drawn.
-    """
+def _frozen_standard(family: Gaussian, theta: bytes) -> tuple[FloatArray, FloatArray] | None:
+    """Return the mean and the Cholesky factor of a member, which cannot be written to."""
     member = family._factorise(np.frombuffer(theta))
     if member is not None:
         for each in member:
@@ -432,7 +428,10 @@ def _recent_standard(family: Gaussian, theta: bytes) -> tuple[FloatArray, FloatA
     return member
 
 
-_recent_large_standard = lru_cache(maxsize=16)(_recent_standard.__wrapped__)  # each is megabytes
+# The latest are kept: a round needs each often, and all from which earlier batches were drawn.
+# Fewer are kept of many parameters, each of which may be megabytes.
+_recent_standard = lru_cache(maxsize=256)(_frozen_standard)
+_recent_large_standard = lru_cache(maxsize=16)(_frozen_standard)
 
 
 @lru_cache(maxsize=16)
