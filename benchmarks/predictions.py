@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import supac
+from outside.runs import commit
 from supac import marginals
 from supac.arrays import FloatArray
 
@@ -140,10 +141,11 @@ def main() -> None:
     text = [
         "# Bands of predictions",
         "",
-        f"`make bench-predictions`: shares of {options.sets} synthetic data sets, with standard "
-        f"errors, in which bands of {100 * COVERAGE:g} % hold what they are for. Two reactions in "
-        "a row, parameters drawn from the prior, 24 measurements up to hour 10, searches of 60 "
-        "runs; then 200 draws in a scenario with twice the initial concentration, up to hour 30.",
+        f"`make bench-predictions`, at version {commit()}: shares of {options.sets} synthetic data "
+        f"sets, with standard errors, in which bands of {100 * COVERAGE:g} % hold what they are "
+        "for. Two reactions in a row, parameters drawn from the prior, 24 measurements up to hour "
+        "10, searches of 60 runs; then 200 draws in a scenario with twice the initial "
+        "concentration, up to hour 30.",
         "",
         f"| {' | '.join(head)} |",
         "|---" * len(head) + "|",

@@ -30,7 +30,7 @@ import outside.variants as v
 import supac
 from outside import development, gr4j, life, physics, textbook
 from outside.methods import at
-from outside.runs import commit
+from outside.runs import commit, versions
 from outside.variants import Variant
 from supac.arrays import FloatArray
 
@@ -248,8 +248,8 @@ def main() -> None:
                     kept.append(found)
                     with path.open("a") as file:
                         file.write(json.dumps(asdict(found)) + "\n")
-    head = f"{study.title}. Command: `make bench-studies ARGS={options.study}`."
-    text = "\n".join([head, "", *study.table(study, kept)]) + "\n"
+    made = f"Command: `make bench-studies ARGS={options.study}`, at {versions(kept)}."
+    text = "\n".join([f"{study.title}. {made}", "", *study.table(study, kept)]) + "\n"
     (options.folder / f"{options.study}.md").write_text(text)
     print(text)
 

@@ -108,3 +108,17 @@ def test_all_forms_of_outputs_have_the_same_risk(outside: Any) -> None:
         risk = forms[name].risk(problem, 0)
         found = risk.loss(np.asarray(risk.simulate(x))[None])[0]
         assert found == pytest.approx(expected, rel=1e-9), name
+
+
+@pytest.mark.parametrize(
+    ("study", "rows"),
+    [
+        *((name, "studies") for name in ("ablation", "expressions", "noise", "workers")),
+        ("stopping", "stopping"),
+    ],
+)
+def test_tables_name_the_versions_of_their_searches(study: str, rows: str) -> None:
+    lines = (BENCHMARKS / "results" / f"{rows}.jsonl").read_text().splitlines()
+    made = [each for each in map(json.loads, lines) if each.get("study", study) == study]
+    head = (BENCHMARKS / "results" / f"{study}.md").read_text().partition("\n")[0]
+    assert all(each["commit"] in head.rpartition(" at version")[2] for each in made)
