@@ -269,7 +269,9 @@ def _ended(jobs: list[Job], processes: int) -> Generator[tuple[Job, Future[Any]]
     lessons = [job for job in jobs if not isinstance(job, Calibrate)]
     with ProcessPoolExecutor(processes, spawn, initializer=_ignore_interrupts) as pool:
         try:
-            # Lessons need no simulator: they begin while it compiles.
+            # Lessons need no simulator: they begin while it compiles. Some are shorter than the
+            # longest calibrations, but these are no longer than a minute, and the shortest of all
+            # calibrations still come last, so that processes end at about the same time.
             futures: dict[Future[Any], Job] = {pool.submit(job): job for job in lessons}
             _compile(calibrations)
             futures |= {pool.submit(job): job for job in calibrations}
