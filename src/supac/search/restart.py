@@ -1,11 +1,12 @@
-"""A search that has settled without having learnt anything, or that fails, looks elsewhere.
+"""A search that has settled without having learnt anything, or that fails, begins again.
 
 Where the risk has many valleys, such as the phase of an oscillation, a first design sees none of
 them clearly, and a search may settle in a shallow one, or on a slightly shrunk prior. If its
 posterior is hardly better than the start, it begins again, narrowly, around the best run that is
-out of the reach of the posteriors found so far. If that comes to nothing too, the runs seen so far
-are a poor choice: a batch of fresh draws of the start comes first. The best of all posteriors is
-returned. Where most runs fail, it begins again around the best of those that did not.
+out of the reach of the posteriors found so far. If that comes to nothing too, the runs so far may
+be a poor choice: the next beginning is a batch of fresh draws of the start. So it goes on by turns,
+and the best of all posteriors is returned. Where most runs fail, it begins again around the best of
+those that did not.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ import numpy as np
 from supac.arrays import BoolArray, FloatArray
 from supac.families import Distribution, Family
 from supac.problem import Evaluations, Problem
-from supac.search.algorithm import Abandoned, State
+from supac.search.algorithm import Abandoned, LastStep, State
 from supac.search.note import Note
 
 SETTLED = Note(
     "settled",
-    "the search had settled on a posterior that is hardly better than the start, and began again "
-    "elsewhere",
+    "the search had settled on a posterior that is hardly better than the start, and began again",
 )
 FAILED = Note(
     "failed",
@@ -36,7 +36,7 @@ BEGAN_AGAIN = SETTLED, FAILED
 _LEARNT = 3.0  # nats by which a posterior is better than the start if anything was learnt
 _EXPLAINED = 0.5  # largest error of predicting a run, in standard deviations of all risks
 _QUIET = 0.5  # nats that a step gains if the search has settled
-_PATIENCE = 30  # runs of a beginning that does not settle
+_PATIENCE = 20  # draws after a first batch, of a beginning that does not settle
 _NARROW = 0.3  # standard deviations of the start
 _FAILING, _ENOUGH = 0.5, 15  # share of failed runs, among as many of the latest
 _REACH, _NEAR = 3.0, 0.5  # standard deviations of a posterior, and of the start
@@ -73,49 +73,64 @@ def _least_mean(risk: FloatArray) -> float:
     return float(max(by_mean, by_median, risk.min()))
 
 
-def look_elsewhere(
+def begin_again(
     problem: Problem,
-    before: State,
     state: State,
+    before: LastStep | None,
     nat: float,
     error: float,
     *,
+    first: int,
     looked: bool = False,
-) -> State | None:
-    """Return the state around another run if most fail, or two steps and all others gained little.
+) -> tuple[State, Note] | None:
+    """Return the state of a new beginning, and why; None if the search is to go on.
 
-    `before` is the state before the last round. After a look around the start also if one of its
-    runs is clearly better than all that the posterior has reached. A search that has begun again
-    once returns to the start, for a batch of its draws, and then begins around another run.
+    `before` is the step before the last one, `first` the size of a first batch, and `looked` is
+    True if the last batch was the look around the start of a search that began narrowly.
     """
     last, family = state.last_step, problem.start.family
     if not (isinstance(family, Family) and family.is_gaussian):
         return None
     if is_failing(state):
-        return _begin_at_best(problem, state, nat)
-    drew_start = draws_start_again(problem, before)
-    if last is None or (before.last_step is None and not drew_start):
+        return _begin_at_best(problem, state, nat), FAILED
+    if last is None:
         return None
-    if before.last_step is None:  # the start has just been drawn from
-        return _begin_at_another(problem, state, nat)
-    quiet = max(before.last_step.nats, last.nats) <= _QUIET
-    settled = quiet or _runs_of_beginning(state) >= _PATIENCE
-    nothing = settled and has_learnt_nothing(problem, state, last.objective, nat, error)
-    if not nothing and (last.moving or not looked or not _found_better(problem, state, nat)):
-        return None
-    left, in_vain = _leave(state, last.objective), nothing and state.abandoned is not None
-    return _begin_at_start(problem, left) if in_vain else _begin_at_another(problem, left, nat)
+    left = _leave(state, last.objective)
+    stuck = _is_stuck(state, before, first) or (
+        before is None and _drew_start_again(problem, state)
+    )
+    if stuck and has_learnt_nothing(problem, state, last.objective, nat, error):
+        by_turns = state.abandoned is not None and len(state.abandoned.thetas) % 2 == 1
+        other = None if by_turns else _begin_elsewhere(problem, left, nat)
+        return other or _begin_at_start(problem, left), SETTLED
+    if looked and not last.moving and _found_better(problem, state, nat):
+        other = _begin_elsewhere(problem, left, nat)
+        return None if other is None else (other, SETTLED)
+    return None
+
+
+def _is_stuck(state: State, before: LastStep | None, first: int) -> bool:
+    """Return True if two steps gained little, or a beginning has had many draws.
+
+    Each may have as many as a first batch: asynchronous runs of the posterior before end later.
+    """
+    since = 0 if state.abandoned is None else state.abandoned.runs
+    draws, last = int(state.evaluations.drawn[since:].sum()), state.last_step
+    if before is None or last is None or draws < first:
+        return False
+    return max(before.nats, last.nats) <= _QUIET or draws >= first + _PATIENCE
+
+
+def _drew_start_again(problem: Problem, state: State) -> bool:
+    """Return True if the last batch was drawn around the start of a search that began again."""
+    last = state.evaluations.proposals[-1]
+    return state.abandoned is not None and np.allclose(last.mean, problem.start.mean)
 
 
 def draws_start_again(problem: Problem, state: State) -> bool:
-    """Return True if the next batch is of the start, since beginnings elsewhere led nowhere."""
+    """Return True if a new beginning is at the start, of which its first batch is drawn."""
     at_start = np.array_equal(state.posterior.theta, problem.start.theta)
     return state.abandoned is not None and state.last_step is None and at_start
-
-
-def _runs_of_beginning(state: State) -> int:
-    """Return the number of runs since the search began, or began again."""
-    return len(state.evaluations) - (0 if state.abandoned is None else state.abandoned.runs)
 
 
 def is_failing(state: State) -> bool:
@@ -140,6 +155,19 @@ def _begin_at_best(problem: Problem, state: State, nat: float) -> State:
 def _begin_at_start(problem: Problem, state: State) -> State:
     """Return the state with the start as its posterior, to be drawn from, and no model."""
     return replace(state, posterior=problem.start, last_step=None, emulator=None, batch=None)
+
+
+def _begin_elsewhere(problem: Problem, state: State, nat: float) -> State | None:
+    """Begin around the best run by prior·exp(−R/λ) out of the reach of what was abandoned."""
+    runs = state.evaluations.select(state.evaluations.ok)
+    quality = _quality(problem, runs, nat)
+    assert state.abandoned is not None
+    for theta in state.abandoned.thetas:
+        known = _reached(problem.start, state.posterior.at(theta), runs.x)
+        quality = np.where(known, -np.inf, quality)
+    if not np.isfinite(quality).any():
+        return None
+    return _begin(problem, state, runs.x[int(np.argmax(quality))])
 
 
 def _begin(problem: Problem, state: State, at: FloatArray) -> State:
@@ -176,19 +204,6 @@ def _leave(state: State, objective: float) -> State:
         theta = np.concatenate([before.thetas, theta])
         value = np.concatenate([before.objectives, value])
     return replace(state, abandoned=Abandoned(theta, value, len(state.evaluations)))
-
-
-def _begin_at_another(problem: Problem, state: State, nat: float) -> State | None:
-    """Begin around the best run by prior·exp(−R/λ) out of the reach of what was abandoned."""
-    runs = state.evaluations.select(state.evaluations.ok)
-    quality = _quality(problem, runs, nat)
-    assert state.abandoned is not None
-    for theta in state.abandoned.thetas:
-        known = _reached(problem.start, state.posterior.at(theta), runs.x)
-        quality = np.where(known, -np.inf, quality)
-    if not np.isfinite(quality).any():
-        return None
-    return _begin(problem, state, runs.x[int(np.argmax(quality))])
 
 
 def _found_better(problem: Problem, state: State, nat: float) -> bool:

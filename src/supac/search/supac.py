@@ -41,14 +41,7 @@ from supac.search.design import (
 )
 from supac.search.ray import view_prior
 from supac.search.remarks import EXTRAPOLATES, REJECTED, RIDGE
-from supac.search.restart import (
-    FAILED,
-    SETTLED,
-    conclude,
-    draws_start_again,
-    is_failing,
-    look_elsewhere,
-)
+from supac.search.restart import begin_again, conclude, draws_start_again
 from supac.surrogate.estimator import (
     MANY_PARAMETERS,
     BatchPlan,
@@ -145,16 +138,24 @@ class SuPAC:
     def restart(
         self, problem: Problem, before: State, state: State, info: Info
     ) -> tuple[State, Info] | None:
-        """Return a state elsewhere, and why, if rounds up to `state` learnt nothing or failed."""
+        """Return a new beginning, and why, if rounds up to `state` learnt nothing or failed."""
         _, plan, _ = self._estimator(problem, state.evaluations)
         if not plan.few:
             return None
         nat = worth_of_a_nat(problem.bound, info.mean_risk, info.kl)
         looked = was_look(problem, plan, state.evaluations)
-        other = look_elsewhere(problem, before, state, nat, info.loo_error, looked=looked)
-        if other is None:
+        found = begin_again(
+            problem,
+            state,
+            before.last_step,
+            nat,
+            info.loo_error,
+            first=plan.first,
+            looked=looked,
+        )
+        if found is None:
             return None
-        why = FAILED if is_failing(state) else SETTLED
+        other, why = found
         again = replace(other, batch=self._plan(problem, plan, other))
         return again, replace(info, notes=(*info.notes, why))
 
