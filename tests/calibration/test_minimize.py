@@ -7,6 +7,8 @@ import supac
 from catalogue import FAMILIES
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.problem.likelihood import NormalLikelihood
+from supac.problem.losses import ResidualLoss
 from supac.simulators import synthetic
 from waves import wave
 
@@ -214,6 +216,39 @@ def test_failing_is_never_rewarded() -> None:
     )
     assert abs(result.posterior.mean[0]) < 0.1
     assert any("leave the range [0, 1]" in note for note in result.notes)
+
+
+class Largest(ResidualLoss):
+    """A loss that is no mean."""
+
+    def __call__(self, residuals: FloatArray) -> FloatArray:
+        return np.asarray(np.abs(residuals).max(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("loss", "capped"),
+    [
+        (supac.MeanSquare(), "the loss of each datum up to 2"),
+        (supac.RootMeanSquare(), "the loss of each datum up to 4"),
+        (NormalLikelihood(0.0), ""),
+        (Largest(), ""),
+    ],
+)
+def test_a_certificate_is_promised_only_where_there_is_one(loss: ResidualLoss, capped: str) -> None:
+    """Risks leave the range of the bound: the loss of each datum may be capped, or may not."""
+    result = supac.minimize(
+        supac.Composite(lambda z: 3.0 * z @ np.ones((2, 5)) + 4.0, loss),
+        PLANE,
+        supac.MaurerLangfordSeeger(5, 0.05, ceiling=2.0),
+        budget=40,
+        validation=10,
+        algorithm=QUICK,
+        execution=supac.Execution(vectorized=True),
+    )
+    (note,) = [each for each in result.notes if "leave the range [0, 2]" in each]
+    assert ("a certificate is" in note) == bool(capped)
+    assert capped in note
+    assert (result.certificate is not None) == bool(capped)
 
 
 def test_objective_is_the_bound_at_the_estimate() -> None:

@@ -182,7 +182,7 @@ def make_ending(
         recent = runs.select(runs.drawn).latest(_RECENT)
         mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
     history = record.history
-    notes = notes_on_the_estimate(problem, state, size, fresh=fresh is not None)
+    notes = notes_on_the_estimate(problem, state, size, risk, fresh=fresh is not None)
     notes += validated.notes + notes_of(risk) + note_on_equal_risks(state.evaluations)
     objective = problem.bound(mean_risk, divergence.value)
     if stop is StopReason.BUDGET:

@@ -10,9 +10,9 @@ from scipy.special import chdtri
 from supac.arrays import BoolArray, FloatArray
 from supac.emulator.view import View
 from supac.families import Distribution
+from supac.guarantee.gate import CertificateError, basis_of
 from supac.problem import Bound, Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
-from supac.problem.losses import ResidualLoss
 from supac.problem.observation import observation_count
 from supac.record.run import Run, by_kind
 from supac.search.algorithm import NO_STEP, Info, State
@@ -21,8 +21,8 @@ from supac.search.remarks import PASSING
 from supac.search.restart import SETTLED, has_learnt_nothing
 from supac.surrogate.estimator import NOISY
 
-BUDGET, NOISE, FAILURES, REFUSALS = "budget", "noise", "failures", "refusals"
-RANGE = "range"
+BUDGET, NOISE, RANGE = "budget", "noise", "range"
+FAILURES, REFUSALS = "failures", "refusals"
 """Codes of notes that have a place of their own in a report."""
 REFUSALS_LEFT_OUT = "refusals left out"
 """Code of the note that the bound is about the other draws, which has no such place."""
@@ -42,7 +42,7 @@ _REMEDY = (
 
 
 def notes_on_the_estimate(
-    problem: Problem, state: State, size: float, *, fresh: bool
+    problem: Problem, state: State, size: float, risk: object, *, fresh: bool
 ) -> tuple[str, ...]:
     """Warn if too few runs support the mean risk, or if risks leave the range of the bound."""
     notes = []
@@ -53,30 +53,48 @@ def notes_on_the_estimate(
             f"{unknowns} unknowns of the surrogate: check it with fresh draws of the posterior, by "
             "`supac certify --posterior` or `certify`"
         )
-    risk, ceiling = state.evaluations.risk, getattr(problem.bound, "ceiling", None)
+    return (*notes, *_note_on_the_range(problem, state.evaluations, risk))
+
+
+def _note_on_the_range(problem: Problem, runs: Evaluations, risk: object) -> tuple[str, ...]:
+    """Warn if risks leave the range of the bound, and say if a certificate is one all the same."""
+    ceiling = getattr(problem.bound, "ceiling", None)
     likelihood = getattr(problem.loss, "unbounded", "")
     promised = getattr(problem.bound, "n", None) is not None
-    counted = problem.failure_risk is not None and not state.evaluations.ok.all()
-    certifying = promised or (counted and not likelihood)
+    counted = problem.failure_risk is not None and not runs.ok.all()
+    known = runs.risk[~np.isnan(runs.risk)]
     if (
-        ceiling is not None
-        and certifying
-        and not (np.isnan(risk) | (risk >= 0.0) & (risk <= ceiling)).all()
+        ceiling is None
+        or not (promised or (counted and not likelihood))
+        or ((known >= 0.0) & (known <= ceiling)).all()
     ):
-        words = (
-            f"risks from {np.nanmin(risk):.3g} to {np.nanmax(risk):.3g} leave the range "
-            f"[0, {ceiling:.3g}] that the bound assumes: "
-        )
-        capped = isinstance(problem.loss, ResidualLoss) and problem.loss.ceiling is None
+        return ()
+    words = (
+        f"risks from {known.min():.3g} to {known.max():.3g} leave the range "
+        f"[0, {ceiling:.3g}] that the bound assumes: "
+    )
+    top = _cap(problem.bound, runs, risk) if known.min() >= 0.0 else None
+    if top is not None:
         words += (
             "the objective is no limit, but a certificate is, since it counts the loss of each "
-            f"datum up to {ceiling:.3g}"
-            if capped
-            else "its value guarantees nothing; give the bound the ceiling= of the loss, or use a "
+            f"datum up to {top:.3g}"
+        )
+    else:
+        words += (
+            "its value guarantees nothing; give the bound the ceiling= of the loss, or use a "
             "bounded loss such as Welsch()"
         )
-        notes.append(Note(RANGE, words))
-    return tuple(notes)
+    return (Note(RANGE, words),)
+
+
+def _cap(bound: Bound, runs: Evaluations, risk: object) -> float | None:
+    """Return where a certificate caps the loss of each datum; None if it does not, or none is."""
+    measured = None if runs.outputs is None else runs.outputs.shape[1]
+    try:
+        basis = basis_of(risk, bound, measured=measured)
+    except CertificateError:
+        return None
+    return basis.top if basis.capped else None
 
 
 def notes_on_the_way(
@@ -137,7 +155,7 @@ def note_on_the_budget(history: Mapping[str, FloatArray], bound: Bound | None) -
     known = history["objective"][np.isfinite(history["objective"])]
     if len(known) < 4:
         return ()
-    last = {name: float(each[-1]) for name, each in history.items()}
+    last = {name: last_known(each) for name, each in history.items()}  # a round may have failed
     error = np.nan_to_num(last["loo_error"]) / np.sqrt(np.fmax(last["effective_size"], 1.0))
     nat = 0.0 if bound is None else worth_of_a_nat(bound, last["mean_risk"], last["kl"])
     # Of a gain of thousands of nats a twentieth is much.
@@ -150,6 +168,12 @@ def note_on_the_budget(history: Mapping[str, FloatArray], bound: Bound | None) -
     falling = " → ".join(f"{value:.3g}" for value in known[-3:])
     words = f"the objective was still falling when the budget ended ({falling}): {_MORE}"
     return (Note(BUDGET, words),)
+
+
+def last_known(column: FloatArray) -> float:
+    """Return the last finite value of a column of the history; NaN if there is none."""
+    known = column[np.isfinite(column)]
+    return float(known[-1]) if len(known) else np.nan
 
 
 def note_on_noise(history: Mapping[str, FloatArray]) -> tuple[str, ...]:
