@@ -20,6 +20,7 @@ from supac.record.diagnostics import hardly_begun, notes_on_refusals, notes_on_t
 from supac.record.run import Run, Status
 from supac.report import Account, Level, account_of, assess
 from supac.report.findings import how_well_it_fits
+from supac.report.misfit import has_course
 from supac.report.next_steps import next_steps
 from supac.search.algorithm import NO_STEP, Info
 from supac.search.remarks import EXTRAPOLATES, REJECTED, RIDGE
@@ -229,10 +230,59 @@ def test_a_fall_of_a_few_nats_is_told(run: Account) -> None:
     verdict = assess(changed(run, history=run.history | falls, **ended))
     (told,) = [each for each in verdict.checks if each.question == "Were there enough runs?"]
     assert told.level is Level.TRUST
-    assert told.answer.startswith("Perhaps not: the last two steps still lowered the objective")
+    assert told.answer.startswith("Probably: the last two steps lowered the objective from 0.73")
     settled = run.history | {"objective": np.array([400.0, 0.9, 0.701, 0.7, 0.7])}
     verdict = assess(changed(run, history=settled, **ended))
     assert any("no longer decreasing" in each.answer for each in verdict.checks)
+
+
+def test_gains_are_those_of_the_last_round_that_was_estimated(run: Account) -> None:
+    """A last round whose runs all failed has no objective, no mean risk and no KL."""
+    good = run.history | {
+        "objective": np.array([1.0, 0.9, 0.9, 0.9, 0.6, 0.31]),
+        "mean_risk": np.full(6, 0.3),
+        "kl": np.full(6, 2.0),
+    }
+    failed = {name: np.append(values, np.nan) for name, values in good.items()}
+
+    def told(history: dict[str, FloatArray], bound: supac.Bound) -> str:
+        ended = {"stop_reason": supac.StopReason.BUDGET, "bound": bound}
+        checks = assess(changed(run, history=history, **ended)).checks
+        return next(each.answer for each in checks if each.question == "Were there enough runs?")
+
+    for bound in (BOUND, supac.Catoni(0.01)):
+        assert told(failed, bound) == told(good, bound)
+        assert not told(good, bound).startswith("The objective was no longer")
+
+
+def with_fitted_noise(run: Account, columns: dict[str, FloatArray], off: float) -> Account:
+    """The account of such measurements, as far off and with as large a noise, which was fitted.
+
+    The noise of a column whose name is in capital letters was given.
+    """
+    values = np.concatenate(list(columns.values()))
+    fitted = [-1 if name.isupper() else 0 for name in columns]
+    levels = np.repeat(fitted, len(values) // len(columns))
+    data = Observations(tuple(columns), values, np.full(len(values), off))
+    none = np.full(len(values), -1)
+    loss = ColumnLoss(Likelihood(), none, none, levels, values, np.ones(len(values)))
+    other = changed(run)
+    other.record.settings = {
+        **other.record.settings, "data": data, "loss": ObservationLoss(loss, 1)
+    }  # fmt: skip
+    vars(other).update(observations=data, fresh=np.tile(values + off, (12, 1)))
+    return other
+
+
+def how_it_fits(run: Account) -> tuple[Level, str]:
+    (check,) = [
+        each for each in assess(run).checks if each.question.startswith("Does the simulator fit")
+    ]
+    return check.level, check.answer
+
+
+COURSE = np.array([1.0, 2.0, 4.0, 6.0, 7.0, 7.5, 7.7, 7.8])
+SCATTER = 5.0 + np.array([0.1, -0.2, 0.15, -0.05, 0.2, -0.25, 0.1, -0.1])
 
 
 @pytest.mark.parametrize(("off", "level"), [(0.2, Level.TRUST), (5.0, Level.LOOK)])
@@ -240,33 +290,55 @@ def test_noise_that_was_fitted_says_nothing_of_the_fit(
     run: Account, off: float, level: Level
 ) -> None:
     """Misfits are then compared with the spread of the measurements."""
-    seen = changed(run, **measured(A=0.9))
-    values = np.array([1.0, 2.0, 3.0])
-    data = Observations(("A",), values, np.full(3, off))
-    columns = ColumnLoss(
-        Likelihood(), np.full(3, -1), np.full(3, -1), np.zeros(3, dtype=int), values, np.ones(3)
-    )
-    fresh = np.hstack([np.tile(values + off, (12, 1)), np.full((12, 1), off)])
-    record = copy(seen.record)
-    record.settings = {
-        **record.settings, "data": data, "loss": ObservationLoss(columns, 1)
-    }  # fmt: skip
-    other = replace(seen, record=record)
-    vars(other).update(observations=data, fresh=fresh[:, :3])
+    other = with_fitted_noise(run, {"a": COURSE}, off)
     (misfit,) = other.misfits
     assert misfit.fitted
     assert misfit.typical == pytest.approx(1.0)
-    assert misfit.of_spread == pytest.approx(off / values.std())
-    verdict = assess(other)
-    (told,) = [
-        each for each in verdict.checks if each.question.startswith("Does the simulator fit")
-    ]
-    assert told.level is level
-    assert "as large as the misfits, whatever the fit" in told.answer
+    assert misfit.of_spread == pytest.approx(off / COURSE.std())
+    found, told = how_it_fits(other)
+    assert found is level
+    assert "as large as the misfits, whatever the fit" in told
     table = str(how_well_it_fits(other))
     assert "of the spread" in table
     assert "The noise depends on parameters" in table
-    assert "The noise depends on parameters" not in str(how_well_it_fits(seen))
+    given = changed(run, **measured(A=0.9))
+    assert "The noise depends on parameters" not in str(how_well_it_fits(given))
+
+
+@pytest.mark.parametrize("values", [SCATTER, np.array([3.0]), np.full(8, 2.0)])
+def test_measurements_without_a_course_say_nothing_of_the_fit(
+    run: Account, values: FloatArray
+) -> None:
+    """The misfits of a perfect model are then as large as the spread."""
+    other = with_fitted_noise(run, {"a": values}, 0.17)
+    assert np.isnan(other.misfits[0].of_spread)
+    level, told = how_it_fits(other)
+    assert level is Level.TRUST
+    assert "no course beyond their scatter" in told
+    assert "nan" not in told
+    if len(values) == len(COURSE):  # a column that can be judged is
+        both = with_fitted_noise(run, {"a": values, "b": COURSE}, 5.0)
+        level, told = how_it_fits(both)
+        assert level is Level.LOOK
+        assert f"misfits are b {100 * 5 / COURSE.std():.0f} %." in told
+
+
+def test_replicates_show_the_course_over_experiments() -> None:
+    """Rows may be in any order; single values of experiments are taken in theirs."""
+    means, scatter = np.array([1.0, 9.0, 3.0, 7.0, 2.0]), np.array([-0.1, 0.1])
+    values = (means[:, None] + scatter).T.ravel()
+    cells = [(f"dose {i}", "A", 1.0) for _ in range(2) for i in range(5)]
+    assert has_course(values, cells)
+    assert not has_course(means, cells[:5])
+    order = [3, 1, 7, 5, 0, 6, 2, 4]
+    assert has_course(COURSE[order], [("", "A", float(i)) for i in order])
+    assert not has_course(COURSE[order], [("", "A", float(i)) for i in range(8)])
+
+
+def test_columns_with_given_noise_are_judged_beside_those_with_fitted_noise(run: Account) -> None:
+    level, told = how_it_fits(with_fitted_noise(run, {"a": COURSE, "B": COURSE}, 0.2))
+    assert level is Level.TRUST
+    assert told.endswith("Where the noise is given, typical misfits are at most 1 times it.")
 
 
 def test_a_capped_certificate_holds_where_risks_leave_the_range(run: Account) -> None:
@@ -274,6 +346,20 @@ def test_a_capped_certificate_holds_where_risks_leave_the_range(run: Account) ->
     verdict = assess(changed(run, risks=np.array([0.2, 1.5]), certificate=given))
     assert verdict.level is Level.TRUST
     assert any("the objective is no limit" in each.answer for each in verdict.checks)
+    below = assess(changed(run, risks=np.array([-0.2, 1.5]), certificate=given))
+    assert below.level is Level.DO_NOT_TRUST
+
+
+def test_the_ceiling_is_set_where_there_is_one(run: Account, tmp_path: Path) -> None:
+    """In a problem file, or in Python."""
+    capped = replace(certificate(run, 0.3), capped=True, cap=1.5)
+    (told,) = [each.answer for each in assess(changed(run, certificate=capped)).reasons]
+    assert "set the ceiling= of the bound" in told
+    for name, text in starter_files("builtin").items():
+        (tmp_path / name).write_text(text)
+    filed = account_of(supac.read_problem(tmp_path / "problem.toml").minimize())
+    answers = [each.answer for each in assess(changed(filed, certificate=capped)).checks]
+    assert any("set the ceiling in [bound]" in each for each in answers)
 
 
 def test_next_steps_begin_the_reasons_once(run: Account) -> None:

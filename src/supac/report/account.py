@@ -37,6 +37,7 @@ from supac.record.many_parameters import Directions, FieldChange, field_changes
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
 from supac.record.run import Round, Run
+from supac.report.misfit import Misfit, misfit_of
 from supac.search.note import code_of, is_among
 
 _TABLES = Measurements | CombinedMeasurements | LogObservations  # drawn as other columns
@@ -44,25 +45,6 @@ _LATEST = 12  # runs that are drawn where there are no fresh ones
 
 NOWHERE_NEAR = 100.0
 """Typical misfit, in noises, that wrong units or a wrong noise explain, and no model does."""
-
-
-@dataclass(frozen=True)
-class Misfit:
-    """Residuals of fresh runs for one observed column, in units of the noise."""
-
-    column: str
-    measured: int
-    """Number of measurements."""
-    typical: float
-    """Median over runs of the root mean square residual: near 1 is a good fit."""
-    mean: float
-    """Median over runs of the mean residual: far from 0 is a bias."""
-    far: int
-    """Number of measurements whose median residual exceeds 3."""
-    of_spread: float = math.nan
-    """Root mean square residual over the standard deviation of the measurements."""
-    fitted: bool = False
-    """True if the noise depends on parameters: misfits are then near 1 whatever the fit is."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -247,12 +229,14 @@ class Account(Estimate):
         fitted, shape = self._columns_of_fitted_noise, (len(seen.columns), seen.rows)
         values, noise = measured.reshape(shape), seen.noise.reshape(shape)
         known = np.isfinite(parts).all(axis=0)
+        cells = seen.cells
         return tuple(
-            _misfit(
+            misfit_of(
                 name,
                 parts[:, i, known[i]],
                 values[i, known[i]],
                 noise[i, known[i]],
+                [cells[i * seen.rows + row] for row in np.flatnonzero(known[i])],
                 fitted=name in fitted,
             )
             for i, name in enumerate(seen.columns)
@@ -335,20 +319,3 @@ def account_of(
     )
     check_certificate(account.posterior, account.prior, record.estimate, certificate)
     return account
-
-
-def _misfit(
-    column: str, residuals: FloatArray, values: FloatArray, noise: FloatArray, *, fitted: bool
-) -> Misfit:
-    """Summarise residuals (runs, measured) in units of the noise of these measured values."""
-    off = math.sqrt(float(np.median(np.mean((residuals * noise) ** 2, axis=1))))
-    spread = float(values.std())
-    return Misfit(
-        column,
-        residuals.shape[1],
-        math.sqrt(float(np.median(np.mean(residuals**2, axis=1)))),
-        float(np.median(residuals.mean(axis=1))),
-        int((np.abs(np.median(residuals, axis=0)) > 3.0).sum()),
-        of_spread=off / spread if spread > 0.0 else math.nan,
-        fitted=fitted,
-    )

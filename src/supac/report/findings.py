@@ -27,7 +27,8 @@ _IN_NOISES = Markup(
 )
 _FITTED = (
     "The noise depends on parameters, so that misfits in its units are near 1 whatever the fit: "
-    "compare them with the spread of the measurements."
+    "compare them with the spread of the measurements, where these show a course beyond their "
+    "scatter."
 )
 _MOST_PICTURES = 60
 FIRST = 4  # pictures of the fit on the first screen; the others are below

@@ -10,10 +10,14 @@ from enum import IntEnum
 
 import numpy as np
 
-from supac.arrays import FloatArray
 from supac.guarantee.certificate import HARDLY, Certificate
 from supac.problem.bounds import worth_of_a_nat
-from supac.record.diagnostics import hardly_begun, note_on_noise, note_on_the_budget
+from supac.record.diagnostics import (
+    hardly_begun,
+    last_known,
+    note_on_noise,
+    note_on_the_budget,
+)
 from supac.record.ending import StopReason
 from supac.record.parameter_change import uninformed
 from supac.report.account import NOWHERE_NEAR, Account
@@ -135,7 +139,7 @@ def _validated(run: Account) -> Answer:
 def _coverage(run: Account) -> tuple[bool, str]:
     """Return True if the weighted runs represent the posterior, and the diagnostic."""
     assert run.posterior is not None
-    k_hat, size = _last(run.history["k_hat"]), _last(run.history["effective_size"])
+    k_hat, size = last_known(run.history["k_hat"]), last_known(run.history["effective_size"])
     if not math.isnan(k_hat):
         side = "below" if k_hat <= _COVERED else "above"
         return k_hat <= _COVERED, f"Pareto k̂ = {number(k_hat)}, {side} {_COVERED}"
@@ -148,7 +152,7 @@ def _coverage(run: Account) -> tuple[bool, str]:
 
 def _predicted(run: Account) -> Answer:
     """Compare the validated objective with the prediction for the last step."""
-    predicted = _last(run.history["predicted"])
+    predicted = last_known(run.history["predicted"])
     if run.validated < 2 or run.record.bound is None or math.isnan(predicted):
         return None
     error = 0.0 if math.isnan(run.mean_risk_error) else run.mean_risk_error
@@ -218,7 +222,10 @@ def _one_simulator(run: Account) -> Answer:
 
 def _outlying(run: Account) -> Answer:
     """Count the successful runs that the search modelled apart from the others."""
-    wrong, penalised = _last(run.history["wrong"]), run.record.settings["on_failure"] == "penalise"
+    wrong, penalised = (
+        last_known(run.history["wrong"]),
+        run.record.settings["on_failure"] == "penalise",
+    )
     failed = sum(each.purpose == "search" for each in run.failures) if penalised else 0
     count = 0 if math.isnan(wrong) else int(wrong) - failed
     if count <= 0:
@@ -237,7 +244,7 @@ def _in_range(run: Account) -> Answer:
     low, high = float(run.risks.min()), float(run.risks.max())
     told = f"from {number(low)} to {number(high)}, with a ceiling of {run.ceiling:g}"
     outside = low < 0.0 or high > run.ceiling
-    if outside and run.certificate is not None and run.certificate.capped:
+    if outside and low >= 0.0 and run.certificate is not None and run.certificate.capped:
         return Level.TRUST, (
             f"No: {told}. So the objective is no limit. The certificate is one all the same, since "
             "it counts the loss of each datum up to the ceiling."
@@ -284,19 +291,22 @@ def _last_gains(run: Account) -> Answer:
     gained, nat = float(known[-3] - known[-1]), _nat(run)
     if gained <= _SETTLED * nat or known[-1] > known.min():
         return _NOTHING_MORE
-    sure = gained > max(_FALLING * nat, 2.0 * float(np.nan_to_num(run.mean_risk_error)))
-    return Level.LOOK if sure else Level.TRUST, (
-        f"Perhaps not: the last two steps still lowered the objective from {number(known[-3])} to "
-        f"{number(known[-1])}. {_more_budget(run, 2)}"
+    told = f"lowered the objective from {number(known[-3])} to {number(known[-1])}"
+    if gained > max(_FALLING * nat, 2.0 * float(np.nan_to_num(run.mean_risk_error))):
+        return Level.LOOK, f"Perhaps not: the last two steps still {told}. {_more_budget(run, 2)}"
+    return Level.TRUST, (
+        f"Probably: the last two steps {told}, which is little. A larger budget may lower it a bit "
+        "further."
     )
 
 
 def _nat(run: Account) -> float:
     """Return how much a nat of KL lowers the objective at its end; 0 if that is not known."""
-    last, bound = run.history, run.record.bound
+    bound = run.record.bound
     if bound is None:
         return 0.0
-    return worth_of_a_nat(bound, float(last["mean_risk"][-1]), float(last["kl"][-1]))
+    mean_risk, kl = (last_known(run.history[name]) for name in ("mean_risk", "kl"))
+    return worth_of_a_nat(bound, mean_risk, kl)
 
 
 def _more_budget(run: Account, factor: int) -> str:
@@ -343,18 +353,29 @@ def _fits_with_fitted_noise(run: Account, risk: str) -> tuple[Level, str]:
     fitted = [each for each in run.misfits if each.fitted and not math.isnan(each.of_spread)]
     far = [each for each in fitted if each.of_spread > _UNEXPLAINED]
     beginning = "noise that depends on parameters is as large as the misfits, whatever the fit"
+    others = [each.typical for each in run.misfits if not each.fitted]
+    rest = (
+        f" Where the noise is given, typical misfits are at most {number(max(others), 2)} times it."
+        if others
+        else ""
+    )
     if far:
         told = ", ".join(f"{each.column} {percent(each.of_spread)}" for each in far[:_NAMED])
         more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
         return Level.LOOK, (
             f"Hardly: {beginning}. Beside the spread of the measurements, misfits are {told}{more}."
             " Either these are mostly noise, or the search has not found where the model follows "
-            "them: look at the fit, and try more runs or another seed."
+            f"them: look at the fit, and try more runs or another seed.{rest}"
         )
-    worst = max((each.of_spread for each in fitted), default=math.nan)
+    if not fitted:
+        return Level.TRUST, (
+            f"Nothing speaks against it: {beginning}, and these measurements show no course beyond "
+            f"their scatter that a model could miss ({risk}).{rest}"
+        )
+    worst = max(each.of_spread for each in fitted)
     return Level.TRUST, (
         f"As far as can be told: {beginning}. Misfits are at most {percent(worst)} of the spread "
-        f"of the measurements ({risk})."
+        f"of the measurements ({risk}).{rest}"
     )
 
 
@@ -390,7 +411,7 @@ def _agrees_with_prior(run: Account) -> Answer:
 def _informative(run: Account) -> Answer:
     certificate, ceiling = run.certificate, run.ceiling
     if certificate is not None:
-        trouble = _what_it_lacks(certificate)
+        trouble = _what_it_lacks(run, certificate)
         if trouble:
             return Level.LOOK, trouble
         return Level.TRUST, f"Yes: at most {at_most(certificate.value)}."
@@ -402,10 +423,11 @@ def _informative(run: Account) -> Answer:
     )
 
 
-def _what_it_lacks(certificate: Certificate) -> str:
+def _what_it_lacks(run: Account, certificate: Certificate) -> str:
     """Return why a certificate says little; "" if it says something."""
+    ceiling = "ceiling in [bound]" if run.source[0] else "ceiling= of the bound"
     higher = (
-        "In a new study, set the ceiling in [bound] to the loss of a residual of 3 noises or more: "
+        f"In a new study, set the {ceiling} to the loss of a residual of 3 noises or more: "
         "9 for a mean square."
     )
     close = certificate.cap is not None and certificate.cap < _OFF
@@ -436,12 +458,6 @@ def _noisy(run: Account) -> Answer:
 def _advice(run: Account) -> Answer:
     advice = run.record.advice
     return (Level.TRUST, " — ".join(advice)) if advice else None
-
-
-def _last(column: FloatArray) -> float:
-    """Return the last finite value; NaN if there is none."""
-    known = column[np.isfinite(column)]
-    return float(known[-1]) if len(known) else math.nan
 
 
 _ENDED, _CHECKED = "Did the search come to its end?", "Was the posterior checked with fresh runs?"
