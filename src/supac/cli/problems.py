@@ -27,7 +27,7 @@ from supac.cli.app import (
     user_code,
     warn,
 )
-from supac.cli.known_again import known_runs_of, make_known_again
+from supac.cli.known_again import CHEAP, known_runs_of, make_known_again
 from supac.cli.options import AsBegun, ChangedSimulator, Force, Json, Quiet, Workers
 from supac.problem import Composite, Observations
 from supac.problem.observation import ObservedSimulator
@@ -372,7 +372,7 @@ def _check_run(ready: ProblemFile, *, repeat_known: bool) -> None:
     if not run.ok:
         raise failed(f"the run failed: {run.message}{_hint(ready, run)}")
     again = None
-    if run.seconds < _CHEAP:
+    if run.seconds < CHEAP:
         with user_code():
             (again,) = run_fresh(point, risk, alone, "check", parameters=ready.parameters)
     x = ready.parameters.from_latent(point)[0]
@@ -397,9 +397,10 @@ def _check_run(ready: ProblemFile, *, repeat_known: bool) -> None:
         words = "differs: the simulator is noisy, or its answers depend on earlier runs"
         console.print(f"  the same run      {words} (risk {again.risk:.4g})", style="yellow")
     known = known_runs_of(ready)
-    if known is not None and (repeat_known or run.seconds < _CHEAP):
+    if known is not None and (repeat_known or run.seconds < CHEAP):
         with user_code():
-            trouble = make_known_again(ready, known, alone, _between(run, again))
+            pair = None if again is None or not again.ok else (run, again)
+            trouble = make_known_again(ready, known, alone, pair, asked=repeat_known)
         if trouble:
             found = "no other mistake found"
             console.print(f"  known runs        {trouble}", style="yellow", markup=False)
@@ -408,14 +409,6 @@ def _check_run(ready: ProblemFile, *, repeat_known: bool) -> None:
     console.print(f"  it took           {duration(run.seconds)}\n{found}")
     for note in notes_of(risk):
         warn(note)
-
-
-def _between(one: Run, other: Run | None) -> float:
-    """Return the largest relative difference of two runs at one point; 0 for a single one."""
-    if other is None or one.outputs is None or other.outputs is None:
-        return 0.0
-    size = np.maximum(np.maximum(np.abs(one.outputs), np.abs(other.outputs)), 1e-300)
-    return float(np.nanmax(np.abs(one.outputs - other.outputs) / size, initial=0.0))
 
 
 def _differ(one: Run, other: Run) -> bool:
@@ -441,7 +434,6 @@ def _allowed_point(ready: ProblemFile, simulate: object) -> tuple[FloatArray, st
 
 
 _DRAWS_TO_CHECK = 200
-_CHEAP = 1.0  # seconds of a run that a check makes twice
 _SAME = 1e-9  # relative difference that is rounding
 
 
