@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -416,28 +417,63 @@ def test_wrong_settings_in_formulas_are_named(
         toml(ARRHENIUS.replace(old, new), tmp_path)
 
 
+FMU = 'fmu = "m.fmu"\nvalues = { v = 1.0, feed = "g/l" }\ninput_file = "winter/in.csv"'
+PROGRAM = 'command = ["run.sh", "v1/model", "-a", "x"]'
+SERVER = 'umbridge = "http://a:1"\nmodel = "fine"\nconfig = { level = 1, at = { x = 2 } }'
+
+
 @pytest.mark.parametrize(
-    ("now", "said", "refused"),
+    ("then", "old", "new", "said", "refused"),
     [
-        ('fmu = "m.fmu"\nvalues = { v = 2.0 }', "simulator.values is a table", True),
-        ('fmu = "m.fmu"\nvalues = { v = 1.0 }\nstart = 3.0', "simulator.start is 3.0, but", True),
-        ('fmu = "m.fmu"\nvalues = { v = 1.0 }\nstep = 0.1', "simulator.step is 0.1, but", False),
-        ('fmu = "a/m.fmu"\nvalues = { v = 1.0 }\nreset = false', "", False),
-        ('python = "m:f"', 'simulator.python is "m:f", but was not given', False),
+        (FMU, "v = 1.0", "v = 2.0", "simulator.values.v is 2.0, but was 1.0", True),
+        (FMU, ', feed = "g/l"', "", 'simulator.values.feed is not given, but was "g/l"', True),
+        (FMU, '"g/l"', '"kg/l"', 'simulator.values.feed is "kg/l", but was "g/l"', True),
+        (FMU, "winter", "summer", 'simulator.input_file is "summer/in.csv", but was "w', True),
+        (FMU, "winter", "./winter", "", False),
+        (FMU, '"m.fmu"', '"m.fmu"\nstart = 3.0', "simulator.start is 3.0, but", True),
+        (FMU, '"m.fmu"', '"m.fmu"\nstep = 0.1', "simulator.step is 0.1, but", False),
+        (FMU, '"m.fmu"', '"m.fmu"\nreset = false', "", False),
+        (FMU, '"m.fmu"', '"v2/m.fmu"', 'simulator.fmu is "v2/m.fmu", but was "m.fmu"', False),
+        ('fmu = "/no/where/m.fmu"', "/no/where/", "", "", False),
+        (FMU, FMU, 'python = "m:f"', 'simulator.python is "m:f", but was not given', False),
+        (PROGRAM, "v1", "v2", 'command is ["run.sh", "v2/model", "-a", "x"], but', False),
+        (PROGRAM, '"-a", "x"', '"x", "-a"', "simulator.command is", False),
+        (f'{PROGRAM}\noutput = "a.json"', "a.json", "b.json", "simulator.output is", True),
+        (f'{PROGRAM}\ntemplate = "i"', '"i"', '["i"]', "", False),
+        (SERVER, '"fine"', '"coarse"', 'model is "coarse", but was "fine"', True),
+        (SERVER, 'model = "fine"', "", 'model is "forward", but was "fine"', True),
+        (SERVER, "x = 2", "x = 3", "simulator.config.at.x is 3, but was 2", True),
+        (SERVER, "a:1", "b:2", "simulator.umbridge is", False),
     ],
 )
 def test_what_else_the_simulator_is_told_is_compared(
-    tmp_path: Path, now: str, said: str, refused: bool
+    tmp_path: Path, then: str, old: str, new: str, said: str, refused: bool
 ) -> None:
-    """Settings of the model are refused, others are told; folders do not count."""
+    """Settings of the model, and what chooses its answer, are refused, others are told."""
+    assert old in then
     ours, theirs = (
         Source(f"[simulator]\n{text}\n", tmp_path / "problem.toml")
-        for text in (now, 'fmu = "m.fmu"\nvalues = { v = 1.0 }')
+        for text in (then.replace(old, new), then)
     )
     if refused:
-        with pytest.raises(ValueError, match=f"{said}.*restore it, or leave out known"):
+        with pytest.raises(ValueError, match=f"{re.escape(said)}.*restore it, or leave out known"):
             other_simulator(ours, theirs, "old.supac")
         return
     told = other_simulator(ours, theirs, "old.supac")
     assert all("where the runs of old.supac were made" in each for each in told)
     assert any(said in each for each in told) if said else not told
+
+
+def test_a_file_is_the_same_from_another_folder(tmp_path: Path) -> None:
+    """Names count as they are read from the problem file."""
+    text = '[simulator]\nfmu = "m.fmu"\ninput_file = "in.csv"\n'
+    theirs = Source(text, tmp_path / "winter" / "run.supac")
+    there = text.replace('"m', '"../winter/m').replace('"in', '"../winter/in')
+    ours = Source(there, tmp_path / "summer" / "problem.toml")
+    assert not other_simulator(ours, theirs, "run.supac")
+    assert not other_simulator(Source(text, tmp_path / "moved" / "p.toml"), theirs, "run.supac")
+    (tmp_path / "in.csv").touch()
+    kept = Source(text.replace('"in.csv"', f'"{tmp_path}/in.csv"'), tmp_path / "problem.toml")
+    other = Source(text.replace('"in.csv"', '"/other/in.csv"'), tmp_path / "problem.toml")
+    with pytest.raises(ValueError, match=r"simulator\.input_file is"):
+        other_simulator(other, kept, "run.supac")
