@@ -112,7 +112,7 @@ TABLE = "a,b,output_0,output_1,output_2,output_3,output_4\n1.0,3.0,1.04,2.9,4.1,
 
 
 def check(
-    folder: Path, *options: str, seconds: float = 0.0, fails: int = -1, table: str = TABLE
+    folder: Path, *options: str, seconds: float | str = 0.0, fails: int = -1, table: str = TABLE
 ) -> tuple[str, int]:
     """What a check says of a simulator with noise, and how many runs it makes."""
     (folder / "noisy.py").write_text(NOISY.format(seconds=seconds, fails=fails))
@@ -144,6 +144,10 @@ def test_where_the_second_run_fails_the_noise_is_not_taken_for_another_simulator
 ) -> None:
     said, _ = check(tmp_path, fails=1)  # the run that the check repeats
     assert "a known run again comes out as in runs.csv, line 2" in said
+    (tmp_path / "calls.txt").unlink()
+    said, runs = check(tmp_path, fails=1, seconds="1.05 * (count == 2)")  # slow at the known point
+    assert "--repeat-known makes it once more, to tell if that is noise" in said
+    assert runs == 3
     (tmp_path / "calls.txt").unlink()
     said, _ = check(tmp_path, "--repeat-known", seconds=1.05, fails=2)
     assert "runs.csv, line 2 comes out otherwise when made again, and then fails" in said

@@ -74,11 +74,17 @@ def make_known_again(
     data = ready.risk.data if isinstance(ready.risk, Composite) else None
     comparison = Comparison.of(data, then, now)
     pairs = [] if pair is None else [pair]
-    if comparison.large(Spread.of((), len(now))).any() and (asked or run.seconds < CHEAP):
+    differs = comparison.large(Spread.of((), len(now))).any()
+    if differs and (asked or run.seconds < CHEAP):
         twin = made()
         if not twin.ok and not pairs:
             return f"{place} comes out otherwise when made again, and then fails: {twin.message}"
         pairs += [(run, twin)] if twin.ok else []
+    elif differs and not pairs:
+        return (
+            f"{place} comes out otherwise when made again: --repeat-known makes it once more, to "
+            "tell if that is noise"
+        )
     values = [(_values(known, one), _values(known, other)) for one, other in pairs]
     words = comparison.words(Spread.of(values, len(now)))
     if words:
