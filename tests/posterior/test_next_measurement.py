@@ -104,6 +104,15 @@ def test_measurements_that_go_together(linear: supac.Result) -> None:
     assert found.quantities == ("x0", "x1", "x2")
 
 
+def test_measurements_that_leave_no_less_are_not_added(linear: supac.Result) -> None:
+    noisy = [supac.Candidate((supac.Measurement(name, noise=1e6),), name) for name in "BCD"]
+    found = linear.next_measurements([("B",), *noisy], together=4)
+    assert found.together[0].candidate.words == "B"
+    chain = [each.remaining for each in found.together]
+    assert chain == sorted(set(chain), reverse=True)
+    assert len(chain) < 4
+
+
 def test_what_only_re_weighting_sees() -> None:
     """A quantity that goes with the square of what is measured: no line predicts it."""
     rng = np.random.default_rng(0)

@@ -140,7 +140,7 @@ def next_measurements(
     `quantity` is a parameter, an output such as "A at 3", a function of points (n, dim) → (n,), or
     several of these; by default all parameters. Outputs are emulated at draws of the posterior;
     those of a `prediction` are taken from it, at its draws. With `together`, also find so many
-    that are best one after the other.
+    that are best one after the other, as long as each leaves less.
     """
     drawn = Draws.of(posterior, prediction, draws, seed)
     wanted = _listed(drawn.names if quantity is None else quantity)
@@ -250,10 +250,13 @@ def reweighted_remaining(
 def _greedy(
     every: Sequence[Candidate], drawn: Draws, values: FloatArray, count: int
 ) -> tuple[Choice, ...]:
-    """Choose candidates one after the other, each the best beside those before."""
+    """Choose candidates one after the other, each the best beside those before.
+
+    It ends where another would leave no less, as far as the draws can tell.
+    """
     parts = [_measured(each, drawn) for each in every]
     chosen: list[int] = []
-    made = []
+    made: list[Choice] = []
     for _ in range(count):
         left = [i for i in range(len(every)) if i not in chosen]
         shares = []
@@ -262,8 +265,10 @@ def _greedy(
             joined = [np.concatenate(each, axis=-1) for each in zip(*mine, strict=True)]
             shares.append(linear_remaining(values, joined[0], joined[1], joined[2]))
         best = int(np.argmin([share.mean() for share in shares]))
-        chosen.append(left[best])
         share = float(shares[best].mean())
+        if made and share >= made[-1].remaining:
+            break
+        chosen.append(left[best])
         spread = tuple((np.sqrt(shares[best]) * values.std(axis=0, ddof=1)).tolist())
         made.append(Choice(every[left[best]], share, np.nan, share, np.nan, spread))
     return tuple(made)
