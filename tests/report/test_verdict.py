@@ -165,6 +165,13 @@ CASES: list[tuple[str, Any, Level, str]] = [
         "Perhaps not: the last two steps still lowered the objective from 0.8 to 0.699",
     ),
     ("a bad fit", lambda r: {"mean_risk": 0.6}, LOOK, "Badly"),
+    ("far off", lambda r: measured(A=20.0), LOOK, "Badly: typical misfits"),
+    (
+        "far off, and no better than at first",
+        lambda r: measured(A=20.0) | {"objective": float(r.history["objective"][0])},
+        NEVER,
+        "are columns and settings the right ones",
+    ),
     (
         "one column misses",
         lambda r: measured(A=0.9, B=-3.5),

@@ -82,6 +82,8 @@ _FALLING = 6.0  # nats of the last two steps from which on too few runs were mad
 _SETTLED = 1.0  # nats that the last two steps gain if the objective is no longer decreasing
 _ROUGH = 0.2  # standard error of the mean risk, relative to the objective
 _OFF = 2.0  # typical misfit, in units of the noise, above which the model does not fit
+_FAR_OFF = 10.0  # and above which a posterior that is no better than the start says nothing
+_BETTER = 3.0  # nats by which a posterior is better than the start if anything was learnt
 _UNEXPLAINED = 0.7  # misfit beside the spread of the data: half of their variance is left
 _CONFLICT = 2.5  # prior standard deviations between prior and posterior means
 _NAMED = 12  # parameters that are named in an answer
@@ -268,6 +270,14 @@ def _learnt(run: Account) -> Answer:
     return Level.TRUST, f"Yes: {told}."
 
 
+def _is_better(run: Account) -> bool:
+    """Return True unless the posterior is hardly better than the first one."""
+    known = run.history["objective"][np.isfinite(run.history["objective"])]
+    if not len(known) or not math.isfinite(run.objective):
+        return True
+    return bool(run.objective < known[0] - _BETTER * _nat(run))
+
+
 def _enough_runs(run: Account) -> Answer:
     """Return None if too few steps were made to tell, or if the search has not ended."""
     if run.record.stop_reason is None:
@@ -321,10 +331,11 @@ def _fits(run: Account) -> Answer:
     advice = "Look at the fit: is the noise realistic, is the model right?"
     off = [each for each in run.misfits if each.typical > _OFF]
     told = ", ".join(f"{each.column} {number(each.typical, 2)}" for each in off)
-    if off and max(each.typical for each in off) > NOWHERE_NEAR:
+    worst = max((each.typical for each in off), default=0.0)
+    if worst > NOWHERE_NEAR or (worst > _FAR_OFF and not _is_better(run)):
         return Level.DO_NOT_TRUST, (
             f"Not at all. Typical misfits in units of the noise: {told}. Are data and simulator in "
-            "the same units, and is the noise right?"
+            "the same units, are columns and settings the right ones, and is the noise?"
         )
     if off:
         return Level.LOOK, (
