@@ -603,7 +603,9 @@ def test_outputs_have_the_names_of_observations(case: Path, tmp_path: Path) -> N
     sets = table_of_ensemble(result.record, result.ensemble)
     assert list(sets)[3:6] == ["risk", "log_ratio", "flow1"]
     assert list(sets)[-1] == "slow"
-    assert "flow20" in result.sensitivity().columns.outputs
+    shares = result.sensitivity()
+    assert "flow20" in shares.indices.outputs
+    assert shares.columns.outputs[:2] == ("flows", "expert")
     account = account_of(result)
     assert account.observations is not None
     assert account.observations.times is None  # places in a group are no times
