@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +13,7 @@ from supac import marginals
 from supac.arrays import FloatArray
 from supac.problem.likelihood import NormalLikelihood
 from supac.problem.losses import ResidualLoss
+from supac.report.standing import standing
 from supac.simulators import synthetic
 from waves import wave
 
@@ -305,6 +310,40 @@ def test_estimates_worth_few_runs_are_said_so() -> None:
     few = result.effective_size < PLANE.family.size + 1
     assert any("check it with fresh draws" in note for note in result.notes) is few
     assert f"worth {result.effective_size:.0f} runs" in str(result)
+
+
+def test_an_error_that_rests_on_less_than_two_runs_is_not_known(tmp_path: Path) -> None:
+    """One run that counts shows no spread, and neither do runs that all failed."""
+
+    def ended(risk: Callable[[FloatArray], float], path: Path, **options: Any) -> supac.Result:
+        execution = supac.Execution(on_failure="penalise")
+        result = supac.minimize(
+            risk, PLANE, supac.Catoni(0.05), budget=60, execution=execution, store=path, **options
+        )
+        assert np.isfinite(result.mean_risk)
+        assert np.isnan(result.mean_risk_error)
+        assert "±" not in str(result)
+        assert np.isnan(supac.Result.from_json(result.to_json()).mean_risk_error)
+        again = supac.read_store(path)
+        assert again.to_dict()["mean_risk_error"] is None
+        assert dict(standing(again))["mean risk"].endswith(", estimated on the way")
+        assert "±" not in dict(standing(again))["mean risk"]
+        supac.write_report(again, path.with_suffix(".html"))
+        return result
+
+    def steep(x: FloatArray) -> float:
+        return float(-np.expm1(-50.0 * ((x - 3.0) ** 2).sum()))
+
+    def broken(x: FloatArray) -> float:
+        raise RuntimeError("no licence")
+
+    assert ended(broken, tmp_path / "broken.supac").stop_reason is supac.StopReason.FAILURES
+    with pytest.MonkeyPatch.context() as patch:  # the one run that is near the posterior
+        patch.setattr(
+            "supac.surrogate.importance.ImportanceWeighted.weights",
+            lambda self, at: np.eye(len(self.evaluations))[0],
+        )
+        ended(steep, tmp_path / "one.supac", callback=lambda _: True)
 
 
 def test_too_many_failures_stop_the_run() -> None:

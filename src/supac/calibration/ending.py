@@ -179,8 +179,7 @@ def make_ending(
         mean_risk, size = fresh.mean_risk, float(len(fresh.risk))
         error = fresh.error_with_cliffs(*_cliffs(problem, record, runs, validated))
     elif runs.drawn.any():
-        recent = runs.select(runs.drawn).latest(_RECENT)
-        mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
+        mean_risk, error, size = _estimated_on_the_way(runs, posterior)
     history = record.history
     notes = notes_on_the_estimate(problem, state, size, risk, fresh=fresh is not None)
     notes += validated.notes + notes_of(risk) + note_on_equal_risks(state.evaluations)
@@ -221,6 +220,16 @@ def make_ending(
         held_out=certificates.get("held_out"),
         uncertified=reason,
     )
+
+
+def _estimated_on_the_way(runs: Evaluations, posterior: Distribution) -> tuple[float, float, float]:
+    """Estimate posterior[R] from the runs that were made; return its error and effective size.
+
+    The error is NaN where one run counts, or none has succeeded: these show no spread.
+    """
+    recent = runs.select(runs.drawn).latest(_RECENT)
+    mean_risk, error, size = Importance().fit(recent, posterior).mean_risk(posterior)
+    return mean_risk, error if size >= 2.0 and runs.ok.any() else np.nan, size
 
 
 def notes_of(risk: object) -> tuple[str, ...]:

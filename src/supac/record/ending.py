@@ -45,7 +45,7 @@ class Estimate:
     objective: float = np.nan
     mean_risk: float = np.nan
     mean_risk_error: float = np.nan
-    """Standard error of `mean_risk`."""
+    """Standard error of `mean_risk`; NaN if it rests on fewer than two effective runs."""
     effective_size: float = np.nan
     """Number of independent runs that the estimate of `mean_risk` is worth."""
     validated: int = 0

@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+import numpy as np
+
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate, Subject
@@ -155,9 +157,10 @@ class Result(Ending, Calibrated):
         known = f" and {self.known} known ones" if self.known else ""
         fresh = f"from {self.validated} fresh runs"
         basis = fresh if self.validated else f"worth {self.effective_size:.0f} runs"
+        known_error = np.isfinite(self.mean_risk_error)
+        error = f" ± {self.mean_risk_error:.1g}" if known_error else ""
         summary = (
-            f"objective {self.objective:.5g} (mean risk {self.mean_risk:.5g} "
-            f"± {self.mean_risk_error:.1g}, {basis}; "
+            f"objective {self.objective:.5g} (mean risk {self.mean_risk:.5g}{error}, {basis}; "
             f"KL {round(self.kl, 12):.4g}); "
             f"{self.queries} runs{known}, {self.failed} failed; "
             f"stopped: {self.stop_reason}"
