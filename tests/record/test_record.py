@@ -16,8 +16,9 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.calibration.minimize import Search
+from supac.record.diagnostics import notes_on_failures
 from supac.record.parameter_change import parameter_changes, uninformed
-from supac.record.run import Run, by_kind
+from supac.record.run import Run, by_kind, quoted
 from supac.record.store.file import StoreDamagedError
 from supac.report.tables import summary
 
@@ -105,10 +106,11 @@ def test_every_place_tells_the_same_kinds(tmp_path: Path) -> None:
     )
     run, count = supac.read_store(store), len(result.failures)
     assert count > 1
-    assert any(f"{count} runs failed, all with: " in note for note in result.notes)
+    assert any(f"{count} runs failed, all such as: " in note for note in result.notes)
     assert [(status, n) for status, n, _ in run.failures_by_kind] == [(supac.Status.RAISED, count)]
     assert [each["count"] for each in run.to_dict()["failures"]] == [count]
-    assert len(failed_lines(run)) == 1
+    (line,) = failed_lines(run)
+    assert line.startswith(f"{count} raised: such as RuntimeError: ")
     page = supac.write_report(run, tmp_path / "report.html").read_text()
     rows = page.split("Failures by kind</caption>")[1].split("</table>")[0].count("<tr>")
     assert rows == 2  # its head, and one kind
@@ -130,6 +132,16 @@ def test_the_terminal_shows_the_commonest_failures(tmp_path: Path) -> None:
         "8 raised: aaa", "7 raised: bbb", "6 raised: ccc", "5 raised: ddd", "4 raised: eee",
         "5 in 2 other ways",
     ]  # fmt: skip
+
+
+def test_a_message_of_all_is_told_apart_from_an_example() -> None:
+    failed = Run(0, np.zeros(1), supac.Status.RAISED, np.nan, None, message="diverged at E1=96.1")
+    other = replace(failed, id=1, message="diverged at E1=80.2")
+    (note,) = notes_on_failures([failed, replace(failed, id=1)], left_out=False)
+    assert note == "2 runs failed, all with: diverged at E1=96.1"
+    (note,) = notes_on_failures([failed, other], left_out=False)
+    assert note == "2 runs failed, all such as: diverged at E1=96.1"
+    assert quoted([failed, other]) == "such as diverged at E1=96.1"
 
 
 def failed_lines(run: supac.Record) -> list[str]:

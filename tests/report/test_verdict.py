@@ -413,6 +413,9 @@ def test_where_every_run_failed_nothing_else_is_asked() -> None:
 
 def test_a_few_failures_are_no_reason_and_their_note_is_not_told_twice(run: Account) -> None:
     few = failures(3)
+    for words in ("with", "such as"):
+        both = (f"3 runs failed, all {words}: no", "something else")
+        assert changed(run, failures=few, notes=both).other_notes == ("something else",)
     notes = ("3 runs failed, all with: no",)
     assert assess(changed(run, failures=few, notes=notes)).level is Level.TRUST
     with_more = changed(run, failures=few, notes=(*notes, "something else"))

@@ -14,7 +14,7 @@ from supac.guarantee.gate import CertificateError, basis_of
 from supac.problem import Bound, Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
 from supac.problem.observation import observation_count
-from supac.record.run import Run, by_kind
+from supac.record.run import Run, by_kind, quoted
 from supac.search.algorithm import NO_STEP, Info, State
 from supac.search.note import Note, is_among
 from supac.search.remarks import PASSING
@@ -256,7 +256,8 @@ def notes_on_failures(failures: Sequence[Run], *, left_out: bool) -> tuple[str, 
     commonest = by_kind(failures)[0]
     reason = commonest[0].message
     share = "all" if len(commonest) == len(failures) else f"{len(commonest)} of them"
-    note = f"{len(failures)} runs failed, {share} with: {reason}"
+    alike = quoted(commonest) == reason
+    note = f"{len(failures)} runs failed, {share} {'with' if alike else 'such as'}: {reason}"
     if len(failures) == 1:
         note = f"a run failed with: {reason}"
     if left_out:

@@ -82,6 +82,12 @@ def by_kind(failures: Sequence[Run]) -> list[list[Run]]:
     return sorted(kinds.values(), key=len, reverse=True)
 
 
+def quoted(kind: Sequence[Run]) -> str:
+    """Return the message of failed runs of a kind; "such as" one where messages differ."""
+    alike = all(run.message == kind[0].message for run in kind)
+    return kind[0].message if alike else f"such as {kind[0].message}"
+
+
 @dataclass(frozen=True, eq=False)
 class Round:
     """Runs passed to one `tell`, their proposal, and the diagnostics."""

@@ -283,7 +283,7 @@ class Account(Estimate):
         if len(self.record.refused) <= MANY_REFUSED * len(self.record.counted_runs):
             told_elsewhere += notes_on_refusals(self.record.refused, len(self.record.counted_runs))
         # Without a code, the quoted message depends on the order in which runs ended.
-        beginnings = tuple(each.partition(" with: ")[0] for each in failures)
+        beginnings = tuple(each.partition(", ")[0].partition(" with: ")[0] for each in failures)
         return tuple(
             note
             for note in self.record.notes

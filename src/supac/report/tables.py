@@ -18,6 +18,7 @@ from supac.record.ending import StopReason
 from supac.record.many_parameters import FEW, field_changes, shown
 from supac.record.parameter_change import ParameterChange, uninformed
 from supac.record.record import Record
+from supac.record.run import by_kind, quoted
 from supac.report.standing import standing
 from supac.report.words import common_power, loss_name, objective_words
 from supac.running.terminal import duration
@@ -64,11 +65,12 @@ def _facts(run: Record) -> Table:
     table.add_column()
     table.add_row("state", state(run))
     table.add_row("runs", _counts(run))
-    kinds = run.failures_by_kind
-    for status, count, message in kinds[:_KINDS]:
-        table.add_row(Text("failed", style="red"), Text(f"{count} {status}: {message}"))
+    kinds = by_kind(run.failures)
+    for kind in kinds[:_KINDS]:
+        words = f"{len(kind)} {kind[0].status}: {quoted(kind)}"
+        table.add_row(Text("failed", style="red"), Text(words))
     if len(kinds) > _KINDS:
-        rest = sum(count for _, count, _ in kinds[_KINDS:])
+        rest = sum(map(len, kinds[_KINDS:]))
         table.add_row(Text("failed", style="red"), f"{rest} in {len(kinds) - _KINDS} other ways")
     if len(run.simulators) > 1:
         told = f"changed on the way: {', '.join(each.words for each in run.simulators)}"

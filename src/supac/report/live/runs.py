@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from supac.record.run import Run, by_kind
+from supac.record.run import Run, by_kind, quoted
 from supac.report import elements as html
 from supac.report.elements import Markup
 from supac.report.live.lanes import run_link
@@ -83,7 +83,7 @@ def failures_section(snapshot: Snapshot) -> Markup:
     rows = [
         (
             group[0].status.value, f"{len(group):,}", percent(len(group) / made),
-            group[0].message[:_MESSAGE] or "–", _examples(group),
+            quoted(group)[:_MESSAGE] or "–", _examples(group),
         )
         for group in causes[:_CAUSES]
     ]  # fmt: skip
