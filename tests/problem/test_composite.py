@@ -300,7 +300,7 @@ FAILURES: dict[str, tuple[Any, Any, str]] = {
     "raises": (
         raises_beyond_two,
         with_ceiling,
-        r"simulate raised RuntimeError: no steady state at x = \[ 2\. -1\.\]; .*"
+        r"simulate raised RuntimeError: no steady state; the point was x = \[ 2\. -1\.\]; .*"
         r'Execution\(on_failure="penalise"\) or "drop" to continue',
     ),
     "nan": (

@@ -41,6 +41,19 @@ def test_columns_by_name_are_taken_in_the_order_of_the_data(execution: int | Non
     assert risks[0](np.ones(2)) == risks[1](np.ones(2))
 
 
+def test_what_is_missing_is_told_apart_from_the_point() -> None:
+    for answer, words in (
+        ({"A": TIMES}, "but not B, which the data have"),
+        ({"A": TIMES, "B": TIMES[1:]}, "numbers for B, but the data have 6 rows"),
+    ):
+        with pytest.raises(supac.EvaluationError) as raised:
+            search(lambda x, answer=answer: answer)
+        assert f"{words}; the point was " in str(raised.value)
+        assert "vectorized" not in str(raised.value)
+    with pytest.raises(supac.EvaluationError, match=r"; the point was .*vectorized=True"):
+        search(lambda x: x[:, 0])
+
+
 def test_what_is_missing_is_named() -> None:
     with pytest.raises(supac.EvaluationError, match="returned A, but not B, which the data have"):
         search(lambda x: {"A": TIMES})

@@ -34,8 +34,9 @@ _ONE = "leave out vectorized=True if it takes one point"
 _AS_MANY = f"it must always return as many, or {_GO_ON}"
 _FINITE = f"make it finite, or {_GO_ON}"
 _SHAPE_ERRORS = ("TypeError", "ValueError", "IndexError", "AttributeError", "AxisError")
+_OWN = "ValueError: the simulator returned "  # names, rows: see `Observations.flat`
 _COMPLAINTS = {
-    Status.RAISED: "{called} raised {message} at {place}",
+    Status.RAISED: "{called} raised {message}; the point was {place}",
     Status.TIMED_OUT: "a run took {message} and was killed at {place}",
     Status.CRASHED: "a run crashed at {place}: {message}",
     Status.INVALID: "{message} at {place}",
@@ -396,6 +397,7 @@ class Runner:
         if run.status is not Status.INVALID:
             # Only what an array of another shape may raise.
             shape = run.status is Status.RAISED and run.message.split(":")[0] in _SHAPE_ERRORS
+            shape = shape and not run.message.startswith(_OWN)
             advice = f"{hint}; {_GO_ON}" if shape else _GO_ON
         complaint, place = _COMPLAINTS[run.status], self._place(run.x)
         words = complaint.format(called=called, message=run.message, place=place)
