@@ -270,6 +270,7 @@ def test_next(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     call("predict", study / "run.supac", study / "slow.toml", "--quiet", "--draws", 20)
     said = call("next", study / "run.supac", study / "candidates.toml", code=1).output
     assert "has 20 draws, and at least 50 are needed" in said.replace("\n", " ")
+    assert "`supac predict --draws 50`" in said.replace("\n", " ")
     call("predict", study / "run.supac", study / "slow.toml", "--quiet", "--draws", 60)
     told = json.loads(call("next", study / "run.supac", study / "candidates.toml", "--json").stdout)
     assert set(told["candidates"]["candidate"]) == {"B at 2", "B at 12", "B at 20"}

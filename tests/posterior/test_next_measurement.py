@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -301,3 +302,10 @@ def test_an_output_of_several_experiments_is_asked_for_by_name() -> None:
     assert words == ["A at 5 in cold", "A at 5 in warm"]
     with pytest.raises(ValueError, match="several experiments, cold, warm: say in which one"):
         draws.quantity("A at 5")
+    with pytest.raises(ValueError, match="with its time and experiment, 'A at 5 in warm'"):
+        draws.quantity("E3")
+    draws.quantity("A at 5 in warm")
+    table = replace(table, times=np.array([5.0, 6.0]), noise=None)
+    values[:, 1] = np.nan  # an experiment without this column
+    with pytest.raises(ValueError, match="'A at 5 in cold'"):
+        Draws(x, ("k",), ((table, values, np.zeros_like(values)),)).quantity("E3")

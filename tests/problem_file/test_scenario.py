@@ -224,6 +224,8 @@ def test_experiments_need_their_settings(problem: ProblemFile, tmp_path: Path) -
     assert "needs feed" in wrong(ready, "title = 'x'\n")
     alike = scenario(ready, "[settings]\nfeed = 3.0\n")  # both experiments have the same times
     assert outputs_of(alike).times.tolist() == list(range(6))  # type: ignore[union-attr]
+    said = wrong(ready, "[settings]\nwind = 3.0\n")
+    assert "feed, feed" not in said  # of both experiments
     said = wrong(ready, '[settings]\nfeed = "3"\n')
     assert "line 2, settings.feed: must be a number, as in the problem; write it without" in said
     (tmp_path / "more.csv").write_text((tmp_path / "data.csv").read_text() + "9,0.1,13\n")

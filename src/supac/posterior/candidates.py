@@ -236,10 +236,17 @@ class Draws:
 
     def _how_to_write(self) -> str:
         """Show how an output is named with its time; "" where no output has several."""
-        table = next((each for each, *_ in self.tables if each.rows > 1), None)
-        if table is None:
+        found = [(table, outputs) for table, outputs, _ in self.tables if table.rows > 1]
+        if not found:
             return ""  # what is measured in rows is listed with its names
-        return f" An output is written with its time, '{table.columns[0]} at {table.clock[-1]:g}'."
+        table, outputs = found[0]
+        column = table.columns[0]
+        there = np.flatnonzero(np.isfinite(outputs[:, table.places(column)]).all(axis=0))
+        row = int(there[-1]) if len(there) else table.rows - 1
+        every = table.experiments or ("",)
+        within = f" in {every[row]}" if len(set(every)) > 1 else ""
+        asks = "its time and experiment" if within else "its time"
+        return f" An output is written with {asks}, '{column} at {table.clock[row]:g}{within}'."
 
     def _asked(self, words: str) -> Measurement:
         """Return the output that words such as "A", "A at 3" or "A at 3 in warm" mean."""
@@ -263,7 +270,7 @@ def _check(prediction: Prediction, posterior: str) -> None:
     if len(prediction.x) < _FEWEST:
         raise ValueError(
             f"prediction {prediction.title!r} has {len(prediction.x)} draws, and at least "
-            f"{_FEWEST} are needed: predict at more"
+            f"{_FEWEST} are needed: `supac predict --draws {_FEWEST}`, or n={_FEWEST} in Python"
         )
 
 

@@ -78,7 +78,7 @@ def _trouble(name: str, known: list[str], simulator: Simulator, inputs: Inputs) 
         return "belongs in [outputs]"
     if name in known:
         return ""
-    others = [each for each in known if each != "times"]
+    others = [each for each in dict.fromkeys(known) if each != "times"]
     there = f"can be set: {', '.join(others)}" if others else "nothing can be set"
     words = f"is no setting; {there}{suggestion(name, others)}"
     return f"{words}{'' if words.endswith('?') else '.'} For {name}, {simulator.how_to_set(name)}"
