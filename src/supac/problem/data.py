@@ -30,13 +30,15 @@ class Observations:
 
     noise_known: ClassVar[bool] = True
     columns: tuple[str, ...]
+    """Names of the measured outputs."""
     values: FloatArray
-    """(rows · columns,)."""
+    """Measurements, column after column: (rows · columns,)."""
     noise: FloatArray
-    """(rows · columns,); one number stands for as many equal ones."""
+    """Standard deviations of the errors: (rows · columns,), or one number for all."""
     logarithmic: bool = False
+    """True to compare logarithms; `noise` is then that of the logarithms."""
     times: FloatArray | None = None
-    """(rows,)."""
+    """Time of each row: (rows,)."""
     blocks: FloatArray | None = None
     """Labels of independent blocks of rows, for certificates; by default each measurement is
     independent of all others: (rows,)."""
@@ -48,7 +50,7 @@ class Observations:
     time_label: str | None = None
     """Meaning of the times, such as "days since 2024-03-01"."""
     experiments: tuple[str, ...] | None = None
-    """Name of the experiment of each row. Noise is NaN in columns that it does not have."""
+    """Name of the experiment of each row: (rows,). Noise is NaN in columns that it lacks."""
 
     def __post_init__(self) -> None:
         given: Any = self.columns
