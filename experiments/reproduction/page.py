@@ -24,10 +24,11 @@ from settings import (
     descent,
 )
 
+_NAME, _CHECKSUM = PAPER_DATA.split()
 _DATA = {
     EMBEDDED: "the embedded digester, which is synthetic; `--data FOLDER` takes another",
-    PAPER_DATA: f"the paper's ({PAPER_DATA}), which its authors publish; without `--data` the "
-    "same is run on an embedded digester",
+    PAPER_DATA: f"the paper's ({_NAME}, checksum of its files {_CHECKSUM}), which its authors "
+    "publish; without `--data` the same is run on an embedded digester",
 }
 SOURCES = {
     ce(*STANDARD): "supac_ce",
@@ -118,7 +119,8 @@ def _sittings(rows: list[Row]) -> list[str]:
     return [
         *lines,
         "",
-        "Minutes are those of the clock, with all else that ran on the machine then.",
+        "Minutes are those of the clock, with all else that ran on the machine then; the processes "
+        "share the processor time told above.",
     ]
 
 
