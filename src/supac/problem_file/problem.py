@@ -37,7 +37,7 @@ from supac.record.simulator_versions import (
     versions_of,
     versions_with,
 )
-from supac.record.store.file import may_be_store
+from supac.record.store.file import StoreError, may_be_store
 from supac.running.execution import Execution
 
 
@@ -233,7 +233,11 @@ def named_files(source: Source) -> dict[str, str]:
         "known": known_files(source),
         **simulator.files(source),
     }
-    code = {"simulator": simulator.code(source), "loss": "" if loss is None else loss.code}
+    code = {
+        "simulator": simulator.code(source),
+        "loss": "" if loss is None else loss.code,
+        "known": _checksum_of_runs(paths["known"]),
+    }
     sums = checksums(paths, code)
     given = source.table("parameters").items()
     fixed = {n: e for n, e in given if not (isinstance(e, dict) and "prior" in e)}
@@ -242,6 +246,23 @@ def named_files(source: Source) -> dict[str, str]:
     if any(told):
         sums["fixed"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
     return sums
+
+
+def _checksum_of_runs(paths: list[Path]) -> str:
+    """Return the SHA-256 of the runs of a store that are known; "" for tables.
+
+    The file itself changes with each certificate that is counted in it.
+    """
+    if len(paths) != 1 or not (paths[0].is_file() and may_be_store(paths[0])):
+        return ""
+    try:
+        runs = read_store(paths[0]).search_runs
+    except (StoreError, OSError):
+        return ""
+    told = hashlib.sha256()
+    for run in sorted(runs, key=lambda each: each.id):
+        told.update(f"{run.id} {run.status} {run.risk!r}".encode() + run.x.tobytes())
+    return told.hexdigest()
 
 
 def same_file(path: str | os.PathLike[str], other: Path | None) -> bool:

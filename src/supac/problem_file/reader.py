@@ -30,7 +30,7 @@ _REFUSED = {
     "fixed": "fixed or tied parameters or constraints have changed",
 }
 _WARNED = {
-    "known": "the table of known runs has changed since {store} was begun",
+    "known": "the {kind} of known runs has changed since {store} was begun",
 }
 _NO_PROBLEMS = {
     ".fmu": "a problem file names the model: `supac init --fmu {name}` writes one",
@@ -246,7 +246,9 @@ def check_compatible(ready: ProblemFile, run: Record) -> list[str]:
                 f"another store{again if purpose != 'fixed' else ''}"
             )
     told = [words for purpose, words in _WARNED.items() if purpose in changed]
-    warnings = [words.format(store=run.file.name) for words in told]
+    known = ready.options.get("known")
+    kind = "table" if known is None or known.origin is None else "store"
+    warnings = [words.format(store=run.file.name, kind=kind) for words in told]
     warnings += _on_the_simulator(ready.continuing(run), run)
     beside = run.file.absolute().parent / ready.path.name
     if beside.is_file() and not _says(beside, ready.text):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 CODE = " code"
-"""End of the name of a second checksum of a file: that of the code in it that matters."""
+"""End of the name of a second checksum of a file: that of what matters in it, code or runs."""
 
 
 def changed_files(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the roles of files that have changed, but for code that does not matter."""
+    """Return the roles of files that have changed, but for parts that do not matter."""
     roles = [role for role in {**then, **now} if not role.endswith(CODE)]
     return [
         role

@@ -1,0 +1,62 @@
+"""A second study of the same data, which uses the runs of the first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from commands import call
+from supac.problem_file import starter_files
+
+MODEL = """
+from math import exp
+
+TIMES = [0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 6, 8, 10]
+
+
+def simulate(initial, k1, k2):
+    a = [initial * exp(-k1 * t) for t in TIMES]
+    b = [initial * k1 * (exp(-k1 * t) - exp(-k2 * t)) / (k2 - k1 + 1e-9) for t in TIMES]
+    return {"A": a, "B": b}
+"""
+
+
+def said(*words: object, code: int = 0) -> str:
+    return " ".join(call(*words, code=code).output.split())
+
+
+def write(path: Path, text: str, *pairs: tuple[str, str]) -> Path:
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A store, and beside it a problem file that has its runs as known ones."""
+    for name, text in starter_files("python").items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "model.py").write_text(MODEL)
+    problem = tmp_path / "problem.toml"
+    write(problem, problem.read_text(), ("budget = 60", "budget = 30"))
+    call("run", problem, "-q")
+    return write(
+        tmp_path / "second.toml",
+        problem.read_text(),
+        ('store = "run.supac"', 'store = "second.supac"\nknown = "run.supac"'),
+    )
+
+
+def test_only_runs_of_a_known_store_matter(study: Path) -> None:
+    """Not that the certificate of the second search was counted in it."""
+    call("run", study, "-q")
+    store = study.with_name("second.supac")
+    assert "has changed" not in said("resume", store, "--budget", "34")
+    call("certify", study.with_name("run.supac"), "--draws", "5")
+    assert "has changed" not in said("resume", store, "--budget", "36")
+    call("resume", study.with_name("run.supac"), "--budget", "40", "-q")
+    told = said("resume", store, "--budget", "38")
+    assert "the store of known runs has changed since second.supac was begun" in told
