@@ -89,7 +89,7 @@ def test_the_search_does_not_learn_from_runs_of_a_certificate(store: Path, tmp_p
 def test_a_certificate_of_another_loss_is_refused(store: Path) -> None:
     result, other = supac.read_store(store).result(), supac.Composite(Counted(), supac.Welsch(2.0))
     for risk in (other, lambda x: 0.5):
-        with pytest.raises(supac.CertificateError, match="chosen after a result"):
+        with pytest.raises(supac.CertificateError, match="changed after a result"):
             result.certify(risk, n=2, draws=30)
         with pytest.raises(supac.StoreMismatchError, match="loss"):
             supac.certify(result.posterior, HOUSE, risk, BOUND, n=2, draws=30, store=store)

@@ -60,3 +60,19 @@ def test_only_runs_of_a_known_store_matter(study: Path) -> None:
     call("resume", study.with_name("run.supac"), "--budget", "40", "-q")
     told = said("resume", store, "--budget", "38")
     assert "the store of known runs has changed since second.supac was begun" in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [("median = 0.5", "median = 0.4", "the prior"), ("width = 3.0", "width = 2.0", "the loss")],
+)
+def test_changes_after_a_result_are_told_before_the_first_run(
+    study: Path, old: str, new: str, name: str
+) -> None:
+    assert "guaranteed" not in said("run", study, "--check")
+    write(study, study.read_text(), (old, new))
+    for options in (["--check"], []):
+        told = said("run", study, *options)
+        assert f"nothing will be guaranteed: {name}" in told
+        assert "was chosen or changed after a result on the same data, in run.supac" in told
+    assert told.index("nothing will be guaranteed") < told.index("guaranteed nothing")

@@ -197,7 +197,7 @@ def test_a_loss_chosen_after_a_result_is_noticed(
 ) -> None:
     risk = supac.Composite(simulate, loss, DATA)
     again = supac.reoptimize(found(), risk, bound=bound, budget=20)
-    assert ("chosen after a result on the same data" in again.uncertified) is refused
+    assert ("changed after a result on the same data" in again.uncertified) is refused
 
 
 def test_a_ceiling_that_caps_the_loss_is_part_of_it() -> None:
@@ -205,7 +205,7 @@ def test_a_ceiling_that_caps_the_loss_is_part_of_it() -> None:
     low, high = (supac.MaurerLangfordSeeger(12, DELTA, ceiling) for ceiling in (2.0, 4.0))
     result = supac.minimize(risk, PRIOR, high, budget=30)
     assert result.certify(risk, draws=5).value > 0.0
-    with pytest.raises(supac.CertificateError, match="chosen after a result"):
+    with pytest.raises(supac.CertificateError, match="changed after a result"):
         result.certify(risk, draws=5, bound=low)
 
 

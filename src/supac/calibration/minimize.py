@@ -248,13 +248,15 @@ class Search:
             for i, j in self._shared(origin)
         )
 
-    def _provenance(self, problem: Problem) -> Provenance:
+    @property
+    def known_provenance(self) -> Provenance:
         """Notice what was chosen after a result on the same data, from which runs are known."""
         origin = self._origin
         if origin is None:
             return self.provenance
         if origin.ending is None:
-            learnt = origin.posterior == problem.prior
+            prior = self.prior.prior if isinstance(self.prior, Parameters) else self.prior
+            learnt = origin.posterior == prior
             seen = origin.provenance.joined(Provenance(prior_is_independent=not learnt))
             return self.provenance.joined(seen)
         seen = origin.next_provenance(self.prior, self.bound, self.risk)
@@ -270,7 +272,7 @@ class Search:
                 f"budget = {self.budget}, but {self.store} has learnt from {loop.queries} runs "
                 "already; raise it"
             )
-        seen = self._provenance(loop.problem)
+        seen = self.known_provenance
         loop.record.provenance = loop.record.provenance.joined(seen)
         loop.record.confirm(self.description)
         if loop.record.rounds and loop.queries:

@@ -139,6 +139,7 @@ def run(
         ready.check_store()
     ready = _changed(ready, store, budget, workers)
     _warn_of_other_simulators(ready)
+    _warn_of_changes(ready)
     if repeat_known and not check:
         raise failed("--repeat-known goes with --check")
     if check:
@@ -175,6 +176,16 @@ def _warn_of_other_simulators(ready: ProblemFile) -> None:
     if before is not None:
         for words in other_simulator(Source(ready.text, ready.path), before, origin.file.name):
             warn(f"{words}: leave out known in [run] if its outputs differ")
+
+
+def _warn_of_changes(ready: ProblemFile) -> None:
+    """Warn if nothing can be guaranteed, because of changes after a result on the same data."""
+    for name in ready.changed_after_a_result:
+        warn(
+            f"nothing will be guaranteed: {name} was chosen or changed after a result on the same "
+            f"data, in {ready.options['known'].origin.file.name}. For a guarantee, restore it as "
+            "it was there, or hold out data"
+        )
 
 
 @command("Example: `supac resume run.supac --budget 100`.")

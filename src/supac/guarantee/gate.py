@@ -47,6 +47,23 @@ class Provenance:
     """Names of the certificates that were given before, in order, each beginning with its kind."""
 
     @property
+    def refusal(self) -> str:
+        """Reason why no certificate can be given, whatever is certified; "" if there is none."""
+        if not self.prior_is_independent:
+            return (
+                "the prior was learnt on the same data, or was chosen or changed after a result on "
+                "the same data, so no PAC-Bayes bound holds: learn it on one part of the data and "
+                "certify with the other"
+            )
+        if not self.loss_is_independent:
+            return (
+                "the loss, or the ceiling that caps it, was chosen or changed after a result on "
+                "the same data, so no bound holds for it: hold out data, or certify by the loss of "
+                "the first search"
+            )
+        return ""
+
+    @property
     def share(self) -> float:
         """Share of δ for this certificate: 0.95, 0.04, then a fifth of the one before."""
         return 0.95 if self.earlier == 0 else 0.2 * 0.2**self.earlier
@@ -301,16 +318,8 @@ def _check_proof(bound: Bound, *, of_draws: bool) -> None:
 
 
 def _check_independence(provenance: Provenance) -> None:
-    if not provenance.prior_is_independent:
-        raise CertificateError(
-            "the prior was learnt on the same data, so no PAC-Bayes bound holds: learn it on one "
-            "part of the data and certify with the other"
-        )
-    if not provenance.loss_is_independent:
-        raise CertificateError(
-            "the loss, or the ceiling that caps it, was chosen after a result on the same data, so "
-            "no bound holds for it: hold out data, or certify by the loss of the first search"
-        )
+    if provenance.refusal:
+        raise CertificateError(provenance.refusal)
 
 
 def admitted(

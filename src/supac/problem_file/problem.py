@@ -19,8 +19,8 @@ from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.guarantee.certificate import Certificate, Subject
 from supac.guarantee.ensemble import fresh_draws
-from supac.guarantee.gate import CertificateError, basis_of
-from supac.problem import Observations, Parameters
+from supac.guarantee.gate import CertificateError, Provenance, basis_of
+from supac.problem import Composite, Observations, Parameters
 from supac.problem.bounds import Bound
 from supac.problem_file.data import data_files, data_tables, known_files
 from supac.problem_file.errors import Source
@@ -91,18 +91,44 @@ class ProblemFile:
         target = Path(store or self.store)
         there = target.is_file() and target.stat().st_size > 0
         told = self.continuing(read_store(target)) if there else self
-        return Search(
-            self.risk,
-            self.parameters,
-            self.bound,
-            budget or self.budget,
+        return replace(
+            self._search,
+            budget=budget or self.budget,
             execution=where,
             store=target,
             seed=self.seed if seed is None else seed,
             callback=callback,
             description=told.description,
-            **self.options,
         ).run()
+
+    @property
+    def _search(self) -> Search:
+        """The search of the file, as it is without a store."""
+        return Search(
+            self.risk,
+            self.parameters,
+            self.bound,
+            self.budget,
+            execution=self.execution,
+            seed=self.seed,
+            **self.options,
+        )
+
+    @property
+    def changed_after_a_result(self) -> list[str]:
+        """Names of what was changed after the search whose runs are known, so that no bound holds.
+
+        Held-out data, which no search has seen, are certified nevertheless.
+        """
+        if isinstance(self.risk, Composite) and self.risk.tested is not None:
+            return []
+        declared, seen = self.options.get("provenance", Provenance()), self._search.known_provenance
+        changes = {
+            "the prior": declared.prior_is_independent and not seen.prior_is_independent,
+            "the loss, its ceiling or the noise": declared.loss_is_independent
+            and not seen.loss_is_independent,
+        }
+        return [name for name, changed in changes.items() if changed]
 
     def with_workers(self, given: Execution | Any) -> Execution:
         """Return a given execution, or the file's with other workers."""
