@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import supac
 from commands import call
 from supac.problem_file import starter_files
 
@@ -76,3 +77,45 @@ def test_changes_after_a_result_are_told_before_the_first_run(
         assert f"nothing will be guaranteed: {name}" in told
         assert "was chosen or changed after a result on the same data, in run.supac" in told
     assert told.index("nothing will be guaranteed") < told.index("guaranteed nothing")
+
+
+def test_no_certificate_is_offered_where_none_can_be_given(study: Path) -> None:
+    write(study, study.read_text(), ("median = 0.5", "median = 0.4"))
+    call("run", study, "-q")
+    store = study.with_name("second.supac")
+    told = said("certify", store, code=1)
+    assert "no certificate: the prior was" in told
+    assert "--draws" not in told
+    told = said("certify", store, "--posterior", "--precision", "0.01", code=1)
+    assert "no certificate: the prior was" in told
+    assert "fresh runs" not in told
+    call("report", store)
+    page = study.with_name("second-report.html").read_text()
+    assert "Get a guarantee" not in page
+    assert "--draws 20" not in page
+
+
+def test_a_stopped_search_is_to_be_resumed(study: Path) -> None:
+    store = study.with_name("second.supac")
+    result = supac.read_problem(study).minimize(callback=lambda _: True)
+    assert result.stop_reason is supac.StopReason.USER
+    assert "guaranteed not yet: the search was stopped before" in said("show", store)
+    told = said("certify", store, code=1)
+    assert "`supac resume`" in told
+    assert "--draws" not in told
+    call("report", store)
+    assert "Get a guarantee" not in study.with_name("second-report.html").read_text()
+    told = said("resume", store)
+    assert "that validate the posterior" in told
+    assert "earlier posterior" not in told
+    assert "since those of the earlier posterior" in said("resume", store, "--budget", "40")
+
+
+def test_failures_come_before_a_guarantee(study: Path) -> None:
+    model = study.with_name("model.py")
+    model.write_text(model.read_text().replace("    a = [", "    1 / 0\n    a = ["))
+    write(study, study.read_text(), ('known = "run.supac"', ""))
+    call("run", study, "-q", code=1)
+    told = said("show", study.with_name("second.supac"))
+    assert "too many runs failed: look at the failures of the simulator first" in told
+    assert "such as 20" not in told

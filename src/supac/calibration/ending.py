@@ -202,7 +202,7 @@ def make_ending(
     notes += notes_on_failures(failures, left_out=left_out)
     refused = [run for run in record.refused if run.id in told or not told]
     notes += notes_on_refusals(refused, len(told), left_out=left_out)
-    certificates, reason = _certificates(problem, validated, record, risk)
+    certificates, reason = _certificates(problem, validated, record, stop, risk)
     return Ending(
         posterior=posterior,
         stop_reason=stop,
@@ -259,7 +259,7 @@ def _cliffs(
 
 
 def _certificates(
-    problem: Problem, validated: Validated, record: Record, risk: object
+    problem: Problem, validated: Validated, record: Record, stop: StopReason, risk: object
 ) -> tuple[dict[str, Certificate], str]:
     """Certify the fresh runs of the returned posterior; or say why that cannot be done.
 
@@ -268,10 +268,7 @@ def _certificates(
     """
     fresh = validated.fresh
     if fresh is None:
-        return {}, (
-            "no fresh run of the posterior is left; with any number of further runs, such as 20, "
-            "`certify` draws as many parameter sets and certifies them"
-        )
+        return {}, record.provenance.refusal or _not_validated(validated, stop)
     ids = [
         i for batch in validated.batches if batch.posterior == fresh.posterior for i in batch.ids
     ]
@@ -301,3 +298,19 @@ def _certificates(
     if made:
         record.provenance = record.provenance.after(about.name("ensemble", runs))
     return made, "; ".join(reasons)
+
+
+def _not_validated(validated: Validated, stop: StopReason) -> str:
+    """Say why there is no fresh run of the posterior to certify, and what to do."""
+    if stop in (StopReason.INTERRUPTED, StopReason.USER):
+        return (
+            "the search was stopped before its posterior was validated: `supac resume`, or "
+            "`resume`, goes on, validates it and certifies what it finds"
+        )
+    if stop is StopReason.FAILURES or validated.batches:
+        runs = "all fresh runs of the posterior" if validated.batches else "too many runs"
+        return f"{runs} failed: look at the failures of the simulator first"
+    return (
+        "no fresh run of the posterior is left; with any number of further runs, such as 20, "
+        "`certify` draws as many parameter sets and certifies them"
+    )

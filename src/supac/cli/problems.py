@@ -276,10 +276,12 @@ def _planned_runs(ready: ProblemFile, before: Record, budget: int) -> str:
     words = f"{made} runs of the search are made: up to {search} more follow"
     if not reserve:
         return f"{words}, and none that validate the posterior (validation = 0 in [run])"
-    old = ", since those of the earlier posterior do not tell of it" if before.ending else ""
+    if before.ending is None or not before.ending.validation:
+        return f"{words}, and about {reserve} that validate the posterior"
     return (
-        f"{words}, and about {reserve} that validate the new posterior{old}. Their number is "
-        "validation in [run], which is fixed when a run begins"
+        f"{words}, and about {reserve} that validate the new posterior, since those of the earlier "
+        "posterior do not tell of it. Their number is validation in [run], which is fixed when a "
+        "run begins"
     )
 
 

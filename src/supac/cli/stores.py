@@ -146,7 +146,7 @@ def certify(
     own = problem_file.is_problem_file(store) and not (fresh and as_begun)
     by_file = problem or (store if own else None)
     if fresh:
-        ready = problem_behind(run, by_file, as_begun=as_begun)
+        ready = _certifiable(run, by_file, as_begun=as_begun)
         where = replace(ready.with_workers(workers), progress=shown_progress(quiet=quiet))
         if shown:
             early, kept = posterior and precision is not None, out is not None
@@ -164,6 +164,15 @@ def certify(
         _tell_of_new_data(run, bands=not fresh)  # they are about the sets of the search alone
     if posterior:
         _tell_precision(certificate, draws or 1000, precision)
+
+
+def _certifiable(run: Record, file: Path | None, *, as_begun: bool) -> problem_file.ProblemFile:
+    """Read the problem of a store; exit if its prior or loss refuses every certificate."""
+    ready = problem_behind(run, file, as_begun=as_begun)
+    refusal = run.next_provenance(ready.parameters, ready.bound, ready.risk).refusal
+    if refusal:
+        raise failed(f"no certificate: {refusal}")
+    return ready
 
 
 def _tell_of_new_data(run: Record, *, bands: bool) -> None:
@@ -242,14 +251,16 @@ def _stored_certificate(run: Record, given: Sequence[object]) -> Certificate:
         raise failed("--n, --delta, --bound and --precision go with --posterior or --draws")
     if run.ending is None:
         raise failed("the run has not ended: give --posterior or --draws to certify it as it is")
-    unbounded = getattr(run.settings.get("loss"), "unbounded", "")
-    if unbounded:
-        raise failed(f"no certificate: {unbounded}")
     if run.ending.certificate is None:
-        raise failed(
-            f"no certificate: {run.ending.uncertified or 'an earlier version made none'}\n"
-            f"supac certify {run.path} --draws 20 makes 20 runs and certifies their parameter sets"
-        )
+        if run.never_certified:
+            raise failed(f"no certificate: {run.never_certified}")
+        words = f"no certificate: {run.ending.uncertified or 'an earlier version made none'}"
+        if run.stop_reason in (StopReason.BUDGET, StopReason.CONVERGED):
+            words += (
+                f"\nsupac certify {run.path} --draws 20 makes 20 runs and certifies their "
+                "parameter sets"
+            )
+        raise failed(words)
     return run.ending.certificate
 
 

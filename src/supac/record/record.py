@@ -362,6 +362,12 @@ class Record(Calibrated):
         """Certificate of the same ensemble on held-out data, if there is one."""
         return None if self.ending is None else self.ending.held_out
 
+    @property
+    def never_certified(self) -> str:
+        """Reason why no certificate can be given with any further runs; "" if one can."""
+        unbounded = getattr(self.settings.get("loss"), "unbounded", "")
+        return str(unbounded) or self.next_provenance().refusal
+
     def next_provenance(
         self, prior: object = None, bound: Bound | None = None, risk: object = None
     ) -> Provenance:

@@ -12,6 +12,7 @@ from supac.report.verdict import Level, Verdict
 
 _REASONS = 3  # checks that are not passed and are told at once
 _STOPPED = (None, StopReason.INTERRUPTED, StopReason.USER)
+_ENDED = (StopReason.BUDGET, StopReason.CONVERGED)
 
 
 def next_steps(run: Account, verdict: Verdict) -> list[Markup]:
@@ -32,7 +33,8 @@ def next_steps(run: Account, verdict: Verdict) -> list[Markup]:
         steps.append(
             fill('Read $left more under <a href="#trust">Can it be trusted?</a>', left=left)
         )
-    if run.certificate is None and not getattr(run.record.settings.get("loss"), "unbounded", ""):
+    certifiable = reason in _ENDED and not run.record.never_certified
+    if run.certificate is None and certifiable:
         command = f"supac certify {run.store} --draws 20 --out certificate.json"
         call = 'result.certify(risk, draws=20, subject="ensemble")'
         words = "Get a guarantee on new data: <code>$command</code>."

@@ -197,9 +197,8 @@ def _how_to_certify(run: Account) -> Markup:
     """Return the section with the commands that make a certificate."""
     ending = run.record.ending
     reason = "the search has not ended" if ending is None else ending.uncertified
-    unbounded = getattr(run.record.settings.get("loss"), "unbounded", "")
-    if unbounded:
-        return html.section("never guaranteed", reason=unbounded)
+    if run.record.never_certified:
+        return html.section("never guaranteed", reason=run.record.never_certified)
     commands = (
         f"supac certify {run.store} --draws 20 --out certificate.json\n"
         f"supac report {run.store} --certificate certificate.json --force"

@@ -98,7 +98,10 @@ def guarantees(run: Record) -> list[str]:
         return []
     made = [each for each in (run.ending.certificate, run.ending.held_out) if each is not None]
     if not made:
-        return [f"nothing: {run.ending.uncertified}"] if run.ending.uncertified else []
+        stopped = run.stop_reason in (StopReason.INTERRUPTED, StopReason.USER)
+        reason = run.ending.uncertified and (run.never_certified or run.ending.uncertified)
+        word = "not yet" if stopped and not run.never_certified else "nothing"
+        return [f"{word}: {reason}"] if reason else []
     words = [
         each.statement
         + (f"; {each.weakness}" if each.weakness else "")
