@@ -42,6 +42,9 @@ def simulate(initial, k1, k2):
 """
 
 
+NEVER = -100
+"""A run that is never made; of another length, since bytecode of equal time and size is kept."""
+
 # Processes of a shell's background do not hear Ctrl-C, and these tests may run there.
 INTERRUPTIBLE = """
 import signal
@@ -95,7 +98,7 @@ def killed(tmp_path: Path) -> tuple[Path, Path]:
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert real.with_name("real.supac-wal").stat().st_size > 0
     assert not link.with_name("run.supac-wal").exists()
-    (tmp_path / "model.py").write_text(MODEL.format(last=-1))
+    (tmp_path / "model.py").write_text(MODEL.format(last=NEVER))
     return problem, link
 
 
@@ -120,7 +123,7 @@ def test_the_way_back_to_the_earlier_store_can_be_typed(tmp_path: Path) -> None:
     problem, link = tmp_path / "problem.toml", tmp_path / "run.supac"
     (tmp_path / "a disk; touch sign").mkdir()
     link.symlink_to(tmp_path / "a disk; touch sign" / "the run.supac")
-    (tmp_path / "model.py").write_text(MODEL.format(last=-1))
+    (tmp_path / "model.py").write_text(MODEL.format(last=NEVER))
     call("run", problem, "--store", link, "--budget", "30", "-q")
     (tmp_path / "model.py").write_text(MODEL.format(last=13).replace("SIGKILL", "SIGINT"))
     done = script(INTERRUPTIBLE, "run", problem, "--store", link, "--budget", "40", "--force")
