@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-cuda bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-projection bench-peers bench-outside bench-outside-best bench-ablation bench-stopping bench-studies bench-dimension bench-dimension-best poisson-chain poisson-study meta-learning digesters reproduce clean
+.PHONY: demo test test-fast lint docs package screenshots bench bench-startup bench-adm1 bench-cuda bench-queries bench-throughput bench-scale bench-certificates bench-bounds bench-families bench-fmus bench-petab bench-observation bench-projection bench-peers bench-outside bench-outside-best bench-verdict bench-correlated bench-discrepancy bench-ablation bench-scales bench-stopping bench-studies bench-dimension bench-dimension-best bench-jacobians bench-levels poisson-chain poisson-study meta-learning digesters reproduce clean
 
 demo: .venv/ready
 	$(BIN)/supac demo --out demo --force
@@ -62,6 +62,8 @@ bench-scale: .venv/ready
 
 bench-certificates: .venv/ready
 	$(BIN)/python benchmarks/certificates.py $(ARGS)
+	$(BIN)/python benchmarks/certificate_bets.py $(ARGS)
+	$(BIN)/python benchmarks/certificate_half_prior.py
 
 bench-bounds: .venv/ready
 	$(BIN)/python benchmarks/bounds.py $(ARGS)
@@ -80,6 +82,14 @@ bench-observation: .venv/ready
 
 bench-projection: .venv/ready
 	$(BIN)/python benchmarks/projection.py
+
+.PHONY: bench-shapes
+bench-shapes: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/shapes.py $(ARGS)
+
+.PHONY: bench-coverage
+bench-coverage: .venv/ready
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/range_coverage.py $(ARGS)
 
 .PHONY: bench-predictions
 bench-predictions: .venv/ready
@@ -102,9 +112,24 @@ bench-peers: .venv-peers/ready
 bench-outside: .venv-peers/ready
 	.venv-peers/bin/python benchmarks/outside/run.py $(ARGS)
 
-# What parts and choices of the default search are worth there; these need no peers.
+# What rules and choices of the default search are worth there; these need no peers.
 bench-ablation: .venv/ready
-	$(BIN)/python benchmarks/outside/studies.py ablation $(ARGS)
+	$(BIN)/python benchmarks/outside/ablation.py $(ARGS)
+
+# Wrong and right fits of oscillators, and which of them the verdict doubts: docs/report.md.
+bench-verdict: .venv/ready
+	$(BIN)/python benchmarks/verdict.py $(ARGS)
+
+# Ranges of parameters where errors are correlated: docs/problem-file.md.
+bench-correlated: .venv/ready
+	$(BIN)/python benchmarks/correlated.py $(ARGS)
+
+bench-discrepancy: .venv/ready
+	$(BIN)/python benchmarks/discrepancy.py $(ARGS)
+
+# Emulators of parameters with bounds, on the user's scale and on the latent one.
+bench-scales: .venv/ready
+	$(BIN)/python benchmarks/outside/scales.py $(ARGS)
 
 bench-studies: .venv/ready
 	$(BIN)/python benchmarks/outside/studies.py $(ARGS)
@@ -116,11 +141,19 @@ bench-stopping: .venv/ready
 bench-outside-best: .venv-peers/ready
 	.venv-peers/bin/python benchmarks/outside/best.py $(ARGS)
 
+# A coarse model beside the fine one, and without: docs/levels.md. It needs no peers.
+bench-levels: .venv/ready
+	$(BIN)/python benchmarks/levels/run.py $(ARGS)
+
 bench-dimension: .venv-peers/ready
 	.venv-peers/bin/python benchmarks/dimension/run.py $(ARGS)
 
 bench-dimension-best: .venv-peers/ready
 	.venv-peers/bin/python benchmarks/dimension/best.py $(ARGS)
+
+# What Jacobians save: docs/jacobians.md.
+bench-jacobians: .venv/ready
+	$(BIN)/python benchmarks/dimension/jacobians.py $(ARGS)
 
 # A Markov chain on the Poisson benchmark, and the search beside it: docs/poisson.md.
 poisson-chain: .venv/ready

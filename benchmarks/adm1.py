@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 from scipy.integrate import solve_ivp
 
+from pages import fitted
 from supac.arrays import FloatArray
 from supac.simulators import adm1
 from supac.simulators.adm1.simulator import kinetics_of
@@ -47,7 +48,7 @@ def main() -> None:
     lines += ["", compare_with_lsoda(_problem(folder, "split")), "", start_up()]
     RESULTS.parent.mkdir(exist_ok=True)
     path = RESULTS if folder is None else RESULTS.with_stem(f"adm1_{Path(folder).name}")
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text(fitted("\n".join(lines) + "\n"))
     print("\n".join(lines))
 
 

@@ -24,6 +24,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 import supac
+from pages import fitted
 from supac.simulators import adm1, synthetic
 
 FOLDER = Path(__file__).parent / "results"
@@ -135,7 +136,7 @@ def main() -> None:
         "|---|---|---|---|---|---|---|---|",
         *map(str, rows),
     ]
-    (FOLDER / "bounds.md").write_text("\n".join(lines) + "\n")
+    (FOLDER / "bounds.md").write_text(fitted("\n".join(lines) + "\n"))
     draw(FOLDER / "bounds.png", rows)
 
 

@@ -8,10 +8,9 @@ heavy-tailed, or common to blocks of rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -151,7 +150,15 @@ def trial(setting: Setting, seed: int) -> dict[str, list[tuple[float, float]]]:
     return setting.covered(seed)
 
 
-def bands_rows(count: int, pool: ProcessPoolExecutor) -> list[list[str]]:
+class Pool(Protocol):
+    """What maps a function of a seed over several processes."""
+
+    def map(self, trial: Callable[[int], Any], seeds: range, chunksize: int = 1) -> list[Any]:
+        """Return the outcome of each seed."""
+        ...
+
+
+def bands_rows(count: int, pool: Pool) -> list[list[str]]:
     """Return a row for each setting, and for some another with as many more data held out."""
     rows = []
     for name, setting in SETTINGS.items():
@@ -159,7 +166,7 @@ def bands_rows(count: int, pool: ProcessPoolExecutor) -> list[list[str]]:
         if name in _ALSO_HELD_OUT:
             laws["split conformal"] = replace(setting, held_out=setting.n)
         for method, law in laws.items():
-            outcomes = list(pool.map(partial(trial, law), range(count), chunksize=10))
+            outcomes = pool.map(partial(trial, law), range(count), chunksize=10)
             rows.append([name, method, f"{count:,}", *cells(outcomes)])
             print(*rows[-1], flush=True)
     return rows

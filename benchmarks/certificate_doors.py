@@ -25,9 +25,10 @@ from certificate_laws import (
     outlier_noise,
 )
 from supac.arrays import FloatArray
+from supac.guarantee.basis import CertificateError, basis_of
 from supac.guarantee.certificate import Losses
 from supac.guarantee.ensemble import ensemble_certificate
-from supac.guarantee.gate import CertificateError, Provenance, basis_of
+from supac.guarantee.provenance import Provenance
 
 Outcome = bool | None
 Door = Callable[[int], tuple[Outcome, Outcome]]

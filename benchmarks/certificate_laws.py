@@ -17,16 +17,17 @@ from scipy import signal, special, stats
 import supac
 from supac.arrays import FloatArray
 from supac.families import Divergence
+from supac.guarantee.basis import Basis, Bets, basis_of
 from supac.guarantee.certificate import Losses
 from supac.guarantee.ensemble import ensemble_certificate
-from supac.guarantee.gate import Basis, Provenance, basis_of
 from supac.guarantee.held_out import held_out_certificate
 from supac.guarantee.posterior import posterior_certificate
+from supac.guarantee.provenance import Provenance
 from supac.problem.losses import ResidualLoss
 
 DELTA = 0.05
 BOUNDS = ("Catoni", 'Catoni("auto")', "McAllester", "MaurerLangfordSeeger", "TolstikhinSeldin",
-          "Thiemann", "Chernoff")  # fmt: skip
+          "Thiemann", "PooledBetting", "Betting", "Chernoff")  # fmt: skip
 DRAWS, SETS = 300, 20
 """Fresh draws behind the certificate of a posterior, and of an ensemble."""
 TRUTH_DRAWS = 2_000
@@ -56,6 +57,8 @@ class Case:
     """Over the whole posterior."""
     x: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     """The draws, where they are vectors: (m, dim)."""
+    bets: Bets | None = None
+    """Losses of each independent datum, unless only their mean is known."""
 
     @property
     def bound(self) -> supac.Catoni:
@@ -66,12 +69,22 @@ class Case:
         """Return the mean losses of the first draws."""
         return Losses(self.means[:draws], self.basis)
 
+    def bets_of(self, draws: int) -> Losses:
+        """Return the losses of each datum of the first draws, where they are known."""
+        losses, bets = self.losses(draws), self.bets
+        return replace(losses, bets=bets and replace(bets, losses=bets.losses[:draws]))
+
     def of_ensemble(self, sets: int = SETS, **options: Any) -> tuple[Values, float]:
         """Certify the first draws; return the limits by each bound, and their mean true risk."""
-        made = ensemble_certificate(
-            self.losses(sets), self.log_ratio[:sets], self.bound, delta=DELTA, **options
-        )
-        return dict(made.bounds), float(self.true_risk[:sets].mean())
+        ratio, truth = self.log_ratio[:sets], float(self.true_risk[:sets].mean())
+        losses, bets = self.losses(sets), self.bets_of(sets)
+        given = dict(ensemble_certificate(losses, ratio, self.bound, delta=DELTA, **options).bounds)
+        for pooled in (True, False) if bets.bets is not None else ():
+            made = ensemble_certificate(
+                bets, ratio, self.bound, delta=DELTA, given_by_seeger=pooled, **options
+            )
+            given[made.bound] = made.value
+        return given, truth
 
     def of_posterior(self, draws: int = DRAWS) -> tuple[Values, float]:
         """Certify the mean over the posterior; return the limits, and its mean true risk."""
@@ -82,11 +95,17 @@ class Case:
             delta=DELTA,
             share=Provenance().share,
         )
-        return dict(made.bounds), self.mean_true_risk
+        if self.bets is None:
+            return dict(made.bounds), self.mean_true_risk
+        bets = posterior_certificate(
+            self.bets_of(draws), Divergence(self.kl), self.bound, delta=DELTA,
+            share=Provenance().share,
+        )  # fmt: skip
+        return {**made.bounds, bets.bound: bets.value}, self.mean_true_risk
 
     def of_held_out(self, delta: float = DELTA) -> tuple[Values, float]:
         """Certify the first draws on data that the posterior does not depend on."""
-        made = held_out_certificate(self.losses(SETS), delta=delta)
+        made = held_out_certificate(self.bets_of(SETS), delta=delta)
         return dict(made.bounds), float(self.true_risk[:SETS].mean())
 
 
@@ -261,6 +280,7 @@ class Regression:
             float(posterior.kl(prior)),
             float(self.true_risk(posterior.sample(TRUTH_DRAWS, rng)).mean()),
             x,
+            basis.bets(composite.loss(residuals), residuals),
         )
 
 
@@ -313,6 +333,7 @@ class Gibbs:
         return Case(
             Basis(1.0, np.full(n, 1.0 / n)), test[drawn].mean(axis=1), ratio[drawn], true[drawn],
             float(share @ ratio), float(share @ true),
+            bets=Bets(test[drawn], np.ones(n)),
         )  # fmt: skip
 
 

@@ -5,16 +5,22 @@ certificate by every bound, compared with the truth. Then the same with one cond
 purpose; what a certificate costs above the bound itself; how often prediction bands cover new
 measurements; and two problems that come with supac.
 
-    make bench-certificates                   # 500 data sets a setting: ten minutes of CPU
+    make bench-certificates                   # 500 data sets a setting: half an hour of CPU
     make bench-certificates ARGS=100          # data sets; the table is printed, not kept
+    python benchmarks/certificates.py 500 ADM1 "The problem"   # only these sections anew
+
+Outcomes are kept in benchmarks/tmp-certificates/ as they are made: the same command goes on after
+an interruption. Remove the folder where the code has changed.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
+import re
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -45,9 +51,11 @@ from certificate_laws import (
     fixed_catoni,
     gaussian_noise,
 )
+from pages import fitted
 from supac.arrays import FloatArray
+from supac.families import Mixture
 from supac.guarantee.ensemble import PASSED
-from supac.guarantee.gate import Provenance
+from supac.guarantee.provenance import Provenance
 from supac.problem.bounds import kl_inverse
 from supac.problem_file import read_problem, starter_files
 from supac.simulators import adm1
@@ -55,6 +63,8 @@ from supac.simulators import adm1
 RESULTS = Path(__file__).parent / "results" / "certificates.md"
 KINDS = (f"{SETS} sets", "posterior", "held out")
 Outcome = tuple[Values, float]
+KEPT = Path(__file__).parent / "tmp-certificates"
+_AT_A_TIME = 50  # outcomes in a file
 VECTORISED = supac.Execution(vectorized=True, progress=False)
 SEEGER = "MaurerLangfordSeeger"
 
@@ -69,6 +79,28 @@ def limit(violated: int, count: int) -> str:
     """Format the 95 % upper limit of a share."""
     most = stats.beta(violated + 1, count - violated).ppf(0.95) if violated < count else 1.0
     return f"{100.0 * most:.1f} %"
+
+
+class KeptPool:
+    """A pool of processes whose outcomes are kept in files, by the order in which it is asked."""
+
+    def __init__(self, pool: ProcessPoolExecutor, count: int, section: str):
+        name = re.sub(r"\W+", "-", section.lower())
+        self._pool, self._folder, self._asked = pool, KEPT / str(count) / name, 0
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def map(self, trial: Callable[[int], Any], seeds: range, chunksize: int = 1) -> list[Any]:
+        """Return the outcome of each seed, made now unless it is there."""
+        self._asked += 1
+        found: list[Any] = []
+        for first in range(0, len(seeds), _AT_A_TIME):
+            file = self._folder / f"{self._asked:02}-{first}.pickle"
+            if not file.exists():
+                part = seeds[first : first + _AT_A_TIME]
+                made = list(self._pool.map(trial, part, chunksize=chunksize))
+                file.write_bytes(pickle.dumps(made))
+            found += pickle.loads(file.read_bytes())
+        return found
 
 
 # Violations
@@ -102,11 +134,11 @@ def certified(name: str, seed: int) -> list[Outcome]:
     return made if isinstance(law, Series) else [*made, law.held_out(rng).of_held_out()]
 
 
-def settings_rows(count: int, pool: ProcessPoolExecutor) -> list[list[str]]:
+def settings_rows(count: int, pool: KeptPool) -> list[list[str]]:
     """Return a row for each setting and kind."""
     rows = []
     for name in SETTINGS:
-        outcomes = list(pool.map(partial(certified, name), range(count), chunksize=20))
+        outcomes = pool.map(partial(certified, name), range(count), chunksize=20)
         rows += [
             violations(name, kind, part)
             for kind, part in zip(KINDS, zip(*outcomes, strict=True), strict=False)
@@ -124,7 +156,7 @@ def coins_certified(n: int, inverses: Sequence[float], seed: int) -> list[Outcom
     return [*parts, case.of_posterior(), law.held_out(rng).of_held_out()]
 
 
-def coins_rows(count: int, pool: ProcessPoolExecutor) -> list[list[str]]:
+def coins_rows(count: int, pool: KeptPool) -> list[list[str]]:
     """Return a row for each number of data and sets, all temperatures together."""
     rows = []
     laws: list[tuple[int, Sequence[float], str]] = [
@@ -132,7 +164,7 @@ def coins_rows(count: int, pool: ProcessPoolExecutor) -> list[list[str]]:
     ]  # fmt: skip
     for n, inverses, words in laws:
         trial = partial(coins_certified, n, inverses)
-        outcomes = list(pool.map(trial, range(2 * count), chunksize=20))
+        outcomes = pool.map(trial, range(2 * count), chunksize=20)
         for k, kind in enumerate(("1 set", "5 sets", *KINDS)):
             name = f"2,000 predictors that guess, n = {n}{words}"
             rows.append(violations(name, kind, [each[k] for each in outcomes]))
@@ -164,8 +196,11 @@ class Decay:
         return capped_square(error, np.ones_like(error), 3.0)
 
 
-def searched(kind: str, seed: int) -> tuple[list[Outcome], float]:
-    """Search with 20 runs, ten of them for validation; certificates, and their share of δ."""
+def searched(kind: str, seed: int) -> tuple[list[Outcome], float, bool]:
+    """Search with 20 runs, ten of them for validation.
+
+    Return certificates, their share of δ, and True for a mixture chosen by its predicted bound.
+    """
     model = Decay()
     bound = fixed_catoni(20) if kind == "Catoni" else supac.MaurerLangfordSeeger(20, DELTA)
     data, test = model.observed(np.random.default_rng([seed, 3])), None
@@ -174,26 +209,33 @@ def searched(kind: str, seed: int) -> tuple[list[Outcome], float]:
         bound = supac.MaurerLangfordSeeger(10, DELTA)
     risk = supac.Composite(model, supac.CappedSquare(), data, test)
     prior = supac.gaussian(np.zeros(3), np.eye(3))
-    result = supac.minimize(risk, prior, bound, budget=20, execution=VECTORISED, seed=seed)
+    shape = "auto" if kind == "shape" else "gaussian"
+    result = supac.minimize(
+        risk, prior, bound, budget=20, shape=shape, execution=VECTORISED, seed=seed
+    )
+    mixed = isinstance(result.posterior.family, Mixture)
     given = result.certificate
     assert given is not None
     losses = model.true_losses(result.ensemble.x).mean(axis=0)
     if result.held_out is None:
-        return [(dict(given.bounds), float(losses.mean()))], given.delta_pac / given.delta
+        return [(dict(given.bounds), float(losses.mean()))], given.delta_pac / given.delta, mixed
     seen, unseen = float(losses[::2].mean()), float(losses[1::2].mean())
     made: list[Outcome] = [(dict(given.bounds), seen), (dict(result.held_out.bounds), unseen)]
-    return made, given.delta_pac / given.delta
+    return made, given.delta_pac / given.delta, mixed
 
 
-def searches_rows(count: int, pool: ProcessPoolExecutor) -> list[list[str]]:
+def searches_rows(count: int, pool: KeptPool) -> list[list[str]]:
     """Return rows for each bound that was minimised, and with half of the data held out."""
     rows = []
-    for kind in ("Catoni", SEEGER, "half"):
-        outcomes = list(pool.map(partial(searched, kind), range(count), chunksize=10))
-        given_up = sum(share < 0.5 for _, share in outcomes)
+    for kind in ("Catoni", SEEGER, "half", "shape"):
+        outcomes = pool.map(partial(searched, kind), range(count), chunksize=10)
+        given_up = sum(share < 0.5 for _, share, _ in outcomes)
         what = f"{SEEGER}, 10 of 20 data held out" if kind == "half" else f"{kind}, n = 20"
-        name = f"`minimize` with {what}; first posterior given up in {given_up}"
-        parts = zip(*(made for made, _ in outcomes), strict=True)
+        if kind == "shape":
+            mixtures = sum(mixed for *_, mixed in outcomes)
+            what = f'{SEEGER}, n = 20, shape="auto", {mixtures} mixtures'
+        name = f"`minimize` with {what}; {given_up} gave up a posterior"
+        parts = zip(*(made for made, _, _ in outcomes), strict=True)
         for words, part in zip(("its sets", "held out"), parts, strict=False):
             rows.append(violations(name, words, part))
     return rows
@@ -207,11 +249,11 @@ def door(name: str, seed: int) -> tuple[bool | None, bool | None]:
     return DOORS[name][0](seed)
 
 
-def doors_rows(count: int, pool: ProcessPoolExecutor) -> list[list[str]]:
+def doors_rows(count: int, pool: KeptPool) -> list[list[str]]:
     """Return a row for each condition."""
     rows = []
     for name, (function, words) in DOORS.items():
-        outcomes = list(pool.map(partial(door, name), range(count), chunksize=20))
+        outcomes = pool.map(partial(door, name), range(count), chunksize=20)
         cells = []
         for which in range(2):
             given = [each[which] for each in outcomes if each[which] is not None]
@@ -267,11 +309,11 @@ def tight(n: int, seed: int) -> list[float]:
     return [true_of_sets, exact, same_delta, of_ensemble[SEEGER], held_out, *betting, *old]
 
 
-def tight_rows(count: int, pool: ProcessPoolExecutor) -> list[list[str]]:
+def tight_rows(count: int, pool: KeptPool) -> list[list[str]]:
     """Return a row for each number of data: means over data sets."""
     rows = []
     for n in (20, 100, 400):
-        values = np.array(list(pool.map(partial(tight, n), range(count), chunksize=10)))
+        values = np.array(pool.map(partial(tight, n), range(count), chunksize=10))
         mean, difference = values.mean(axis=0), values[:, 3] - values[:, 1]
         cells = [f"{each:.3f}" for each in mean]
         gap = f"{difference.mean():+.4f} ± {difference.std():.4f}"
@@ -298,18 +340,19 @@ def starter(seed: int) -> list[float]:
         quiet = replace(ready.execution, progress=False)
         result = ready.minimize(seed=seed, execution=quiet)
         assert result.certificate is not None
-        assert len(result.record.light_runs) == ready.budget
+        assert len(result.record.light_runs) <= ready.budget
         further = [
             ready.certify(result.record, draws=draws, seed=seed, execution=quiet).value
             for draws in (50, 1_000)
         ]
     certificate = result.certificate
-    return [certificate.value, *further, certificate.mean_risk, certificate.kl]
+    seeger = certificate.bounds[SEEGER]
+    return [certificate.value, seeger, *further, certificate.mean_risk, certificate.kl]
 
 
-def starter_rows(seeds: int, pool: ProcessPoolExecutor) -> list[list[str]]:
+def starter_rows(seeds: int, pool: KeptPool) -> list[list[str]]:
     """Return the file's own seed, and the mean and largest over others."""
-    values = np.array(list(pool.map(starter, range(seeds))))
+    values = np.array(pool.map(starter, range(seeds)))
     parts = {"seed 0, as written": values[0], f"mean of {seeds} seeds": values.mean(axis=0),
              "largest": values.max(axis=0)}  # fmt: skip
     rows = [[name, *(f"{each:.3f}" for each in part)] for name, part in parts.items()]
@@ -318,64 +361,59 @@ def starter_rows(seeds: int, pool: ProcessPoolExecutor) -> list[list[str]]:
     return rows
 
 
-def digester_rows() -> list[list[str]]:
-    """Calibrate ADM1 on its embedded data with two bounds."""
+DIGESTERS: dict[str, supac.Bound] = {
+    "Catoni, λ = 0.002": supac.Catoni(0.002),
+    SEEGER: supac.MaurerLangfordSeeger(196, DELTA, 3.0),
+}
+
+
+def digested(which: int) -> list[str]:
+    """Calibrate ADM1 on its embedded data with one of two bounds."""
+    name, bound = list(DIGESTERS.items())[which]
     digester = adm1.example()
-    bounds: dict[str, Any] = {
-        "Catoni, λ = 0.002": supac.Catoni(0.002),
-        SEEGER: supac.MaurerLangfordSeeger(196, DELTA, 3.0),
-    }
-    rows = []
-    for name, bound in bounds.items():
-        result = supac.minimize(
-            digester.composite, digester.parameters, bound, budget=150,
-            execution=replace(VECTORISED, on_failure="penalise"),
-        )  # fmt: skip
-        given = result.certificate
-        assert given is not None
-        numbers = [given.value, given.mean_risk, given.kl]
-        rows.append([name, *(f"{each:.3f}" for each in numbers), str(given.n), str(given.draws)])
-        print("ADM1", *rows[-1], flush=True)
+    result = supac.minimize(
+        digester.composite, digester.parameters, bound, budget=150,
+        execution=replace(VECTORISED, on_failure="penalise"),
+    )  # fmt: skip
+    given = result.certificate
+    assert given is not None
+    numbers = [given.value, given.bounds[SEEGER], given.mean_risk, given.kl]
+    return [name, *(f"{each:.3f}" for each in numbers), str(given.n), str(given.draws)]
+
+
+def digester_rows(pool: KeptPool) -> list[list[str]]:
+    """Calibrate ADM1 with each bound."""
+    rows: list[list[str]] = pool.map(digested, range(len(DIGESTERS)))
+    for row in rows:
+        print("ADM1", *row, flush=True)
     return rows
 
 
-def main() -> None:
-    """Write all tables."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 500
-    few, share = max(count * 3 // 5, 10), PASSED * Provenance().share
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        lines = [
-            f"δ = {DELTA}: at most {100 * DELTA:g} % of the certificates may be violated. That of "
-            f"an ensemble is of {SETS} sets, if no other number is given, and has {share:.3g}·δ; "
-            f"that of a posterior has {DRAWS} draws, and {Provenance().share:g}·δ; that of "
-            "held-out data has posteriors found on every other datum or block. The certificates in "
-            "the last column are Seeger's, Chernoff's, or Catoni's of a sequence.",
-            "",
-            "## Violations",
-            "",
+def sections(count: int) -> dict[str, Callable[[KeptPool], list[str]]]:
+    """Return the sections of the page by their headings: functions that make their lines."""
+    few = max(count * 3 // 5, 10)
+    return {
+        "Violations": lambda pool: [
             *table(HEAD, [*settings_rows(count, pool), *coins_rows(count, pool),
                           *searches_rows(few, pool)]),
             "",
             "The predictors that guess have Gibbs posteriors of four temperatures, or the prior "
             f"itself, and ensembles with {Provenance().share:g}·δ. Blocks of AR(1) rows are only "
             "nearly independent. The true risk of a sequence is its mean conditional risk.",
-            "",
-            "## Broken on purpose",
-            "",
+        ],
+        "Broken on purpose": lambda pool: [
             *table(["condition", "what is tried", "violated", "violated, as supac does it",
                     "how"], doors_rows(few, pool)),
             "",
             "Seeger's bound and 20 sets, except for the repeated certificates: Catoni's and one.",
-            "",
-            "## Tightness",
-            "",
+        ],
+        "Tightness": lambda pool: [
             f"Seeger's bound, 4 parameters, means over {few} data sets; ± is the standard "
             "deviation over data sets and draws.",
             "",
             *table(TIGHT_HEAD, tight_rows(few, pool)),
-            "",
-            "## Bands for new measurements",
-            "",
+        ],
+        "Bands for new measurements": lambda pool: [
             f"Shares of {NEW} new measurements at new times in bands of a coverage of 0.8 and 0.9, "
             "with their standard errors over data sets, and the median of half the width in noise "
             "standard deviations. Each data set has a search of its own. Split conformal bands "
@@ -383,28 +421,56 @@ def main() -> None:
             "residuals that the search has seen, as if they were held out.",
             "",
             *table(BANDS_HEAD, bands_rows(few, pool)),
+        ],
+        "The problem of `supac init`": lambda pool: [
+            "At most 60 runs in all, with the sets that are certified; then `certify --posterior`.",
             "",
-            "## The problem of `supac init`",
-            "",
-            "60 runs in all, 20 of them the sets that are certified; then `certify --posterior`.",
-            "",
-            *table(["", "**20 sets, no further run**", "posterior, 50 draws",
+            *table(["", "**its sets, no further run**", "the same by Seeger's bound",
+                    "posterior, 50 draws",
                     "posterior, 1,000 draws", "mean risk of the sets", "mean log density ratio"],
                    starter_rows(10, pool)),
-            "",
-            "## ADM1, embedded data",
-            "",
+        ],
+        "ADM1, embedded data": lambda pool: [
             "150 runs on outputs, seed 0. The risk is a root mean square of at most 3, certified "
-            "by Seeger's bound through its mean square; blocks are the 196 days.",
+            "through its mean square, by bets and by Seeger's bound; blocks are the 196 days.",
             "",
-            *table(["minimised", "**certificate**", "root mean square on the data",
-                    "mean log density ratio", "n", "sets"], digester_rows()),
-        ]  # fmt: skip
-    text = "\n".join(lines) + "\n"
+            *table(["minimised", "**by bets**", "by Seeger's bound",
+                    "root mean square on the data", "mean log density ratio", "n", "sets"],
+                   digester_rows(pool)),
+        ],
+    }  # fmt: skip
+
+
+def written(text: str) -> dict[str, str]:
+    """Return the sections of a page by their headings."""
+    parts = [each.partition("\n") for each in text.split("\n## ")[1:]]
+    return {heading: body.strip() for heading, _, body in parts}
+
+
+def main() -> None:
+    """Write the page, or the sections whose headings begin so; print them for few data sets."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    few, share = max(count * 3 // 5, 10), PASSED * Provenance().share
+    head = (
+        f"δ = {DELTA}: at most {100 * DELTA:g} % of the certificates may be violated. That of "
+        f"an ensemble is of {SETS} sets, if no other number is given, and has {share:.3g}·δ; "
+        f"that of a posterior has {DRAWS} draws, and {Provenance().share:g}·δ; that of "
+        "held-out data has posteriors found on every other datum or block. The certificates in "
+        "the last column are Seeger's, Chernoff's, or Catoni's of a sequence."
+    )
+    every = sections(count)
+    asked = [each for each in every if each.startswith(tuple(sys.argv[2:] or [""]))]
+    page = written(RESULTS.read_text())
+    with ProcessPoolExecutor(os.cpu_count()) as processes:
+        for heading in asked:
+            lines = every[heading](KeptPool(processes, count, heading))
+            made = fitted("\n".join(lines) + "\n").strip()
+            page[heading] = made
+            if few < 300:
+                print(f"\n## {heading}\n\n{made}")
     if few >= 300:
-        RESULTS.write_text(text)
-    else:
-        print(text)
+        parts = [f"## {heading}\n\n{page[heading]}\n" for heading in every]
+        RESULTS.write_text("\n".join([fitted(head + "\n").strip() + "\n", *parts]))
 
 
 if __name__ == "__main__":

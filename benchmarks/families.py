@@ -23,6 +23,7 @@ import numpy as np
 
 import supac
 from epidemic import PRIOR, GrowthKnown, Outbreak
+from pages import fitted
 from problems import bowl_8
 from supac.arrays import FloatArray
 from supac.families import Density
@@ -168,7 +169,7 @@ def main() -> None:
         ]
         curves = list(pool.map(knowledge, product(KNOWN, seeds)))
         lines += knowledge_table(curves, len(seeds))
-    RESULT.write_text("\n".join(lines) + "\n")
+    RESULT.write_text(fitted("\n".join(lines) + "\n"))
     print("\n".join(lines))
 
 

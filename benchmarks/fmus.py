@@ -18,6 +18,7 @@ import fmpy
 import numpy as np
 
 import supac
+from pages import fitted
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import fmu_files
@@ -78,7 +79,7 @@ def main() -> None:
             cells = " | ".join(f"{each:.1f}" for each in taken)
             lines.append(f"| {name} | {interface} | {cells} |")
             print(lines[-1])
-    RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    RESULTS.write_text(fitted("\n".join(lines) + "\n"), encoding="utf-8")
 
 
 if __name__ == "__main__":

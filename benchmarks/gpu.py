@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pages import fitted
 from supac.arrays import FloatArray
 from supac.simulators import adm1
 
@@ -60,7 +61,7 @@ def main() -> None:
         print("\n".join(lines), flush=True)
     out = options.out or (RESULTS.with_stem(f"cuda_{data.name}") if data else RESULTS)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text("\n".join(lines) + "\n")
+    out.write_text(fitted("\n".join(lines) + "\n"))
 
 
 def load(variant: Variant, data: Path | None, device: Literal["cpu", "cuda"]) -> adm1.Problem:

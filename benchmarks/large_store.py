@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ import supac
 from supac.record.encoding import pack
 from supac.record.record import Record
 from supac.record.run import Round, Run, Status
+from supac.record.settings import Settings
 from supac.search.algorithm import Info
 
 ROUNDS, BATCH, OUTPUTS, DIM = 200, 100, 1_000, 10
@@ -27,14 +27,15 @@ ROUNDS, BATCH, OUTPUTS, DIM = 200, 100, 1_000, 10
 def write(path: Path) -> None:
     """Write a search that has not ended."""
     parameters = supac.Parameters({f"k{i}": supac.marginals.Normal(0.0, 1.0) for i in range(DIM)})
-    settings: dict[str, Any] = {
-        "prior": parameters, "bound": supac.Catoni(0.01), "algorithm": supac.SuPAC(),
-        "start": None, "loss": supac.Welsch(), "data": None, "held_out": None,
-        "on_failure": "raise", "mode": "batch", "validation": None, "tolerance": 1e-12, "seed": 0,
-        "budget": ROUNDS * BATCH, "vectorized": False, "timeout": None, "retries": 2,
-        "max_failures": 0.5,
-    }  # fmt: skip
-    prior, rng, ones = parameters.prior, np.random.default_rng(0), np.ones(BATCH, dtype=bool)
+    settings = Settings(
+        prior=parameters,
+        bound=supac.Catoni(0.01),
+        algorithm=supac.SuPAC(),
+        loss=supac.Welsch(),
+        tolerance=1e-12,
+        budget=ROUNDS * BATCH,
+    )
+    prior, rng = parameters.prior, np.random.default_rng(0)
     state = {"theta": pack(prior.theta), "memory": {}, "batch": None}
     with Record.of_search(path, settings, prior.family, kind="minimize", proxy=None) as record:
         for k in range(ROUNDS):
@@ -46,7 +47,7 @@ def write(path: Path) -> None:
                 for i in range(BATCH)
             ]  # fmt: skip
             record.add(runs)
-            told = Round(tuple(run.id for run in runs), ones, prior, Info(0.1, 0.1, 0.1))
+            told = Round(tuple(run.id for run in runs), prior, Info(0.1, 0.1, 0.1))
             record.add_rounds([told], lambda: state)
 
 

@@ -27,6 +27,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 import supac
+from pages import fitted
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.problem.combined import CombinedMeasurements
@@ -262,7 +263,7 @@ def main() -> None:
         seconds = round_seconds(budget, derivatives=derivatives)
         lines.append(f"- {words} derivatives of the loss: {seconds:.1f} s")
         print(lines[-1], flush=True)
-    RESULTS.write_text("\n".join(lines) + "\n")
+    RESULTS.write_text(fitted("\n".join(lines) + "\n"))
 
 
 if __name__ == "__main__":

@@ -22,9 +22,10 @@ from pathlib import Path
 import numpy as np
 
 import supac
+from pages import fitted
 from supac.arrays import FloatArray
 from supac.search.ray import ray_minimiser, view_prior
-from supac.search.steps import FixedStep
+from supac.search.trust import FixedStep
 from supac.surrogate.estimator import Estimator
 from supac.surrogate.least_squares import project
 from supac.surrogate.nearest import search_all
@@ -71,7 +72,7 @@ def main() -> None:
 def write(path: Path, lines: list[str]) -> None:
     """Keep a table, and show it."""
     path.parent.mkdir(exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text(fitted("\n".join(lines) + "\n"))
     print("\n".join(lines))
 
 
@@ -106,10 +107,11 @@ def time_emulators() -> list[str]:
                 algorithm = supac.SuPAC(estimator, first=n - 30, batch=10)
                 state = algorithm.init(problem, seed)
                 while len(state.evaluations) < n:
-                    x = algorithm.ask(problem, state)
+                    batch = algorithm.ask(problem, state)
+                    x = batch.x
                     outputs = simulate(x)
                     start = time.perf_counter()
-                    state, _ = algorithm.tell(problem, state, x, loss(outputs), outputs)
+                    state, _ = algorithm.tell(problem, state, batch, loss(outputs), outputs)
                     times.append(1e3 * (time.perf_counter() - start))
                 del times[-4]  # the first fit, from scratch
             cells.append(f"{np.median(times):.0f} ({max(times):.0f})")

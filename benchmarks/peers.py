@@ -25,6 +25,7 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ import numpy as np
 from scipy.stats import norm, qmc
 
 import supac
+from pages import fitted
 from problems import bowl_8
 from supac.arrays import FloatArray
 
@@ -115,7 +117,7 @@ def show(runs: list[Run]) -> None:
     values = " ".join(f"{point.checkpoint}: {point.objective:.4f}" for point in run.points)
     seconds = run.points[-1].seconds
     print(f"{run.method} task {run.task} seed {run.seed}: {values} ({seconds:.1f} s)", flush=True)
-    TABLE.write_text(table(runs))
+    TABLE.write_text(fitted(table(runs)))
 
 
 def objective(risk: Risk, posterior: supac.Distribution) -> float:
@@ -234,21 +236,23 @@ def table(runs: list[Run]) -> str:
     lines = [
         *heading(runs),
         "",
-        "| task | queries | PyVBMC | its seconds | SuPAC | its seconds |",
+        "| task | queries | PyVBMC | SuPAC | seconds of PyVBMC | of SuPAC |",
         "|---|---|---|---|---|---|",
     ]
     ahead: dict[str, list[str]] = {"SuPAC": [], "PyVBMC": []}
     for task in TASKS:
         for at, checkpoint in enumerate(CHECKPOINTS):
-            columns, medians = [], {}
+            columns: list[list[str]] = []
+            medians = {}
             for method in ("PyVBMC", "SuPAC"):
                 points = [
                     run.points[at] for run in runs if (run.method, run.task) == (method, task)
                 ]
-                columns += cells(points)
+                columns.append(cells(points))
                 if points:
                     medians[method] = np.median([point.objective for point in points])
-            lines.append(f"| {task} | {checkpoint} | {' | '.join(columns)} |")
+            ordered = " | ".join(chain(*zip(*columns, strict=True)))
+            lines.append(f"| {task} | {checkpoint} | {ordered} |")
             if len(medians) == 2:
                 winner = min(medians, key=lambda method: medians[method])
                 ahead[winner].append(f"task {task} at {checkpoint}")

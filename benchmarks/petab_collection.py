@@ -27,6 +27,7 @@ import numpy as np
 
 import supac
 from outside.runs import Key, commit, keep, missing_runs, parse_options, read, run_all
+from pages import fitted
 from supac.families import Distribution
 from supac.simulators import petab
 
@@ -162,8 +163,8 @@ def table(names: Iterable[str], outcomes: Iterable[Outcome]) -> str:
         "there they help at first and not later.",
         "",
         f"| problem | method | seeds | {' | '.join(f'{at} runs' for at in CHECKPOINTS)} "
-        f"| −log L at {CHECKPOINTS[-1]} | failing draws | seconds | commit |",
-        f"|---|---|---|{'---|' * len(CHECKPOINTS)}---|---|---|---|",
+        f"| −log L at {CHECKPOINTS[-1]} | failing draws | seconds |",
+        f"|---|---|---|{'---|' * len(CHECKPOINTS)}---|---|---|",
     ]
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for each in outcomes:
@@ -184,7 +185,7 @@ def _row(name: str, method: str, group: list[Outcome]) -> str:
     seconds = median(each.seconds for each in group)
     return (
         f"| {name} | {method} | {len(group)} | {' | '.join(cells)} | {likelihood:.1f} | "
-        f"{100 * failing:.0f} % | {seconds:.0f} | {', '.join(sorted({e.commit for e in group}))} |"
+        f"{100 * failing:.0f} % | {seconds:.0f} |"
     )
 
 
@@ -207,7 +208,7 @@ def main() -> None:
             print(outcome, flush=True)
     latest = {each.key: each for each in read(path, Outcome)}
     text = table(PUBLISHED, latest.values())
-    (options.folder / "petab.md").write_text(text)
+    (options.folder / "petab.md").write_text(fitted(text))
     print(text)
 
 

@@ -101,8 +101,9 @@ class Problem:
         state = algorithm.init(problem, seed=0)
         objectives = []
         for _ in range(60):
-            u = algorithm.ask(problem, state)
-            state, _ = algorithm.tell(problem, state, u, self.task.latent_risk(u))
+            batch = algorithm.ask(problem, state)
+            u = batch.x
+            state, _ = algorithm.tell(problem, state, batch, self.task.latent_risk(u))
             objectives.append(self.true_objective(state.posterior, draws))
         return min(objectives)
 

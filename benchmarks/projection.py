@@ -19,9 +19,10 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 import supac
+from pages import fitted
 from supac.arrays import FloatArray
 from supac.emulator.average import AveragedEmulator
-from supac.emulator.outputs import FittedOutputEmulator
+from supac.emulator.components import FittedOutputEmulator
 from supac.emulator.projection import CommonDraws, Projection
 from supac.families import Distribution, NormalWhitening
 from supac.families.gaussian import orthogonal
@@ -104,10 +105,11 @@ def seconds_a_round() -> tuple[float, float]:
     problem = supac.Problem.within(prior, supac.Catoni(0.002), loss=loss)
     state, taken = algorithm.init(problem, 0), list[float]()
     while len(taken) < 9:
-        x = algorithm.ask(problem, state)
+        batch = algorithm.ask(problem, state)
+        x = batch.x
         outputs = 0.3 * np.tanh(x @ first.T) + 0.1 * (x @ second.T) - 0.2
         runs, start = len(state.evaluations), time.process_time()
-        state, _ = algorithm.tell(problem, state, x, loss(outputs), outputs)
+        state, _ = algorithm.tell(problem, state, batch, loss(outputs), outputs)
         if runs >= 150:
             taken.append(time.process_time() - start)
     return float(np.median(taken)), max(taken)
@@ -132,7 +134,7 @@ def main() -> None:
         f"{1e3 * median:.0f} ms of processor time (largest of nine: {1e3 * largest:.0f}).",
     ]
     print(lines[-1])
-    RESULT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    RESULT.write_text(fitted("\n".join(lines) + "\n"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 import supac
+from pages import fitted
 from problems import DRAWS_SEED, ORACLE, PROBLEMS, Problem
 from supac.arrays import FloatArray
 
@@ -96,12 +97,12 @@ def main() -> None:
         sys.exit(f"{options.folder}/queries.jsonl has no runs of these seeds and draws to report")
     if options.marks:
         table = report(records, {}, options.draws, options.marks)
-        (options.folder / "queries_at_marks.md").write_text(table)
+        (options.folder / "queries_at_marks.md").write_text(fitted(table))
         print(table)
         sys.exit(1 if failures else 0)
     optima = find_optima({record.job.problem for record in records}, options)
     table = report(records, optima, options.draws)
-    (options.folder / "queries.md").write_text(table)
+    (options.folder / "queries.md").write_text(fitted(table))
     print(table)
     draw(options.folder / "queries.png", records, optima)
     sys.exit(1 if failures else 0)
@@ -372,9 +373,8 @@ def report(
     records: list[Record], optima: dict[str, float], draws: int, marks: Sequence[int] = ()
 ) -> str:
     """One table a problem; if there are marks, of the objectives at these alone."""
-    commits = ", ".join(sorted({record.commit for record in records}))
     lines = [
-        f"One thread a run ({platform.machine()}); commit {commits}. True "
+        f"One thread a run ({platform.machine()}); queries.jsonl has the version of each. True "
         f"objectives from {draws:,} fresh draws, common to all runs of a problem. Median over the "
         "seeds (worst seed): the queries until the objective is at or below a level, and the "
         "objective after so many queries. Milliseconds a round are the algorithm's own, without "

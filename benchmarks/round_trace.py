@@ -3,7 +3,8 @@
     python benchmarks/round_trace.py
 
 A round of `minimize` on a composite risk with a store, traced with `sys.setprofile`: every file of
-the package in which a function is called between the end of one round and the end of the next.
+the package in which a function is called between the end of one round and the end of the next, and
+the number of distinct calls from a function of one file to a function of another.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Trace:
 
     def __init__(self) -> None:
         self.files: dict[str, int] = {}
+        self.crossings: set[tuple[str, str, str, str]] = set()
+        """Distinct calls between files: file and function of the caller, and of the called."""
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
         """Count a call, as `sys.setprofile` reports it."""
@@ -38,6 +41,13 @@ class Trace:
         if event == "call" and path.is_relative_to(PACKAGE):
             name = str(path.relative_to(PACKAGE))
             self.files[name] = self.files.get(name, 0) + 1
+            caller = frame.f_back
+            while caller and not Path(caller.f_code.co_filename).is_relative_to(PACKAGE):
+                caller = caller.f_back
+            if caller and caller.f_code.co_filename != frame.f_code.co_filename:
+                origin = str(Path(caller.f_code.co_filename).relative_to(PACKAGE))
+                called = frame.f_code.co_qualname
+                self.crossings.add((origin, caller.f_code.co_qualname, name, called))
 
 
 def main() -> None:
@@ -65,7 +75,7 @@ def main() -> None:
         )  # fmt: skip
     for name, calls in sorted(trace.files.items()):
         print(f"{calls:6} {name}")
-    print(f"{len(trace.files)} files")
+    print(f"{len(trace.files)} files, {len(trace.crossings)} distinct calls between files")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 import supac
+from pages import fitted
 from supac.arrays import FloatArray
 
 RESULTS = Path(__file__).parent / "results" / "scale.md"
@@ -133,7 +134,7 @@ def main() -> None:
     for dim, results in sizes:
         lines += measure(dim, results)
     if not asked:
-        RESULTS.write_text("\n".join(lines) + "\n")
+        RESULTS.write_text(fitted("\n".join(lines) + "\n"))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import scipy
 from packaging.requirements import Requirement
 
 import supac
+from pages import fitted
 from supac.arrays import FloatArray
 
 REPEATS = 15
@@ -70,7 +71,7 @@ def main() -> None:
     ]
     text = "\n".join(lines) + "\n"
     print(text)
-    RESULTS.write_text(text)
+    RESULTS.write_text(fitted(text))
 
 
 def _row(name: str, times: FloatArray) -> str:

@@ -8,6 +8,7 @@ a run costs to store; and how good the posteriors of both modes are.
     make bench-throughput                  # some ten minutes
     make bench-throughput ARGS=--quick     # without the one-second simulator
     make bench-throughput ARGS=--quality   # only how good asynchronous runs are
+    make bench-throughput ARGS=--many      # only how busy 21 to 200 workers are
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 
+import many_workers
 import supac
+from pages import fitted
 from supac.arrays import FloatArray
 from supac.record.record import Record
 from supac.simulators import synthetic
@@ -150,7 +153,10 @@ def quality(seeds: range) -> list[str]:
 
 
 def main() -> None:
-    """All three questions, kept and shown."""
+    """All questions, kept and shown."""
+    if "--many" in sys.argv:
+        many_workers.main()
+        return
     if "--quality" in sys.argv:
         QUALITY.write_text("\n".join(quality(range(10))) + "\n")
         return
@@ -180,9 +186,10 @@ def main() -> None:
         f"(worst {single.max():.1f}), {np.median(ten):.2f} ms a run where ten end together "
         f"(worst {ten.max():.1f}).",
     ]
-    RESULTS.write_text("\n".join(lines) + "\n")
+    RESULTS.write_text(fitted("\n".join(lines) + "\n"))
     print(lines[-1])
     QUALITY.write_text("\n".join(quality(range(10))) + "\n")
+    many_workers.main()
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ algorithm = supac.SuPAC(first=16, batch=8)
 problem = supac.Problem.within(prior, bound)
 state = algorithm.init(problem, seed=0)
 for _ in range(8):
-    x = algorithm.ask(problem, state)  # pure: the same state asks for the same points
-    risk = laboratory(x)  # NaN where a run failed
-    state, info = algorithm.tell(problem, state, x, risk)
+    batch = algorithm.ask(problem, state)  # pure: the same state asks for the same points
+    risk = laboratory(batch.x)  # NaN where a run failed
+    state, info = algorithm.tell(problem, state, batch, risk)
     print(f"{len(state.evaluations):3} runs, objective {info.objective:.4f}", *info.notes)
 
 # The runs were used to find the posterior: fresh ones judge it.

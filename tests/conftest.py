@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +17,8 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
+
+pytest_plugins = ("real_slurm",)  # the fixture of tests/slurm
 
 WORKER = "PYTEST_XDIST_WORKER" in os.environ
 if WORKER:  # before NumPy is imported: as many processes as cores leave each one core
@@ -30,13 +34,19 @@ settings.load_profile("patient")
 
 # Files that one process runs, in this order; every other file is a group of its own.
 GROUPS = {
+    "slurm": ("tests/slurm",),  # waits for most of its time: begun first, beside all others
     # They kill processes, wait for them or count their seconds: never two of them at a time.
     "processes": (
         "tests/faults/test_killed.py", "tests/faults/test_killed_later.py",
         "tests/faults/test_certify_killed.py", "tests/faults/test_field_killed.py",
         "tests/faults/test_meta_killed.py", "tests/cli/test_commands.py",
         "tests/cli/test_elsewhere.py", "tests/cli/test_posterior_commands.py",
-        "tests/cli/test_watch.py", "tests/record/test_timeline.py", "tests/running",
+        "tests/cli/test_watch.py", "tests/record/test_timeline.py",
+        "tests/running/test_capacity.py", "tests/running/test_child.py",
+        "tests/running/test_dask.py", "tests/running/test_interrupt.py",
+        "tests/running/test_losses.py",
+        "tests/running/test_pool.py", "tests/running/test_program.py",
+        "tests/faults/test_shared_disk.py",
     ),
     # They run ADM1: the first of them compiles it, and the others need not.
     "compiled": (
@@ -46,19 +56,34 @@ GROUPS = {
 }  # fmt: skip
 SLOW = (
     # Processes, clusters, compilers, a browser, documents and experiments.
-    *GROUPS["processes"], "tests/faults", "tests/cli/test_demo.py", "tests/cli/test_safety.py",
+    *GROUPS["slurm"], *GROUPS["processes"], "tests/faults", "tests/cli/test_demo.py",
+    "tests/cli/test_safety.py", "tests/cli/test_run_again.py", "tests/running",
     "tests/examples", "tests/experiments", "tests/report/test_browser.py",
-    "tests/simulators/adm1/test_simulator.py",
+    "tests/simulators/adm1/test_cuda.py", "tests/simulators/adm1/test_simulator.py",
     # Searches from end to end, many in each file.
     "tests/calibration/test_generic.py", "tests/calibration/test_honest_endings.py",
-    "tests/calibration/test_noise.py", "tests/emulator/test_view.py",
+    "tests/calibration/test_noise.py", "tests/calibration/test_settled.py",
+    "tests/cli/test_petab_commands.py", "tests/cli/test_second_study.py",
+    "tests/cli/test_seen_before.py",
+    "tests/emulator/test_far_runs.py", "tests/emulator/test_view.py",
     "tests/exchange/test_other_runs.py", "tests/guarantee/test_counted.py",
     "tests/guarantee/test_ensemble.py", "tests/guarantee/test_every_posterior.py",
     "tests/guarantee/test_held_out.py",
     "tests/meta/test_meta_certificates.py", "tests/meta/test_meta_learn.py",
+    "tests/posterior/test_attainable.py", "tests/posterior/test_measured_outputs.py",
+    "tests/posterior/test_observed_outputs.py",
+    "tests/problem_file/test_observed.py", "tests/search/test_known_runs.py",
     "tests/search/test_many_parameters.py", "tests/search/test_observation.py",
     "tests/search/test_restart.py",
 )  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _hears_ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C interrupt: a shell starts its background jobs, and all theirs, deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def group_of(test: str) -> str:

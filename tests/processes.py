@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from supac.arrays import FloatArray
 from supac.emulator.process import Hyperprior, Process
+from supac.emulator.tuning import DEFAULT
 
 
 def hyperprior(dim: int, noise_floor: float = 3e-3) -> Hyperprior:
     return Hyperprior.build(
         np.ones((dim, dim), dtype=bool),
-        deviations=(1.0, 1.0, 0.22, 0.05),
-        noise_limits=(1e-3, 0.1),
-        noise_floor=noise_floor,
-        oblique=8.0,
+        replace(DEFAULT.hyperprior.outputs, noise_floor=noise_floor),
     )
 
 

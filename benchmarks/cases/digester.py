@@ -63,8 +63,8 @@ def study(folder: Path) -> None:
     last = [rounded(float(true_ahead[-1, k])) for k in (_ACETATE, _METHANE)]
     rows.append(("*the truth*", "", f"{problem.risk(truth[None])[0]:.4f}", "", *last))
     headings = (
-        *("", "runs", "mean risk", "truths within 90 %", "acetate on the last day, kg COD/m³"),
-        "methane on the last day, m³/d",
+        *("", "runs", "mean risk", "truths within 90 %", "acetate, last day, kg COD/m³"),
+        "methane, last day, m³/d",
     )
     page.write(tools=table(headings, rows), learnt=_learnt(result))
 

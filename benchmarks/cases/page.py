@@ -18,6 +18,7 @@ from PIL import Image
 
 import supac
 from cases.tools import Found
+from pages import fitted
 from supac.arrays import FloatArray
 from supac.plots.canvas import POSTERIOR, PRIOR, TRUTH
 from supac.report.words import with_range
@@ -73,7 +74,7 @@ class Page:
             _, found, after = rest.partition(end)
             if not found:
                 sys.exit(f"{self.path} has no block {name}")
-            text = f"{before}{begin}\n\n{block}\n\n{end}{after}"
+            text = f"{before}{begin}\n\n{fitted(block)}\n\n{end}{after}"
         self.path.write_text(text)
         print(f"wrote {self.path}")
 

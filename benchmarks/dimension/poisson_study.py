@@ -27,6 +27,7 @@ from dimension.optimum import good_gaussian
 from dimension.problem import WideProblem
 from dimension.problems import known, problem
 from outside.problem import Gaussian
+from pages import fitted
 from supac.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def main() -> None:
         Moments.of("Gaussian found with derivatives", optimum),
     )
     text = "\n".join([*_summary(task, found, chain, search, best), *_rows(task, chain, search)])
-    options.table.write_text(text + "\n")
+    options.table.write_text(fitted(text + "\n"))
     print(text)
     draw(options.picture, task, chain, search)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dimension.answer import EXTRA_RUNS
 from dimension.problems import MAKERS, ROLES, Known, known
+from pages import fitted
 from supac.arrays import FloatArray
 
 FLOOR = 0.01
@@ -68,22 +69,26 @@ class Table:
                 continue
             columns = " | ".join(f"at {at}" for at in self.checkpoints)
             lines += ["", f"## Problems for {role}", ""]
-            lines.append(f"| problem | prior | best | method (seeds) | {columns} | s a round |")
-            lines.append("|---" * (5 + len(self.checkpoints)) + "|")
+            lines.append(f"| problem | method (seeds) | {columns} | s a round |")
+            lines.append("|---" * (3 + len(self.checkpoints)) + "|")
             for name in self.names(role):
                 lines += self._lines(name)
             lines += self._wins(role)
-        return "\n".join(lines) + "\n"
+        lines += ["", "## Objectives of the prior, and the best known", ""]
+        lines += ["| problem | prior | best known |", "|---|---|---|"]
+        lines += [
+            f"| {name} | {fact.prior:.4g} | {fact.best:.5g} |" for name, fact in self.facts.items()
+        ]
+        return fitted("\n".join(lines) + "\n")
 
     def _lines(self, name: str) -> list[str]:
         lines: list[str] = []
-        fact = self.facts[name]
         for method in self.methods:
             gaps = self.gaps(name, method)
             if not len(gaps):
                 continue
             cells = [_cell(each) for each in gaps.T]
-            first = " | | " if lines else f"{name} | {fact.prior:.4g} | {fact.best:.5g}"
+            first = "" if lines else name
             seconds = self._seconds(name, method)
             lines.append(f"| {first} | {method} ({len(gaps)}) | {' | '.join(cells)} | {seconds} |")
         return lines
@@ -113,7 +118,7 @@ class Table:
         best = np.nanmin(np.where(np.isnan(medians), np.inf, medians), axis=1, keepdims=True)
         wins = (medians <= best + FLOOR).sum(axis=0)
         return [
-            f"| **best of {len(names)}** | | | {method} | {' | '.join(map(str, row))} | |"
+            f"| **best of {len(names)}** | {method} | {' | '.join(map(str, row))} | |"
             for method, row in zip(self.methods, wins, strict=True)
         ]
 

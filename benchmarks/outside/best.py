@@ -43,6 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--problems", help="a,b,c; all of them by default")
     parser.add_argument("--force", action="store_true", help="repeat what is there already")
+    parser.add_argument("--searches", type=int, default=len(SEARCHES), help="of the default search")
     options = parser.parse_args()
     for name in options.problems.split(",") if options.problems else p.MAKERS:
         if name in p.known() and not options.force:
@@ -53,7 +54,7 @@ def main() -> None:
             print(f"{name}: skipped, {error}", flush=True)
             continue
         start = time.perf_counter()
-        result = search(problem)
+        result = search(problem, options.searches)
         found = p.known()  # other processes may have added to it
         if name in found:
             result = min(result, found[name], key=lambda each: each.best)
@@ -62,13 +63,13 @@ def main() -> None:
         print(f"{name}: {result} ({time.perf_counter() - start:.0f} s)", flush=True)
 
 
-def search(problem: OutsideProblem) -> p.Known:
+def search(problem: OutsideProblem, searches: int = len(SEARCHES)) -> p.Known:
     """Return the best of all starts and of what the updates make of the best of each kind."""
     nearby = [Gaussian(problem.reference, s**2 * problem.prior.covariance) for s in SCALES]
     nearby.append(laplace(problem, problem.reference, jacobian(problem, problem.reference)))
     candidates = [(problem.objective(each), "near the reference", each) for each in nearby]
     kinds = [min(candidates, key=lambda each: each[0])]
-    for seed in SEARCHES if problem.dim <= MOST_SEARCHED else ():
+    for seed in SEARCHES[:searches] if problem.dim <= MOST_SEARCHED else ():
         try:
             posterior = ours(problem.easier or problem, seed, (RUNS,))[RUNS]
         except supac.EvaluationError:
@@ -108,8 +109,10 @@ def polish(problem: OutsideProblem, posterior: Gaussian) -> list[float]:
     state = algorithm.init(task, seed=0)
     found = []
     for i in range(ROUNDS_IF_SLOW if slow else ROUNDS):
-        u = algorithm.ask(task, state)
-        state, _ = algorithm.tell(task, state, u, problem.risks(u, first_seed=1_000_000 * (i + 1)))
+        batch = algorithm.ask(task, state)
+        u = batch.x
+        risk = problem.risks(u, first_seed=1_000_000 * (i + 1))
+        state, _ = algorithm.tell(task, state, batch, risk)
         if (i + 1) % 5 == 0:
             latest = state.posterior
             now = Gaussian(np.asarray(latest.mean), np.asarray(latest.covariance))

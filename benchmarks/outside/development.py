@@ -339,6 +339,8 @@ def adm1_raw() -> OutsideProblem:
     easier = replace(
         problem,
         simulate=lambda x, seed: digester.residuals(x[None])[0],
+        simulate_many=digester.residuals,
+        residuals=lambda residuals: residuals,
         loss=digester.composite.loss,
     )
     return replace(problem, easier=easier)

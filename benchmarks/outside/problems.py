@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from outside import development, fields, gr4j, life, petab_problems, physics, textbook
+from outside import boxes, development, fields, gr4j, life, petab_problems, physics, textbook
 from outside.problem import OutsideProblem, Role
 
 BEST = Path(__file__).parents[1] / "results" / "outside-best.json"
@@ -20,12 +20,14 @@ JUDGEMENT = {
     **physics.PROBLEMS,
     **gr4j.PROBLEMS,
     **petab_problems.JUDGEMENT,
+    **boxes.JUDGEMENT,
 }
 MAKERS = {
     **development.PROBLEMS,
     **textbook.PROBLEMS,
     **fields.PROBLEMS,
     **petab_problems.DEVELOPMENT,
+    **boxes.DEVELOPMENT,
     **JUDGEMENT,
 }
 ROLES: dict[str, Role] = {

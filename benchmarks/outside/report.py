@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from outside.problems import MAKERS, ROLES, Known, known, problem
+from pages import fitted
 
 Row = tuple[str, str, int, dict[str, float]]
 """Problem, method, seed, and the objective at each checkpoint."""
@@ -21,21 +22,25 @@ def table(rows: Sequence[Row], checkpoints: Sequence[int]) -> str:
         "Per cent of the gap between the prior's objective and the best known that is left after "
         f"{', '.join(map(str, checkpoints))} runs: median (worst) of the seeds. "
         "Where the prior's objective is orders of magnitude too large (log), gaps are those of "
-        "logarithms. Command: `make bench-outside`.",
+        "logarithms. Rows **of n** have the median over n problems of the medians (of the worst "
+        "seeds; the worst seed of all). Command: `make bench-outside`.",
     ]
     facts = facts_of(rows)
     for role in ("judgement", "development"):
         lines += ["", f"## Problems for {role}", ""]
         columns = " | ".join(f"at {at}" for at in checkpoints)
-        lines.append(f"| problem | prior | best known | method (seeds) | {columns} |")
-        lines.append("|---" * (4 + len(checkpoints)) + "|")
+        lines.append(f"| problem | method (seeds) | {columns} |")
+        lines.append("|---" * (2 + len(checkpoints)) + "|")
         names = [name for name in MAKERS if ROLES[name] == role and name in facts]
         for name in names:
             lines += _lines(name, facts[name], rows, checkpoints)
         lines += _summary(names, facts, rows, checkpoints)
     names = [name for name in facts if problem(name).logarithmic]
     lines += _objectives(names, rows, checkpoints) if names else []
-    return "\n".join(lines) + "\n"
+    lines += ["", "## Objectives of the prior, and the best known", ""]
+    lines += ["| problem | prior | best known |", "|---|---|---|"]
+    lines += [f"| {name} | {fact.prior:.4g} | {fact.best:.5g} |" for name, fact in facts.items()]
+    return fitted("\n".join(lines) + "\n")
 
 
 def _lines(name: str, fact: Known, rows: Sequence[Row], checkpoints: Sequence[int]) -> list[str]:
@@ -47,9 +52,7 @@ def _lines(name: str, fact: Known, rows: Sequence[Row], checkpoints: Sequence[in
         if not len(gaps):
             continue
         cells = [f"{np.median(each):.2f} ({each.max():.2f})" for each in 100.0 * gaps.T]
-        first = (
-            f"{name}{logarithmic} | {fact.prior:.4g} | {fact.best:.5g}" if not lines else " | | "
-        )
+        first = "" if lines else f"{name}{logarithmic}"
         lines.append(f"| {first} | {method} ({len(gaps)}) | {' | '.join(cells)} |")
     return lines
 
@@ -90,8 +93,7 @@ def _summary(
         cells = [
             f"{a:.2f} ({b:.2f}; {c:.1f})" for a, b, c in zip(medians, worst, largest, strict=True)
         ]
-        title = f"**median of {len(found)}** (of the worst seeds; worst of all) | | "
-        lines.append(f"| {title} | {method} | {' | '.join(cells)} |")
+        lines.append(f"| **of {len(found)}** | {method} | {' | '.join(cells)} |")
     return lines
 
 

@@ -94,12 +94,6 @@ def commit() -> str:
     return f"{known}-dirty" if _git("status", "--porcelain", "--", ".") else known
 
 
-def versions(outcomes: Sequence[Any]) -> str:
-    """Return the commits that outcomes are of, for the head of a table."""
-    found = dict.fromkeys(each.commit for each in outcomes)
-    return f"version{'s' * (len(found) > 1)} {' and '.join(found)}"
-
-
 def _git(*words: str) -> str:
     """Return what a command of git says in the folder of the package."""
     folder = Path(str(supac.__file__)).parent

@@ -26,8 +26,9 @@ import numpy as np
 import outside.problems as p
 import supac
 from outside.problem import Gaussian, OutsideProblem
-from outside.runs import Key, commit, keep, missing_runs, parse_options, read, run_all, versions
+from outside.runs import Key, commit, keep, missing_runs, parse_options, read, run_all
 from outside.studies import all_problems
+from pages import fitted
 
 RESULTS = Path(__file__).parents[1] / "results"
 BUDGET, DRAWS = 100, 1024
@@ -100,8 +101,8 @@ def table(stops: Sequence[Stop]) -> str:
         f"Searches of at most {BUDGET} runs that stop when the posterior has changed by less than "
         "0.005 nats in each of three rounds, of 15 runs or more, beside the same searches that "
         "spend their budget whole. Loss: by how much the objective at the stop is above that of "
-        "the whole budget, which may be worse by chance. Command: `make bench-stopping`, at "
-        f"{versions(stops)}.\n",
+        "the whole budget, which may be worse by chance. Command: `make bench-stopping`; "
+        "stopping.jsonl has the version of each.\n",
         f"- Stopped early: {len(early)} of {len(stops)} searches.",
         f"- Runs saved of {BUDGET}: median {np.median(saved):.0f} of all searches, "
         f"{np.median([BUDGET - each.runs for each in early]) if early else 0:.0f} of those that "
@@ -132,7 +133,7 @@ def main() -> None:
             keep(path, stop)
     kept = {each.key: each for each in read(path, Stop)}
     text = table(sorted(kept.values(), key=lambda each: list(p.MAKERS).index(each.problem)))
-    (options.folder / "stopping.md").write_text(text)
+    (options.folder / "stopping.md").write_text(fitted(text))
     print(text)
 
 

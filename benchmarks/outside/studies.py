@@ -1,6 +1,5 @@
-"""What single parts and choices of the default search are worth, on the problems from elsewhere.
+"""What choices around the default search are worth, on the problems from elsewhere.
 
-    make bench-ablation                      # parts of the model switched off
     make bench-studies ARGS=expressions      # outputs as they are, as logarithms, as asinh
     make bench-studies ARGS=workers          # batches for many workers, and no waiting
     make bench-studies ARGS=noise            # a stochastic simulator: outputs against the risk
@@ -30,8 +29,9 @@ import outside.variants as v
 import supac
 from outside import development, gr4j, life, physics, textbook
 from outside.methods import at
-from outside.runs import commit, versions
+from outside.runs import commit
 from outside.variants import Variant
+from pages import fitted
 from supac.arrays import FloatArray
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -166,14 +166,6 @@ def _count(value: float) -> str:
     return f"{value:.0f}" if np.isfinite(value) else "more"
 
 
-_PARTS = {
-    "all": Variant(),
-    "no screening": Variant(without=v.without_screening),
-    "no gate": Variant(without=v.without_gate),
-    "no probes": Variant(without=v.without_probes),
-    "no choice": Variant(without=v.without_choice),
-    "no evidence": Variant(without=v.without_evidence),
-}
 _FORMS = {
     "residuals": Variant(),
     "outputs": Variant(risk=v.own_units),
@@ -189,14 +181,6 @@ _WORKERS = {
     '40, `mode="async"`': Variant(workers=40, asynchronous=True),
 }
 STUDIES = {
-    "ablation": Study(
-        "Per cent of the gap left after 30, 60 and 100 runs with parts of the model switched off, "
-        "median (worst) of three seeds",
-        _PARTS,
-        all_problems,
-        _gaps_table,
-        checkpoints=(30, 60, 100),
-    ),
     "expressions": Study(
         "Runs to within 5 % and 1 % of the gap where the same risk is computed from residuals, "
         "from outputs in their own units, from their logarithms where all are positive, and from "
@@ -248,9 +232,12 @@ def main() -> None:
                     kept.append(found)
                     with path.open("a") as file:
                         file.write(json.dumps(asdict(found)) + "\n")
-    made = f"Command: `make bench-studies ARGS={options.study}`, at {versions(kept)}."
+    made = (
+        f"Command: `make bench-studies ARGS={options.study}`; "
+        "studies.jsonl has the version of each search."
+    )
     text = "\n".join([f"{study.title}. {made}", "", *study.table(study, kept)]) + "\n"
-    (options.folder / f"{options.study}.md").write_text(text)
+    (options.folder / f"{options.study}.md").write_text(fitted(text))
     print(text)
 
 

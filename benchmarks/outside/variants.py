@@ -6,10 +6,8 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -17,8 +15,6 @@ import supac
 from outside.methods import Moment, trace
 from outside.problem import OutsideProblem
 from supac.arrays import FloatArray
-from supac.emulator import gated, view
-from supac.search import design
 
 _SECONDS = 2.0  # of a run where workers matter, half of it more or less; learning takes far less
 
@@ -31,8 +27,6 @@ class Variant:
     """Of `minimize`."""
     risk: Callable[[OutsideProblem, int], Any] | None = None
     """Problem and seed → what is minimised; None if the problem has no such form."""
-    without: Callable[[], AbstractContextManager[object]] = nullcontext
-    """Switches a part of the model off within a `with` block."""
     workers: int = 1
     """Runs at the same time."""
     asynchronous: bool = False
@@ -43,13 +37,12 @@ class Variant:
         if self.risk is not None and risk is None:
             return None
         options = dict(self.options or {})
-        with self.without():
-            if not self.asynchronous:
-                return trace(problem, seed, budget, risk, **options)
-            with ThreadPoolExecutor(self.workers) as pool:
-                slow = _slowed(problem, seed)
-                where = {"workers": pool, "mode": "async"}
-                return trace(problem, seed, budget, slow, **where, **options)
+        if not self.asynchronous:
+            return trace(problem, seed, budget, risk, **options)
+        with ThreadPoolExecutor(self.workers) as pool:
+            slow = _slowed(problem, seed)
+            where = {"workers": pool, "mode": "async"}
+            return trace(problem, seed, budget, slow, **where, **options)
 
     def waves(self, moments: Sequence[Moment], moment: Moment) -> float:
         """Return how long the runs up to a moment take, in units of one run."""
@@ -118,32 +111,3 @@ def logarithms(problem: OutsideProblem, seed: int) -> supac.Composite | None:
     if min((each + data / scale).min() for each in seen if each is not None) <= 0.0:
         return None
     return expressed(np.log, np.exp)(problem, seed)
-
-
-def without_screening() -> AbstractContextManager[object]:
-    """No run that ended is an outlier, and none is inflated."""
-    stack = ExitStack()
-    stack.enter_context(patch.object(gated, "_SURPRISE", np.inf))
-    stack.enter_context(patch.object(gated, "_upper_class", lambda risk: None))
-    return stack
-
-
-def without_gate() -> AbstractContextManager[object]:
-    """Outliers and failed runs are left out, and nothing is charged for them."""
-    fit = gated._fit_gate
-    return patch.object(gated, "_fit_gate", lambda *given: (fit(*given)[0], 0.0))
-
-
-def without_probes() -> AbstractContextManager[object]:
-    """All points of a batch are draws."""
-    return patch.object(gated.GatedModel, "probes", None)
-
-
-def without_choice() -> AbstractContextManager[object]:
-    """No point is chosen for what it tells."""
-    return patch.object(design, "_EXPLAINED", np.inf)
-
-
-def without_evidence() -> AbstractContextManager[object]:
-    """Residuals of a square loss are compressed only where they are enormous."""
-    return patch.object(view, "_CLEARLY", np.inf)

@@ -33,8 +33,9 @@ def draw(figure: Figure) -> None:
     grid = np.linspace(-3.6, 4.2, 131)[:, None]
     figure.subplots(ROUNDS // 2, 2, sharex=True, sharey=True)
     for number, axes in enumerate(figure.axes, 1):
-        x, at = algorithm.ask(problem, state), state.posterior
-        state, _ = algorithm.tell(problem, state, x, risk(x))
+        batch, at = algorithm.ask(problem, state), state.posterior
+        x = batch.x
+        state, _ = algorithm.tell(problem, state, batch, risk(x))
         runs = state.evaluations
         surrogate = estimator.fit(runs, at).project(at, np.random.default_rng(0))
         axes.fill_between(grid[:, 0], density(prior, grid), color=PRIOR, alpha=0.35, label="prior")

@@ -89,7 +89,7 @@ def main() -> None:
         f"Mean objective of {NEW} new digesters (worst in brackets), judged by 2,000 fresh draws.",
         f"Their mean risk at the true parameters, from noise alone: "
         f"{np.mean(noises[LEARNT_ON:]):.4f}.",
-        f"Learnt on {LEARNT_ON}: mean objective {bounds} pass by pass, with "
+        f"Learnt on {LEARNT_ON}: mean objective {bounds} pass by pass, with\n"
         f"{', '.join(f'{each:.0f}' for each in spent)} queries a digester.",
     ]
     (HERE / "digesters.md").write_text("\n".join(table) + "\n\n" + "\n".join(notes) + "\n")

@@ -145,7 +145,7 @@ def restart(tasks: list[supac.Task], priors: Sequence[supac.Distribution]) -> di
             problem = supac.Problem.within(prior, task.bound)
             state = inner.begin(problem, None, seed)
             while state.asked is not None:
-                state = inner.tell(problem, state, task.risk(state.asked))
+                state = inner.tell(problem, state, task.risk(state.asked.x))
             posterior = state.state.posterior
             risk = float(task.risk(posterior.sample(10_000, draws)).mean())
             spent += state.spent

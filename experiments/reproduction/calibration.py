@@ -182,12 +182,13 @@ def _search(
     problem = supac.Problem.within(latent, supac.Catoni(TEMPERATURE))
     state = algorithm.init(problem, repeat)
     posteriors, objectives, queries = [(0, latent)], [0.0], 0
-    while queries + len(u := algorithm.ask(problem, state)) <= setting.budget:
+    while queries + len(batch := algorithm.ask(problem, state)) <= setting.budget:
+        u = batch.x
         times.stop()
         risk, seconds = yield from _risk(setting, digester, u)
         times.simulator += seconds
         times.start()
-        state, info = algorithm.tell(problem, state, u, risk)
+        state, info = algorithm.tell(problem, state, batch, risk)
         queries += len(u)
         posteriors.append((queries, state.posterior))
         objectives.append(info.objective)

@@ -133,7 +133,7 @@ def _train(experiment: Experiment, tasks: Tasks, kept: Path | None) -> tuple[Met
         with one_thread():
             state = method.begin(tasks, state)
             while asked := method.ask(state):
-                answers = {i: (tasks.tasks[i].risk(x), None) for i, x in asked.items()}
+                answers = {i: (tasks.tasks[i].risk(batch.x), None) for i, batch in asked.items()}
                 state = method.tell(tasks, state, answers)
             state = method.finish(tasks, state)
         if state.passes > passes:
@@ -166,7 +166,7 @@ def score_on(
     plan, problem = test_plan(experiment), supac.Problem.within(prior, task.bound)
     state: TaskState = plan.begin(problem, None, seed)
     while state.asked is not None:
-        state = plan.tell(problem, state, task.risk(state.asked))
+        state = plan.tell(problem, state, task.risk(state.asked.x))
     posterior = state.state.posterior
     draws = posterior.sample(TEST_DRAWS, np.random.default_rng([seed, 2024]))
     return task.bound(float(task.risk(draws).mean()), posterior.kl(prior))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from settings import (
     ce,
     descent,
 )
+from supac.arrays import FloatArray
 
 _NAME, _CHECKSUM = PAPER_DATA.split()
 _DATA = {
@@ -67,8 +69,17 @@ def write_page(out: Path, results: Results, scale: Scale) -> Path:
     text += ["## Numbers", "", *_settings(results), "", *_lessons(results), ""]
     text += ["## Where we differ from the paper", "", *_differences(results, scale), ""]
     page = out / "reproduction.md"
-    page.write_text("\n".join(text))
+    page.write_text("\n".join(map(_wrapped, text)))
     return page
+
+
+def _wrapped(line: str) -> str:
+    """Return a line of text in lines of at most 100 characters, unless it is of a table."""
+    if line.startswith("|"):
+        return line
+    mark = "- " if line.lstrip().startswith("- ") else ""
+    indent = " " * (len(line) - len(line.lstrip()) + len(mark))
+    return fill(line, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _introduction(results: Results, scale: Scale) -> list[str]:
@@ -127,13 +138,14 @@ def _sittings(rows: list[Row]) -> list[str]:
 def _claims(found: list[Claim]) -> list[str]:
     if not found:
         return ["None can be checked with the runs that there are."]
-    rows = [
-        f"| {each.says} | {each.test} | {each.seen} | {'held' if each.held else '**not held**'} |"
-        for each in found
-    ]
     lost = [each for each in found if not each.held]
     lines = [f"{len(found) - len(lost)} of {len(found)} are held.", ""]
-    lines += ["| claim | held if | seen | |", "|---|---|---|---|", *rows]
+    for each in found:
+        lines += [
+            f"- {'Held' if each.held else '**Not held**'}: {each.says}.",
+            f"  - Held if {each.test}.",
+            f"  - Seen: {each.seen}.",
+        ]
     if any(each.remark for each in lost):
         lines += ["", "On what is not held:", ""]
         lines += [f"- {each.says}: {each.remark}" for each in lost if each.remark]
@@ -147,9 +159,8 @@ def _settings(results: Results) -> list[str]:
         "SuPAC-CE is followed by kl_max / alpha_max, a descent by queries a step × step size, "
         "one with momentum by that before.",
         "",
-        "| setting | queries | repeats | median | quantiles 0.2–0.8 | mean risk | given up "
-        "| published |",
-        "|---|---|---|---|---|---|---|---|",
+        "| setting | queries | repeats | median | quantiles 0.2–0.8 | mean risk | given up |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, setting in results.settings.items():
         end = results.end(name)
@@ -160,17 +171,33 @@ def _settings(results: Results) -> list[str]:
         given_up = int((results.end(name, "queries") < 0.9 * setting.budget).sum())
         lines.append(
             f"| {name} | {setting.budget} | {len(end)} | {middle:.4f} | {low:.4f}–{high:.4f} | "
-            f"{risk:.4f} | {given_up or ''} | {_published_end(results, name)} |"
+            f"{risk:.4f} | {given_up or ''} |"
         )
-    return [*lines, *_on_the_way(results)]
+    return [*lines, *_published_ends(results), *_on_the_way(results)]
 
 
-def _published_end(results: Results, name: str) -> str:
-    known = published(SOURCES[name]) if name in SOURCES else None
-    whole = results.on_paper_data and results.settings[name].budget == BUDGET
-    if known is None or not whole:
-        return ""
-    low, middle, high = np.quantile(known[:, -1], [0.2, 0.5, 0.8])
+def _published_ends(results: Results) -> list[str]:
+    """The end of the settings whose tables are published, beside the published ones."""
+    rows = []
+    for name in (each for each in SOURCES if each in results.settings):
+        known, end = published(SOURCES[name]), results.end(name)
+        whole = results.on_paper_data and results.settings[name].budget == BUDGET
+        if known is not None and whole and len(end):
+            rows.append(f"| {name} | {_quantiles(end)} | {_quantiles(known[:, -1])} |")
+    if not rows:
+        return []
+    return [
+        "",
+        "Beside the published ones, medians (quantiles 0.2–0.8):",
+        "",
+        "| setting | ours | published |",
+        "|---|---|---|",
+        *rows,
+    ]
+
+
+def _quantiles(values: FloatArray) -> str:
+    low, middle, high = np.quantile(values, [0.2, 0.5, 0.8])
     return f"{middle:.4f} ({low:.4f}–{high:.4f})"
 
 
@@ -188,20 +215,20 @@ def _on_the_way(results: Results) -> list[str]:
         "",
         f"SuPAC-CE on the way, medians, {LOOK_DRAWS} fresh draws a look:",
         "",
-        "| queries | " + " | ".join(str(each) for each in common) + " |",
-        "|---|" + "---|" * len(common),
-        "| ours | " + " | ".join(f"{ours[each]:.3f}" for each in common) + " |",
-        "| published | " + " | ".join(f"{theirs[each]:.3f}" for each in common) + " |",
+        "| queries | ours | published |",
+        "|---|---|---|",
+        *(f"| {each} | {ours[each]:.3f} | {theirs[each]:.3f} |" for each in common),
     ]
 
 
 def _lessons(results: Results) -> list[str]:
     lines = [
-        "Meta-learning: mean objectives; of new tasks with the standard error over them.",
+        "Meta-learning by stochastic gradient or in closed form: queries a task, and mean "
+        "objectives. Those of new tasks are before and after, with the standard error over them; "
+        "those of training tasks are from fresh draws; published are those of new tasks after.",
         "",
-        "| learner | epochs | queries a task | test before | test after | training, fresh draws "
-        "| published, test after | minutes |",
-        "|---|---|---|---|---|---|---|---|",
+        "| learner | epochs | queries | before | after | training | published |",
+        "|---|---|---|---|---|---|---|",
     ]
     for each in results.experiments:
         if not results.rows(each):
@@ -214,9 +241,9 @@ def _lessons(results: Results) -> list[str]:
             end = f"{known.mean(axis=0)[-1]:.4f}"
         seen = int(np.flatnonzero(~np.isnan(test))[-1])
         lines.append(
-            f"| {each.name} | {each.epochs} | {lesson['queries'][-1]:.0f} | {test[0]:.4f} | "
-            f"{test[seen]:.4f} ± {error[seen]:.4f} | {lesson['train_end'][-1]:.4f} | {end} | "
-            f"{lesson['seconds'][-1] / 60.0:.1f} |"
+            f"| {each.name.removeprefix('stochastic ')} | {each.epochs} | "
+            f"{lesson['queries'][-1]:.0f} | {test[0]:.4f} | "
+            f"{test[seen]:.4f} ± {error[seen]:.4f} | {lesson['train_end'][-1]:.4f} | {end} |"
         )
     return lines
 

@@ -11,7 +11,8 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.report.account import account_of
-from supac.report.verdict import Level, assess
+from supac.report.check import Level
+from supac.report.verdict import assess
 
 CATONI = supac.Catoni(0.01)
 

@@ -10,7 +10,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.record.diagnostics import notes_on_modes
+from supac.calibration.diagnostics import notes_on_modes
 from supac.simulators import synthetic
 
 PLANE = supac.gaussian(np.zeros(2), 2.25 * np.eye(2))

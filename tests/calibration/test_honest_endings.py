@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.calibration.ending import FreshRisks
-from supac.record.diagnostics import note_on_the_budget
+from supac.calibration.diagnostics import note_on_the_budget
+from supac.calibration.ending import FreshRisks, Validated, _cliffs
+from supac.calibration.shaping import Shaped
+from supac.guarantee.ensemble import SECOND
+from supac.record.record import Record
+from supac.record.run import Round
+from supac.record.settings import Settings
+from supac.search.algorithm import Abandoned, Info
 
 PLANE = supac.gaussian(np.zeros(2), np.eye(2))
 SPACE = supac.gaussian(np.zeros(4), np.eye(4))
@@ -95,12 +102,28 @@ def test_nothing_is_charged_for_failures_that_never_happened() -> None:
 
 
 def test_the_standard_error_knows_of_cliffs_that_were_not_met() -> None:
-    fresh = FreshRisks(PLANE, 1.0, np.full(19, 0.1))
+    fresh = FreshRisks(PLANE, 1.0, np.zeros((19, 2)), np.full(19, 0.1))
     assert fresh.error_with_cliffs(0.0, 1.0) == fresh.error < 1e-12
     # Nineteen runs leave room for one bad one in twenty, however pessimistic the model is.
     most = 0.9 * np.sqrt(0.05 / 19)
     assert fresh.error_with_cliffs(0.5, 1.0) == pytest.approx(most)
     assert fresh.error_with_cliffs(0.01, 1.0) == pytest.approx(0.9 * np.sqrt(0.01 / 19))
+
+
+def test_only_the_posterior_of_the_last_round_has_the_cliffs_that_round_saw() -> None:
+    """What a posterior that was left before would meet, the model of the last one does not say."""
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.1))
+    state = supac.SuPAC().init(problem, 0)
+    runs = state.evaluations.append(np.zeros((3, 2)), np.array([0.1, 0.2, 0.9]), PLANE)
+    record = Record(
+        Settings(), PLANE.family, rounds=[Round((), PLANE, Info(wrong=2.0, failure_chance=0.2))]
+    )
+    fresh = FreshRisks(PLANE, 1.0, np.zeros((19, 2)), np.full(19, 0.1))
+    last = Validated(state, Shaped(PLANE, np.nan), fresh)
+    assert _cliffs(problem, record, runs, last) == (0.2, 0.9)
+    left = replace(state, abandoned=Abandoned(PLANE.theta[None], np.array([0.5])))
+    assert _cliffs(problem, record, runs, replace(last, state=left)) == (0.0, 0.0)
+    assert _cliffs(problem, record, runs, replace(last, share=SECOND)) == (0.0, 0.0)
 
 
 def test_the_worst_run_of_the_prior_is_no_measure_of_a_cliff() -> None:

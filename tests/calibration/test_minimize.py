@@ -86,8 +86,9 @@ def test_a_run_by_hand_is_the_same_run() -> None:
     problem = supac.Problem.within(PLANE, supac.Catoni(0.05))
     state = QUICK.init(problem, seed=5)
     for _ in range(3):
-        x = QUICK.ask(problem, state)
-        state, _ = QUICK.tell(problem, state, x, waves(x))
+        batch = QUICK.ask(problem, state)
+        x = batch.x
+        state, _ = QUICK.tell(problem, state, batch, waves(x))
     assert state.posterior == result.posterior
 
 
@@ -233,13 +234,15 @@ class Largest(ResidualLoss):
 @pytest.mark.parametrize(
     ("loss", "capped"),
     [
-        (supac.MeanSquare(), "the loss of each datum up to 2"),
-        (supac.RootMeanSquare(), "the loss of each datum up to 4"),
-        (NormalLikelihood(0.0), ""),
-        (Largest(), ""),
+        (supac.MeanSquare(), True),
+        (supac.RootMeanSquare(), True),
+        (NormalLikelihood(0.0), False),
+        (Largest(), False),
     ],
 )
-def test_a_certificate_is_promised_only_where_there_is_one(loss: ResidualLoss, capped: str) -> None:
+def test_the_range_of_risks_is_noted_only_where_there_is_no_certificate(
+    loss: ResidualLoss, capped: bool
+) -> None:
     """Risks leave the range of the bound: the loss of each datum may be capped, or may not."""
     result = supac.minimize(
         supac.Composite(lambda z: 3.0 * z @ np.ones((2, 5)) + 4.0, loss),
@@ -250,10 +253,8 @@ def test_a_certificate_is_promised_only_where_there_is_one(loss: ResidualLoss, c
         algorithm=QUICK,
         execution=supac.Execution(vectorized=True),
     )
-    (note,) = [each for each in result.notes if "leave the range [0, 2]" in each]
-    assert ("a certificate is" in note) == bool(capped)
-    assert capped in note
-    assert (result.certificate is not None) == bool(capped)
+    noted = [each for each in result.notes if "leave the range [0, 2]" in each]
+    assert (len(noted), result.certificate is not None) == ((0, True) if capped else (1, False))
 
 
 def test_objective_is_the_bound_at_the_estimate() -> None:
@@ -386,9 +387,10 @@ def test_parameters_by_hand() -> None:
     parameters = supac.Parameters({"k": marginals.LogNormal(2.0, 0.5)})
     problem = supac.Problem.within(parameters, supac.Catoni(0.1))
     state = QUICK.init(problem, 0)
-    u = QUICK.ask(problem, state)
+    batch = QUICK.ask(problem, state)
+    u = batch.x
     k = parameters.from_latent(u)[:, 0]
-    state, _ = QUICK.tell(problem, state, u, np.abs(np.log(k)))
+    state, _ = QUICK.tell(problem, state, batch, np.abs(np.log(k)))
     assert state.posterior.mean[0] < -0.1
 
 
@@ -502,13 +504,14 @@ def test_a_negative_tolerance_is_refused() -> None:
 def test_tell_refuses_wrong_shapes_and_infinities() -> None:
     problem = supac.Problem.within(PLANE, supac.Catoni(0.1))
     state = QUICK.init(problem, 0)
-    x = QUICK.ask(problem, state)
+    batch = QUICK.ask(problem, state)
+    x = batch.x
     with pytest.raises(ValueError, match=r"risk must hold one number a point, shape \(20,\)"):
-        QUICK.tell(problem, state, x, np.zeros(19))
+        QUICK.tell(problem, state, batch, np.zeros(19))
     with pytest.raises(ValueError, match=r"shape \(n, 2\)"):
-        QUICK.tell(problem, state, x[:, :1], np.zeros(20))
+        QUICK.tell(problem, state, state.batch_of(x[:, :1]), np.zeros(20))
     with pytest.raises(ValueError, match="risk contains NaN or infinity"):
-        QUICK.tell(problem, state, x, np.full(20, np.inf))
+        QUICK.tell(problem, state, batch, np.full(20, np.inf))
 
 
 def test_progress_is_silent_unless_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
@@ -553,8 +556,9 @@ def test_a_composite_run_by_hand_is_the_same_run() -> None:
     algorithm = supac.SuPAC()
     state = algorithm.init(problem, 0)
     while len(state.evaluations) < len(result.evaluations):
-        outputs = residuals(x := algorithm.ask(problem, state))
-        state, _ = algorithm.tell(problem, state, x, loss(outputs), outputs)
+        batch = algorithm.ask(problem, state)
+        outputs = residuals(batch.x)
+        state, _ = algorithm.tell(problem, state, batch, loss(outputs), outputs)
     assert state.posterior == result.posterior
 
 
@@ -609,7 +613,7 @@ def test_a_disappointing_validation_is_learnt_from() -> None:
     def treacherous(x: FloatArray) -> FloatArray:
         nonlocal calls
         calls += len(x)
-        return waves(x) + (0.6 * (x[:, 0] < -0.5) if calls > 20 else 0.0)
+        return waves(x) + (0.3 * (x[:, 0] < -0.5) if calls > 20 else 0.0)
 
     result = supac.minimize(
         treacherous,

@@ -8,7 +8,8 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.report.account import account_of
-from supac.report.verdict import Level, assess
+from supac.report.check import Level
+from supac.report.verdict import assess
 from supac.surrogate.estimator import NOISY, Context
 
 SPACE = supac.gaussian(np.zeros(3), np.eye(3))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords
+from supac.calibration.search import Search
 from supac.problem_file import starter_files
 
 PRIOR = supac.gaussian(np.zeros(2), np.eye(2))
@@ -136,6 +137,20 @@ def test_resume_keeps_what_an_execution_does_not_give(
     assert found.execution == replace(before, workers=8, timeout=5.0)
     found = supac.resume(store, risk, execution=supac.Execution(timeout=90.0, retries=3))
     assert found.execution == replace(before, timeout=90.0, retries=3)
+
+
+def test_signatures_show_the_arguments_of_a_search() -> None:
+    """They are written once, in `Search`: each of its fields is an argument of `minimize`."""
+    former = {"tolerance", "description", "again", "coarse_since"}
+    names = {each.name for each in fields(Search)} - former
+    shown = inspect.signature(supac.minimize).parameters
+    assert set(shown) == names
+    for function in (supac.resume, supac.reoptimize):
+        mine = inspect.signature(function).parameters
+        assert {"algorithm", "start", "execution", "validation", "callback"} <= set(mine)
+        assert all(shown[name].default == mine[name].default for name in ("algorithm", "execution"))
+    assert shown["seed"].default == 0
+    assert shown["budget"].default is inspect.Parameter.empty
 
 
 def test_problem_files_take_them(only_searches: Callable[[], None], tmp_path: Path) -> None:

@@ -44,22 +44,22 @@ def test_another_budget_is_spent_whole_also_after_a_kill(
     assert same.queries == first.queries
     killed = tmp_path / "killed.supac"
     killed.write_bytes(store.read_bytes())
-    whole = supac.resume(store, RISK, budget=90)
+    whole = supac.resume(store, RISK, budget=64)
     assert whole.stop_reason is supac.StopReason.BUDGET
-    assert whole.queries == 90
+    assert whole.queries == 64
 
     class Killed(BaseException):
         pass
 
-    def die(self: Loop, x: FloatArray, runs: object) -> None:
+    def die(self: Loop, runs: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patch:  # before the first round of the larger budget is kept
         patch.setattr(Loop, "_tell", die)
         with pytest.raises(Killed):
-            supac.resume(killed, RISK, budget=90)
+            supac.resume(killed, RISK, budget=64)
     again = supac.resume(killed, RISK)
-    assert again.queries == 90
+    assert again.queries == 64
     assert np.array_equal(again.posterior.theta, whole.posterior.theta)
 
 
@@ -78,7 +78,7 @@ def test_the_command_line_says_so_and_names_the_command(
     assert "further runs would gain nothing" in said
     assert "`supac resume run.supac --budget 120` makes more all the same" in said
     assert "nothing is left to do" in call("resume", "run.supac")
-    assert "100 of 100" in call("resume", "run.supac", "--budget", "100")
+    assert "64 of 64" in call("resume", "run.supac", "--budget", "64")
 
 
 def test_outputs_over_decades_are_told_with_what_was_done() -> None:
@@ -87,9 +87,9 @@ def test_outputs_over_decades_are_told_with_what_was_done() -> None:
 
     risk = supac.Composite(lambda x: simulate(x) - simulate(np.array([0.3])), supac.Welsch())
     prior = supac.Parameters({"x": marginals.Normal(0.0, 1.0)})
-    result = supac.minimize(risk, prior, supac.Catoni(0.01), budget=60)
+    result = supac.minimize(risk, prior, supac.Catoni(0.01), budget=40)
     (advice,) = [each for each in result.advice if "decades" in each]
     assert "compressed, by asinh" in advice
     assert 'compare = "log"' in advice
-    mild = supac.minimize(RISK, PRIOR, BOUND, budget=40)
+    mild = supac.minimize(RISK, PRIOR, BOUND, budget=20)
     assert not any("decades" in each for each in mild.advice)

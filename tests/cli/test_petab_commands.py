@@ -37,13 +37,13 @@ def test_from_its_own_files_to_a_report(folder: Path) -> None:
     said = command("run", "problem.yaml", "--check")
     assert "outputs compared 16" in said
     assert "no mistake found" in said
-    said = command("run", "problem.yaml", "--budget", "40")
-    assert "40 of 40" in said
+    said = command("run", "problem.yaml", "--budget", "20")
+    assert "20 of 20" in said
     assert "nothing: a likelihood has no largest value" in said
     assert "leave the range" not in said
-    said = command("resume", "problem.yaml", "--budget", "50", "--workers", "2")
-    assert "50 of 50" in said
-    assert "60 of 60" in command("resume", "problem.supac", "--budget", "60")
+    said = command("resume", "problem.yaml", "--budget", "24")
+    assert "24 of 24" in said
+    assert "28 of 28" in command("resume", "problem.supac", "--budget", "28")
     assert "problem (problem.supac)" in command("show", "problem.yaml")
     assert "wrote problem-report.html" in command("report", "problem.yaml")
     page = (folder / "problem-report.html").read_text()
@@ -64,8 +64,8 @@ def test_published_problems_end_to_end(name: str, tmp_path: Path) -> None:
     if not path.exists():
         pytest.skip(f"the PEtab collection is not at {REFERENCE}")
     store = str(tmp_path / "run.supac")
-    said = command("run", str(path), "--budget", "50", "--store", store)
-    assert "50 of 50" in said
+    said = command("run", str(path), "--budget", "20", "--store", store)
+    assert "20 of 20" in said
     assert f"{name} (" in said
     command("report", store)
     page = (tmp_path / "run-report.html").read_text()
@@ -75,18 +75,17 @@ def test_published_problems_end_to_end(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_same_bits_from_python_and_with_any_number_of_workers(folder: Path) -> None:
-    command("run", "problem.yaml", "--budget", "30", "--store", "one.supac")
-    command("run", "problem.yaml", "--budget", "30", "--workers", "2", "--store", "two.supac")
-    one, two = (supac.read_store(name).result() for name in ("one.supac", "two.supac"))
+    command("run", "problem.yaml", "--budget", "20", "--workers", "2", "--store", "two.supac")
+    two = supac.read_store("two.supac").result()
+    one = supac.read_problem("problem.yaml").minimize(budget=20, store=folder / "one.supac")
+    assert len(one.record.rounds) > 2
     assert one.objective == two.objective
-    again = supac.read_problem("problem.yaml").minimize(budget=30, store=folder / "three.supac")
-    assert again.objective == one.objective
 
 
 def test_a_problem_file_may_name_it_and_change_priors(folder: Path) -> None:
     (folder / "problem.toml").write_text(
         '[parameters]\nk = { prior = "lognormal", median = 0.5, log_sd = 0.5 }\n'
-        '[simulator]\npetab = "problem.yaml"\n[bound]\ntemperature = 0.0625\n[run]\nbudget = 30\n'
+        '[simulator]\npetab = "problem.yaml"\n[bound]\ntemperature = 0.0625\n[run]\nbudget = 15\n'
     )
     command("run", "problem.toml")
     record = supac.read_store("problem.supac")
@@ -115,14 +114,14 @@ def test_init_writes_a_problem_file_with_the_priors(folder: Path) -> None:
 
 
 def test_changed_data_are_refused_and_a_changed_model_is_told(folder: Path) -> None:
-    command("run", "problem.yaml", "--budget", "30")
+    command("run", "problem.yaml", "--budget", "12")
     model = folder / "model.xml"
     model.write_text(model.read_text().replace('id="on" value="1"', 'id="on" value="2"'))
-    said = command("resume", "problem.yaml", "--budget", "40", "--changed-simulator")
-    assert "the simulator has changed since 30 of the 30 runs in problem.supac" in said
+    said = command("resume", "problem.yaml", "--budget", "14", "--changed-simulator")
+    assert "the simulator has changed since 12 of the 12 runs in problem.supac" in said
     table = folder / "measurements.tsv"
     table.write_text(table.read_text().replace("\t0.0\t", "\t0.5\t", 1))
-    said = command("resume", "problem.yaml", "--budget", "50", code=1)
+    said = command("resume", "problem.yaml", "--budget", "16", code=1)
     assert "the data have changed" in said
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,15 +36,24 @@ def write(path: Path, text: str, *pairs: tuple[str, str]) -> Path:
     return path
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    """A store, and beside it a problem file that has its runs as known ones."""
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the first study, which nobody changes."""
+    folder = tmp_path_factory.mktemp("first")
     for name, text in starter_files("python").items():
-        (tmp_path / name).write_text(text)
-    (tmp_path / "model.py").write_text(MODEL)
-    problem = tmp_path / "problem.toml"
+        (folder / name).write_text(text)
+    (folder / "model.py").write_text(MODEL)
+    problem = folder / "problem.toml"
     write(problem, problem.read_text(), ("budget = 60", "budget = 30"))
     call("run", problem, "-q")
+    return folder
+
+
+@pytest.fixture
+def study(first: Path, tmp_path: Path) -> Path:
+    """A copy of it, and beside its store a problem file that has its runs as known ones."""
+    shutil.copytree(first, tmp_path, dirs_exist_ok=True)
+    problem = tmp_path / "problem.toml"
     return write(
         tmp_path / "second.toml",
         problem.read_text(),
@@ -53,13 +63,13 @@ def study(tmp_path: Path) -> Path:
 
 def test_only_runs_of_a_known_store_matter(study: Path) -> None:
     """Not that the certificate of the second search was counted in it."""
-    call("run", study, "-q")
+    call("run", study, "-q", "--budget", "12")
     store = study.with_name("second.supac")
-    assert "has changed" not in said("resume", store, "--budget", "34")
+    assert "has changed" not in said("resume", store, "--budget", "14")
     call("certify", study.with_name("run.supac"), "--draws", "5")
-    assert "has changed" not in said("resume", store, "--budget", "36")
-    call("resume", study.with_name("run.supac"), "--budget", "40", "-q")
-    told = said("resume", store, "--budget", "38")
+    assert "has changed" not in said("resume", store, "--budget", "16")
+    call("resume", study.with_name("run.supac"), "--budget", "34", "-q")
+    told = said("resume", store, "--budget", "18")
     assert "the store of known runs has changed since second.supac was begun" in told
 
 
@@ -72,7 +82,7 @@ def test_changes_after_a_result_are_told_before_the_first_run(
 ) -> None:
     assert "guaranteed" not in said("run", study, "--check")
     write(study, study.read_text(), (old, new))
-    for options in (["--check"], []):
+    for options in (["--check"], ["--budget", "12"]):
         told = said("run", study, *options)
         assert f"nothing will be guaranteed: {name}" in told
         assert "was chosen or changed after a result on the same data, in run.supac" in told

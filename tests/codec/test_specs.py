@@ -78,6 +78,14 @@ def test_a_file_may_know_a_class_by_another_name() -> None:
         from_spec({"class": "Twin", "third": 1})
 
 
+def test_arguments_that_mean_nothing_any_more_are_ignored() -> None:
+    register(name="Triplet", later=("second",), dropped=("third",))(Pair)
+    assert from_spec({"class": "Triplet", "first": 1, "third": 7}) == Pair(1)
+    assert "third" not in to_spec(Pair(1))
+    with pytest.raises(UnknownSpecError, match="Triplet with"):
+        from_spec({"class": "Triplet", "first": 1, "fourth": 7})
+
+
 @pytest.mark.parametrize(
     "spec",
     [

@@ -60,6 +60,6 @@ def test_many_runs_or_parameters_have_one_emulator(n: int, dim: int, averages: b
 def test_hyperparameters_of_all_members_are_kept_for_the_next_fit() -> None:
     model = model_of(20)
     assert isinstance(model.emulator, AveragedEmulator)
-    kept = np.split(model.state.hyperparameters, len(model.emulator.members))
+    kept = model.memory.hyperparameters.values()
     for each, own in zip(model.emulator.members, kept, strict=True):
         np.testing.assert_array_equal(each.process.hyperparameters, own)

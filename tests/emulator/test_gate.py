@@ -9,20 +9,19 @@ from scipy.special import ndtr
 from numerics import assert_mean
 from supac.arrays import BoolArray, FloatArray
 from supac.emulator.gate import (
-    _AXIS,
-    _CERTAINTY,
-    _LEAK,
-    _PAIR,
-    _THRESHOLDS,
-    _WIDTH,
     Gate,
     _behind,
     _explain,
     _log_spared,
     _log_spared_all,
+    _places,
     fit_gate,
 )
+from supac.emulator.tuning import DEFAULT
 from supac.emulator.units import Units
+
+TUNING = DEFAULT.gate
+PLACES, WIDTH, CERTAINTY = _places(TUNING), TUNING.width, TUNING.certainty
 
 
 def fitted(
@@ -43,7 +42,7 @@ def fitted(
 def small_gate() -> Gate:
     """Three directions, whose chances sum to less than one: no cap."""
     rng = np.random.default_rng(0)
-    chances = rng.random((3, len(_THRESHOLDS)))
+    chances = rng.random((3, len(PLACES)))
     directions = np.array([[1.0, 0.0], [0.0, -1.0], [0.6, 0.8]])
     scale = np.array([[1.2, 0.3], [0.0, 0.8]])
     return Gate(Units(np.array([0.3, -0.4]), scale), directions, 0.9 * chances / chances.sum())
@@ -54,8 +53,8 @@ def smooth_probability(gate: Gate, x: FloatArray) -> FloatArray:
     total = np.zeros(len(x))
     for direction, chances in zip(gate.directions, gate.chances, strict=True):
         along = (x - gate.units.centre) @ gate.units.scale @ direction
-        for threshold, chance in zip(_THRESHOLDS, chances, strict=True):
-            total += chance * ndtr((along - threshold) / _WIDTH)
+        for threshold, chance in zip(PLACES, chances, strict=True):
+            total += chance * ndtr((along - threshold) / WIDTH)
     return total
 
 
@@ -73,7 +72,7 @@ def test_the_table_interpolates_the_probability() -> None:
     exact = smooth_probability(gate, x)
     assert exact.max() < 1.0
     # Linear interpolation is off by at most h²/8 times the second derivative.
-    most = 0.05**2 / 8.0 * np.exp(-0.5) / np.sqrt(2.0 * np.pi) / _WIDTH**2 * gate.chances.sum()
+    most = 0.05**2 / 8.0 * np.exp(-0.5) / np.sqrt(2.0 * np.pi) / WIDTH**2 * gate.chances.sum()
     np.testing.assert_allclose(gate.probability(x), exact, atol=most)
 
 
@@ -96,19 +95,19 @@ def test_expectations_under_a_gaussian_are_those_of_quadrature(function: str) ->
 
 
 def test_a_probability_is_never_more_than_one() -> None:
-    chances = np.zeros((2, len(_THRESHOLDS)))
-    chances[:, 10] = _CERTAINTY
+    chances = np.zeros((2, len(PLACES)))
+    chances[:, 10] = CERTAINTY
     gate = Gate(Units(np.zeros(2), np.eye(2)), np.eye(2), chances)
     p = gate.probability(np.array([[50.0, 50.0], [50.0, -50.0], [-50.0, -50.0]]))
-    np.testing.assert_allclose(p, [1.0, _CERTAINTY, 0.0], atol=1e-12)
+    np.testing.assert_allclose(p, [1.0, CERTAINTY, 0.0], atol=1e-12)
 
 
 def test_the_good_runs_likelihood_is_the_direct_sum() -> None:
     along = 2.0 * np.random.default_rng(2).standard_normal((60, 4))
     along[0] = [-30.0, 30.0, -3.0, 7.0]  # beyond the grid, on its edges
-    direct = np.log1p(-_CERTAINTY * ndtr((along[:, :, None] - _THRESHOLDS) / _WIDTH)).sum(axis=0)
+    direct = np.log1p(-CERTAINTY * ndtr((along[:, :, None] - PLACES) / WIDTH)).sum(axis=0)
     # Interpolated on a grid of a sixteenth of the width: here 1.2e-3 at most, for 60 runs.
-    np.testing.assert_allclose(_log_spared_all(along), direct, atol=2e-3)
+    np.testing.assert_allclose(_log_spared_all(along, TUNING), direct, atol=2e-3)
 
 
 def test_without_failures_the_chances_are_the_posterior_in_closed_form() -> None:
@@ -120,21 +119,21 @@ def test_without_failures_the_chances_are_the_posterior_in_closed_form() -> None
     assert len(gate.directions) == 8
     np.testing.assert_array_equal(gate.directions[:4], axes)
     np.testing.assert_allclose(gate.directions[4:], signs / np.sqrt(2.0))
-    prior = np.where(_THRESHOLDS < 0.5, 0.3, 1.0)
+    prior = np.where(PLACES < 0.5, 0.3, 1.0)
     prior /= prior.sum()
     for direction, chances, cliff in zip(
-        gate.directions, gate.chances, [_AXIS] * 4 + [_PAIR] * 4, strict=True
+        gate.directions, gate.chances, [TUNING.axis] * 4 + [TUNING.pair] * 4, strict=True
     ):
         along = x @ direction
-        spared = 1.0 - _CERTAINTY * ndtr((along[:, None] - _THRESHOLDS) / _WIDTH)
+        spared = 1.0 - CERTAINTY * ndtr((along[:, None] - PLACES) / WIDTH)
         joint = cliff * prior * spared.prod(axis=0)
-        expected = _CERTAINTY * joint / (joint.sum() + 1.0 - cliff)
+        expected = CERTAINTY * joint / (joint.sum() + 1.0 - cliff)
         np.testing.assert_allclose(chances, expected, rtol=2e-3)  # its sums are interpolated
 
 
 def test_without_any_run_the_chances_are_the_prior() -> None:
     gate = fitted(np.empty((0, 3)), np.empty(0, dtype=bool))
-    np.testing.assert_allclose(gate.chances.sum(axis=1), _CERTAINTY * _AXIS, rtol=1e-12)
+    np.testing.assert_allclose(gate.chances.sum(axis=1), CERTAINTY * TUNING.axis, rtol=1e-12)
 
 
 def test_good_runs_beyond_a_threshold_lower_the_insurance() -> None:
@@ -146,9 +145,9 @@ def test_good_runs_beyond_a_threshold_lower_the_insurance() -> None:
         gate = fitted(np.vstack([x, beyond]), np.zeros(20 + runs, dtype=bool))
         insurance.append(gate.probability(far)[0])
     # Before anyone has looked: the prior's share of the thresholds between the good runs and there.
-    between = (x[:, 0].max() < _THRESHOLDS) & (_THRESHOLDS < 4.0)
-    share = between.sum() / (_THRESHOLDS >= 0.5).sum()
-    assert insurance[0] == pytest.approx(_CERTAINTY * _AXIS * share, rel=0.3)
+    between = (x[:, 0].max() < PLACES) & (PLACES < 4.0)
+    share = between.sum() / (PLACES >= 0.5).sum()
+    assert insurance[0] == pytest.approx(CERTAINTY * TUNING.axis * share, rel=0.3)
     assert (np.diff(insurance) < 0.0).all()
     assert insurance[-1] < 0.2 * insurance[0]
 
@@ -164,20 +163,20 @@ def test_a_cliff_along_an_axis_is_found() -> None:
     assert (gate.probability(beyond) > 0.8).all()
     assert (gate.probability(inside) < 0.05).all()
     own = gate.chances[1]  # the direction +x₁
-    assert own.sum() > 0.8 * _CERTAINTY
-    assert abs(own @ _THRESHOLDS / own.sum() - 1.0) < 0.25
-    assert own[np.abs(_THRESHOLDS - 1.0) < 0.51].sum() > 0.95 * own.sum()
+    assert own.sum() > 0.8 * CERTAINTY
+    assert abs(own @ PLACES / own.sum() - 1.0) < 0.25
+    assert own[np.abs(PLACES - 1.0) < 0.51].sum() > 0.95 * own.sum()
 
 
 def test_a_cliff_near_the_centre_is_only_seen_where_it_is_allowed() -> None:
     x = np.random.default_rng(6).standard_normal((80, 2))
     outlier = x[:, 0] > 0.0
     allowed = fitted(x, outlier, near=0.5).chances[0]
-    assert abs(allowed @ _THRESHOLDS / allowed.sum()) < 0.25
+    assert abs(allowed @ PLACES / allowed.sum()) < 0.25
     one = np.zeros(80, dtype=bool)
     one[np.argmax(x[:, 0] * (x[:, 0] < 0.3))] = True
     refused = fitted(x, one).chances[0]
-    assert refused[_THRESHOLDS < 0.5].sum() < 1e-3
+    assert refused[PLACES < 0.5].sum() < 1e-3
 
 
 def test_an_oblique_cliff_is_found_through_the_data() -> None:
@@ -236,7 +235,7 @@ def exact_explanation(odds: FloatArray, spared: FloatArray) -> FloatArray:
     count, states = odds.shape
     marginals, total = np.zeros((count, states)), 0.0
     for j in product(range(states), repeat=count):
-        escaped = (1.0 - _LEAK) * np.prod([spared[k, j[k]] for k in range(count)], axis=0)
+        escaped = (1.0 - TUNING.leak) * np.prod([spared[k, j[k]] for k in range(count)], axis=0)
         weight = float(np.prod([odds[k, j[k]] for k in range(count)]) * np.prod(1.0 - escaped))
         total += weight
         for k in range(count):
@@ -251,7 +250,8 @@ def test_gibbs_sampling_agrees_with_enumeration(case: int) -> None:
     spared = rng.uniform(0.2, 0.8, (2, 5, 3))
     spared[:, -1] = 1.0  # no cliff spares every run
     odds[:, -1] = 1.0
-    sampled = np.array([_explain(odds, spared, np.random.default_rng(s)) for s in range(300)])
+    seeds = map(np.random.default_rng, range(300))
+    sampled = np.array([_explain(odds, spared, rng, TUNING) for rng in seeds])
     np.testing.assert_allclose(sampled.sum(axis=2), 1.0, rtol=1e-12)
     assert_mean(sampled.reshape(300, -1), exact_explanation(odds, spared).ravel())
 
@@ -260,7 +260,7 @@ def test_one_direction_alone_is_explained_exactly() -> None:
     rng = np.random.default_rng(11)
     odds, spared = rng.random((1, 6)), rng.random((1, 6, 4))
     spared[:, -1] = 1.0  # where the chains begin
-    sampled = _explain(odds, spared, rng)
+    sampled = _explain(odds, spared, rng, TUNING)
     np.testing.assert_allclose(sampled, exact_explanation(odds, spared), rtol=1e-10)
 
 
@@ -275,8 +275,8 @@ def test_the_mean_gate_of_many_parameters_is_that_of_its_directions() -> None:
     value, slope, curvature = gate.expectation(mean, covariance)
     along = gate.directions
     assert len(along) > 2 * dim
-    width = np.sqrt(_WIDTH**2 + np.einsum("ki,ij,kj->k", along, covariance, along))[:, None]
-    excess = ((along @ mean)[:, None] - _THRESHOLDS) / width
+    width = np.sqrt(WIDTH**2 + np.einsum("ki,ij,kj->k", along, covariance, along))[:, None]
+    excess = ((along @ mean)[:, None] - PLACES) / width
     density = gate.chances * np.exp(-0.5 * excess**2) / (np.sqrt(2.0 * np.pi) * width)
     bends = -(density * excess / width).sum(axis=1)
     assert value == pytest.approx(float((gate.chances * ndtr(excess)).sum()))
@@ -285,5 +285,5 @@ def test_the_mean_gate_of_many_parameters_is_that_of_its_directions() -> None:
 
 
 def test_tables_that_all_gates_share_cannot_be_written_to() -> None:
-    for table in (_behind(), _log_spared()):
+    for table in (_behind(TUNING), _log_spared(TUNING)):
         assert not table.flags.writeable

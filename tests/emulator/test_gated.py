@@ -10,8 +10,9 @@ import supac
 from catalogue import FAMILIES
 from emulated import PLANE, runs_of
 from supac.arrays import FloatArray
+from supac.emulator.components import OutputTrainingSet
 from supac.emulator.gated import _fit_gate
-from supac.emulator.outputs import OutputTrainingSet
+from supac.emulator.tuning import DEFAULT
 from supac.emulator.units import Units
 from supac.surrogate.estimator import Context
 from supac.surrogate.least_squares import project
@@ -34,10 +35,10 @@ def test_an_emulator_that_leaves_the_labels_as_they_are_is_kept(
     runs = runs_of(PLANE, 30, composite=True)
     first = supac.OutputEmulator().fit(runs, PLANE, given)
     assert count == [1]
-    before = replace(first.state, fitted=29)  # hardly fewer: no new fit is due
-    again = supac.OutputEmulator().fit(runs, PLANE, replace(given, state=before))
+    before = replace(first.memory, fitted=29)  # hardly fewer: no new fit is due
+    again = supac.OutputEmulator().fit(runs, PLANE, replace(given, memory=before))
     assert count == [2]
-    np.testing.assert_array_equal(again.state.outliers, first.state.outliers)
+    np.testing.assert_array_equal(again.memory.outliers, first.memory.outliers)
 
 
 GAUSSIANS = {
@@ -89,6 +90,7 @@ def test_the_default_algorithm_serves_every_family(name: str) -> None:
     assert mean + 0.2 * result.kl < risk(prior.sample(100_000, 0)).mean()
 
 
+@pytest.mark.slow
 def test_failures_under_a_loss_without_a_limit_do_not_drive_the_posterior_away() -> None:
     """A cliff thirty widths from where the data are, and first risks of some hundreds."""
 
@@ -135,13 +137,15 @@ def test_an_outlier_costs_what_outliers_cost_not_what_the_far_prior_does() -> No
     risk[cliff] += 50.0
     outliers = np.arange(41) == cliff
     runs = supac.Evaluations.none(2).append(x, risk, at)
-    whole = supac.GaussianProcess().fit(runs, at, Context(prior=at, resolution=0.1, rng=RNG(0)))
-    _, severity = _fit_gate(
+    context = Context(prior=at, resolution=0.1, rng=RNG(0))
+    whole = supac.GaussianProcess().fit(runs, at, context)
+    gate = _fit_gate(
         whole.emulator,
         Units(np.zeros(2), np.eye(2)),
         runs,
         outliers,
-        np.ones((2, 2), dtype=bool),
-        RNG(0),
+        at,
+        replace(context, rng=RNG(0)),
+        DEFAULT.gate,
     )
-    assert 25.0 < severity < 75.0
+    assert 25.0 < gate.severity < 75.0

@@ -8,9 +8,10 @@ import pytest
 import supac
 from emulated import PLANE, outputs_of, runs_of
 from supac.arrays import FloatArray
+from supac.emulator.components import FittedOutputEmulator
 from supac.emulator.gated import GatedModel
-from supac.emulator.outputs import FittedOutputEmulator
 from supac.emulator.process import Hyperprior
+from supac.emulator.tuning import DEFAULT
 from supac.problem import Evaluations
 from supac.surrogate.estimator import Context
 
@@ -64,8 +65,8 @@ def test_the_output_emulator_says_what_it_needs() -> None:
 def test_hyperparameters_survive_a_change_of_estimator() -> None:
     """Those of another number are not used."""
     runs = runs_of(PLANE, 30, composite=True)
-    state = supac.GaussianProcess().fit(runs, PLANE).state
-    context = Context(prior=PLANE, loss=supac.RootMeanSquare(), state=state)
+    state = supac.GaussianProcess().fit(runs, PLANE).memory
+    context = Context(prior=PLANE, loss=supac.RootMeanSquare(), memory=state)
     model = supac.OutputEmulator().fit(runs, PLANE, context)
     assert np.isfinite(model.project(PLANE, np.random.default_rng(0)).eta).all()
 
@@ -73,7 +74,9 @@ def test_hyperparameters_survive_a_change_of_estimator() -> None:
 MANY = supac.gaussian(np.zeros(60), np.eye(60))
 
 
-def _fit_many(matrix: FloatArray) -> tuple[GatedModel, float, float]:
+def _fit_many(
+    matrix: FloatArray, estimator: supac.OutputEmulator | None = None
+) -> tuple[GatedModel, float, float]:
     """Emulate linear outputs from 35 runs of 60 parameters.
 
     Return the model, the mean square of its errors elsewhere, and what it expects of them.
@@ -85,7 +88,8 @@ def _fit_many(matrix: FloatArray) -> tuple[GatedModel, float, float]:
     x, loss = MANY.sample(35, 1), supac.MeanSquare()
     runs = Evaluations.none(60).append(x, loss(outputs(x)), MANY, outputs(x))
     runs = replace(runs, iteration=np.arange(35) // 3)
-    model = supac.OutputEmulator().fit(runs, MANY, Context(prior=MANY, loss=loss))
+    estimator = estimator or supac.OutputEmulator()
+    model = estimator.fit(runs, MANY, Context(prior=MANY, loss=loss))
     emulator = model.emulator
     assert isinstance(emulator, FittedOutputEmulator)
     fresh = MANY.sample(500, 2)
@@ -94,17 +98,15 @@ def _fit_many(matrix: FloatArray) -> tuple[GatedModel, float, float]:
     return model, float((error**2).mean()), float(variance.mean() * emulator.process.amplitude)
 
 
-def test_of_many_parameters_that_all_matter_lengths_are_equal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_many_parameters_that_all_matter_lengths_are_equal() -> None:
     """Lengths of their own predict worse, and the emulator does not know how much worse."""
     kernel = np.exp(-0.5 * ((np.linspace(0, 1, 60)[:, None] - np.linspace(0, 1, 30)) / 0.08) ** 2)
     model, error, expected = _fit_many(kernel)
     lengths = model.emulator.process.hyperparameters[:60]
     np.testing.assert_array_equal(lengths, lengths[0])
     assert 0.7 < error / expected < 1.4
-    monkeypatch.setattr("supac.emulator.outputs._CLEARLY_LESS", np.inf)
-    _, own_error, own_expected = _fit_many(kernel)
+    always = replace(DEFAULT, hyperprior=replace(DEFAULT.hyperprior, clearly_less=np.inf))
+    _, own_error, own_expected = _fit_many(kernel, supac.OutputEmulator(tuning=always))
     assert own_error > 1.1 * error
     assert own_error / own_expected > 1.5
 
@@ -120,7 +122,7 @@ def test_of_many_parameters_of_which_few_matter_these_have_shorter_lengths() -> 
 
 def test_the_components_of_a_field_that_count_are_few() -> None:
     coupled = np.ones((50, 50), dtype=bool)
-    prior = Hyperprior.build(coupled, (1.0, 1.0, 0.22, 0.05), (1e-3, 0.1), 3e-3, 8.0)
+    prior = Hyperprior.build(coupled, DEFAULT.hyperprior.outputs)
     assert prior.inputs_that_count == 50
     centre = prior.centre.copy()
     centre[3:50] += 4.0

@@ -18,6 +18,7 @@ from supac.emulator.process import (
     factor_of_covariance,
     misfit,
 )
+from supac.emulator.tuning import DEFAULT
 
 
 @pytest.mark.parametrize("power", [1.0, 0.3])
@@ -36,9 +37,9 @@ def test_the_misfits_gradient_is_its_derivative(
         return both(hyperparameters)[0]
 
     _, gradient = both(given.hyperparameters)
-    np.testing.assert_allclose(
-        gradient, derivative(value, given.hyperparameters), rtol=1e-6, atol=1e-6
-    )
+    # The misfit is known to some 12 digits: of narrower differences rounding is the larger error.
+    expected = derivative(value, given.hyperparameters, relative_step=1e-3)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-7, atol=1e-7)
 
 
 def test_less_evidence_leaves_hyperparameters_nearer_to_their_prior() -> None:
@@ -253,7 +254,7 @@ def test_no_rows_are_no_predictions() -> None:
 def test_parameters_that_are_not_coupled_have_no_oblique_metric() -> None:
     coupled = np.zeros((3, 3), dtype=bool)
     coupled[2, 0] = coupled[0, 2] = True
-    prior = Hyperprior.build(coupled, (1.0, 1.0, 0.22, 0.05), (1e-3, 0.1), 3e-3, 8.0)
+    prior = Hyperprior.build(coupled, DEFAULT.hyperprior.outputs)
     assert prior.dim == 3
     assert len(prior.centre) == 3 + 1 + 4
     _, metric, _ = prior.unpack(np.arange(8.0))

@@ -7,12 +7,13 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.emulator.outputs import FittedOutputEmulator
+from supac.emulator.components import FittedOutputEmulator
 from supac.emulator.projection import CommonDraws, SubspaceDraws
 from supac.families import NormalWhitening
 from supac.families.gaussian import Gaussian, orthogonal
 from supac.problem import Evaluations, Loss
-from supac.surrogate.estimator import MANY_PARAMETERS, Context
+from supac.surrogate.estimator import Context
+from supac.surrogate.regime import MANY_PARAMETERS
 
 MANY = MANY_PARAMETERS + 5
 

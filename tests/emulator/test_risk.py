@@ -20,7 +20,7 @@ def test_only_the_nearest_runs_are_used_above_the_limit() -> None:
     runs = runs_of(PLANE, 300)
     model = supac.GaussianProcess(limit=60).fit(runs, PLANE)
     assert isinstance(model, GatedModel)
-    assert len(model.state.outliers) == 300
+    assert len(model.memory.outliers) == 300
     emulator = model.emulator
     used = emulator.process.u
     assert len(used) == 60

@@ -12,8 +12,9 @@ def test_runs_beyond_a_cliff_are_screened_out_and_taught_to_the_gate() -> None:
     algorithm = supac.SuPAC(batch=10)
     state = algorithm.init(problem, 1)
     while len(state.evaluations) < 120:
-        x = algorithm.ask(problem, state)
-        state, info = algorithm.tell(problem, state, x, cliff(x))
+        batch = algorithm.ask(problem, state)
+        x = batch.x
+        state, info = algorithm.tell(problem, state, batch, cliff(x))
     beyond = state.evaluations.x[:, 0] > 1.2
     assert state.emulator is not None
     outliers = state.emulator.outliers

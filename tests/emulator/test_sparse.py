@@ -7,7 +7,7 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.emulator.outputs import FittedOutputEmulator
+from supac.emulator.many import FittedManyEmulator
 from supac.emulator.sparse import find_trend, fit_sparse, fold_runs, nearness
 from supac.families import NormalWhitening
 from supac.problem import Evaluations
@@ -118,7 +118,7 @@ def test_the_emulator_has_a_trend_where_each_output_depends_on_few(
     loss = supac.MeanSquare()
     model = supac.OutputEmulator().fit(runs, prior, Context(prior=prior, loss=loss))
     emulator = model.emulator
-    assert isinstance(emulator, FittedOutputEmulator)
+    assert isinstance(emulator, FittedManyEmulator)
     assert (emulator.trend is not None) == sparse
     fresh = points(200, seed=3)
     risk = ((simulate(fresh) - 0.5) ** 2).mean(axis=1)
@@ -135,7 +135,7 @@ def test_the_gradient_of_a_risk_around_a_trend_is_its_derivative() -> None:
     loss = supac.MeanSquare()
     emulator = supac.OutputEmulator().fit(runs, prior, Context(prior=prior, loss=loss)).emulator
     whitening = prior.whiten()
-    assert isinstance(emulator, FittedOutputEmulator)
+    assert isinstance(emulator, FittedManyEmulator)
     assert isinstance(whitening, NormalWhitening)
     assert emulator.trend is not None
     values, gradients = emulator.risk_and_gradients(whitening)

@@ -30,14 +30,16 @@ def test_a_study_has_numbers_pictures_and_another_tool(name: str) -> None:
 
 def test_the_pumping_test_is_calibrated_as_the_page_says(tmp_path: Path) -> None:
     walk = follow(DOCS / "case-pumping.md", tmp_path)
-    assert "verdict: trust" in walk.said["supac report run.supac"]
+    said = walk.said["supac report run.supac"]
+    assert "verdict: look" in said
+    assert "Are the residuals like noise?" in said
     record = supac.read_store(tmp_path / "run.supac")
     page = " ".join((DOCS / "case-pumping.md").read_text().split())
     certificate = record.result().certificate
     assert certificate is not None
-    words = f"the mean true risk of the {len(record.ensemble.x)} parameter sets is at most 0.65"
+    words = f"the mean true risk of the {len(record.ensemble.x)} parameter sets is at most 0.53"
     assert words in page
-    assert 0.64 < certificate.value <= 0.65
+    assert 0.52 < certificate.value <= 0.53
     published = np.array([462.6, 1.779e-4])  # without leakage
     draws = record.sample(2_000, 0)[:, :2]
     low, high = np.quantile(draws, (0.01, 0.99), axis=0)

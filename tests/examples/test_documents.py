@@ -19,6 +19,7 @@ from servers import serving
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*DOCUMENTS, *(ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "VISION"))]
 SERVER = "http://localhost:4242"
 
 
@@ -62,3 +63,18 @@ def resolve(node: ast.expr) -> Any:
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text()):
         assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_lines_are_short(path: Path) -> None:
+    """A line has at most 100 characters, unless it is one link, which cannot be divided."""
+    lines = path.read_text().splitlines()
+    long = [line for line in lines if len(line) > 100 and not re.fullmatch(r" *(- )?\S+", line)]
+    assert not long, f"{path.name}: {long[0]}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.name)
+def test_no_page_names_a_commit(path: Path) -> None:
+    text = re.sub(r"checksum of its files \w+", "", path.read_text())
+    words = re.findall(r"\b[0-9a-f]{7,40}\b", text)
+    assert not [word for word in words if re.search("[a-f]", word) and re.search(r"\d", word)]

@@ -208,7 +208,7 @@ def test_choices_after_a_result_count_also_when_data_are_added() -> None:
         more = measured(values, noise=noise)
         risk = supac.Composite(simulate, supac.Welsch(), more)
         second = supac.minimize(risk, PARAMETERS, BOUND, budget=20, known=first)
-        assert second.record.provenance.loss_is_independent is independent
+        assert (second.record.provenance.data_change == "") is independent
     narrow = supac.Parameters({**PARAMETERS.marginals, "rate": supac.marginals.LogNormal(0.7, 0.1)})
     more = measured(values)
     risk = supac.Composite(simulate, supac.Welsch(), more)

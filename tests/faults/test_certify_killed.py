@@ -88,7 +88,7 @@ def stored(folder: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("kills", "words"), [(20, ()), (10, ("--precision", "0.1"))], ids=["draws", "precision"]
+    ("kills", "words"), [(20, ()), (10, ("--precision", "0.15"))], ids=["draws", "precision"]
 )
 def test_killed_at_random_moments(
     kills: int, words: tuple[str, ...], study: Path, unbroken: Path

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -322,7 +323,7 @@ def test_what_is_replaced_is_counted_once(tmp_path: Path) -> None:
     lock(path)
     db = connect(path)
     schema.create(db, "{}")
-    row = (b"", "ok", 0.0, 0.0, "", 1, "", "search", None)
+    row = (b"", "ok", 0.0, 0.0, "", 1, "", "search", "draw", 0, None, 0, None)
 
     def kept(*ids: int) -> str:
         for each in ids:
@@ -367,8 +368,10 @@ def test_flipped_bytes_are_noticed_by_who_only_reads(store: Path) -> None:
     assert {"same", "StoreDamagedError", "NotAStoreError"} <= set(seen)
     for length in [*range(4096, len(whole), 4096), len(whole) - 1]:
         store.write_bytes(whole[:length])
-        with pytest.raises(supac.StoreDamagedError):
-            supac.read_store(store)
+        with suppress(supac.StoreDamagedError):
+            assert told(store) == expected, length  # the last page may be one that is free
+            seen.append("cut")
+    assert seen.count("cut") <= 1
 
 
 def test_only_a_writer_reads_every_page(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

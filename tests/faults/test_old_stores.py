@@ -16,6 +16,8 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.cli import app
+from supac.record.store.schema import VERSION
+from supac.report.account import account_of
 
 STORES = Path(__file__).parents[1] / "stores"
 SEARCHES = {  # number of runs, and the objective at the end or after the last round
@@ -193,6 +195,20 @@ def test_blocks_of_data_count_although_the_file_has_residuals(tmp_path: Path) ->
         supac.reoptimize(result, tested, budget=20)
 
 
+def test_reports_show_the_outputs_behind_the_residuals_of_a_file(tmp_path: Path) -> None:
+    """With the data of the problem file beside it, as what was measured is drawn."""
+    for name in ("problem-killed.supac", "problem.toml", "data.csv", "model.py"):
+        shutil.copy(STORES / name, tmp_path)
+    record = supac.read_store(tmp_path / "problem-killed.supac")
+    account, runs = account_of(record), [run for run in record.runs if run.ok]
+    data, shown = account.observations, account.outputs_of([run.id for run in runs])
+    assert data is not None
+    assert shown is not None
+    kept = np.array([run.outputs for run in runs])
+    np.testing.assert_allclose(data.residuals(shown), kept, atol=1e-12)
+    assert not np.allclose(shown, kept)
+
+
 def test_the_same_call_finds_its_runs_again(tmp_path: Path) -> None:
     """Also that of an ended search: nothing is run."""
 
@@ -291,7 +307,7 @@ def test_a_store_is_upgraded_by_its_own_search_only(tmp_path: Path) -> None:
         supac.resume(store, supac.Composite(decay, supac.MeanSquare()))
     assert format_of(store) == 1
     minimize_decay(60, store=store)
-    assert format_of(store) == 4
+    assert format_of(store) == VERSION
 
 
 def format_of(store: Path) -> int:

@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import supac
+from drivers import COMMAND
 from supac.cli import app
 from supac.problem_file import starter_files
 from supac.record.store.file import is_being_written
@@ -44,14 +45,6 @@ def simulate(initial, k1, k2):
 
 NEVER = -100
 """A run that is never made; of another length, since bytecode of equal time and size is kept."""
-
-# Processes of a shell's background do not hear Ctrl-C, and these tests may run there.
-INTERRUPTIBLE = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from supac.cli import app
-app()
-"""
 
 
 def run(**options: Any) -> supac.Result:
@@ -94,7 +87,7 @@ def killed(tmp_path: Path) -> tuple[Path, Path]:
     link, real = tmp_path / "run.supac", tmp_path / "disk" / "real.supac"
     link.symlink_to(real)
     problem = tmp_path / "problem.toml"
-    done = script("from supac.cli import app; app()", "run", problem, "--store", link, "-q")
+    done = script(COMMAND, "run", problem, "--store", link, "-q")
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert real.with_name("real.supac-wal").stat().st_size > 0
     assert not link.with_name("run.supac-wal").exists()
@@ -126,7 +119,7 @@ def test_the_way_back_to_the_earlier_store_can_be_typed(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(MODEL.format(last=NEVER))
     call("run", problem, "--store", link, "--budget", "30", "-q")
     (tmp_path / "model.py").write_text(MODEL.format(last=13).replace("SIGKILL", "SIGINT"))
-    done = script(INTERRUPTIBLE, "run", problem, "--store", link, "--budget", "40", "--force")
+    done = script(COMMAND, "run", problem, "--store", link, "--budget", "40", "--force")
     assert done.returncode == 3, done.stderr
     (words,) = re.findall("to have it back: (.*)", done.stderr)
     assert len(supac.read_store(link).made) < 30
@@ -137,7 +130,7 @@ def test_the_way_back_to_the_earlier_store_can_be_typed(tmp_path: Path) -> None:
     (words,) = re.findall(
         "To continue it: (.*?)[.] To replace", call("run", problem, code=1).output
     )
-    assert words == f"supac resume {link}"
+    assert words == f"supac resume {link}, or this command with --continue"
 
 
 def test_a_link_that_is_turned_elsewhere_meanwhile_moves_nothing(tmp_path: Path) -> None:

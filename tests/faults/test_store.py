@@ -26,6 +26,7 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.record.store.file import digest as _digest
+from supac.record.store.schema import VERSION
 from supac.record.store.store import Store
 from waves import wave
 
@@ -250,9 +251,10 @@ def test_what_cannot_be_written_can_still_be_read(read_only: Path, tmp_path: Pat
 
 
 def test_a_later_format_is_refused(store: Path) -> None:
-    edit(store, "PRAGMA user_version = 5")
+    later = rf"has format {VERSION + 1}, but .* reads up to {VERSION}"
+    edit(store, f"PRAGMA user_version = {VERSION + 1}")
     for way in ways_in(store):
-        with pytest.raises(supac.StoreTooNewError, match=r"has format 5, but .* reads up to 4"):
+        with pytest.raises(supac.StoreTooNewError, match=later):
             way()
 
 
@@ -601,7 +603,9 @@ def test_a_plan_must_fit_its_problem(store: Path) -> None:
     data, _ = state["batch"]["x"]
     short: list[dict[str, Any]] = [
         {"x": [data, [20, 1]]},
-        {"drawn": [True]},
+        {"role": ["draw"]},
+        {"role": ["of another kind"] * 20},
+        {"step": [99] * 20},
         {"expected": state["theta"]},
         {"proposal": {"family": None, "theta": state["batch"]["x"]}},
     ]
@@ -755,9 +759,9 @@ def test_tables_hold_every_value_exactly(composite: bool, tmp_path: Path) -> Non
         np.testing.assert_array_equal(known.outputs, result.evaluations.outputs)
     columns = parquet.read_table(table.with_suffix(".parquet")).to_pydict()
     ours = ["id", "rate µ", "seconds_", "output_0_", "risk", "status", "iteration"]
-    told = ["seconds", "attempts", "message", "source", "purpose"]
+    told = ["seconds", "attempts", "message", "source", "purpose", "role"]
     outputs = ["output_0", "output_1"] if composite else []
-    assert list(columns) == [*ours, *told, *outputs]
+    assert list(columns) == [*ours, *told, *outputs, "origin"]
     assert table.read_text().splitlines()[0] == ",".join(columns)
     assert columns["id"] == list(range(60))
     assert set(columns["purpose"]) == {"search"}  # this algorithm validates nothing
@@ -825,7 +829,7 @@ def test_the_source_of_a_run_is_kept(known: supac.KnownRuns, store: Path) -> Non
     run(known=known, store=store)
     table = store.with_name("all.csv")
     assert supac.export(store, table) == 120
-    sources = [line.split(",")[-2] for line in table.read_text().splitlines()]
+    sources = [line.split(",")[-4] for line in table.read_text().splitlines()]
     assert sources == ["source", *["elsewhere.csv"] * 60, *[""] * 60]
 
 

@@ -10,7 +10,12 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray, IntArray
-from supac.guarantee.bands import conformal_bands, jackknife_bands, left_out_weights
+from supac.guarantee.bands import (
+    conformal_bands,
+    jackknife_bands,
+    left_out_weights,
+    within_data,
+)
 
 TIMES = np.linspace(0.0, 5.0, 40)
 PRIOR = supac.Parameters(
@@ -245,3 +250,18 @@ def test_a_risk_without_outputs_has_none() -> None:
     plain = supac.minimize(lambda x: float(np.tanh(x @ x)), start, supac.Catoni(0.1), budget=30)
     with pytest.raises(supac.CertificateError, match="need simulated outputs"):
         plain.bands()
+
+
+def test_rows_beyond_all_data_have_no_band() -> None:
+    """Other times than any that were measured are not exchangeable with these."""
+    values = np.array([*np.sin(np.arange(30.0)), np.nan, np.nan])
+    data = supac.Observations(("y",), values, np.ones(32), times=np.arange(32.0) - 1.0)
+    sets = np.zeros((5, 32)) + np.arange(5.0)[:, None] / 10.0
+    bands = conformal_bands(sets, data, 0.8)
+    assert np.isfinite(bands.upper).all()
+    cut = within_data(bands, data, None)
+    assert np.isnan(cut.lower[30:]).all()
+    assert np.isnan(cut.upper[30:]).all()
+    np.testing.assert_array_equal(cut.upper[:30], bands.upper[:30])
+    later = replace(data, values=np.where(np.arange(32) == 31, 0.0, np.nan))
+    np.testing.assert_array_equal(within_data(bands, data, later).lower, bands.lower)

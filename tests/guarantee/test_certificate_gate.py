@@ -9,8 +9,10 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.guarantee.basis import basis_of
 from supac.guarantee.certificate import sizes_in_words
-from supac.guarantee.gate import Provenance, admitted, basis_of, bound_to_certify
+from supac.guarantee.gate import admitted, bound_to_certify
+from supac.guarantee.provenance import Provenance
 from supac.problem.bounds import Bound
 from supac.problem.losses import ResidualLoss
 
@@ -171,11 +173,13 @@ def test_limits_of_columns_are_told_together_where_they_are_equal() -> None:
         "a (g), b (g) and c ± 0.2, d ± 3.01"
     )
     assert sizes_in_words({"a (relative)": 0.734, "b (relative)": 2.0}) == "a ± 73.4 %, b ± 200 %"
+    assert sizes_in_words({"a": 0.2}, sign="") == "a 0.2"  # a misfit is no band
 
 
 def test_a_reoptimised_temperature_is_noticed() -> None:
-    data = observed()
-    risk = supac.Composite(lambda x: np.repeat(x[:1], 12), supac.Welsch(), data)
+    def risk(x: FloatArray) -> float:
+        return float(np.tanh(x @ x))
+
     prior = supac.gaussian(np.zeros(1), np.eye(1))
     first = supac.minimize(risk, prior, supac.Catoni(0.1, 12, DELTA), budget=30)
     assert first.certificate is not None
@@ -188,6 +192,19 @@ def test_a_reoptimised_temperature_is_noticed() -> None:
     moved = supac.gaussian(np.ones(1), np.eye(1))
     other = supac.reoptimize(first, risk, prior=moved, budget=20)
     assert "prior was learnt on the same data" in other.uncertified
+
+
+def test_bets_hold_at_every_temperature() -> None:
+    """Where the loss of each datum is known, a temperature chosen afterwards costs no more than
+    that the certificate is the second one."""
+    risk = supac.Composite(lambda x: np.repeat(x[:1], 12), supac.Welsch(), observed())
+    prior = supac.gaussian(np.zeros(1), np.eye(1))
+    first = supac.minimize(risk, prior, supac.Catoni(0.1, 12, DELTA), budget=30)
+    again = supac.reoptimize(first, risk, bound=supac.Catoni(0.05, 12, DELTA), budget=20)
+    assert first.certificate is not None
+    assert again.certificate is not None
+    assert again.certificate.bound == "Betting"
+    assert again.certificate.delta_pac < 0.05 * first.certificate.delta_pac
 
 
 def test_a_larger_budget_is_a_further_certificate(tmp_path: Any) -> None:
@@ -204,6 +221,7 @@ def test_a_larger_budget_is_a_further_certificate(tmp_path: Any) -> None:
     assert supac.resume(store, risk).certificate == more.certificate
 
 
+@pytest.mark.slow
 def test_a_posterior_as_prior_of_its_own_runs_is_noticed() -> None:
     risk = supac.Composite(lambda x: np.repeat(x[:1], 12), supac.Welsch(), observed())
     prior = supac.gaussian(np.zeros(1), np.eye(1))
@@ -215,18 +233,19 @@ def test_a_posterior_as_prior_of_its_own_runs_is_noticed() -> None:
     assert fresh.certificate is not None
 
 
+@pytest.mark.slow
 def test_a_digester_has_one_certificate_in_python_file_and_report(tmp_path: Any) -> None:
     """The root of the mean square, through squares of at most 9, with days as blocks."""
     pytest.importorskip("numba", reason="ADM1 needs the extra adm1")
     from supac.simulators import adm1  # noqa: PLC0415 - slow to import
 
-    words = '[simulator]\nbuiltin = "adm1"\n[bound]\ntemperature = 0.002\n[run]\nbudget = 60\n'
+    words = '[simulator]\nbuiltin = "adm1"\n[bound]\ntemperature = 0.002\n[run]\nbudget = 30\n'
     (tmp_path / "problem.toml").write_text(words)
     file = supac.read_problem(tmp_path / "problem.toml")
     result = file.minimize()
     problem = adm1.example()
     python = supac.minimize(
-        problem.composite, problem.parameters, supac.Catoni(0.002, ceiling=3.0), budget=60,
+        problem.composite, problem.parameters, supac.Catoni(0.002, ceiling=3.0), budget=30,
         execution=supac.Execution(vectorized=True, on_failure=file.execution.on_failure),
     )  # fmt: skip
     assert result.certificate == python.certificate

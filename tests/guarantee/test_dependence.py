@@ -8,8 +8,10 @@ from scipy.signal import lfilter
 
 import supac
 from supac.arrays import FloatArray
+from supac.guarantee.basis import basis_of
 from supac.guarantee.dependence import effective_number, warning_of_dependence
-from supac.guarantee.gate import Provenance, admitted, basis_of
+from supac.guarantee.gate import admitted
+from supac.guarantee.provenance import Provenance
 
 
 def autoregressive(rng: np.random.Generator, n: int, correlation: float) -> FloatArray:

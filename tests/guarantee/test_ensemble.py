@@ -11,9 +11,10 @@ from scipy.special import logsumexp
 
 import supac
 from supac.arrays import FloatArray
+from supac.guarantee.basis import Basis, CertificateError, basis_of
 from supac.guarantee.certificate import Losses
 from supac.guarantee.ensemble import ensemble_certificate
-from supac.guarantee.gate import Basis, CertificateError, Provenance, basis_of
+from supac.guarantee.provenance import Provenance
 from supac.problem.bounds import Bound
 
 DELTA = 0.05

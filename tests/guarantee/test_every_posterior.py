@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,12 @@ import scipy.stats
 
 import supac
 from supac.arrays import FloatArray
+from supac.families import Divergence
+from supac.guarantee.basis import basis_of
+from supac.guarantee.certificate import Losses
 from supac.guarantee.ensemble import PASSED
+from supac.guarantee.posterior import posterior_certificate
+from supac.problem import Problem
 from supac.problem.bounds import slopes, trade_off
 
 BOUND = supac.MaurerLangfordSeeger(40, 0.05)
@@ -111,3 +117,29 @@ def test_a_vacuous_bound_that_is_flat_in_kl_still_has_a_trade_off() -> None:
     assert slopes(bound, 0.999_999, 500.0)[1] == 0.0
     assert 0.0 < trade_off(bound, 0.999_999, 500.0) < np.inf
     assert trade_off(supac.Catoni(0.25), 0.3, 2.0) == pytest.approx(4.0)
+
+
+def test_an_estimated_kl_counts_at_its_upper_limit() -> None:
+    """Hoeffding's inequality with a hundredth of δ; the draws have a range of two nats."""
+    basis = basis_of(None, BOUND)
+    losses = Losses(np.full(50, 0.1), basis)
+    made, exact = (
+        posterior_certificate(losses, each, BOUND, delta=0.05)
+        for each in (Divergence(1.5, spread=2.0, draws=100), Divergence(1.5))
+    )
+    assert made.delta_kl == pytest.approx(0.0005)
+    assert made.kl == pytest.approx(1.5 + 2.0 * np.sqrt(np.log(1.0 / 0.0005) / 200.0))
+    assert exact.kl == 1.5
+    assert made.value > exact.value
+    assert "its upper limit is used" in str(made)
+
+
+def test_random_numbers_of_rounds_and_uses_differ() -> None:
+    """A validation must not draw the normals of an earlier round, which the fit has seen."""
+    problem = Problem.within(PRIOR, BOUND, loss=None)
+    state = supac.SuPAC().init(problem, 0)
+    told: Any = SimpleNamespace(proposals=(PRIOR,))
+    later = replace(state, evaluations=told)
+    drawn = [each.rng(stream).random() for each in (state, later) for stream in (0, 1)]
+    assert len(set(drawn)) == 4
+    assert state.rng(1).random() == drawn[1]

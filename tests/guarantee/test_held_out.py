@@ -9,9 +9,11 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.guarantee.basis import basis_of
 from supac.guarantee.certificate import Losses
-from supac.guarantee.gate import Provenance, basis_of
 from supac.guarantee.held_out import held_out_certificate
+from supac.guarantee.provenance import Provenance
+from supac.guarantee.stakes import held_out_limit
 from supac.problem.bounds import binary_kl
 
 TIMES = np.linspace(0.0, 5.0, 40)
@@ -48,17 +50,21 @@ def test_the_search_does_not_see_the_test_part(result: supac.Result) -> None:
     assert plain.certificate.delta == 2.0 * result.certificate.delta == 0.05
 
 
-def test_the_held_out_certificate_is_chernoffs_bound_on_the_same_sets(result: supac.Result) -> None:
+def test_the_held_out_certificate_bets_on_the_same_sets(result: supac.Result) -> None:
     _, test = measured().split(np.arange(40) % 2 == 1)
     outputs = result.ensemble.outputs
     assert outputs is not None
-    mean = supac.Welsch()(test.residuals(outputs)).mean()
+    losses = supac.Welsch().each(test.residuals(outputs)).mean(axis=0)
+    mean = losses.mean()
     given = result.held_out
     assert given is not None
     assert (given.subject, given.n, given.draws) == ("held-out", 20, result.validated)
     assert given.mean_risk == pytest.approx(mean)
     share = 0.025 * Provenance().share
-    assert binary_kl(mean, given.value) == pytest.approx(-np.log(share) / 20)
+    assert given.bound == "Betting"
+    assert given.value == held_out_limit(losses, np.ones(20), share)
+    assert given.value < given.bounds["Chernoff"]
+    assert binary_kl(mean, given.bounds["Chernoff"]) == pytest.approx(-np.log(share) / 20)
     assert "on data like the held-out ones" in str(given)
     assert "log density ratio" not in str(given)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -98,7 +98,7 @@ def test_nothing_is_asked_for_when_the_prior_no_longer_moves() -> None:
     state, bowl = learner.init(environment, 0), bowls(1)[0]
     state = learner.begin(environment, state)
     while asked := learner.ask(state):
-        answers = {i: (np.array([bowl(row) for row in x]), None) for i, x in asked.items()}
+        answers = {i: (np.array([bowl(x) for x in each.x]), None) for i, each in asked.items()}
         state = learner.tell(environment, state, answers)
     again = learner.begin(environment, replace(state, active=()))
     assert not learner.ask(again)
@@ -109,8 +109,8 @@ def test_the_pure_part_is_pure() -> None:
     some = bowls(2)
     start = LEARNER.begin(environment, LEARNER.init(environment, 1))
     asked = LEARNER.ask(start)
-    assert all(np.array_equal(asked[i], LEARNER.ask(start)[i]) for i in asked)
-    answers = {i: (np.array([some[i](row) for row in x]), None) for i, x in asked.items()}
+    assert all(np.array_equal(asked[i].x, LEARNER.ask(start)[i].x) for i in asked)
+    answers = {i: (np.array([some[i](row) for row in batch.x]), None) for i, batch in asked.items()}
     one, two = (LEARNER.tell(environment, start, answers) for _ in range(2))
     assert LEARNER.ask(start).keys() == {0, 1}
     for a, b in zip(one.tasks, two.tasks, strict=True):
@@ -156,7 +156,7 @@ def test_a_store_goes_on_to_the_same_bits(
     begun = learn(tasks_of(6), store=store, passes=1)
     assert begun.priors == learnt.priors[:2]
     assert same(learn(tasks_of(6), store=store), learnt)
-    assert supac.read_store(store).settings["passes"] == 3
+    assert supac.read_store(store).settings.others["passes"] == 3
 
     def never(self: Bowl, x: FloatArray) -> float:
         raise AssertionError("everything is known")
@@ -165,7 +165,7 @@ def test_a_store_goes_on_to_the_same_bits(
     assert same(learn(tasks_of(6), store=store), learnt)
     # What is there is not taken back.
     assert same(learn(tasks_of(6), store=store, passes=1), learnt)
-    assert supac.read_store(store).settings["passes"] == 3
+    assert supac.read_store(store).settings.others["passes"] == 3
 
 
 def test_a_store_knows_its_tasks(tmp_path: Path) -> None:
@@ -302,10 +302,10 @@ def test_a_plan_knows_where_its_points_come_from() -> None:
     for n in (12, 6):
         assert task.asked is not None
         assert len(task.asked) == n
-        planned = task.state.planned(task.asked)
+        planned = task.asked
         wide = 1.5**2 * task.state.posterior.covariance
         np.testing.assert_allclose(planned.proposal.covariance, wide, rtol=1e-6)
-        task = inner.tell(problem, task, np.array([bowl(row) for row in task.asked]))
+        task = inner.tell(problem, task, np.array([bowl(row) for row in task.asked.x]))
     assert task.state.evaluations.proposals[-1] == planned.proposal
 
 
@@ -410,17 +410,7 @@ def test_a_callback_sees_each_step_and_may_stop(learnt: supac.MetaResult) -> Non
     assert result.priors == learnt.priors[:3]
 
 
-@pytest.fixture
-def ctrl_c() -> Iterator[Callable[[], None]]:
-    """What a user types; processes of a shell's background are deaf to it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield lambda: signal.raise_signal(signal.SIGINT)
-    signal.signal(signal.SIGINT, before)
-
-
-def test_ctrl_c_stops_also_where_nothing_is_asked_for(
-    learnt: supac.MetaResult, ctrl_c: Callable[[], None]
-) -> None:
+def test_ctrl_c_stops_also_where_nothing_is_asked_for(learnt: supac.MetaResult) -> None:
     """Typed between two visits, of which the second needs no run."""
     inner = replace(LEARNER.stages[0].inner, most=0)  # type: ignore[type-var]
     learner = supac.MetaSuPAC((replace(LEARNER.stages[0], inner=inner),))
@@ -429,7 +419,7 @@ def test_ctrl_c_stops_also_where_nothing_is_asked_for(
     def typed(info: supac.MetaInfo) -> None:
         seen.append(info)
         if len(seen) == 1:
-            ctrl_c()
+            signal.raise_signal(signal.SIGINT)
 
     result = learn(tasks_of(6), learner=learner, callback=typed)
     assert result.stop_reason is supac.StopReason.INTERRUPTED
@@ -438,14 +428,14 @@ def test_ctrl_c_stops_also_where_nothing_is_asked_for(
 
 
 @pytest.mark.parametrize("when", [15, 60])
-def test_ctrl_c_ends_the_judging_of_priors(ctrl_c: Callable[[], None], when: int) -> None:
+def test_ctrl_c_ends_the_judging_of_priors(when: int) -> None:
     """During a search of 40 queries, and among the 200 fresh draws after it."""
     calls: list[FloatArray] = []
 
     def risk(x: FloatArray) -> float:
         calls.append(x)
         if len(calls) == when:
-            ctrl_c()
+            signal.raise_signal(signal.SIGINT)
         return bowls(1)[0](x)
 
     tasks = [supac.Task(risk, supac.Catoni(0.05))] * 2

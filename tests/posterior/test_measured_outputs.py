@@ -54,7 +54,7 @@ def noise_of(x: FloatArray) -> FloatArray:
 @pytest.fixture(scope="module")
 def problem(tmp_path_factory: pytest.TempPathFactory) -> ProblemFile:
     made = supac.read_problem(example.write(tmp_path_factory.mktemp("petab")))
-    made.minimize(budget=30)
+    made.minimize(budget=20)
     return made
 
 
@@ -95,7 +95,7 @@ def test_files_give_them_back_and_those_of_earlier_versions_are_completed(
     again = supac.read_prediction(place)
     np.testing.assert_array_equal(again.outputs, made.outputs)
     np.testing.assert_array_equal(again.bands().measured_upper, made.bands().measured_upper)
-    kept, data = supac.read_store(place), record.settings["data"]
+    kept, data = supac.read_store(place), record.settings.data
     about, old = Description.of(kept), Outputs.of_simulation(data)
     assert isinstance(data, CombinedMeasurements)
     assert old is not None
@@ -169,7 +169,7 @@ def test_exported_sets_have_measured_values_and_what_the_simulator_returned(
     table = table_of_ensemble(record, ensemble)
     found = np.array([table[name] for name in NAMES]).T
     np.testing.assert_allclose(found, measured(ensemble.x), rtol=1e-4, atol=1e-6)
-    data = record.settings["data"]
+    data = record.settings.data
     assert isinstance(data, CombinedMeasurements)
     returned = [table[f"output_{i}"] for i in range(len(data.output_names))]
     assert ensemble.outputs is not None

@@ -104,7 +104,7 @@ def test_noise_that_is_a_share_of_the_value_is_recognised() -> None:
 def test_columns_without_a_rule_of_noise_are_named(result: supac.Result) -> None:
     assert result.next_measurements(quantity="rate").left_out == ()
     risk: Any = result.record.settings
-    both = np.concatenate([risk["data"].values, np.ones(6)])
+    both = np.concatenate([risk.data.values, np.ones(6)])
     noise = np.concatenate([np.full(6, 0.05), np.arange(1.0, 7.0)])
     data = supac.Observations(("A", "B"), both, noise, times=np.tile(TIMES, 2))
     more = supac.Composite(

@@ -406,8 +406,8 @@ def test_with_data_a_search_is_that_of_the_residuals_and_keeps_the_outputs(
             np.testing.assert_array_equal(run.outputs, one(run.x))
     stored = supac.read_store(store)
     np.testing.assert_array_equal(stored.evaluations.outputs, yours.evaluations.outputs)
-    assert stored.settings["data"].columns == ("A",)
-    np.testing.assert_array_equal(stored.settings["data"].values, SEEN.values)
+    assert stored.settings.data.columns == ("A",)
+    np.testing.assert_array_equal(stored.settings.data.values, SEEN.values)
 
 
 def test_other_data_are_another_search_from_the_same_runs(tmp_path: Path) -> None:

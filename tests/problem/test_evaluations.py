@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import supac
-from supac.problem import Evaluations
+from supac.problem import Evaluations, Role
 
 LINE = supac.gaussian([0.0], [1.0])
 SHIFTED = supac.gaussian([1.0], [1.0])
@@ -15,7 +15,7 @@ SHIFTED = supac.gaussian([1.0], [1.0])
 def some() -> Evaluations:
     """Three runs in two batches, the second of which failed."""
     first = Evaluations.none(1).append(np.array([[0.0], [1.0]]), np.array([0.5, np.nan]), LINE)
-    return first.append(np.array([[2.0]]), np.array([0.8]), SHIFTED, drawn=np.array([False]))
+    return first.append(np.array([[2.0]]), np.array([0.8]), SHIFTED, role=Role.TELLS)
 
 
 def test_every_run_knows_what_it_was_drawn_from() -> None:

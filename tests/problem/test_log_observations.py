@@ -9,7 +9,7 @@ import pytest
 
 import supac
 from supac.codec import from_spec, to_spec
-from supac.guarantee.gate import basis_of
+from supac.guarantee.basis import basis_of
 from supac.problem import LogObservations
 
 BOUND = supac.Catoni(0.1, ceiling=3.0)

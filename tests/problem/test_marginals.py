@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 import supac
 from supac import marginals
+from supac.codec import from_spec, to_spec
 from supac.problem.marginals import Marginal
 
 MARGINALS: dict[str, tuple[Marginal, Any]] = {
@@ -18,6 +20,16 @@ MARGINALS: dict[str, tuple[Marginal, Any]] = {
     "uniform": (marginals.Uniform(-1.0, 4.0), scipy.stats.uniform(-1.0, 5.0)),
     "half-normal": (marginals.HalfNormal(2.0), scipy.stats.halfnorm(scale=2.0)),
     "log-uniform": (marginals.LogUniform(0.1, 10.0), scipy.stats.loguniform(0.1, 10.0)),
+    "half-Cauchy": (marginals.HalfCauchy(0.5), scipy.stats.halfcauchy(scale=0.5)),
+    "gamma": (marginals.Gamma(2.5, 0.4), scipy.stats.gamma(2.5, scale=0.4)),
+    "beta": (marginals.Beta(2.0, 3.0), scipy.stats.beta(2.0, 3.0)),
+    "beta between": (marginals.Beta(2.0, 1.5, -1.0, 3.0), scipy.stats.beta(2.0, 1.5, -1.0, 4.0)),
+    "triangular": (marginals.Triangular(1.0, 1.5, 4.0), scipy.stats.triang(1.0 / 6.0, 1.0, 3.0)),
+    "of SciPy": (
+        marginals.Of(scipy.stats.weibull_min(1.5, scale=2.0)),
+        scipy.stats.weibull_min(1.5, scale=2.0),
+    ),
+    "of SciPy by name": (marginals.Of("t", (3.0,), 1.0, 2.0), scipy.stats.t(3.0, 1.0, 2.0)),
     "logit-normal": (marginals.LogitNormal(1.0, 3.0, median=1.5, logit_sd=0.8), None),
 }
 every_marginal = pytest.mark.parametrize("name", MARGINALS)
@@ -87,11 +99,75 @@ def test_density_is_zero_outside_the_bounds(name: str) -> None:
         (lambda: marginals.LogUniform(0.0, 1.0), "lower must be a positive number"),
         (lambda: marginals.LogitNormal(0.0, 1.0, 2.0, 1.0), "median must be between"),
         (lambda: marginals.HalfNormal(-1.0), "scale must be a positive number"),
+        (lambda: marginals.HalfCauchy(0.0), "scale must be a positive number"),
+        (lambda: marginals.Gamma(-2.0, 1.0), "shape must be a positive number"),
+        (lambda: marginals.Beta(1.0, 0.0), "b must be a positive number"),
+        (lambda: marginals.Beta(1.0, 1.0, 2.0, 1.0), "lower must be below upper"),
+        (lambda: marginals.Triangular(0.0, 2.0, 1.0), "mode must be from lower to upper"),
+        (lambda: marginals.Of(scipy.stats.poisson(3.0)), "poisson is discrete.*round"),
+        (lambda: marginals.Of("gama", (2.0,)), "continuous one of scipy.stats.*not 'gama'"),
+        (lambda: marginals.Of("gamma"), r"gamma takes shapes a, not \[\]"),
+        (lambda: marginals.Of("norm", (2.0,)), r"norm takes no shapes, not \[2.0\]"),
+        (lambda: marginals.Of("gamma", (-1.0,)), "gamma with a = -1, .* has no quantiles"),
     ],
 )
 def test_bad_marginals_are_refused(make: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()  # type: ignore[operator]
+
+
+def test_a_frozen_distribution_and_its_name_are_one_prior() -> None:
+    frozen = marginals.Of(scipy.stats.gamma(a=2.0, scale=3.0), unit="h")
+    assert frozen == marginals.Of("gamma", (2.0,), scale=3.0, unit="h")
+    assert from_spec(to_spec(frozen)) == frozen
+    assert pickle.loads(pickle.dumps(frozen)) == frozen
+    with pytest.raises(TypeError, match="Of takes a frozen distribution"):
+        marginals.Of(scipy.stats.gamma)
+
+
+def test_a_distribution_that_no_store_could_name_is_refused() -> None:
+    class Ramp(scipy.stats.rv_continuous):
+        def _pdf(self, x: Any, *args: Any) -> Any:
+            return 2.0 * x
+
+    with pytest.raises(ValueError, match=r"continuous one of scipy.stats.*not 'ramp'"):
+        marginals.Of(Ramp(a=0.0, b=1.0, name="ramp")())
+    with pytest.raises(ValueError, match="gamma is a distribution of your own"):
+        marginals.Of(Ramp(a=0.0, b=1.0, name="gamma")())
+
+
+@pytest.mark.parametrize(
+    ("marginal", "growth"),
+    [
+        (marginals.HalfCauchy(2.0), 1.0),
+        (marginals.Of("t", (4.0,)), 0.25),
+        (marginals.Of("genpareto", (0.5,)), 0.5),
+        (marginals.Gamma(2.0, 1.0), 0.0),
+        (marginals.Beta(2.0, 2.0), 0.0),
+    ],
+)
+def test_growth_is_the_inverse_of_the_tail_index(marginal: Marginal, growth: float) -> None:
+    assert marginal.growth == pytest.approx(growth, abs=0.01)
+
+
+def test_moments_that_do_not_exist_are_not_numbers() -> None:
+    parameters = supac.Parameters(
+        {
+            "width": marginals.HalfCauchy(1.0),
+            "shift": marginals.Of("cauchy"),
+            "rate": marginals.Normal(0, 1),
+        }
+    )
+    prior = supac.Frozen(parameters.prior, parameters)
+    assert prior.mean()[0] == np.inf
+    assert np.isnan(prior.mean()[1])
+    assert prior.std()[0] == np.inf
+    np.testing.assert_allclose([prior.mean()[2], prior.std()[2]], [0.0, 1.0], atol=0.01)
+    # x = exp(u²/2)-like in the tail: with a narrow posterior of u both moments exist.
+    narrow = supac.gaussian(np.zeros(3), 0.25 * np.eye(3))
+    law = supac.Frozen(narrow, parameters).marginal("width")
+    shares = (np.arange(200_000) + 0.5) / 200_000
+    assert law.mean() == pytest.approx(np.mean(law.ppf(shares)), rel=1e-3)
 
 
 def three() -> dict[str, Marginal]:

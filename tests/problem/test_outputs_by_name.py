@@ -33,6 +33,7 @@ def search(simulate: Any, data: Any = DATA, **options: Any) -> supac.Result:
     return supac.minimize(risk, PLANE, supac.Catoni(0.01), budget=24, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execution", [None, 2])
 def test_columns_by_name_are_taken_in_the_order_of_the_data(execution: int | None) -> None:
     named, plain = search(by_name, execution=execution), search(as_vector)

@@ -54,6 +54,7 @@ FORMULAS = [
     ("-k1 ** 2", -9.0),
     ("exp(log(k1)) / k2", 1.5),
     ("max(k1, k2, 5) - abs(-1) + 0 * pi", 4.0),
+    ("round(k1 - 0.6) + round(0.3 * k2)", 3.0),
     ("k2 < k1 <= 3", True),
     ("k1 + k2 < 5", False),
 ]

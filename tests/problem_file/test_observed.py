@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,16 +56,20 @@ KNOWN_NOISE = (
 )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "model.py").write_text(MODEL)
+def write(folder: Path) -> Path:
+    (folder / "model.py").write_text(MODEL)
     t, rng = np.arange(1.0, 13.0), np.random.default_rng(1)
     a, b = np.exp(-0.3 * t), 0.3 / -0.2 * (np.exp(-0.3 * t) - np.exp(-0.1 * t))
     noise = 0.05 * rng.standard_normal((2, 12))
     rows = zip(t, 3.0 * a + noise[0], 3.0 * b + 0.2 + noise[1], strict=True)
     lines = [",".join(f"{value:.4f}" for value in row) for row in rows]
-    (tmp_path / "data.csv").write_text("\n".join(["time,A [mV],B [mV]", *lines]))
-    return tmp_path
+    (folder / "data.csv").write_text("\n".join(["time,A [mV],B [mV]", *lines]))
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path)
 
 
 def read(folder: Path, text: str = PROBLEM) -> supac.ProblemFile:
@@ -72,12 +77,19 @@ def read(folder: Path, text: str = PROBLEM) -> supac.ProblemFile:
     return make_problem(text, folder / "problem.toml")
 
 
-def test_they_are_found_and_cost_no_run(folder: Path) -> None:
-    problem = read(folder)
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> supac.ProblemFile:
+    """The problem with a store whose search has ended, which nobody changes."""
+    problem = read(write(tmp_path_factory.mktemp("observed")))
+    problem.minimize()
+    return problem
+
+
+def test_they_are_found_and_cost_no_run(ended: supac.ProblemFile) -> None:
+    problem, result = ended, supac.read_store(ended.store).result()
     assert problem.parameters.names == ("k1", "k2", "gain", "base", "sigma")
     assert isinstance(problem.risk, Composite)
     assert problem.risk.observation == 3
-    result = problem.minimize()
     low, high = np.quantile(result.sample(4_000), [0.001, 0.999], axis=0)
     for i, name in enumerate(problem.parameters.names):
         assert low[i] < TRUTH[name] < high[i]
@@ -96,14 +108,14 @@ def test_the_risk_is_that_of_the_observed_values(folder: Path) -> None:
     assert risk(x) == pytest.approx(0.5 * np.mean(residuals**2) + np.log(0.08))
 
 
-def test_a_search_goes_on_where_it_ended_and_is_reported(folder: Path) -> None:
-    problem = read(folder)
+def test_a_search_goes_on_where_it_ended_and_is_reported(
+    folder: Path, ended: supac.ProblemFile
+) -> None:
+    problem, record = read(folder), supac.read_store(ended.store)
     problem.minimize(budget=25, store=folder / "two.supac")
     resumed = problem.minimize(store=folder / "two.supac")
-    whole = problem.minimize(store=folder / "one.supac")
-    np.testing.assert_array_equal(resumed.posterior.mean, whole.posterior.mean)
-    record = supac.read_store(folder / "one.supac")
-    loss = record.settings["loss"]
+    np.testing.assert_array_equal(resumed.posterior.mean, record.result().posterior.mean)
+    loss = record.settings.loss
     assert isinstance(loss, ObservationLoss)
     assert isinstance(loss.loss, ColumnLoss)
     write_report(record, folder / "report.html")
@@ -112,10 +124,8 @@ def test_a_search_goes_on_where_it_ended_and_is_reported(folder: Path) -> None:
     assert "sigma" in page
 
 
-def test_before_the_end_the_noise_is_that_of_the_latest_runs(folder: Path) -> None:
-    problem = read(folder)
-    problem.minimize(store=folder / "run.supac")
-    record = supac.read_store(folder / "run.supac")
+def test_before_the_end_the_noise_is_that_of_the_latest_runs(ended: supac.ProblemFile) -> None:
+    record = supac.read_store(ended.store)
     record.ending = None  # as while the search goes on
     seen = account_of(record).observations
     assert seen is not None
@@ -132,9 +142,9 @@ def test_scales_and_offsets_are_certified(folder: Path) -> None:
     assert list(again.in_units) == ["A (mV)", "B (mV)"]
 
 
-def test_a_scenario_predicts_what_is_measured(folder: Path) -> None:
+def test_a_scenario_predicts_what_is_measured(folder: Path, ended: supac.ProblemFile) -> None:
     problem = read(folder)
-    problem.minimize(budget=25)
+    shutil.copy(ended.store, problem.store)
     (folder / "again.toml").write_text("draws = 20\n")
     made = read_scenario(folder / "again.toml", problem).predict(supac.read_store(problem.store))
     t, (k1, _, gain, _, sigma) = np.arange(1.0, 13.0), made.x.T
@@ -257,9 +267,8 @@ def _compare(
         assert slopes[:, column] == pytest.approx(difference, rel=1e-3, abs=1e-5)
 
 
-def test_runs_of_a_table_need_not_repeat_them(folder: Path) -> None:
-    problem = read(folder)
-    result = problem.minimize(budget=25, store=folder / "first.supac")
+def test_runs_of_a_table_need_not_repeat_them(folder: Path, ended: supac.ProblemFile) -> None:
+    problem, result = ended, supac.read_store(ended.store).result()
     assert result.ensemble is not None
     assert result.ensemble.outputs is not None
     names = problem.parameters.names

@@ -17,7 +17,7 @@ from problem_reference import BEGIN, reference, scenario_reference, updated
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.codec import to_spec
-from supac.guarantee.gate import basis_of
+from supac.guarantee.basis import basis_of
 from supac.problem.bounds import Bound
 from supac.problem.composite import Composite
 from supac.problem.losses import CappedSquare, MeanSquare, ResidualLoss, Welsch
@@ -382,12 +382,26 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", PRIORS)
 def test_every_prior_can_be_written(name: str, folder: Path) -> None:
-    values = {"lower": 1.0, "upper": 3.0, "median": 2.0, "mean": 2.0}
-    numbers = {each: values.get(each, 0.5) for each in shape_of(name)}
-    line = ", ".join(f"{key} = {value}" for key, value in numbers.items())
+    values = {"lower": 1.0, "upper": 3.0, "median": 2.0, "mean": 2.0, "mode": 2.0}
+    law = {"distribution": "weibull_min", "shapes": [0.5]}
+    numbers = {each: {**values, **law}.get(each, 0.5) for each in shape_of(name)}
+    line = ", ".join(f"{key} = {json.dumps(value)}" for key, value in numbers.items())
     text = f'{HEAD}[bound]\ntemperature = 0.1\n[parameters]\nk = {{ prior = "{name}", {line} }}'
     make: Any = PRIORS[name]
     assert toml(text, folder).parameters.marginals == {"k": make(**numbers)}
+
+
+def test_what_a_prior_has_a_default_for_may_be_left_out(folder: Path) -> None:
+    text = f"{HEAD}[bound]\ntemperature = 0.1\n[parameters]\n"
+    short = 'a = { prior = "beta", a = 2, b = 3 }\nb = { prior = "scipy", distribution = "expon" }'
+    made = toml(text + short, folder).parameters.marginals
+    assert made == {"a": marginals.Beta(2.0, 3.0), "b": marginals.Of("expon")}
+    with pytest.raises(supac.ProblemFileError, match="beta takes a, b, lower, upper: b is missing"):
+        toml(text + 'a = { prior = "beta", a = 2 }', folder)
+    with pytest.raises(supac.ProblemFileError, match=r'shapes.*must be a list of numbers, not "2"'):
+        toml(text + 'a = { prior = "scipy", distribution = "gamma", shapes = "2" }', folder)
+    with pytest.raises(supac.ProblemFileError, match="poisson is discrete"):
+        toml(text + 'a = { prior = "scipy", distribution = "poisson", shapes = [2] }', folder)
 
 
 ONE = '[parameters]\nk = { prior = "normal", mean = 0, sd = 1, unit = "m" }\n'
@@ -499,8 +513,8 @@ def test_a_new_kind_of_simulator_needs_no_other_edit(folder: Path) -> None:
         toml(text.replace('"f:f"', '"f:f"\nscale = 3.0'), folder)
     with pytest.raises(supac.ProblemFileError, match="power: there is python already"):
         toml(text.replace('"f:f"', '"f:f"\npower = 3.0'), folder)
-    assert "| `scale` | a number | `power`: a factor | 1.0 |" in reference()
-    assert "`petab` and `power`" in reference()
+    assert "- **`scale`** (a number; by default 1.0): `power`: a factor" in reference()
+    assert "`petab` and `power`" in " ".join(reference().split())
 
 
 def test_a_bound_without_a_proof_is_for_searches_only() -> None:
@@ -579,6 +593,8 @@ def test_correlations(folder: Path) -> None:
     head = f"{HEAD}{two}[bound]\ntemperature = 0.1\n[posterior]\ncorrelated = "
     assert toml(head + '"all"', folder).parameters.prior.family == supac.Gaussian(2)
     assert toml(head + '"none"', folder).parameters.prior.family == supac.DiagonalGaussian(2)
+    assert "shape" not in toml(head + '"all"', folder).options
+    assert toml(head + '"all"\nshape = "auto"', folder).options["shape"] == "auto"
     assert toml(head + '[["l", "k"]]', folder).parameters.blocks == [["l", "k"]]
 
 

@@ -238,3 +238,28 @@ def test_experiments_need_their_settings(problem: ProblemFile, tmp_path: Path) -
     assert np.asarray(made.simulate(np.array([0.5])))[7] == 7.0
     assert ready.path.name == "two.toml"
     assert problem.path.name == "problem.toml"
+
+
+def test_times_of_a_scenario_may_be_dates_where_the_data_have_them(problem: ProblemFile) -> None:
+    folder = problem.path.parent
+    rows = "\n".join(f"2024-03-0{t + 1},{2.0 * np.exp(-0.5 * t)},{t + 4.0}" for t in range(6))
+    (folder / "data.csv").write_text(f"time,A,B\n{rows}\n")
+    dated = read_problem(problem.path)
+    for text in (
+        "times = [2024-03-02, 2024-03-03T12:00:00]",
+        'times = ["2024-03-02", "2024-03-03 12:00"]',
+        "times = { start = 2024-03-02, stop = 2024-03-04, step = 1.5 }",
+        "times = [1.0, 2.5]",
+    ):
+        made = scenario(dated, f"[outputs]\n{text}")
+        assert made.outputs is not None
+        assert made.outputs.times is not None
+        assert made.outputs.times.tolist() == [1.0, 2.5]
+        assert made.outputs.time_label == "days since 2024-03-01"
+    with pytest.raises(ProblemFileError, match=r"outputs.times: must not decrease"):
+        scenario(dated, "[outputs]\ntimes = [2024-03-03, 2024-03-02]")
+
+
+def test_dates_of_a_scenario_need_a_clock(problem: ProblemFile) -> None:
+    with pytest.raises(ProblemFileError, match=r"has dates, but the data have time \(h\): write"):
+        scenario(problem, "[outputs]\ntimes = [2024-03-02]")

@@ -101,6 +101,7 @@ def test_a_template_of_the_scenario_has_places_for_settings(tmp_path: Path) -> N
         read_scenario(path, problem)
 
 
+@pytest.mark.slow
 def test_a_complete_model_brings_its_own_outputs(tmp_path: Path) -> None:
     pytest.importorskip("petab")
     path = petab_example.write(tmp_path)
@@ -111,7 +112,7 @@ def test_a_complete_model_brings_its_own_outputs(tmp_path: Path) -> None:
     (tmp_path / "scenario.toml").write_text("[outputs]\nnames = 'A'\n")
     with pytest.raises(ProblemFileError, match="brings its own: remove this table"):
         read_scenario(tmp_path / "scenario.toml", problem)
-    result = problem.minimize(budget=30, store=tmp_path / "run.supac")
+    result = problem.minimize(budget=15, store=tmp_path / "run.supac")
     prediction = made.predict(result, store=tmp_path / "run.scenario.supac")
     assert len(prediction.x) == 5
     assert prediction.x.shape[1] == len(problem.parameters)

@@ -15,7 +15,7 @@ def run(number: int, row: int, purpose: Purpose = "search", task: int = 0) -> Ru
 
 
 def index_of(*runs: Run, told: tuple[int, ...] = (), task: int = 0) -> RunIndex:
-    rounds = [Round(told, np.ones(len(told), dtype=bool), None, Info(0.1, 0.1, 0.1), task)]
+    rounds = [Round(told, None, Info(0.1, 0.1, 0.1), task)]
     return RunIndex(runs, rounds if told else [], task)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import supac
+from old_formats import downgrade
 from supac.arrays import FloatArray
 from supac.record import encoding
 from supac.record.record import read_store
@@ -73,10 +74,7 @@ def test_a_store_of_format_3_is_read_and_gone_on_with(
     with monkeypatch.context() as patched:
         patched.setattr(encoding, "MANY_NUMBERS", 10**9)
         told = str(search(store))
-    db = sqlite3.connect(store)
-    db.execute("PRAGMA user_version = 3")
-    db.commit()
-    db.close()
+    downgrade(store, 3)
     assert all(isinstance(each, str) for each in columns(store))
     assert str(read_store(store).result()) == told
     longer, whole = search(store, budget=60), search(budget=60)

@@ -19,6 +19,7 @@ from supac.arrays import FloatArray
 from supac.record import record as record_module
 from supac.record.record import Record
 from supac.record.run import Round, Run, Status
+from supac.record.settings import Settings
 from supac.search.algorithm import Info
 
 PLANE = supac.gaussian(np.zeros(2), np.eye(2))
@@ -159,7 +160,7 @@ def odd(x: FloatArray) -> FloatArray:
 
 
 PROBLEM = supac.Problem.within(PLANE, BOUND, loss=supac.MeanSquare())
-POINTS = supac.SuPAC().ask(PROBLEM, supac.SuPAC().init(PROBLEM, 0))
+POINTS = supac.SuPAC().ask(PROBLEM, supac.SuPAC().init(PROBLEM, 0)).x
 
 
 def test_the_number_of_outputs_does_not_depend_on_who_ended_first(tmp_path: Path) -> None:
@@ -213,19 +214,17 @@ def test_all_failed_asynchronously_is_told_alike_by_memory_and_file(tmp_path: Pa
 
 def test_many_rounds_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading all runs for each of the rounds took a minute for a thousand of them."""
-    settings: dict[str, Any] = {
-        "prior": PLANE, "bound": BOUND, "algorithm": supac.SuPAC(), "start": None,
-        "loss": supac.Welsch(), "data": None, "held_out": None, "on_failure": "raise",
-        "mode": "batch", "validation": None, "tolerance": 1e-12, "seed": 0, "budget": 500,
-        "vectorized": False, "timeout": None, "retries": 2, "max_failures": 0.5,
-    }  # fmt: skip
-    path, ones = tmp_path / "run.supac", np.ones(5, dtype=bool)
+    settings = Settings(
+        prior=PLANE, bound=BOUND, algorithm=supac.SuPAC(), loss=supac.Welsch(), tolerance=1e-12,
+        budget=500,
+    )  # fmt: skip
+    path = tmp_path / "run.supac"
     state: dict[str, Any] = {"theta": ["", [0]], "memory": {}, "batch": None}
     with Record.of_search(path, settings, PLANE.family, kind="minimize", proxy=None) as record:
         for k in range(100):
             runs = [Run(5 * k + i, np.ones(2), Status.OK, 0.1, np.ones(20)) for i in range(5)]
             record.add(runs)
-            told_now = Round(tuple(run.id for run in runs), ones, PLANE, Info(0.1, 0.1, 0.1))
+            told_now = Round(tuple(run.id for run in runs), PLANE, Info(0.1, 0.1, 0.1))
             record.add_rounds([told_now], lambda: state)
     read, calls, iterate = supac.read_store(path), [], Record.iterate
 

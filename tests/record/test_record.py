@@ -15,8 +15,9 @@ from rich.console import Console
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
-from supac.calibration.minimize import Search
-from supac.record.diagnostics import notes_on_failures
+from supac.calibration.diagnostics import notes_on_failures
+from supac.calibration.search import Search
+from supac.codec import Named
 from supac.record.parameter_change import parameter_changes, uninformed
 from supac.record.run import Run, by_kind, quoted
 from supac.record.store.file import StoreDamagedError
@@ -228,7 +229,7 @@ def test_of_what_it_does_not_know_it_has_the_name(tmp_path: Path) -> None:
     supac.minimize(lambda x: float(np.tanh(x[0] ** 2)), plain, Mine(), budget=30, store=store)
     run = supac.read_store(store)
     assert run.bound is None
-    assert run.settings["bound"] == "Mine(ceiling=1.0)"
+    assert run.settings.bound == Named("Mine(ceiling=1.0)")
     assert run.parameters is None
     assert run.parameter_changes == []
     assert run.sample(3, 0).shape == (3, 1)

@@ -15,6 +15,7 @@ import pytest
 
 import supac
 from drivers import Driver
+from old_formats import downgrade
 from slow_risks import hanging, risk
 from supac.record.record import Record, read_store
 from supac.record.run import Status
@@ -120,19 +121,10 @@ def test_a_run_in_progress_is_seen_by_another_process(tmp_path: Path, workers: i
     assert all(span.ended > span.started for span in read_store(store).timeline.values())
 
 
-def downgraded(store: Path) -> None:
-    """Make a file of format 2, as it was before the timeline."""
-    db = sqlite3.connect(store)
-    db.execute("DROP TABLE timeline")
-    db.execute("PRAGMA user_version = 2")
-    db.commit()
-    db.close()
-
-
 def test_a_file_without_a_timeline_is_read_and_gone_on_with(tmp_path: Path) -> None:
     store = tmp_path / "run.supac"
     told = str(search(store))
-    downgraded(store)
+    downgrade(store, 2)
     record = read_store(store)
     assert record.timeline == {}
     assert str(record.result()) == told

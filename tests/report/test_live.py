@@ -23,6 +23,7 @@ from supac.problem.composite import loss_and_data
 from supac.record.encoding import state_to_spec
 from supac.record.record import Record, read_store
 from supac.record.run import Round, Run, Status
+from supac.record.settings import Settings
 from supac.record.timeline import Span
 from supac.report import account_of
 from supac.report.live import make_live_page
@@ -91,13 +92,14 @@ def test_nothing_comes_from_elsewhere_and_only_its_script_may_run(store: Path) -
 def test_every_run_is_in_the_table(store: Path) -> None:
     record = read_store(store)
     told = data_of(make_live_page(record))
+    assert told["headings"][8] == "made for"
     assert told["headings"][:5] == ["run", "round", "status", "seconds", "risk"]
-    assert told["headings"][8:] == ["x0", "x1"]
+    assert told["headings"][9:] == ["x0", "x1"]
     assert [row[0] for row in told["rows"]] == [run.id for run in record.light_runs]
     for row, run in zip(told["rows"], record.light_runs, strict=True):
         assert row[2] == run.status.value
         assert row[4] == (float(f"{run.risk:.4g}") if run.ok else None)
-        assert row[8:] == [float(f"{value:.4g}") for value in run.x]
+        assert row[9:] == [float(f"{value:.4g}") for value in run.x]
     fresh = {row[0] for row in told["rows"] if row[1] == 0}
     assert record.ending is not None
     assert fresh == set(record.ending.fresh)
@@ -122,14 +124,14 @@ def test_it_says_where_the_search_stands(store: Path, tmp_path: Path) -> None:
     assert "where " in page  # far longer than usual
     (row,) = (each for each in data_of(page)["rows"] if each[0] == 99)
     assert row[2] == "running"
-    assert row[8:] == [0.5, 3.0]
+    assert row[9:] == [0.5, 3.0]
     assert 49.0 < row[3] < 60.0
     record.timeline[0, 100] = Span(time.time() - 1.0)  # a pool that does not tell its workers
     assert re.search(r'<text [^>]*text-anchor="end">submitted</text>', make_live_page(record))
 
 
 def test_a_search_without_any_run_yet(tmp_path: Path) -> None:
-    settings = {"prior": PLANE, "bound": supac.Catoni(0.1), "budget": 40, "kind": "minimize"}
+    settings = Settings(prior=PLANE, bound=supac.Catoni(0.1), budget=40)
     page = make_live_page(Record(settings, PLANE.family))
     assert "No run has begun yet." in page
     assert data_of(page)["rows"] == []
@@ -161,11 +163,10 @@ def large(path: Path, dim: int, count: int, batch: int = 10) -> Record:
     seen = supac.Observations(("a", "b", "c", "d"), np.ones(400), np.full(400, 0.1),
                               times=np.arange(100.0))  # fmt: skip
     known = loss_and_data(supac.Composite(lambda x: x, supac.Welsch(), seen))
-    settings = {
-        "prior": parameters, "bound": supac.Catoni(0.01), "budget": 2 * count,
-        "algorithm": supac.SuPAC(), "start": None, "validation": None, "tolerance": 0.0, "seed": 0,
-        "held_out": None, **known, **supac.Execution().settings,
-    }  # fmt: skip
+    settings = Settings(
+        prior=parameters, bound=supac.Catoni(0.01), budget=2 * count, algorithm=supac.SuPAC(),
+        tolerance=0.0, **known, **supac.Execution().settings,
+    )  # fmt: skip
     runs, spans = [], {}
     for i in range(count):
         status = Status.OK if rng.random() > 0.05 else Status.RAISED
@@ -178,9 +179,7 @@ def large(path: Path, dim: int, count: int, batch: int = 10) -> Record:
         spans[0, i] = Span(1e9 + i // 16, 1e9 + i // 16 + 1.0, str(i % 16))
     posterior = parameters.prior
     rounds = [
-        Round(
-            tuple(range(k, k + batch)), np.ones(batch, dtype=bool), posterior, Info(0.3, 1.0, 0.4)
-        )
+        Round(tuple(range(k, k + batch)), posterior, Info(0.3, 1.0, 0.4))
         for k in range(0, count, batch)
     ]
     state = State(0, posterior, Evaluations.none(dim))
@@ -197,7 +196,7 @@ def test_many_runs_and_parameters_make_a_small_page(tmp_path: Path) -> None:
     assert len(page.encode()) < 2_000_000
     told = data_of(page)
     assert len(told["rows"]) == 2_000
-    assert len(told["headings"]) == 8 + 12
+    assert len(told["headings"]) == 9 + 12
     assert len(told["rounds"]) <= 14
     assert "Of 300 parameters the table has the 12 that changed most" in page
 

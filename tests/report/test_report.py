@@ -18,6 +18,7 @@ import supac
 from supac import marginals
 from supac.arrays import FloatArray
 from supac.cli import app
+from supac.codec import Named
 from supac.record.parameter_change import joint_kl
 from supac.record.store.file import checked, with_checksum
 from supac.report import account_of, make_page
@@ -117,7 +118,7 @@ def test_the_first_screen_has_the_answer(study: Path) -> None:
     first = make_page(account_of(run)).partition("</section>")[0]
     shown = Outline(first.partition("<section")[2].join(["<section", "</section>"])).text
     error = at_most(run.certificate.residual)
-    assert f"no worse than a constant error of {error} noise standard deviations would" in shown
+    assert f"a constant error of {error} noise standard deviations, would" in shown
     off = sorted(each.typical for each in account_of(run).misfits)
     assert f"typically {number(off[0], 2)} to {number(off[1], 2)} noise" in shown
     for row in run.parameter_changes:
@@ -438,7 +439,8 @@ def test_a_store_without_a_batch_is_reported(study: Path) -> None:
     """Nothing is known but what was asked, and that runs failed."""
     run = supac.read_store(study / "run.supac")
     bad = replace(run.runs[0], status=supac.Status.CRASHED, risk=np.nan, message="killed")
-    empty = supac.Record(run.settings | {"prior": "mine", "bound": "mine"}, None, runs=[bad])
+    mine = replace(run.settings, prior=Named("mine"), bound=Named("mine"))
+    empty = supac.Record(mine, None, runs=[bad])
     page = Outline(make_page(account_of(empty)))
     assert "nothing has been learnt yet" in page.text
     assert "killed" in page.text

@@ -13,10 +13,10 @@ import pytest
 import supac
 from supac import marginals
 from supac.arrays import FloatArray
+from supac.calibration.diagnostics import hardly_begun, notes_on_refusals, notes_on_the_way
 from supac.problem.columns import ColumnLoss, Likelihood
 from supac.problem.observation import ObservationLoss
 from supac.problem_file import Observations, starter_files
-from supac.record.diagnostics import hardly_begun, notes_on_refusals, notes_on_the_way
 from supac.record.run import Run, Status
 from supac.report import Account, Level, account_of, assess
 from supac.report.findings import how_well_it_fits
@@ -47,7 +47,7 @@ def changed(run: Account, **values: Any) -> Account:
         return {name: values.pop(name) for name in names if name in values}
 
     record = copy(run.record)
-    record.settings = {**record.settings, **given("bound", "on_failure")}
+    record.settings = replace(record.settings, **given("bound", "on_failure"))
     record.running = values.pop("running", False)
     ended = given("stop_reason", "notes")
     assert record.ending is not None
@@ -274,9 +274,8 @@ def with_fitted_noise(run: Account, columns: dict[str, FloatArray], off: float) 
     none = np.full(len(values), -1)
     loss = ColumnLoss(Likelihood(), none, none, levels, values, np.ones(len(values)))
     other = changed(run)
-    other.record.settings = {
-        **other.record.settings, "data": data, "loss": ObservationLoss(loss, 1)
-    }  # fmt: skip
+    settings = replace(other.record.settings, data=data, loss=ObservationLoss(loss, 1))
+    other.record.settings = settings
     vars(other).update(observations=data, fresh=np.tile(values + off, (12, 1)))
     return other
 

@@ -17,7 +17,7 @@ import supac
 from extras import needs
 from servers import local_cluster, mortal_cluster
 from supac.arrays import FloatArray
-from supac.running import Request, Simulator, executors, futures, open_pool
+from supac.running import Request, Simulator, dask_cluster, futures, open_pool
 from waves import wave
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def connected(cluster: LocalCluster | str) -> Any:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     import dask  # noqa: PLC0415
+    import distributed  # noqa: F401, PLC0415 - its defaults, which would go with the first option
 
     # A LocalCluster gives a worker up for good that is not there 15 s after any of its deaths: on a
     # busy machine one that has died again may be starting just then, and runs would wait for ever.
@@ -182,7 +183,7 @@ def test_a_run_that_is_lost_with_its_worker_is_made_again(
     assert result.posterior == alone.posterior
 
 
-def test_a_crash_that_kills_workers_is_recorded_and_only_it(executor: Any) -> None:
+def test_a_crash_is_recorded_and_kills_no_worker(executor: Any) -> None:
     result = minimize(
         segfault, execution=supac.Execution(executor, on_failure="penalise"), budget=10
     )
@@ -191,7 +192,7 @@ def test_a_crash_that_kills_workers_is_recorded_and_only_it(executor: Any) -> No
     for run in result.failures:
         assert run.x[0] > 1.2
         assert run.status is supac.Status.CRASHED
-        assert "the worker was lost: KilledWorker" in run.message
+        assert "killed by SIGSEGV" in run.message
 
 
 @pytest.mark.parametrize("timeout", [None, 30.0])
@@ -218,8 +219,8 @@ def test_a_forked_copy_of_a_worker_never_answers(
     pool.close()
     assert found == dict(enumerate(points[:, 0]))
     assert len(ledger.read_text().split()) == 12
-    if timeout is None:  # otherwise children of theirs
-        assert set(ledger.read_text().split()) <= set(map(str, client.run(os.getpid).values()))
+    # Made in children of theirs.
+    assert not set(ledger.read_text().split()) & set(map(str, client.run(os.getpid).values()))
 
 
 def test_a_client_and_its_cluster_will_do(client: Any) -> None:
@@ -264,7 +265,7 @@ def mute() -> Iterator[tuple[Any, Callable[[], None]]]:
 
 
 def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "_ANSWERS", 0.2)
+    monkeypatch.setattr(dask_cluster, "_ANSWERS", 0.2)
     with mute() as (client, silence):
         silence()
         with pytest.raises(supac.ExecutionError, match=r"does not say .* \(TimeoutError"):
@@ -274,7 +275,7 @@ def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch: pytest.Monkey
 def test_a_scheduler_that_falls_silent_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch, alone: supac.Result
 ) -> None:
-    monkeypatch.setattr(executors, "_ANSWERS", 0.05)
+    monkeypatch.setattr(dask_cluster, "_ANSWERS", 0.05)
     monkeypatch.setattr(futures, "_INTERVAL", 0.01)
     monkeypatch.setattr(futures, "_PATIENCE", 0.3)
     words = r"not said whether it has workers \(TimeoutError"

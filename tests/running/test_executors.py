@@ -250,7 +250,7 @@ def test_only_time_in_which_a_run_waits_is_time_without_workers(
     monkeypatch.setattr(futures, "_INTERVAL", 0.0)
     monkeypatch.setattr(futures, "_PATIENCE", 1.0)
     watching = futures.Watchdog(lambda: 0, lambda: "running")
-    pool = FuturesPool(lambda request: Future(), 1, lambda: None, watchdog=watching)
+    pool = FuturesPool(lambda request: Future(), lambda: 1, lambda: None, watchdog=watching)
     time.sleep(1.0)  # a fit
     pool.submit(Request(0, np.zeros(2)))
     start = time.monotonic()

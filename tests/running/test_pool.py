@@ -132,7 +132,7 @@ def mixed_up(retries: int, times: int) -> tuple[FuturesPool, list[int]]:
         future.set_result(Answer(Status.OK, np.array(float(request.x[0])), id=number))
         return future
 
-    return FuturesPool(start, 1, lambda: None, retries), asked
+    return FuturesPool(start, lambda: 1, lambda: None, retries), asked
 
 
 def test_an_answer_to_another_request_is_not_taken() -> None:
@@ -157,7 +157,7 @@ def test_answers_come_in_the_order_of_their_ids() -> None:
     def start(request: Request) -> Future[Answer]:
         return futures.setdefault(request.id, Future())
 
-    pool = FuturesPool(start, 2, lambda: None)
+    pool = FuturesPool(start, lambda: 2, lambda: None)
     for number in range(4):
         pool.submit(Request(number, POINTS[number]))
     for number in (3, 1):

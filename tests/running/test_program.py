@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import supac
 from drivers import Driver
 from supac.arrays import FloatArray
+from supac.running import Answer, Request, Simulator, open_pool
 from supac.simulators.program import ProgramError
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
@@ -316,6 +318,9 @@ def test_programs_die_with_their_driver(
     processes = pids(started, 2 * programs)
     assert all(map(alive, processes))
     driver.send_signal(end)
+    if end == signal.SIGTERM:  # the first one asks to stop when the runs have ended
+        driver.complaint("SIGTERM: stopping when the runs in progress have ended")
+        driver.send_signal(end)
     driver.end()
     assert until(lambda: not any(map(alive, processes)), 5.0)
 
@@ -350,7 +355,7 @@ def test_folders_are_removed_when_the_driver_is_killed(tmp_path: Path) -> None:
     """Also that of a program which does not listen, with a daemon that makes the folder anew."""
     started, scratch = tmp_path / "pids", tmp_path / "scratch"
     model = [*python(tmp_path, STUBBORN), str(started)]
-    driver = Driver(ONE_RUN, scratch, *model)
+    driver = Driver(ONE_RUN, scratch, *model, environment={"SUPAC_STOP": "TERM 1"})
     processes = pids(started, 2)
     assert list(scratch.iterdir())
     driver.kill()
@@ -392,11 +397,37 @@ def test_an_interrupt_that_is_raised_kills_the_program(tmp_path: Path) -> None:
     model = shell(
         tmp_path, f"sleep 600 & echo $! $$ >> {started}; sleep 0.3; kill -INT {os.getpid()}; wait"
     )
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # deaf in the background
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            supac.Program(model)(POINT)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        supac.Program(model)(POINT)
     processes = pids(started, 2)
     assert until(lambda: not any(map(alive, processes)), 5.0)
+
+
+def test_waiting_for_the_step_of_an_allocation_is_no_time_of_the_run(tmp_path: Path) -> None:
+    """A command `srun` that gets its step after a while, as inside a full allocation of SLURM."""
+    srun = tmp_path / "srun"
+    words = 'sleep 1.2; sh -c "$SLURM_PROLOG"; sleep 0.2; echo 0.25 > output.json'
+    srun.write_text(f"#!/bin/sh\n{words}\n")
+    srun.chmod(0o700)
+    program = supac.Program([srun])
+    result = supac.minimize(
+        program,
+        supac.gaussian([0.0], [[1.0]]),
+        supac.Catoni(0.05),
+        budget=2,
+        algorithm=supac.SuPAC(first=2, batch=2),
+        execution=supac.Execution(1, timeout=0.9, on_failure="penalise"),
+    )
+    assert not result.failures
+    assert all(0.1 < run.seconds < 0.9 for run in result.own_record.made)
+    slow = supac.Program(["/bin/sh", "-c", "sleep 1.4; echo 0.25 > output.json"])
+    (answer,) = run_once(slow, timeout=0.9)
+    assert answer.status is supac.Status.TIMED_OUT
+
+
+def run_once(simulate: Any, timeout: float) -> list[Answer]:
+    pool = open_pool(supac.Execution(1, timeout=timeout), [Simulator(simulate, "risk", 0)])
+    pool.submit(Request(0, np.zeros(1)))
+    answers = pool.collect(30.0)
+    pool.close()
+    return answers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.problem import Planned, Role
 from supac.record.record import Record
-from supac.record.run import Run
+from supac.record.run import Run, Status
+from supac.running.interrupt import Interrupt, Interrupted
 from supac.running.runner import Runner
-from supac.running.terminal import Interrupt, Interrupted
 
 X = np.linspace(-1.0, 1.0, 14).reshape(7, 2)
 
@@ -82,7 +84,9 @@ def test_tasks_have_points_ids_and_risks_of_their_own() -> None:
             [square, cube], supac.Execution(workers), Record.of_runs(square, 2),
             ceilings=[None, None],
         )  # fmt: skip
-        runs = runner.run_tasks({1: X[:4], 0: X[2:]})
+        runs = runner.run_tasks(
+            {task: [Planned(x) for x in points] for task, points in ((1, X[:4]), (0, X[2:]))}
+        )
         runner.close()
         np.testing.assert_array_equal([run.risk for run in runs[0]], [square(x) for x in X[2:]])
         np.testing.assert_array_equal([run.risk for run in runs[1]], [cube(x) for x in X[:4]])
@@ -188,13 +192,13 @@ def test_a_run_that_hangs_among_quick_ones_is_noted(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(2) as threads:
         runner = runner_of(one_hangs, execution=threads, record=record)
-        runner.queue(np.zeros(2))
+        runner.queue(Planned(np.zeros(2)))
         while not runner.collect():  # the first are noted: nobody knows yet how long runs take
             pass
-        hung, deadline = runner.queue(np.array([9.0, 0.0])), time.monotonic() + 20.0
+        hung, deadline = runner.queue(Planned(np.array([9.0, 0.0]))), time.monotonic() + 20.0
         noted: set[int] = set()
         while hung not in noted and time.monotonic() < deadline:
-            runner.queue(np.zeros(2))
+            runner.queue(Planned(np.zeros(2)))
             runner.collect(2)
             noted |= open_ends()
         go_on.touch()
@@ -202,3 +206,25 @@ def test_a_run_that_hangs_among_quick_ones_is_noted(tmp_path: Path) -> None:
             runner.collect()
     assert hung in noted
     assert record.timeline[0, hung].ended - record.timeline[0, hung].started > 1.0
+
+
+def test_imported_runs_are_refused_by_the_constraints_of_here() -> None:
+    """A point that was refused elsewhere and is allowed here was never simulated."""
+
+    class Allowed:
+        def refuses(self, x: FloatArray) -> str:
+            return "too hot" if x[0] > 0.8 else ""
+
+        def __call__(self, x: FloatArray) -> float:
+            return square(x)
+
+    known = replace(
+        supac.KnownRuns.of_arrays(X, risk=np.array([square(x) for x in X])),
+        statuses=(Status.REFUSED, *[Status.OK] * 5, Status.REFUSED),
+        messages=("too cold", *[""] * 5, "too hot there, too"),
+    )
+    runs = runner_of(Allowed()).adopt(known, 3)
+    np.testing.assert_array_equal([run.x for run in runs], X[1:])
+    assert [run.status for run in runs] == [*[Status.OK] * 5, Status.REFUSED]
+    assert runs[-1].message == "too hot"
+    assert {(run.role, run.step) for run in runs} == {(Role.KNOWN, 3)}

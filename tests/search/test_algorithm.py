@@ -13,15 +13,13 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.codec import from_spec
-from supac.problem import Evaluations
+from supac.problem import Batch, Evaluations, Role
 from supac.record.encoding import state_from_spec, state_to_spec, unpack
 from supac.record.store.store import read_config
 from supac.search.algorithm import (
-    Batch,
     State,
     TooManyStatisticsError,
     initial_state,
-    widened,
 )
 
 STORES = Path(__file__).parents[1] / "stores"
@@ -38,11 +36,18 @@ def stored(path: Path) -> list[Any]:
 
 
 def without_later(spec: dict[str, Any]) -> dict[str, Any]:
-    """A state as JSON without what version 0.1 did not know of the last step: it had settled."""
-    memory = dict(spec["memory"])
-    later = [unpack(memory.pop(word)).item() for word in ("nats", "shift", "settled", "promised")]
-    np.testing.assert_array_equal(later, [0.0, 0.0, 0.0, np.nan])
-    return {**spec, "memory": memory}
+    """A state as JSON without what version 0.1 did not know: of the last step, and of roles."""
+    memory, batch = dict(spec["memory"]), dict(spec["batch"])
+    words = ("nats", "shift", "promised", "step", "runs")
+    later = [unpack(memory.pop(word)).item() for word in words]
+    np.testing.assert_array_equal(later, [0.0, 0.0, np.nan, 0.0, 0.0])
+    roles = batch.pop("role")
+    assert batch.pop("step") == batch.pop("level") == [0] * len(roles)
+    batch["drawn"] = [Role[role.upper()].drawn for role in roles]
+    if np.isnan(unpack(batch["expected"])).all():
+        batch["expected"] = None
+    assert spec["untested"] == []
+    return {"theta": spec["theta"], "memory": memory, "batch": batch}
 
 
 @pytest.mark.parametrize(
@@ -88,33 +93,33 @@ def test_every_part_of_a_state_survives_a_file(algorithm: supac.Algorithm) -> No
     """The state that was read goes on to the same bits as the one that was written."""
     state = algorithm.init(PROBLEM, 4)
     for _ in range(3):
-        x = algorithm.ask(PROBLEM, state)
-        state, _ = algorithm.tell(PROBLEM, state, x, np.sin(x).sum(axis=1))
+        batch = algorithm.ask(PROBLEM, state)
+        x = batch.x
+        state, _ = algorithm.tell(PROBLEM, state, batch, np.sin(x).sum(axis=1))
     spec = json.loads(json.dumps(state_to_spec(state)))
     read = state_from_spec(spec, algorithm.init(PROBLEM, 4), state.evaluations)
     for part in ("last_step", "emulator", "momentum"):
         assert (getattr(read, part) is None) == (getattr(state, part) is None)
-    x = algorithm.ask(PROBLEM, state)
-    np.testing.assert_array_equal(algorithm.ask(PROBLEM, read), x)
-    on, _ = algorithm.tell(PROBLEM, state, x, np.sin(x).sum(axis=1))
-    again, _ = algorithm.tell(PROBLEM, read, x, np.sin(x).sum(axis=1))
+    batch = algorithm.ask(PROBLEM, state)
+    x = batch.x
+    np.testing.assert_array_equal(algorithm.ask(PROBLEM, read).x, x)
+    on, _ = algorithm.tell(PROBLEM, state, batch, np.sin(x).sum(axis=1))
+    again, _ = algorithm.tell(PROBLEM, read, batch, np.sin(x).sum(axis=1))
     np.testing.assert_array_equal(again.posterior.theta, on.posterior.theta)
 
 
-def test_a_batch_is_known_in_any_order() -> None:
+def test_runs_say_why_they_were_made_in_whatever_order_they_come() -> None:
     x = PLANE.sample(6, 0)
-    drawn = np.array([True, True, False, True, False, True])
-    batch = Batch(x, PLANE, drawn, expected=np.arange(6.0))
-    order = np.array([3, 1, 5, 0, 2, 4])
-    found = batch.reordered(x[order])
-    assert found is not None
-    np.testing.assert_array_equal(found.drawn, drawn[order])
-    np.testing.assert_array_equal(found.expected, order)
-    assert batch.reordered(x[:5]) is None
-    assert batch.reordered(x + 1e-12) is None
-    state = replace(initial_state(PROBLEM, 0), batch=batch)
-    assert state.planned(x + 1.0).drawn.all()  # as draws of the posterior
-    np.testing.assert_array_equal(state.planned(x[order]).drawn, drawn[order])
+    roles = [Role.MEAN, Role.BESIDE, Role.AHEAD, Role.DRAW, Role.TELLS, Role.PROBE]
+    batch = Batch.of(x, PLANE, roles, 0, np.arange(6.0))
+    order = [3, 1, 5, 0, 2, 4]
+    planned = batch.planned
+    late = Batch.gathered([planned[i] for i in order], PLANE, 2)
+    np.testing.assert_array_equal(late.x, x[order])
+    np.testing.assert_array_equal(late.role, np.array(roles)[order])
+    np.testing.assert_array_equal(late.expected, order)
+    told = initial_state(PROBLEM, 0).told(late, np.zeros(6))
+    np.testing.assert_array_equal(told.drawn, [True, True, False, True, False, False])
 
 
 def test_draws_are_the_same_until_a_batch_is_told() -> None:
@@ -122,7 +127,7 @@ def test_draws_are_the_same_until_a_batch_is_told() -> None:
     x = state.draw(5)
     np.testing.assert_array_equal(state.draw(5), x)
     assert (state.draw(5, stream=3) != x).all()
-    told = replace(state, evaluations=state.told(x, np.zeros(5)))
+    told = replace(state, evaluations=state.told(state.batch_of(x), np.zeros(5)))
     assert told.iteration == 1
     assert (told.draw(5) != x).all()
     assert (initial_state(PROBLEM, 8).draw(5) != x).all()
@@ -132,22 +137,22 @@ def test_wrong_shapes_are_refused() -> None:
     state = initial_state(PROBLEM, 0)
     x = state.draw(4)
     with pytest.raises(ValueError, match=r"risk must hold one number a point, shape \(4,\)"):
-        state.told(x, np.zeros(3))
+        state.told(state.batch_of(x), np.zeros(3))
     with pytest.raises(ValueError, match=r"outputs must hold one row a point, \(4, m\)"):
-        state.told(x, np.zeros(4), np.zeros(4))
+        state.told(state.batch_of(x), np.zeros(4), np.zeros(4))
     with pytest.raises(ValueError, match="risk"):
-        state.told(x, np.array([0.0, np.inf, 0.0, 0.0]))
+        state.told(state.batch_of(x), np.array([0.0, np.inf, 0.0, 0.0]))
 
 
-def test_algorithms_are_widened_for_many_workers_if_they_know_how() -> None:
+def test_algorithms_are_widened_for_many_workers() -> None:
     supac_, nesterov = supac.SuPAC(), supac.Nesterov()
-    assert widened(nesterov, 400, 1_000, 0) is nesterov
-    assert widened(supac_, 10, 1_000, 0) is supac_
-    assert widened(supac_, 100, 1_000, 0) == supac.SuPAC(first=100, batch=25)
-    assert widened(supac_, 100, 60, 0) == supac.SuPAC(first=60, batch=25)
-    assert widened(supac_, 100, 5_000, 2_000) == supac.SuPAC(first=100, batch=100)
+    assert nesterov.widened(400, 1_000, 0) is nesterov
+    assert supac_.widened(10, 1_000, 0) is supac_
+    assert supac_.widened(100, 1_000, 0) == supac.SuPAC(first=100, batch=25)
+    assert supac_.widened(100, 60, 0) == supac.SuPAC(first=60, batch=25)
+    assert supac_.widened(100, 5_000, 2_000) == supac.SuPAC(first=100, batch=100)
     chosen = supac.SuPAC(first=7, batch=9)
-    assert widened(chosen, 100, 1_000, 500) == chosen
+    assert chosen.widened(100, 1_000, 500) == chosen
 
 
 def never(x: FloatArray) -> float:
@@ -194,5 +199,6 @@ def test_more_statistics_than_can_be_solved_for_are_refused(
 def test_problems_below_that_size_begin(prior: supac.Distribution) -> None:
     problem = supac.Problem.within(prior, supac.Catoni(0.1))
     algorithm = supac.SuPAC()
-    x = algorithm.ask(problem, algorithm.init(problem, 0))
+    batch = algorithm.ask(problem, algorithm.init(problem, 0))
+    x = batch.x
     assert x.shape == (20, prior.dim)

@@ -7,8 +7,9 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.search.steps import FixedStep, SurrogateBound, TrustRegion, descend
-from supac.surrogate.estimator import Surrogate
+from supac.search.descent import SurrogateBound, descend
+from supac.search.trust import FixedStep, TrustRegion
+from supac.surrogate.estimator import RiskModel, Surrogate
 from supac.surrogate.least_squares import project_known
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
@@ -16,7 +17,7 @@ CENTRE = np.array([1.0, -0.5])
 
 
 @dataclass(frozen=True)
-class Known:
+class Known(RiskModel):
     """A model that knows a risk."""
 
     power: float

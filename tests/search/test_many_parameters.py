@@ -11,12 +11,14 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
-from supac.emulator import outputs
+from supac.emulator import components
 from supac.emulator.units import Units
-from supac.search import design
+from supac.search import placement
 from supac.search.algorithm import LastStep, State
-from supac.search.design import batch_size, plan_batch
-from supac.surrogate.estimator import MANY_PARAMETERS, BatchPlan, Context, Surrogate
+from supac.search.placement import Site, batch_size, plan_batch
+from supac.search.stages import Stage
+from supac.surrogate.estimator import BatchPlan, Context, RiskModel, Surrogate
+from supac.surrogate.regime import MANY_PARAMETERS
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,8 @@ def test_few_or_hardly_correlated_parameters_have_their_own_units(problem: Smoot
 
 def test_radii_grow_with_the_number_of_parameters() -> None:
     rule = supac.TrustRegion()
-    assert rule.scaled(MANY_PARAMETERS, MANY_PARAMETERS) is rule
+    few = rule.scaled(MANY_PARAMETERS, MANY_PARAMETERS)
+    assert (few.start, few.least, few.most) == (rule.start, rule.least, rule.most)
     wide = rule.scaled(160, 160)
     assert (wide.start, wide.least, wide.most) == (10.0, 5.0, 80.0)
     own = supac.TrustRegion(start=20.0, least=9.0, most=1e3).scaled(160, 160)
@@ -182,10 +185,11 @@ def _after_runs(prior: supac.Distribution, runs: int, nats: float) -> State:
     """Return the state after a first batch of so many runs and a step of so many nats."""
     problem = supac.Problem.within(prior, supac.Catoni(0.01))
     state = supac.SuPAC(first=runs).init(problem, 0)
-    x = supac.SuPAC(first=runs).ask(problem, state)
-    told = state.told(x, np.ones(runs))
+    x = supac.SuPAC(first=runs).ask(problem, state).x
+    told = state.told(state.batch_of(x), np.ones(runs))
     step = LastStep(5.0, prior.theta, 0.01 * nats, nats, 0.0)
-    return replace(state, evaluations=told, batch=None, last_step=step)
+    stage = Stage.MOVING if nats > 3.0 else Stage.SETTLED
+    return replace(state, evaluations=told, batch=None, last_step=step, stage=stage)
 
 
 @pytest.mark.parametrize("nats", [10.0, 0.1])  # while the posterior moves, and once it has settled
@@ -194,7 +198,7 @@ def test_draws_turn_to_directions_that_no_run_has_taken(nats: float) -> None:
     problem, plan = supac.Problem.within(prior, supac.Catoni(0.01)), BatchPlan(20, 5, latin=True)
     plan = replace(plan, few=3)
     state = _after_runs(prior, 58, nats)
-    z = prior.whiten().points(plan_batch(problem, plan, state, 5).x)
+    z = prior.whiten().points(plan_batch(Site(problem, plan, state), 5).x)
     known = prior.whiten().points(state.evaluations.x)
     taken = np.linalg.svd(known - known.mean(axis=0))[2][:57]
     new = z - (z @ taken.T) @ taken
@@ -213,9 +217,9 @@ def test_draws_remain_where_nothing_or_everything_was_taken(
     prior = supac.gaussian(np.zeros(60), np.eye(60))
     problem, plan = supac.Problem.within(prior, supac.Catoni(0.01)), BatchPlan(20, 5, latin=True)
     state = supac.SuPAC().init(problem, 0) if not runs else _after_runs(prior, runs, 0.1)
-    found = plan_batch(problem, plan, state, 5).x
-    monkeypatch.setattr(design, "_towards_new_directions", lambda z, *_: z)
-    np.testing.assert_array_equal(found, plan_batch(problem, plan, state, 5).x)
+    found = plan_batch(Site(problem, plan, state), 5).x
+    monkeypatch.setattr(placement, "_towards_new_directions", lambda z, *_: z)
+    np.testing.assert_array_equal(found, plan_batch(Site(problem, plan, state), 5).x)
 
 
 def _left_of_bent(seed: int, budget: int) -> float:
@@ -237,7 +241,7 @@ def _left_of_bent(seed: int, budget: int) -> float:
 def test_new_directions_help_with_about_a_run_a_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bends of the outputs look like noise, which short ways into a direction are lost in."""
     turned = [_left_of_bent(seed, 75) for seed in range(3)]
-    monkeypatch.setattr(design, "_towards_new_directions", lambda z, *_: z)
+    monkeypatch.setattr(placement, "_towards_new_directions", lambda z, *_: z)
     plain = [_left_of_bent(seed, 75) for seed in range(3)]
     assert max(turned) < min(plain)
 
@@ -247,7 +251,7 @@ def test_bent_outputs_are_learnt_from_runs_near_the_posterior(
 ) -> None:
     """What curvature adds to the first runs, far away, does not count as noise of all."""
     near = [_left_of_bent(seed, 180) for seed in range(2)]
-    monkeypatch.setattr(outputs, "nearness", lambda at, x: np.ones(len(x)))
+    monkeypatch.setattr(components, "nearness", lambda at, x, tuning: np.ones(len(x)))
     everywhere = [_left_of_bent(seed, 180) for seed in range(2)]
     assert max(near) < min(everywhere)
 
@@ -257,16 +261,26 @@ def test_bent_outputs_are_learnt_from_runs_near_the_posterior(
 )
 def test_a_batch_ends_where_runs_confirm_a_linear_model(runs: int, size: int) -> None:
     state = _after_runs(supac.gaussian(np.zeros(60), np.eye(60)), runs, 0.1)
-    assert batch_size(BatchPlan(20, 5, latin=True, few=3), state) == size
+    plan = BatchPlan(20, 5, latin=True, few=3)
+    problem = supac.Problem.within(state.posterior, supac.Catoni(0.1))
+    assert batch_size(Site(problem, plan, state)) == size
+    assert batch_size(Site(problem, plan, state), 9) == 9
     few = _after_runs(supac.gaussian(np.zeros(30), np.eye(30)), 31, 0.1)
-    assert batch_size(BatchPlan(20, 5, latin=True, few=3), few) == 5
+    assert batch_size(Site(problem, plan, few)) == 5
 
 
 @dataclass(frozen=True)
-class Prober:
+class Prober(RiskModel):
     """A model that looks far away, of runs that have gone wrong or not."""
 
-    severity: float
+    costs: float
+
+    @property
+    def severity(self) -> float:
+        return self.costs
+
+    def failure_chance(self, at: supac.Distribution) -> float:
+        return 0.1
 
     def probes(self, n: int, at: supac.Distribution, rng: np.random.Generator) -> FloatArray:
         return np.full((n, at.dim), 100.0)
@@ -290,5 +304,5 @@ def test_tails_are_looked_into_once_all_directions_are_taken(
     problem = supac.Problem.within(prior, supac.Catoni(0.01))
     plan = BatchPlan(20, 5, latin=True, few=3, probes=0.35)
     state = _after_runs(prior, runs, 0.1)
-    batch = plan_batch(problem, plan, state, 5, Prober(severity), probing=True)
+    batch = plan_batch(Site(problem, plan, state, Prober(severity), inside=True), 5)
     assert int((batch.x > 50.0).all(axis=1).sum()) == probes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 
-from supac.record.diagnostics import notes_on_the_way
+from supac.calibration.diagnostics import notes_on_the_way
 from supac.record.encoding import info_from_spec, info_to_spec
 from supac.search.algorithm import NO_STEP, Info
 from supac.search.note import Note, code_of, is_among

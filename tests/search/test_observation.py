@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,12 @@ import pytest
 import supac
 from supac.arrays import FloatArray
 from supac.families.gaussian import Gaussian, GaussianFamily
+from supac.problem import Batch
 from supac.problem.observation import ObservationLoss
-from supac.search.algorithm import Batch, State
-from supac.search.design import plan_batch
+from supac.search.algorithm import State
+from supac.search.facts import Chosen, Facts
+from supac.search.placement import Site, batch_size, plan_batch
+from supac.search.stages import Stage, next_stage
 from supac.surrogate.estimator import Context
 
 MIX = np.random.default_rng(5).standard_normal((30, 6)) / np.sqrt(6.0)
@@ -50,7 +54,7 @@ def objective(q: supac.Distribution, prior: supac.Distribution) -> float:
     return float(likelihood(simulate(x[:, :6]), z).mean()) + TEMPERATURE * q.kl(prior)
 
 
-def runs_to_settle(risk: supac.Composite, prior: supac.Distribution, seed: int) -> int:
+def runs_to_settle(risk: supac.Composite, prior: supac.Distribution) -> int:
     """Number of runs after which the objective is within a quarter of a nat of the last one."""
     seen: list[tuple[int, supac.Distribution]] = []
     supac.minimize(
@@ -59,7 +63,6 @@ def runs_to_settle(risk: supac.Composite, prior: supac.Distribution, seed: int) 
         supac.Catoni(TEMPERATURE),
         budget=80,
         validation=0,
-        seed=seed,
         execution=supac.Execution(vectorized=True, progress=False),
         callback=lambda each: seen.append((each.queries, each.next_posterior)),
     )
@@ -71,16 +74,15 @@ def runs_to_settle(risk: supac.Composite, prior: supac.Distribution, seed: int) 
     )
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_they_need_hardly_more_runs_than_if_they_were_known(seed: int) -> None:
+def test_they_need_hardly_more_runs_than_if_they_were_known() -> None:
     """And far fewer than if what they do had to be learnt from runs."""
 
     def known(outputs: FloatArray) -> FloatArray:
         return likelihood(outputs, np.broadcast_to(KNOWN, (len(outputs), 3)))
 
     fixed = supac.gaussian(np.zeros(6), 0.5 * np.eye(6))
-    without = runs_to_settle(supac.Composite(simulate, known), fixed, seed)
-    declared = runs_to_settle(DECLARED, PRIOR, seed)
+    without = runs_to_settle(supac.Composite(simulate, known), fixed)
+    declared = runs_to_settle(DECLARED, PRIOR)
     assert declared <= without + 6  # two small batches
 
     def simulated(x: FloatArray) -> FloatArray:
@@ -90,7 +92,7 @@ def test_they_need_hardly_more_runs_than_if_they_were_known(seed: int) -> None:
         zeros = np.zeros((len(rows), 2))
         return likelihood(rows[:, :30], np.hstack([zeros, rows[:, 30:]]))
 
-    assert declared < runs_to_settle(supac.Composite(simulated, of_outputs), PRIOR, seed)
+    assert declared < runs_to_settle(supac.Composite(simulated, of_outputs), PRIOR)
 
 
 def test_the_simulator_sees_the_others_alone() -> None:
@@ -142,9 +144,10 @@ def test_a_search_with_them_looks_ahead_of_its_first_step() -> None:
     state = algorithm.init(problem, 0)
     radii = []
     for _ in range(2):
-        x = algorithm.ask(problem, state)
+        batch = algorithm.ask(problem, state)
+        x = batch.x
         rows = DECLARED.simulate(x)
-        state, info = algorithm.tell(problem, state, x, DECLARED.loss(rows), rows)
+        state, info = algorithm.tell(problem, state, batch, DECLARED.loss(rows), rows)
         radii.append(info.radius)
         assert state.batch is not None
         assert state.batch.drawn.tolist() == [True, False]
@@ -355,7 +358,7 @@ def _given(member: supac.Distribution, x: FloatArray) -> tuple[FloatArray, Float
     return mean[k:] + slope @ (x - mean[:k]), spread[k:, k:] - slope @ spread[:k, k:]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_their_best_values_are_found_in_the_first_round(seed: int) -> None:
     """The radius of the others does not limit them: what is left is far less than if they lag.
 
@@ -381,14 +384,16 @@ def test_their_best_values_are_found_in_the_first_round(seed: int) -> None:
 PROBLEM = supac.problem.Problem(PRIOR, supac.Catoni(TEMPERATURE), PRIOR, loss=DECLARED.loss)
 
 
+@cache
 def after_rounds(count: int, seed: int) -> State:
     """State of a search after so many rounds, with a planned batch."""
     algorithm = supac.SuPAC()
     state = algorithm.init(PROBLEM, seed)
     for _ in range(count):
-        x = algorithm.ask(PROBLEM, state)
+        batch = algorithm.ask(PROBLEM, state)
+        x = batch.x
         rows = DECLARED.simulate(x)
-        state, _ = algorithm.tell(PROBLEM, state, x, DECLARED.loss(rows), rows)
+        state, _ = algorithm.tell(PROBLEM, state, batch, DECLARED.loss(rows), rows)
     return state
 
 
@@ -400,14 +405,13 @@ def test_small_batches_have_their_means_given_the_others() -> None:
         np.testing.assert_allclose(each[6:], _given(state.posterior, each[:6])[0])
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_small_batches_tell_more_of_the_posterior_than_draws(seed: int) -> None:
-    state = after_rounds(2, seed)
+def test_small_batches_tell_more_of_the_posterior_than_draws() -> None:
+    state = after_rounds(2, 0)
     context = Context(prior=PRIOR, loss=DECLARED.loss)
     model = supac.OutputEmulator().fit(state.evaluations, state.posterior, context)
     plan = supac.OutputEmulator().plan(PROBLEM, len(state.evaluations))
-    chosen = plan_batch(PROBLEM, plan, state, 3, model)
-    drawn = plan_batch(PROBLEM, plan, state, 3)
+    chosen = plan_batch(Site(PROBLEM, plan, state, model), 3)
+    drawn = plan_batch(Site(PROBLEM, plan, state), 3)
     inputs, process = model.emulator.inputs, model.emulator.process
     about = inputs(state.posterior.sample(300, 1))
 
@@ -424,14 +428,13 @@ def test_small_batches_tell_more_of_the_posterior_than_draws(seed: int) -> None:
 
 def test_batches_stay_small_until_a_step_gains_little() -> None:
     """Steps gain less than without observation parameters long before their end."""
-    sizes = {}
-    for nats in (0.05, 0.2, 2.0, 4.0):
-        for settled in (False, True):
-            state = after_rounds(1, 0)
-            assert state.last_step is not None
-            step = replace(state.last_step, nats=nats, settled=settled)
-            planned = supac.SuPAC().plan(PROBLEM, replace(state, last_step=step))
-            assert planned.batch is not None
-            sizes[nats, settled] = len(planned.batch.x)
-    small = {key for key, size in sizes.items() if size == 2}
-    assert small == {(0.2, False), (2.0, False), (4.0, False)}
+    estimator, small = supac.OutputEmulator(), set()
+    for stage in (Stage.BEGUN, Stage.SETTLED):
+        state = replace(after_rounds(1, 0), stage=stage)
+        chosen = Chosen(estimator, estimator.plan(PROBLEM, len(state.evaluations)))
+        facts = Facts.of(PROBLEM, state, state, None, chosen, supac.TrustRegion())
+        for nats in (0.05, 0.2, 2.0, 4.0):
+            after = replace(state, stage=next_stage(stage, facts.outcome(nats)))
+            if batch_size(Site(PROBLEM, chosen.plan, after)) == 2:
+                small.add((stage, nats))
+    assert small == {(Stage.BEGUN, nats) for nats in (0.2, 2.0, 4.0)}

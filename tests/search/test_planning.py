@@ -10,11 +10,11 @@ import supac
 from emulated import CUBE, PLANE, cliff, outputs_of, runs_of, smooth
 from supac.arrays import FloatArray
 from supac.families.gaussian import latin_hypercube
-from supac.problem import Evaluations
+from supac.problem import Evaluations, Role
 from supac.search.algorithm import initial_state
-from supac.search.design import _widened, plan_batch
+from supac.search.placement import Site, plan_batch, widened
 from supac.search.supac import default_estimator
-from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, batch_plan
+from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel
 
 
 def test_probes_look_where_the_gate_is_in_doubt_and_are_no_draws() -> None:
@@ -22,8 +22,9 @@ def test_probes_look_where_the_gate_is_in_doubt_and_are_no_draws() -> None:
     algorithm = supac.SuPAC(batch=10)
     state = algorithm.init(problem, 0)
     for _ in range(8):
-        x = algorithm.ask(problem, state)
-        state, _ = algorithm.tell(problem, state, x, cliff(x))
+        batch = algorithm.ask(problem, state)
+        x = batch.x
+        state, _ = algorithm.tell(problem, state, batch, cliff(x))
     evaluations = state.evaluations
     assert 0 < (~evaluations.drawn).sum() <= 0.2 * len(evaluations)
     assert len(supac.Importance().fit(evaluations, CUBE).evaluations) == evaluations.drawn.sum()
@@ -33,9 +34,10 @@ def test_widened_batches_are_weighted_by_what_they_were_drawn_from() -> None:
     problem = supac.Problem(PLANE, supac.Catoni(0.1), PLANE, loss=supac.RootMeanSquare())
     algorithm = supac.SuPAC()
     state = algorithm.init(problem, 0)
-    x = algorithm.ask(problem, state)
+    batch = algorithm.ask(problem, state)
+    x = batch.x
     outputs = outputs_of(x)
-    state, _ = algorithm.tell(problem, state, x, supac.RootMeanSquare()(outputs), outputs)
+    state, _ = algorithm.tell(problem, state, batch, supac.RootMeanSquare()(outputs), outputs)
     np.testing.assert_allclose(state.evaluations.proposals[0].covariance, 1.69 * np.eye(2))
 
 
@@ -43,7 +45,7 @@ def test_widened_batches_are_weighted_by_what_they_were_drawn_from() -> None:
 def test_gaussians_are_widened_within_their_family(blocks: list[list[int]] | None) -> None:
     covariance = np.diag([1.0, 0.5, 2.0]) + np.eye(3)[::-1] * 0.3 * (blocks != [])
     given = supac.gaussian([0.1, -0.2, 0.3], covariance, blocks=blocks)
-    wide = _widened(given, 1.3)
+    wide = widened(given, 1.3)
     assert wide.family == given.family
     np.testing.assert_allclose(wide.mean, given.mean)
     np.testing.assert_allclose(wide.covariance, 1.69 * covariance, atol=1e-12)
@@ -51,7 +53,7 @@ def test_gaussians_are_widened_within_their_family(blocks: list[list[int]] | Non
 
 def test_latin_batches_fill_the_posterior() -> None:
     problem = supac.Problem.within(PLANE, supac.Catoni(0.1))
-    x = supac.SuPAC(first=16).ask(problem, supac.SuPAC(first=16).init(problem, 3))
+    x = supac.SuPAC(first=16).ask(problem, supac.SuPAC(first=16).init(problem, 3)).x
     slices = np.floor(np.sort(_normal_cdf(x), axis=0) * 16)
     np.testing.assert_array_equal(slices, np.repeat(np.arange(16.0)[:, None], 2, axis=1))
     assert latin_hypercube(16, 2, np.random.default_rng(0)).shape == x.shape
@@ -64,13 +66,13 @@ def _normal_cdf(x: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Wrapped:
+class Wrapped(Estimator):
     """An estimator of a user's own, which leaves everything to another."""
 
     inside: Estimator
 
     def plan(self, problem: supac.Problem, n: int) -> BatchPlan:
-        return batch_plan(self.inside, problem, n)
+        return self.inside.plan(problem, n)
 
     def fit(
         self, evaluations: Evaluations, current: supac.Distribution, context: Context | None = None
@@ -131,7 +133,7 @@ def test_an_estimator_that_wraps_another_gives_its_bits(
 
 
 @dataclass(frozen=True)
-class OnlyFit:
+class OnlyFit(Estimator):
     """The least that an estimator is: `fit`, and a model that projects."""
 
     def fit(
@@ -177,7 +179,7 @@ def test_the_default_estimator_follows_the_problem_and_the_runs() -> None:
         estimator, notes = default_estimator(problem, many)
         assert estimator == supac.Ridge()
         assert "from 1,500 evaluations on" in notes[0]
-    chosen = replace(many, drawn=np.zeros(1_500, dtype=bool))
+    chosen = replace(many, role=np.full(1_500, Role.TELLS))
     assert default_estimator(scalar, chosen) == (supac.GaussianProcess(), ())
 
 
@@ -185,10 +187,10 @@ def test_a_wide_latin_batch_says_what_it_was_drawn_from() -> None:
     problem = supac.Problem.within(CUBE, supac.Catoni(0.1))
     state = initial_state(problem, 5)
     plan = BatchPlan(first=400, batch=10, latin=True, width=1.5)
-    batch = plan_batch(problem, plan, state, 400)
+    batch = plan_batch(Site(problem, plan, state), 400)
     np.testing.assert_allclose(batch.proposal.covariance, 2.25 * np.eye(4), rtol=1e-12)
     np.testing.assert_allclose(batch.x.std(axis=0), 1.5, rtol=0.05)
     assert batch.drawn.all()
-    plain = plan_batch(problem, replace(plan, latin=False), state, 400)
+    plain = plan_batch(Site(problem, replace(plan, latin=False), state), 400)
     assert plain.proposal == CUBE
     np.testing.assert_array_equal(plain.x, state.draw(400))

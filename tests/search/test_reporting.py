@@ -9,8 +9,10 @@ import supac
 from emulated import PLANE, runs_of, smooth
 from supac.arrays import FloatArray
 from supac.search.algorithm import NO_STEP, Info
-from supac.search.steps import Descent, RadiusUpdate, SurrogateBound, Trial, TrustRegion, descend
-from supac.search.supac import report
+from supac.search.descent import Descent, SurrogateBound, Visit, descend
+from supac.search.facts import Chosen, Facts
+from supac.search.reporting import report
+from supac.search.trust import Judgement, RadiusUpdate, Trial, TrustRegion
 from supac.surrogate.estimator import RiskModel, Surrogate
 from supac.surrogate.least_squares import project
 
@@ -18,7 +20,7 @@ RUNS = runs_of(PLANE, 60)
 
 
 @dataclass(frozen=True)
-class Bare:
+class Bare(RiskModel):
     """A model that can be projected, and nothing else."""
 
     def project(self, at: supac.Distribution, rng: np.random.Generator) -> Surrogate:
@@ -29,7 +31,9 @@ class Bare:
 class Able(Bare):
     """A model with all that is optional."""
 
-    outliers: int = 3
+    @property
+    def outliers(self) -> int:
+        return 3
 
     def predict(self, x: FloatArray) -> FloatArray:
         return smooth(x)
@@ -44,10 +48,30 @@ def round_of(model: RiskModel) -> Descent:
     return descend(bound, TrustRegion(), PLANE, 1.0, inner=1, resolution=0.1)
 
 
-def info_of(model: RiskModel, descent: Descent | None = None, **changes: object) -> Info:
+def of_visit(visit: Visit) -> SurrogateBound:
+    """A bound that was computed before, whatever the posterior."""
+
+    class Before(SurrogateBound):
+        def at(self, posterior: supac.Distribution, kl_from_start: float) -> Visit:
+            return visit
+
+    problem = supac.Problem.within(PLANE, supac.Catoni(0.1))
+    return Before(problem, Bare(), np.random.default_rng(0), 0)
+
+
+def info_of(
+    model: RiskModel,
+    descent: Descent | None = None,
+    judged: Judgement | None = None,
+    notes: tuple[str, ...] = (),
+) -> Info:
     descent = descent or round_of(model)
-    settings = {"trial": None, "update": RadiusUpdate(1.0), "notes": (), "seen": descent.first}
-    return report(RUNS, model, descent, **settings | changes)  # type: ignore[arg-type]
+    problem, rule = supac.Problem.within(PLANE, supac.Catoni(0.1)), TrustRegion()
+    state = replace(supac.SuPAC().init(problem, 0), evaluations=RUNS)
+    plan, estimator = supac.OutputEmulator().plan(problem, 60), supac.OutputEmulator()
+    facts = Facts.of(problem, state, state, None, Chosen(estimator, plan, notes), rule)
+    facts = replace(facts, runs=RUNS, judged=judged or Judgement(RadiusUpdate(1.0)))
+    return report(facts, model, descent, of_visit(descent.first))
 
 
 def test_a_model_that_only_projects_is_reported_by_its_projection() -> None:
@@ -68,7 +92,8 @@ def test_what_a_model_can_do_is_reported() -> None:
 
 
 def test_a_trial_is_reported() -> None:
-    info = info_of(Bare(), trial=Trial(0.4, np.array([0.1, 0.3])))
+    judged = Judgement(RadiusUpdate(1.0), Trial(0.4, np.array([0.1, 0.3])))
+    info = info_of(Bare(), judged=judged)
     assert info.shortfall == pytest.approx(0.2)
     assert info.ratio == pytest.approx(0.5)
 
@@ -77,8 +102,8 @@ def test_the_unusual_is_said_in_words() -> None:
     descent = round_of(Bare())
     first = replace(descent.first, surrogate=replace(descent.first.surrogate, mean=9.0, ridge=0.1))
     stuck = replace(descent, first=first, alpha=0.0)
-    update = RadiusUpdate(0.5, rejected=True)
-    info = info_of(Bare(), stuck, update=update, taken_back=True, notes=("first of all",))
+    judged = Judgement(RadiusUpdate(0.5, rejected=True), Trial(0.4, np.array([0.9, 1.0])))
+    info = info_of(Bare(), stuck, judged, ("first of all",))
     said = " | ".join(info.notes)
     assert info.notes[0] == "first of all"
     assert NO_STEP in info.notes

@@ -9,8 +9,10 @@ import pytest
 import supac
 from supac import GaussianProcess
 from supac.arrays import FloatArray
+from supac.problem import Role
 from supac.search.algorithm import Abandoned, LastStep, State
 from supac.search.restart import SETTLED, begin_again, conclude
+from supac.search.stages import Stage
 
 SPACE = supac.gaussian(np.zeros(4), np.eye(4))
 TIMES = np.linspace(0.0, 10.0, 60)
@@ -65,12 +67,12 @@ def test_many_valleys_are_searched_or_the_result_is_not_trusted(budget: int, fou
 def begin(
     problem: supac.Problem,
     state: State,
-    before: LastStep | None,
+    before: State,
     nat: float,
     error: float,
-    **options: Any,
+    first: int = 10,
 ) -> State | None:
-    found = begin_again(problem, state, before, nat, error, **{"first": 10} | options)
+    found = begin_again(problem, before, state, nat, error, first=first)
     return None if found is None else found[0]
 
 
@@ -79,9 +81,9 @@ def settled(objective: float, nats: float = 0.1) -> tuple[supac.Problem, State]:
     state = supac.SuPAC().init(problem, 0)
     x = SPACE.sample(20, 0)
     risk = 0.5 + 0.05 * np.sin(40.0 * x[:, 0])
-    told = replace(state, evaluations=state.told(x, risk), batch=None)
-    step = LastStep(2.0, SPACE.theta, 0.01 * nats, nats, 0.1, settled=True, objective=objective)
-    return problem, replace(told, last_step=step)
+    told = replace(state, evaluations=state.told(state.batch_of(x), risk), batch=None)
+    step = LastStep(2.0, SPACE.theta, 0.01 * nats, nats, 0.1, objective=objective)
+    return problem, replace(told, last_step=step, stage=Stage.SETTLED)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_only_a_search_that_has_learnt_nothing_is_left(
     objective: float, nats: float, error: float, elsewhere: bool
 ) -> None:
     problem, state = settled(objective, nats)
-    other = begin(problem, state, state.last_step, 0.01, error)
+    other = begin(problem, state, state, 0.01, error)
     assert (other is not None) is elsewhere
     if other is not None:
         runs = state.evaluations
@@ -113,25 +115,7 @@ def test_a_posterior_far_better_than_most_of_a_skewed_start_is_not_left() -> Non
     risk = np.geomspace(0.41, 4e6, 20)
     assert risk.mean() < 2.0 * risk.std() / np.sqrt(20)
     skewed = replace(state, evaluations=replace(state.evaluations, risk=risk))
-    assert begin(problem, skewed, state.last_step, 0.01, float(risk.std())) is None
-
-
-@pytest.mark.parametrize(("risk", "elsewhere"), [(0.3, True), (0.43, False)])
-def test_a_search_goes_where_a_look_around_the_start_has_found_a_better_run(
-    risk: float, elsewhere: bool
-) -> None:
-    problem, state = settled(0.40)
-    start, runs = state.posterior, state.evaluations
-    found = replace(
-        state,
-        posterior=start.at(start.exponential.from_moments(runs.x[0], 0.01 * np.eye(4))),
-        evaluations=replace(runs, risk=np.where(np.arange(20) == 7, risk, 0.5)),
-    )
-    assert begin(problem, found, state.last_step, 0.01, 0.0) is None
-    other = begin(problem, found, state.last_step, 0.01, 0.0, looked=True)
-    assert (other is not None) is elsewhere
-    if other is not None:
-        np.testing.assert_allclose(other.posterior.mean, runs.x[7])
+    assert begin(problem, skewed, state, 0.01, float(risk.std())) is None
 
 
 @pytest.mark.parametrize(("failed", "again"), [(17, True), (12, False)])
@@ -143,13 +127,13 @@ def test_a_search_whose_runs_mostly_fail_begins_again_at_the_best_of_the_others_
     risk = np.where(np.arange(20) < failed, np.nan, 0.5)
     risk[18] = 0.3
     failing = replace(state, evaluations=replace(runs, risk=risk, ok=np.isfinite(risk)))
-    other = begin(problem, failing, state.last_step, 0.01, 0.0)
+    other = begin(problem, failing, state, 0.01, 0.0)
     assert (other is not None) is again
     if other is not None:
         np.testing.assert_allclose(other.posterior.mean, runs.x[18])
         np.testing.assert_allclose(np.diag(other.posterior.covariance), 0.09)
         later = replace(other, last_step=state.last_step)
-        assert begin(problem, later, other.last_step, 0.01, 0.0) is None
+        assert begin(problem, later, other, 0.01, 0.0) is None
 
 
 @pytest.mark.parametrize("seed", [3, 4, 5, 6])
@@ -185,7 +169,7 @@ def test_families_that_cannot_be_moved_are_not_left() -> None:
     start = supac.low_rank_gaussian(np.zeros(4), np.eye(4), rank=1)
     assert start.family.is_gaussian
     other = replace(problem, start=start)
-    assert begin(other, state, state.last_step, 0.01, 0.05) is None
+    assert begin(other, state, state, 0.01, 0.05) is None
 
 
 def test_where_runs_were_made_elsewhere_the_start_is_not_known() -> None:
@@ -193,12 +177,12 @@ def test_where_runs_were_made_elsewhere_the_start_is_not_known() -> None:
     runs = state.evaluations
     moved = SPACE.at(SPACE.exponential.from_moments(np.ones(4), np.eye(4)))
     later = replace(state, evaluations=replace(runs, proposals=(moved,)))
-    assert begin(problem, later, state.last_step, 0.01, 0.05) is None
+    assert begin(problem, later, state, 0.01, 0.05) is None
 
 
-def told(state: State, x: FloatArray, risk: FloatArray) -> State:
+def told(state: State, x: FloatArray, risk: FloatArray, role: Role = Role.DRAW) -> State:
     """Add runs that were drawn from the posterior, and the step before once more."""
-    return replace(state, evaluations=state.told(x, risk), batch=None)
+    return replace(state, evaluations=state.told(state.batch_of(x, role), risk), batch=None)
 
 
 def test_a_search_that_does_not_settle_is_left_after_twenty_draws_more_than_a_first_batch() -> None:
@@ -206,27 +190,27 @@ def test_a_search_that_does_not_settle_is_left_after_twenty_draws_more_than_a_fi
     problem, state = settled(0.49, nats=2.0)
     x = SPACE.sample(10, 1)
     later = told(state, x, 0.5 + 0.05 * np.sin(40.0 * x[:, 0]))
-    assert begin(problem, state, state.last_step, 0.01, 0.05) is None
-    other = begin(problem, later, state.last_step, 0.01, 0.05)
+    assert begin(problem, state, state, 0.01, 0.05) is None
+    other = begin(problem, later, state, 0.01, 0.05)
     assert other is not None
     assert other.abandoned is not None
     assert other.abandoned.runs == 30
-    assert begin(problem, later, state.last_step, 0.01, 0.05, first=11) is None
+    assert begin(problem, later, state, 0.01, 0.05, first=11) is None
     # Draws count, of this beginning alone.
     again = replace(other, last_step=state.last_step)
-    assert begin(problem, again, state.last_step, 0.01, 0.05) is None
+    assert begin(problem, again, state, 0.01, 0.05) is None
 
 
 def in_vain() -> tuple[supac.Problem, State, State]:
     """Return a search that has begun again once, in vain, and what it does then."""
     problem, state = settled(0.49)
-    second = begin(problem, state, state.last_step, 0.01, 0.05)
+    second = begin(problem, state, state, 0.01, 0.05)
     assert second is not None
     x = second.posterior.sample(10, 2)
     vain = replace(told(second, x, np.full(10, 0.52)), last_step=state.last_step)
     # A beginning has as many draws as a first batch before it is left.
-    assert begin(problem, vain, vain.last_step, 0.01, 0.05, first=11) is None
-    third = begin_again(problem, vain, vain.last_step, 0.01, 0.05, first=10)
+    assert begin(problem, vain, vain, 0.01, 0.05, first=11) is None
+    third = begin_again(problem, vain, vain, 0.01, 0.05, first=10)
     assert third is not None
     assert third[1] == SETTLED
     return problem, vain, third[0]
@@ -236,7 +220,8 @@ def test_a_search_that_begins_again_in_vain_draws_from_its_start() -> None:
     problem, _, third = in_vain()
     assert third.posterior == problem.start
     algorithm = supac.SuPAC(GaussianProcess())
-    x = algorithm.ask(problem, third)
+    batch = algorithm.ask(problem, third)
+    x = batch.x
     assert len(x) == len(algorithm.ask(problem, algorithm.init(problem, 0)))
     assert 0.8 < x.std() < 1.6
 
@@ -247,10 +232,10 @@ def test_it_goes_where_a_draw_of_the_start_is_best_unless_a_step_has_learnt_some
 ) -> None:
     problem, vain, third = in_vain()
     x = SPACE.sample(10, 3)
-    drew = told(third, x, np.where(np.arange(10) == 3, 0.45, 0.51))
+    drew = told(third, x, np.where(np.arange(10) == 3, 0.45, 0.51), Role.OPENING)
     assert vain.last_step is not None
     stepped = replace(drew, last_step=replace(vain.last_step, objective=objective))
-    fourth = begin(problem, stepped, None, 0.01, 0.05)
+    fourth = begin(problem, stepped, third, 0.01, 0.05)
     assert (fourth is not None) is again
     if fourth is not None:
         np.testing.assert_allclose(fourth.posterior.mean, x[3])
@@ -260,7 +245,7 @@ def test_it_goes_where_a_draw_of_the_start_is_best_unless_a_step_has_learnt_some
         # Asynchronous runs of the posterior before, which end later, decide nothing.
         earlier = replace(third, posterior=vain.posterior)
         stale = told(earlier, vain.posterior.sample(4, 4), np.full(4, 0.52))
-        assert begin(problem, replace(stale, last_step=vain.last_step), None, 0.01, 0.05) is None
+        assert begin(problem, replace(stale, last_step=vain.last_step), third, 0.01, 0.05) is None
 
 
 def test_twenty_valleys_are_found_by_drawing_from_the_start_again() -> None:
@@ -284,7 +269,7 @@ def test_where_it_has_been_it_does_not_go_again() -> None:
     problem, state = settled(0.49)
     means = []
     for number in range(12):
-        other = begin(problem, state, state.last_step, 0.01, 0.05)
+        other = begin(problem, state, state, 0.01, 0.05)
         assert other is not None
         assert (other.posterior == problem.start) is (number % 2 == 1)
         means += [] if number % 2 else [tuple(other.posterior.mean)]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import supac
 from catalogue import FAMILIES
-from supac.search.steps import FixedStep, Trial, TrustRegion
+from supac.problem import Batch, Role
+from supac.search.trust import FixedStep, Trial, TrustRegion
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -102,6 +103,8 @@ def test_one_run_may_confirm_a_step_but_takes_none_back(shortfall: float, radius
         (0.18, 0.20, 2.0, False),  # a tenth, but that may be chance
         (0.40, 0.05, 1.0, True),  # the bound rose
         (0.40, 0.25, 1.0, False),  # it may have risen
+        (0.60, 0.35, 1.0, False),  # it has by more than an error, and the runs lack less than two
+        (0.60, 0.28, 1.0, True),
     ],
 )
 def test_the_radius_follows_the_realised_gain(
@@ -125,20 +128,24 @@ def test_a_run_ahead_that_confirms_the_model_frees_the_next_step(
 
 
 def test_a_run_ahead_is_judged_by_the_decrease_beyond_the_mean() -> None:
-    x, risk = np.zeros((3, 2)), np.array([0.9, 1.1, 0.4])
-    at, drawn = supac.gaussian(np.zeros(2), np.eye(2)), np.array([True, True, False])
-    batch = supac.Evaluations.none(2).append(x, risk, at, drawn=drawn)
-    expected = np.array([1.0, 1.2, 0.2])
-    seen = Trial.of(batch, expected, 0.5, np.inf, ahead=True)
-    assert seen is not None
-    assert seen.ahead == pytest.approx(0.75)  # from 1 to 0.4 instead of 0.2
-    np.testing.assert_allclose(seen.residual, [-0.1, -0.1])  # of draws alone
-    without = Trial.of(batch, expected, 0.5, np.inf)
-    assert without is not None
-    assert without.ahead == 0.0
-    nothing = Trial.of(batch, np.array([0.1, 1.2, 0.2]), 0.5, np.inf, ahead=True)
-    assert nothing is not None
-    assert nothing.ahead == 0.0  # none was promised
+    at, roles = supac.gaussian(np.zeros(2), np.eye(2)), [Role.MEAN, Role.BESIDE, Role.AHEAD]
+    risk = np.array([0.9, 1.1, 0.4])
+
+    def seen(expected: list[float], roles: list[Role], rows: list[int]) -> Trial:
+        batch = Batch.of(np.zeros((3, 2)), at, roles, 0, np.array(expected))
+        found = Trial.of(
+            supac.Evaluations.none(2).told(batch, risk).select(np.array(rows)), 0.5, np.inf
+        )
+        assert found is not None
+        return found
+
+    for rows in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):  # in whatever order they come
+        found = seen([1.0, 1.2, 0.2], roles, rows)
+        assert found.ahead == pytest.approx(0.75)  # from 1 to 0.4 instead of 0.2
+        np.testing.assert_allclose(found.residual, [-0.1, -0.1])  # of draws alone
+    probed = [Role.MEAN, Role.BESIDE, Role.PROBE]
+    assert seen([1.0, 1.2, 0.2], probed, [0, 1, 2]).ahead == 0.0
+    assert seen([0.1, 1.2, 0.2], roles, [0, 1, 2]).ahead == 0.0  # none was promised
 
 
 def test_the_radius_has_limits() -> None:

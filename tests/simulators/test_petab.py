@@ -118,7 +118,7 @@ def test_observation_parameters_are_last(path: Path) -> None:
 def test_searches_of_many_simulated_parameters_declare_none(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("supac.simulators.petab.problem._MANY", 1)
+    monkeypatch.setattr("supac.simulators.petab.problem._MOST_SIMULATED", 1)
     assert petab.load(path).observation_parameters == ()
     assert petab.load(path, observation=True).observation_parameters == ("scale", "sd")
 
@@ -368,9 +368,10 @@ def test_truncated_and_laplace_priors_have_their_densities() -> None:
         assert prior.log_prob(x) == pytest.approx(expected.logpdf(x), abs=1e-6)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_search_finds_the_parameters(path: Path) -> None:
     problem = petab.load(path)
-    result = supac.minimize(problem.risk, problem.parameters, problem.bound, budget=100, seed=3)
+    result = supac.minimize(problem.risk, problem.parameters, problem.bound, budget=40, seed=3)
     draws = problem.parameters.sample(result.posterior, 2_000, 0)
     truth = np.array(list(example.TRUTH.values()))
     spread = np.log(draws).std(axis=0)

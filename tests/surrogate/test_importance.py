@@ -7,7 +7,7 @@ from scipy.stats import genpareto
 import supac
 from numerics import assert_mean
 from supac.codec import from_spec, to_spec
-from supac.problem import Evaluations
+from supac.problem import Evaluations, Role
 from supac.surrogate.importance import log_mixture, pareto_shape
 from supac.surrogate.least_squares import project
 from weighed import PLANE, evaluations
@@ -20,8 +20,13 @@ def half_chosen(n: int) -> Evaluations:
     rng = np.random.default_rng(0)
     runs = Evaluations.none(2)
     for proposal in (NEAR, supac.gaussian([1.0, 0.0], 2.0 * np.eye(2))):
-        drawn = np.arange(n) % 2 == 0
-        runs = runs.append(proposal.sample(n, rng), np.zeros(n), proposal, drawn=drawn)
+        role = np.where(np.arange(n) % 2 == 0, Role.DRAW, Role.TELLS)
+        runs = runs.append(
+            proposal.sample(n, rng),
+            np.zeros(n),
+            proposal,
+            role=role,
+        )
     return runs
 
 

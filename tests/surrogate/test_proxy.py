@@ -61,15 +61,44 @@ def test_a_correction_can_do_what_the_model_of_the_rest_can() -> None:
     """Its prediction is of the whole risk; a model that only projects leaves it nothing else."""
     runs = evaluations((PLANE, 30))
     emulated = WithProxy(lambda x: x[:, 0], supac.GaussianProcess()).fit(runs, PLANE)
-    rest = emulated.correction
+    rest = emulated.inner
     assert isinstance(rest, GatedModel)
     x = PLANE.sample(7, 4)
     np.testing.assert_array_equal(emulated.predict(x), emulated.scale * x[:, 0] + rest.predict(x))
-    assert emulated.state is rest.state
+    assert emulated.memory is rest.memory
     assert emulated.outliers == rest.outliers
     assert emulated.failure_chance(PLANE) == rest.failure_chance(PLANE)
     probes = rest.probes(3, PLANE, np.random.default_rng(0))
     np.testing.assert_array_equal(emulated.probes(3, PLANE, np.random.default_rng(0)), probes)
+    known = (emulated.explained, emulated.noise, emulated.severity)
+    np.testing.assert_array_equal(known, (rest.explained, rest.noise, rest.severity))
     weighed = WithProxy(lambda x: x[:, 0], supac.Importance()).fit(runs, PLANE)
-    for name in ("predict", "probes", "failure_chance", "outliers", "state", "other"):
-        assert not hasattr(weighed, name)
+    assert weighed.predict(x) is None
+    assert np.isnan(weighed.failure_chance(PLANE))
+
+
+def test_a_search_with_a_proxy_chooses_points_where_they_tell_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As it does without one: what is known of the rest is known of the whole."""
+    chosen: list[int] = []
+    choose = GatedModel.informative
+
+    def counted(
+        self: GatedModel, n: int, pool: FloatArray, about: FloatArray, given: FloatArray
+    ) -> FloatArray:
+        chosen.append(n)
+        return choose(self, n, pool, about, given)
+
+    monkeypatch.setattr(GatedModel, "informative", counted)
+
+    def risk(x: FloatArray) -> float:
+        return float(1.0 - np.exp(-0.3 * (x - 0.5) @ (x - 0.5)))
+
+    def proxy(x: FloatArray) -> FloatArray:
+        return 0.2 * (x**2).sum(axis=1)
+
+    for each in (None, proxy):
+        chosen.clear()
+        supac.minimize(risk, PLANE, supac.Catoni(0.05), budget=80, proxy=each, validation=0)
+        assert sum(chosen) > 0

@@ -7,7 +7,7 @@ import supac
 from catalogue import FAMILIES
 from quadrature import exact_projection
 from supac.arrays import FloatArray
-from supac.problem import Evaluations
+from supac.problem import Evaluations, Role
 from supac.surrogate.estimator import Context
 from supac.surrogate.importance import log_mixture, two_scale_ridge
 
@@ -175,7 +175,7 @@ def test_runs_that_were_not_drawn_at_random_are_ignored() -> None:
     x = PLANE.sample(80, rng)
     risk, drawn = np.cos(x).sum(axis=1), rng.random(80) < 0.7
     risk[~drawn] += 50.0
-    every = Evaluations.none(2).append(x, risk, PLANE, drawn=drawn)
+    every = Evaluations.none(2).append(x, risk, PLANE, role=np.where(drawn, Role.DRAW, Role.TELLS))
     alone = Evaluations.none(2).append(x[drawn], risk[drawn], PLANE)
     assert 0 < drawn.sum() < 80
     one, other = (supac.Ridge().fit(runs, PLANE).project(PLANE, rng) for runs in (every, alone))

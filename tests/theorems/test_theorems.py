@@ -15,7 +15,7 @@ from quadrature import Objective, exact_projection, expectation, objective_of, o
 from supac.arrays import FloatArray
 from supac.problem.bounds import slopes
 from supac.search.ray import ray_minimiser, view_prior
-from supac.search.steps import FixedStep
+from supac.search.trust import FixedStep
 from supac.surrogate.estimator import Surrogate
 
 BOUNDS: dict[str, supac.Bound] = {
@@ -153,8 +153,9 @@ def test_appendix_a4_convergence_for_a_risk_in_the_surrogate_space(
     state, shares, kls = algorithm.init(problem, 0), [0.0], []
     direction = end.theta - start.theta
     for _ in range(40):
-        x = algorithm.ask(problem, state)
-        state, info = algorithm.tell(problem, state, x, family.statistics(x) @ eta)
+        batch = algorithm.ask(problem, state)
+        x = batch.x
+        state, info = algorithm.tell(problem, state, batch, family.statistics(x) @ eta)
         travelled = state.posterior.theta - start.theta
         shares.append(float(travelled @ direction / (direction @ direction)))
         kls.append(info.step_kl)

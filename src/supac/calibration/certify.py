@@ -16,27 +16,25 @@ from supac.calibration.fresh import Path, run_fresh
 from supac.calibration.old_keywords import OldKeywords, with_old
 from supac.codec import fingerprint, to_spec
 from supac.families import Density, Distribution, Divergence
+from supac.guarantee.basis import Basis, CertificateError, basis_of, losses_are_known
 from supac.guarantee.certificate import Certificate, Losses, Subject
-from supac.guarantee.dependence import warning_of_dependence
+from supac.guarantee.dependence import warning_of_dependence, warning_of_duplicates
 from supac.guarantee.ensemble import STREAM, ensemble_certificate, fresh_draws
-from supac.guarantee.gate import (
-    Basis,
-    CertificateError,
-    Provenance,
-    admitted,
-    basis_of,
-    bound_to_certify,
-)
+from supac.guarantee.gate import admitted, bound_to_certify, check_independence
 from supac.guarantee.held_out import held_out_certificate
 from supac.guarantee.posterior import posterior_certificate
-from supac.problem import Bound, Composite, Parameters
+from supac.guarantee.provenance import Provenance
+from supac.problem import Bound, ColumnLoss, Composite, Observations, Parameters
 from supac.problem.bounds import Catoni
-from supac.problem.composite import loss_and_data
+from supac.problem.composite import loss_and_data, parts_of
+from supac.problem.observation import ObservationLoss
+from supac.problem.problem import latent_of, parameters_of
 from supac.record.run import Run
 from supac.record.store.store import add_certificate, read_provenance
 from supac.running.execution import Execution
 
 _KL_DRAWS = 100_000
+_NO_UNITS = ("a residual in units: the noise of a column is a parameter, and each set has its own",)
 _OLD = ("monte_carlo", "prior_is_independent", "temperatures_tried", "ceiling")
 
 
@@ -84,8 +82,7 @@ def certify(
     told = replace(provenance, **rest)
     if store is not None:
         told = told.joined(read_provenance(store))
-    parameters = prior if isinstance(prior, Parameters) else None
-    latent = prior.prior if isinstance(prior, Parameters) else prior
+    parameters, latent = parameters_of(prior), latent_of(prior)
     about = Certifier(posterior, latent, risk, bound, n, delta, ceiling, told)
     about.check(subject)
     x, where = fresh_draws(posterior, draws, seed), replace(where, on_failure="drop")
@@ -151,12 +148,15 @@ class Certifier:
             return  # the number of residuals is not known yet
         basis = basis_of(self.risk, self.bound, n=self.n, ceiling=self.ceiling, measured=self.n)
         chosen, of_draws = self._chosen(basis), subject == "ensemble"
-        admitted(chosen, basis, self.probability, self.provenance, of_draws=of_draws)
+        if losses_are_known(self.risk) and type(chosen).betting:
+            check_independence(self.provenance)
+        else:
+            admitted(chosen, basis, self.probability, self.provenance, of_draws=of_draws)
 
     def whole(self, runs: Sequence[Run], kl: Divergence, monte_carlo: float) -> Certificate:
         """Certify the mean over the posterior."""
         losses = ComparedLosses.of(runs, self.risk, self.bound, n=self.n, ceiling=self.ceiling)
-        name = self.name("posterior", runs, monte_carlo)
+        name, before = self._named("posterior", runs, monte_carlo)
         seen = self.provenance.before(name)
         made = posterior_certificate(
             losses,
@@ -166,6 +166,7 @@ class Certifier:
             monte_carlo=monte_carlo,
             share=seen.share,
             provenance=seen,
+            given_by_seeger=before,
         )
         return self._finished(made, losses, name)
 
@@ -178,7 +179,7 @@ class Certifier:
                 "normalised = True"
             )
         losses = ComparedLosses.of(runs, self.risk, self.bound, n=self.n, ceiling=self.ceiling)
-        x, name = points_of(runs), self.name("ensemble", runs)
+        x, (name, before) = points_of(runs), self._named("ensemble", runs)
         made = ensemble_certificate(
             losses,
             self.posterior.log_prob(x) - self.prior.log_prob(x),
@@ -186,11 +187,14 @@ class Certifier:
             delta=self.probability,
             selection=share,
             provenance=self.provenance.before(name),
+            given_by_seeger=before,
         )
         return self._finished(made, losses, name)
 
     def held_out(self, runs: Sequence[Run], risk: Composite) -> Certificate:
         """Certify the same parameter sets by a risk whose data the search has not seen."""
+        if self.provenance.test_refusal:
+            raise CertificateError(self.provenance.test_refusal)
         # Of the bound only the ceiling: its n counts the training data.
         capped = Catoni(1.0, ceiling=getattr(self.bound, "ceiling", 1.0))
         own = basis_of(self.risk, self.bound, n=self.n, ceiling=self.ceiling)
@@ -200,9 +204,11 @@ class Certifier:
                 "which say it of the held-out ones too"
             )
         losses = ComparedLosses.of(runs, risk, capped, n=None, compared=False)
-        name = self.name("ensemble", runs)
+        name, before = self._named("ensemble", runs)
         seen = self.provenance.before(name)
-        made = held_out_certificate(losses, delta=self.probability, provenance=seen)
+        made = held_out_certificate(
+            losses, delta=self.probability, provenance=seen, given_by_chernoff=before
+        )
         return self._finished(made, losses, name)
 
     def name(self, subject: Subject, runs: Sequence[Run], *options: float) -> str:
@@ -210,6 +216,22 @@ class Certifier:
 
         Of a posterior only the first of its draws counts: going on is free.
         """
+        return self._named(subject, runs, *options)[0]
+
+    def _named(self, subject: Subject, runs: Sequence[Run], *options: float) -> tuple[str, bool]:
+        """Return the name, and True if a version that did not bet gave the certificate.
+
+        Where losses are bet on, the statement is another one, with another name; but what was
+        given before keeps its name, its number and its theorem.
+        """
+        before = self._name(subject, runs, *options)
+        if before in self.provenance.given:
+            return before, True
+        if not (losses_are_known(self.risk) and type(self.bound).betting):
+            return before, False
+        return self._name(subject, runs, *options, "betting"), False
+
+    def _name(self, subject: Subject, runs: Sequence[Run], *options: float | str) -> str:
         drawn = points_of(runs[:1] if subject == "posterior" else runs)
         of = (self.posterior, self.prior, self.bound, self.n, self.probability, self.ceiling)
         parts = (*of, drawn, *loss_and_data(self.risk).values(), *options)
@@ -238,6 +260,8 @@ class ComparedLosses(Losses):
     data: object = None
     residuals: FloatArray | None = None
     """Of the successful runs: (k, measured)."""
+    noise_is_parameter: bool = False
+    """True if the noise of a column is a parameter, so that it differs between the sets."""
 
     @classmethod
     def of(
@@ -266,12 +290,17 @@ class ComparedLosses(Losses):
         basis = replace(
             basis_of(risk, bound, n=n, ceiling=ceiling, measured=measured), compared=compared
         )
-        data = risk.data if isinstance(risk, Composite) else None
-        return cls(basis.means(risks, every), basis, int((~good).sum()), data, residuals)
+        data = parts_of(risk).data
+        means, failed = basis.means(risks, every), int((~good).sum())
+        loss = risk.loss if isinstance(risk, Composite) else None
+        own = loss.loss if isinstance(loss, ObservationLoss) else None
+        noisy = isinstance(own, ColumnLoss) and bool((own.levels >= 0).any())
+        bets = basis.bets(risks, every)
+        return cls(means, basis, failed, bets, data, residuals, noisy)
 
     def explained(self, certificate: Certificate) -> Certificate:
         """Add the limit in the users' units, and a warning where the data seem dependent."""
-        known = getattr(self.data, "noise_known", True)
+        known = getattr(self.data, "noise_known", True) and not self.noise_is_parameter
         units = getattr(self.data, "in_units", None) if known else None  # else no noise is known
         noises = getattr(self.data, "noises", None)
         residual = None if units is None else self.basis.residual(certificate.value, noises)
@@ -280,6 +309,8 @@ class ComparedLosses(Losses):
         if series is not None and self.residuals is not None and not self.basis.sequential:
             middle = np.median(self.residuals, axis=0)
             warnings = warning_of_dependence(series(middle), certificate.n)
+        if isinstance(self.data, Observations):
+            warnings += warning_of_duplicates(self.data)
         capped = self.basis.capped and residual is not None
         return replace(
             certificate,
@@ -287,6 +318,8 @@ class ComparedLosses(Losses):
             cap=self.basis.residual(self.basis.ceiling, noises) if capped else None,
             in_units=units(residual) if units is not None and residual is not None else {},
             warnings=warnings,
+            not_guaranteed=certificate.not_guaranteed
+            + (_NO_UNITS if self.noise_is_parameter else ()),
         )
 
 

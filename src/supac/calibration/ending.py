@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -9,13 +10,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.calibration.certify import Certifier
-from supac.families import Distribution
-from supac.guarantee.certificate import Certificate
-from supac.guarantee.ensemble import FIRST, PASSED, SECOND
-from supac.guarantee.gate import CertificateError
-from supac.problem import Composite, Evaluations, Problem
-from supac.problem.bounds import worth_of_a_nat
-from supac.record.diagnostics import (
+from supac.calibration.diagnostics import (
     hardly_begun,
     note_on_equal_risks,
     note_on_learning,
@@ -27,14 +22,27 @@ from supac.record.diagnostics import (
     notes_on_the_estimate,
     notes_on_the_way,
 )
+from supac.calibration.shaping import Shaped, shaped
+from supac.families import Distribution
+from supac.guarantee.basis import CertificateError
+from supac.guarantee.certificate import Certificate
+from supac.guarantee.ensemble import FIRST, PASSED, SECOND
+from supac.problem import Batch, Evaluations, Problem
+from supac.problem.bounds import worth_of_a_nat
+from supac.problem.composite import parts_of
 from supac.record.ending import Ending, StopReason, ValidationBatch
 from supac.record.record import Record
+from supac.record.run import Round
 from supac.record.simulator_versions import made_by_others, versions_of
 from supac.running.runner import Runner
-from supac.search.algorithm import PRIOR, VALIDATE, Algorithm, Batch, Info, State
+from supac.search.algorithm import PRIOR, VALIDATE, Algorithm, Info, State
+from supac.shape.evidence import Evidence
 from supac.surrogate.estimator import DEAREST
 from supac.surrogate.importance import Importance
 
+_COVERED = 0.7  # largest Pareto k̂ at which weighted runs represent a posterior
+_CLEARLY = 3.0  # nats by which an earlier posterior must have been better to be tried again
+_LEAST_SPARE = 12  # runs that are kept for another posterior where all others are made at once
 _RECENT = 20_000  # latest runs that estimate the mean risk if there are no fresh ones
 
 
@@ -44,8 +52,14 @@ class FreshRisks:
 
     posterior: Distribution
     kl: float
+    x: FloatArray
     risk: FloatArray
     """With the risk of failed runs, if they count."""
+
+    def joined(self, more: FreshRisks) -> FreshRisks:
+        """Return these runs and more of the same posterior."""
+        x, risk = np.concatenate([self.x, more.x]), np.concatenate([self.risk, more.risk])
+        return replace(self, x=x, risk=risk)
 
     @property
     def mean_risk(self) -> float:
@@ -79,11 +93,77 @@ class Validated:
     """Last state, and the fresh risks of the posterior to return, if any."""
 
     state: State
+    shaped: Shaped
+    """The posterior to return."""
     fresh: FreshRisks | None = None
     batches: tuple[ValidationBatch, ...] = ()
     notes: tuple[str, ...] = ()
     share: float = PASSED
     """Share of δ of the sample of fresh runs that is returned: see `guarantee.ensemble`."""
+
+    def evidence(self, problem: Problem) -> Evidence | None:
+        """Estimate the evidence, if there is a model of the risk, and a temperature."""
+        if self.fresh is None:
+            return self.shaped.evidence(problem, np.empty((0, problem.start.dim)), np.empty(0))
+        return self.shaped.evidence(problem, self.fresh.x, self.fresh.risk)
+
+
+@dataclass(frozen=True, eq=False)
+class EarlierPosterior:
+    """Posterior of an earlier round, and its objective as its runs have shown it."""
+
+    posterior: Distribution
+    objective: float
+
+    @classmethod
+    def best_of(cls, rounds: Sequence[Round]) -> EarlierPosterior | None:
+        """Return that of the lowest objective whose runs cover it, if any."""
+        shown = [
+            cls(each.proposal, each.info.objective)
+            for each in rounds
+            if each.proposal is not None
+            and np.isfinite(each.info.objective)
+            and not each.info.k_hat > _COVERED
+        ]
+        return min(shown, key=lambda each: each.objective, default=None)
+
+    def clearly_beats(self, fresh: FreshRisks, problem: Problem) -> bool:
+        """Return True if it is better than fresh runs by two standard errors and a few nats."""
+        if not len(fresh.risk):
+            return True
+        mean = fresh.mean_risk
+        low = mean - 2.0 * float(np.nan_to_num(fresh.error))
+        nat = worth_of_a_nat(problem.bound, mean, fresh.kl)
+        return bool(self.objective < problem.bound(low, fresh.kl) - _CLEARLY * nat)
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Numbers of fresh runs that validate a posterior, and those after a bad validation."""
+
+    first: int
+    second: int
+    always: bool = True
+    """The second are made after a good validation as well, to make the estimate more precise."""
+
+    @classmethod
+    def of(cls, runs: int) -> Halves:
+        """Return two halves."""
+        return cls((runs + 1) // 2, runs // 2)
+
+    @classmethod
+    def at_once(cls, runs: int) -> Halves:
+        """Return nearly all at once, for many workers, with a few for another posterior.
+
+        Two halves one after the other would keep half of the workers busy for twice the time.
+        """
+        spare = min(max(runs // 8, _LEAST_SPARE), runs // 2)
+        return cls(runs - spare, spare, always=False)
+
+    @property
+    def shown(self) -> int:
+        """Number of runs that a good validation takes."""
+        return self.first + self.second * self.always
 
 
 def validate(
@@ -91,67 +171,88 @@ def validate(
     algorithm: Algorithm,
     state: State,
     runner: Runner,
-    reserve: int,
+    halves: Halves,
     predicted: float,
+    shape: str,
+    earlier: EarlierPosterior | None = None,
 ) -> Validated:
-    """Make half of `reserve` fresh runs; if they are bad, learn from them and try again.
+    """Make the first half of fresh runs; if they are bad, learn from them and try again.
 
-    Otherwise use the other half for a more precise estimate.
+    If the runs of an `earlier` posterior were clearly better, that is tried in its place. If they
+    are good, the other half makes the estimate more precise.
     """
-    half = (reserve + 1) // 2
-    first = _FreshRuns.of(problem, state, runner, half)
+    own = shaped(problem, algorithm, state, predicted, shape)
+    predicted = own.predicted
+    first = _FreshRuns.of(problem, state, own.posterior, runner, halves.first)
     fresh, error = first.risks, np.nan_to_num(first.risks.error)
     passed = len(fresh.risk) and problem.bound(fresh.mean_risk - 2.0 * error, fresh.kl) <= predicted
-    keep = passed or np.isnan(predicted)
-    after = first.told if keep else algorithm.tell(problem, first.asked, *first.columns)[0]
-    second = _FreshRuns.of(problem, after, runner, reserve - half)
+    back = earlier is not None and earlier.clearly_beats(fresh, problem)
+    keep = not back and (passed or np.isnan(predicted))
+    if keep and not halves.always:
+        return Validated(first.told, own, fresh, (first.batch,))
+    if back and earlier is not None:
+        after = replace(first.told, posterior=earlier.posterior)
+        again = shaped(problem, algorithm, after, np.nan, "gaussian")
+    else:
+        after = first.told if keep else algorithm.tell(problem, first.asked, *first.columns)[0]
+        again = own if keep else shaped(problem, algorithm, after, np.nan, shape)
+    second = _FreshRuns.of(problem, after, again.posterior, runner, halves.second)
     batches = first.batch, second.batch
     if keep:
-        both = replace(fresh, risk=np.concatenate([fresh.risk, second.risks.risk]))
-        return Validated(second.told, both, batches)
+        return Validated(second.told, own, fresh.joined(second.risks), batches)
     if not len(fresh.risk) + len(second.risks.risk):
         words = (
             "all fresh runs of the last posterior failed: it could not be checked; their messages "
             "are in the table of `supac export`"
         )
-        return Validated(second.told, None, batches, (words,))
+        return Validated(second.told, again, None, batches, (words,))
     values = [each.objective(problem) for each in (fresh, second.risks)]
     note = (
-        f"fresh runs of the last posterior gave an objective of {values[0]:.4g} where "
-        f"{predicted:.4g} was predicted; after learning from them, {values[1]:.4g}. The better of "
-        "the two posteriors is returned; `supac resume --budget`, or budget= of resume, goes on"
+        f"fresh runs of the last posterior gave an objective of {values[0]:.4g}, and those of an "
+        f"earlier one, whose runs had been better, {values[1]:.4g}"
+        if back
+        else f"fresh runs of the last posterior gave an objective of {values[0]:.4g} where "
+        f"{predicted:.4g} was predicted; after learning from them, {values[1]:.4g}"
+    )
+    note += (
+        ". The better of the two posteriors is returned; `supac resume --budget`, or budget= of "
+        "resume, goes on"
     )
     if values[0] <= values[1]:
-        return Validated(second.told, fresh, batches, (note,), FIRST)
-    return Validated(second.told, second.risks, batches, (note,), SECOND)
+        return Validated(second.told, own, fresh, batches, (note,), FIRST)
+    return Validated(second.told, again, second.risks, batches, (note,), SECOND)
 
 
 @dataclass(frozen=True, eq=False)
 class _FreshRuns:
-    """Fresh runs of the posterior of a state."""
+    """Fresh runs of a posterior, made in a state."""
 
     asked: State
     """State that has asked for them."""
-    columns: tuple[FloatArray, FloatArray, FloatArray | None]
-    """Points, risks and outputs."""
+    columns: tuple[Batch, FloatArray, FloatArray | None]
+    """Planned runs, their risks and outputs."""
     risks: FreshRisks
     batch: ValidationBatch
 
     @classmethod
-    def of(cls, problem: Problem, state: State, runner: Runner, n: int) -> _FreshRuns:
-        posterior, x = state.posterior, state.draw(n, VALIDATE)
-        runs = runner.run(x, "validation")
+    def of(
+        cls, problem: Problem, state: State, posterior: Distribution, runner: Runner, n: int
+    ) -> _FreshRuns:
+        x = posterior.sample(n, state.rng(VALIDATE))
+        batch = state.batch_of(x, proposal=posterior)
+        runs = runner.run_planned(batch.planned, "validation")
         risk, outputs = runner.functions[0].columns(runs)
-        new = Evaluations.none(posterior.dim).append(x, risk, posterior)
+        new = Evaluations.none(posterior.dim).append(batch.x, risk, posterior)
         # A failed run counts as no less than the worst of all runs, not only of these.
         before = state.evaluations.risk
         worst = float(before[np.isfinite(before)].max(initial=-np.inf))
         failure_risk = None if problem.failure_risk is None else max(problem.failure_risk, worst)
         kl = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1]).value
+        usable = new.usable(failure_risk)
         return cls(
-            replace(state, batch=Batch.plain(x, posterior)),
-            (x, risk, outputs),
-            FreshRisks(posterior, kl, new.usable(failure_risk).risk),
+            state,
+            (batch, risk, outputs),
+            FreshRisks(posterior, kl, usable.x, usable.risk),
             ValidationBatch(tuple(run.id for run in runs), posterior),
         )
 
@@ -171,7 +272,7 @@ def make_ending(
 ) -> Ending:
     """Estimate the objective of the returned posterior, certify its draws, collect warnings."""
     state, fresh = validated.state, validated.fresh
-    posterior = state.posterior if fresh is None else fresh.posterior
+    posterior = validated.shaped.posterior
     divergence = posterior.divergence(problem.prior, [state.seed, state.iteration, PRIOR, 1])
     runs = state.evaluations.usable(problem.failure_risk)
     mean_risk = error = size = np.nan
@@ -205,6 +306,7 @@ def make_ending(
     certificates, reason = _certificates(problem, validated, record, stop, risk)
     return Ending(
         posterior=posterior,
+        evidence=validated.evidence(problem),
         stop_reason=stop,
         objective=objective,
         mean_risk=mean_risk,
@@ -234,7 +336,7 @@ def _estimated_on_the_way(runs: Evaluations, posterior: Distribution) -> tuple[f
 
 def notes_of(risk: object) -> tuple[str, ...]:
     """Return what a simulator says of its own set-up, in `notes`, if it says anything."""
-    found = getattr(risk.simulate if isinstance(risk, Composite) else risk, "notes", ())
+    found = getattr(parts_of(risk).simulate, "notes", ())
     return tuple(map(str, found)) if isinstance(found, tuple | list) else ()
 
 
@@ -278,7 +380,7 @@ def _certificates(
             f"another version of the simulator made {others} of the {len(ids)} fresh runs; "
             "`supac certify --draws 20` certifies new parameter sets with the present one"
         )
-    runs, tested = record.runs_of(ids), risk.tested if isinstance(risk, Composite) else None
+    runs, tested = record.runs_of(ids), parts_of(risk).tested
     about = Certifier(
         fresh.posterior, problem.prior, risk, problem.bound, provenance=record.provenance
     )

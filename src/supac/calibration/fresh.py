@@ -13,8 +13,9 @@ from supac.problem import Parameters
 from supac.record.record import Record
 from supac.record.run import Purpose, Run
 from supac.running.execution import Execution
+from supac.running.interrupt import Interrupted
 from supac.running.runner import Runner
-from supac.running.terminal import Interrupted, ProgressBar
+from supac.running.terminal import ProgressBar
 
 Path = str | os.PathLike[str]
 

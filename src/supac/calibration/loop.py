@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.calibration.diagnostics import advice_on_workers
 from supac.exchange.known import KnownRuns
 from supac.families import Distribution
-from supac.problem import Problem
-from supac.record.diagnostics import advice_on_workers
+from supac.problem import Batch, Planned, Problem, Role
 from supac.record.encoding import state_from_spec, state_to_spec
 from supac.record.ending import StopReason
 from supac.record.record import Record
 from supac.record.run import Round, Run
 from supac.running.execution import Execution
+from supac.running.interrupt import Interrupted
 from supac.running.runner import Runner
-from supac.running.terminal import Interrupted, ProgressBar
-from supac.search.algorithm import Algorithm, Batch, Info, State, widened
+from supac.running.terminal import ProgressBar
+from supac.search.algorithm import Algorithm, Info, State
+from supac.search.levels import WITHOUT_MODEL
 from supac.search.note import is_among
 from supac.search.restart import BEGAN_AGAIN
+from supac.search.stages import Stage
 
-_LATELY = 10  # runs of which too many must have failed as well
-_ENOUGH_TO_TELL = 30  # runs before the share of failures is judged
-_ENOUGH_IN_ANY_CASE = 100  # and if steps still promise much
-_ROUNDS_TO_SETTLE, _RUNS_TO_SETTLE = 3, 15  # without change, after which a search ends
-_UNCHANGED = 0.005  # nats between successive posteriors: far below the error of an objective
 _HANDOVER = 0.03  # seconds from a result to the next run
 _MOST_AHEAD = 8  # queued runs per worker during a `tell`
 
@@ -58,6 +56,12 @@ class Iteration:
         return self.info.kl
 
 
+def jacobians_cost(runs: int, algorithm: Algorithm, problem: Problem, state: State) -> float:
+    """Return the cost of the Jacobians of so many runs of the next batch: 0 if it wants none."""
+    cost = problem.jacobian_cost or 0.0
+    return cost * runs if cost and algorithm.wants_jacobians(problem, state) else 0.0
+
+
 @dataclass(eq=False)
 class Loop:
     """State of one search, and its loop."""
@@ -82,8 +86,8 @@ class Loop:
     """Idle workers were noticed."""
     _ended: list[Run] = field(default_factory=list)
     """Completed runs that were not told, in asynchronous mode."""
-    _origins: dict[int, tuple[Batch, int]] = field(default_factory=dict)
-    """Batch and row of each run that was not told, by id."""
+    _asked: tuple[State, Batch] | None = None
+    """State that a batch was asked for in, and the batch."""
 
     @property
     def record(self) -> Record:
@@ -103,14 +107,39 @@ class Loop:
     @property
     def queries(self) -> int:
         """Number of runs told to the algorithm."""
-        return len(self.state.evaluations) - self.imported
+        return self.algorithm.counted(self.state) - self.imported
+
+    @property
+    def spent(self) -> float:
+        """Cost of the runs told to the algorithm, in runs of the model that counts.
+
+        With what their Jacobians cost.
+        """
+        known = self.state.evaluations.jacobians or ()
+        jacobians = self._cost * sum(each is not None for each in known)
+        return self.algorithm.spent(self.state) - self.imported + jacobians
+
+    @property
+    def _cost(self) -> float:
+        """Cost of a Jacobian in runs."""
+        return self.problem.jacobian_cost or 0.0
+
+    def _jacobians_cost(self, runs: int) -> float:
+        """Return the cost of the Jacobians of so many runs of the next batch."""
+        return jacobians_cost(runs, self._algorithm(), self.problem, self.state)
 
     def restore(self) -> None:
         """Restore the state from the record."""
         record = self.record
         if record.rounds and record.state is not None:
-            told = record.told(self.runner.functions[0].columns)
-            self.state = record.read_state(lambda spec: state_from_spec(spec, self.state, told))
+            known = {run.id: run.x for run in record.light_runs if run.source}
+            begun = [known[i] for i in record.rounds[0].ids if i in known]
+            if begun and len(begun) == len(record.rounds[0].ids):
+                self.state = self.state.beginning_from(np.array(begun))
+            function = self.runner.functions[0]
+            told = record.told(function.columns, jacobians=function.jacobians)
+            state = record.read_state(lambda spec: state_from_spec(spec, self.state, told))
+            self.state = self.algorithm.restored(state)
             ids = record.told_ids(())
             made = [run for run in record.light_runs if run.id in ids]
             self.imported = sum(bool(run.source) for run in made)
@@ -118,32 +147,31 @@ class Loop:
 
     def adopt(self, known: KnownRuns | None) -> None:
         """Tell the algorithm imported runs."""
-        adopted = self.runner.adopt(known)
+        adopted = self.runner.adopt(known, self.state.iteration)
         if adopted:
-            x = np.array([run.x for run in adopted])
-            nowhere = np.zeros(len(x), dtype=bool)
-            self.imported += len(x)
-            self.state = replace(self.state, batch=Batch(x, self.state.posterior, nowhere))
-            self._learn(x, adopted)
+            if not self.state.iteration:
+                x = np.array([run.x for run in adopted])
+                self.state = self.state.beginning_from(x)
+            self.imported += len(adopted)
+            self._learn(adopted, self.state.posterior)
 
     def run(self) -> StopReason:
         """Ask, run and tell until there is a reason to stop."""
         stop = self._reason() if self.record.rounds else None
         if stop is None:
             stop = self._asynchronous() if self.execution.mode == "async" else self._batches()
-        conclude = getattr(self.algorithm, "conclude", None)
-        if conclude is not None:
-            self.state = conclude(self.state)
+        self.state = self.algorithm.conclude(self.state)
         return stop
 
     def _batches(self) -> StopReason:
         """Tell each batch as a whole, so that the result does not depend on the workers."""
         stop = None
         while stop is None:
-            x = self.algorithm.ask(self.problem, self.state)
-            self._notice_idle_workers(len(x))
+            batch = self._next_batch()
+            self._notice_idle_workers(len(batch))
             try:
-                stop = self._tell(x, self.runner.run(x))
+                runs = self.runner.run_planned(batch.planned, jacobians=self._wants_jacobians())
+                stop = self._tell(runs)
             except Interrupted:
                 return StopReason.INTERRUPTED
         return stop
@@ -166,17 +194,18 @@ class Loop:
         """Tell results as they arrive, and ask for new points before workers are idle."""
         stop: StopReason | None = None
         self._take_up()
-        made, thinking = self.queries + len(self._ended) + self.runner.under_way, 0.0
+        made, thinking = self._made_so_far(), 0.0
         asked_for = self.state.iteration if self.runner.waiting else -1
         while stop is None or self.runner.under_way:
             if stop is None and not self.runner.waiting and self._worth_telling(asked_for):
                 start = time.perf_counter()
                 stop = self._tell_ended()
                 if stop is None:
-                    batch, asked_for = self._next_batch(), self.state.iteration
-                    added = range(min(len(batch.x), self.budget - made))
-                    self._queue(batch, added)
-                    made += len(added)
+                    planned, asked_for = self._next_batch().planned, self.state.iteration
+                    each = 1.0 + self._jacobians_cost(1)
+                    added = planned[: max(int((self.budget - made) / each), 0)]
+                    self._queue(added)
+                    made += each * len(added)
                     stop = None if added else StopReason.BUDGET
                 thinking = time.perf_counter() - start
             if self.runner.interrupt.requested:
@@ -185,25 +214,37 @@ class Loop:
                 self.runner.cancel()
             self._ended += self.runner.collect(self._wanted(thinking))
         if stop is StopReason.FAILURES and not self.record.rounds:  # nothing to learn from
-            self._remember(*self._take_ended())
+            self._remember(self._take_ended())
             return stop
         last = self._tell_ended()
         return last if last is not None and stop is StopReason.BUDGET else stop
 
+    def _made_so_far(self) -> float:
+        """Return the cost of the runs that are told, have ended, or are under way."""
+        ended = self._cost * sum(run.jacobian is not None for run in self._ended)
+        ahead = self.runner.under_way
+        return self.spent + len(self._ended) + ended + ahead + self._jacobians_cost(ahead)
+
     def _take_up(self) -> None:
         """Take completed runs of an earlier process, and queue the rest of their batch."""
-        self._ended, batch = self.runner.take_untold(), self._next_batch()
-        rows = {point.tobytes(): row for row, point in enumerate(batch.x)}
-        for run in self._ended:
-            row = rows.pop(run.x.tobytes(), None)
-            if row is not None:
-                self._origins[run.id] = batch, row
-        if self._origins:
-            self._queue(batch, rows.values())
+        ended = self.runner.take_untold()
+        left = {each.x.tobytes(): each for each in self._next_batch().planned}
+        due = [left.pop(run.x.tobytes(), None) for run in ended]
+        step = self.state.iteration
+        for run, planned in zip(ended, due, strict=True):
+            late = run.planned if run.step >= 0 else Planned(run.x, Role.TELLS, step)
+            self._ended.append(run.as_planned(planned or late))
+        if any(due):
+            self._queue(left.values())
 
-    def _queue(self, batch: Batch, rows: Iterable[int]) -> None:
-        for row in rows:
-            self._origins[self.runner.queue(batch.x[row])] = batch, row
+    def _queue(self, planned: Iterable[Planned]) -> None:
+        wanted = self._wants_jacobians()
+        for each in planned:
+            self.runner.queue(each, jacobian=wanted)
+
+    def _wants_jacobians(self) -> bool:
+        """Return True if the runs of the next batch are worth their Jacobians."""
+        return self._algorithm().wants_jacobians(self.problem, self.state)
 
     def _worth_telling(self, asked_for: int) -> bool:
         """Return True if there are results to tell, or if a first batch is needed.
@@ -214,12 +255,15 @@ class Loop:
         ended = len(self._ended)
         if self.state.iteration > asked_for and not ended:
             return True
-        if self.state.evaluations.drawn.any():
+        if (self.state.evaluations.role != Role.KNOWN).any():
             return bool(ended)
         return 4 * ended >= 3 * (ended + self.runner.under_way)
 
     def _next_batch(self) -> Batch:
-        return self.state.planned(self._algorithm().ask(self.problem, self.state))
+        """Ask for a batch, once for each state."""
+        if self._asked is None or self._asked[0] is not self.state:
+            self._asked = self.state, self._algorithm().ask(self.problem, self.state)
+        return self._asked[1]
 
     def _wanted(self, thinking: float) -> int:
         """Compute the number of submitted runs that keeps workers busy during the next `tell`."""
@@ -231,64 +275,57 @@ class Loop:
     def _tell_ended(self) -> StopReason | None:
         if not self._ended:
             return None
-        runs, batch = self._take_ended()
-        self.state = replace(self.state, batch=batch)
-        return self._tell(batch.x, self.runner.settle(runs))
+        return self._tell(self.runner.settle(self._take_ended()))
 
-    def _take_ended(self) -> tuple[list[Run], Batch]:
-        """Take completed runs as a batch, those of the most common batch as its draws.
-
-        Runs of other batches count as designed points. Their expected risks are kept only if most
-        runs come from the last step.
-        """
+    def _take_ended(self) -> list[Run]:
+        """Take completed runs, in the order of their ids."""
         runs, self._ended = sorted(self._ended, key=lambda run: run.id), []
-        known = {
-            i: self._origins.pop(run.id) for i, run in enumerate(runs) if run.id in self._origins
-        }
-        common = Counter(batch for batch, _ in known.values()).most_common(1)
-        main = common[0][0] if common else None
-        drawn = np.zeros(len(runs), dtype=bool)
-        expected = np.full(len(runs), np.nan)
-        for i, (batch, row) in known.items():
-            drawn[i] = batch is main and batch.drawn[row]
-            if batch.expected is not None:
-                expected[i] = batch.expected[row]
-        latest = main is not None and self.state.batch is not None and main.x is self.state.batch.x
-        return runs, Batch(
-            np.array([run.x for run in runs]),
-            self.state.posterior if main is None else main.proposal,
-            drawn,
-            expected if latest and bool(np.isfinite(expected).all()) else None,
-        )
+        return runs
 
-    def _tell(self, x: FloatArray, runs: Sequence[Run]) -> StopReason | None:
+    def _tell(self, runs: Sequence[Run]) -> StopReason | None:
         """Tell runs to the algorithm unless all have failed; return a reason to stop, if any."""
         self.seconds += sum(run.seconds for run in runs)
-        if not self.state.evaluations.ok.any() and not any(run.ok for run in runs):
-            self._remember(runs, Batch.plain(x, self.state.posterior))
+        known_good = self.state.evaluations.ok.any() or any(run.ok for run in runs)
+        if not known_good and not any(run.level for run in runs):
+            self._remember(runs)
             return StopReason.FAILURES
-        return self._learn(x, runs)
+        return self._learn(runs, self._next_batch().proposal)
 
-    def _remember(self, runs: Sequence[Run], batch: Batch) -> None:
+    def _remember(self, runs: Sequence[Run]) -> None:
         """Add runs to the evaluations without learning from them."""
         if runs:
-            settled = self.runner.settle(runs)
-            told = self.state.told(batch.x, *self.runner.functions[0].columns(settled))
+            settled, proposal = self.runner.settle(runs), self._next_batch().proposal
+            told = self.state.told(*self._columns(settled, proposal), **self._jacobians(settled))
             self.state = replace(self.state, evaluations=told, batch=None)
 
-    def _learn(self, x: FloatArray, runs: Sequence[Run]) -> StopReason | None:
-        before, (risk, outputs) = self.state, self.runner.functions[0].columns(runs)
-        planned = before.planned(x)
-        self.state, info = self._restarted(
-            before, *self._algorithm().tell(self.problem, before, x, risk, outputs)
-        )
-        told = Round(tuple(run.id for run in runs), planned.drawn, planned.proposal, info)
-        after = self.state
-        self.record.add_rounds([told], lambda: state_to_spec(after), after.posterior)
-        self.bar.update(self.queries, info)
-        advice = getattr(self.algorithm, "advice", None)
-        if advice is not None:
-            self._advise(*advice(self.problem, after))
+    def _columns(
+        self, runs: Sequence[Run], proposal: Distribution
+    ) -> tuple[Batch, FloatArray, FloatArray | None]:
+        """Return why runs were made, their risks and outputs."""
+        batch = Batch.gathered([run.planned for run in runs], proposal, proposal.dim)
+        return batch, *self.runner.functions[0].columns(runs)
+
+    def _jacobians(self, runs: Sequence[Run]) -> dict[str, Any]:
+        """Return the Jacobians of runs as an argument of `tell`; nothing if it has no use."""
+        found = self.runner.functions[0].jacobians(runs)
+        useful = found is not None and self.algorithm.learns_from_jacobians
+        return {"jacobians": found} if useful else {}
+
+    def _learn(self, runs: Sequence[Run], proposal: Distribution) -> StopReason | None:
+        """Tell runs to the algorithm; `proposal` is that of the batch that was planned last."""
+        levels, seconds = [run.level for run in runs], [run.seconds for run in runs]
+        before = self._algorithm().timed(self.state, levels, seconds)
+        columns = self._columns(runs, proposal)
+        told = self._algorithm().tell(self.problem, before, *columns, **self._jacobians(runs))
+        after, info = self._restarted(before, *told)
+        self.state = after
+        new = Round(tuple(run.id for run in runs), proposal, info)
+        if after.coarse is not None:
+            own = after.coarse
+            self.record.note_coarse((own.cost, own.differs, own.useful, own.settled))
+        self.record.add_rounds([new], lambda: state_to_spec(after), after.posterior)
+        self.bar.update(self.queries, info, self.runner.busy.words, self.record.coarse_use)
+        self._advise(*self.algorithm.advice(self.problem, after))
         event = Iteration(self.queries, before.posterior, info.objective, info, after.posterior)
         if self.callback is not None and self.callback(event):
             return StopReason.USER
@@ -296,20 +333,20 @@ class Loop:
 
     def _restarted(self, before: State, state: State, info: Info) -> tuple[State, Info]:
         """Return the state after a round, elsewhere if the algorithm begins again, and its info."""
-        restart = getattr(self._algorithm(), "restart", None)
-        again = None if restart is None else restart(self.problem, before, state, info)
+        again = self._algorithm().restart(self.problem, before, state, info)
         return (state, info) if again is None else again
 
     def _algorithm(self) -> Algorithm:
         """Return the algorithm, with larger batches if asynchronous workers need them."""
         workers = self.runner.capacity if self.execution.mode == "async" else 0
-        return widened(self.algorithm, workers, self.budget, len(self.state.evaluations))
+        return self.algorithm.widened(workers, self.budget, len(self.state.evaluations))
 
     def _reason(self) -> StopReason | None:
         info, made = self.record.rounds[-1].info, self.queries
-        last = made + len(self._algorithm().ask(self.problem, self.state)) > self.budget
-        step = self.state.last_step
-        enough = _ENOUGH_IN_ANY_CASE if step is not None and step.moving else _ENOUGH_TO_TELL
+        price = self._algorithm().price(self.state, self._next_batch())
+        last = self.spent + price + self._jacobians_cost(len(self._next_batch())) > self.budget
+        tuning = self.state.tuning.stop
+        enough = tuning.failures_in_any_case if self.state.stage.moves else tuning.failures_from
         if (made >= enough or last) and self._failing(info):
             return StopReason.FAILURES
         unchanged = info.alpha > 0.0 and info.step_kl < self.tolerance
@@ -325,14 +362,15 @@ class Loop:
         """
         if self.record.spend_all or not self.state.posterior.family.is_gaussian:
             return False
-        runs, wrong = 0, self.record.rounds[-1].info.wrong
+        runs, wrong, tuning = 0, self.record.rounds[-1].info.wrong, self.state.tuning.stop
+        coarse = set() if self.state.coarse is None else self.record.coarse_ids
         for count, each in enumerate(reversed(self.record.rounds), start=1):
-            info, runs = each.info, runs + len(each.ids)
+            info, runs = each.info, runs + sum(i not in coarse for i in each.ids)
             if any(is_among(note, BEGAN_AGAIN) for note in info.notes) or not (
-                info.step_kl < _UNCHANGED and wrong <= info.wrong
+                info.step_kl < tuning.unchanged and wrong <= info.wrong
             ):
                 return False
-            if count >= _ROUNDS_TO_SETTLE and runs >= _RUNS_TO_SETTLE:
+            if count >= tuning.rounds and runs >= tuning.runs:
                 return True
         return False
 
@@ -343,14 +381,17 @@ class Loop:
         failed says little of where the search has come to. Nor does it fail where the latest runs
         mostly do not, or where none was made since it began again elsewhere.
         """
-        if self.state.abandoned is not None and self.state.last_step is None:
+        if self.state.stage in (Stage.AGAIN, Stage.AFRESH):
+            return False
+        if any(is_among(note, WITHOUT_MODEL) for note in info.notes):
             return False
         evaluations, most = self.state.evaluations, self.execution.max_failures
         if evaluations.failed <= most * len(evaluations):
             return False  # nor are they too many without the refused ones, which take long to count
         refused = len(self.record.refused)
         failed, made = evaluations.failed - refused, len(evaluations) - refused
-        lately = evaluations.select(np.arange(made + refused) >= made + refused - _LATELY)
+        recent = self.state.tuning.stop.failures_lately
+        lately = evaluations.select(np.arange(made + refused) >= made + refused - recent)
         if not lately.failed > most * len(lately):
             return False
         return failed > most * made and not info.failure_chance <= most

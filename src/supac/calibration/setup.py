@@ -10,9 +10,14 @@ from supac.arrays import FloatArray, whole
 from supac.exchange.known import KnownRuns
 from supac.families import Density, Distribution, Family
 from supac.problem import Bound, Function, Loss, Parameters, Problem
+from supac.problem.composite import parts_of
 from supac.problem.observation import ObservationLoss
+from supac.problem.problem import latent_of, parameters_of, user_scales_of
 from supac.running.execution import Execution
 from supac.search.algorithm import Algorithm
+from supac.search.levels import CoarseFirst
+from supac.search.supac import SuPAC
+from supac.surrogate.regime import MANY_PARAMETERS
 
 
 def make_problem(
@@ -27,7 +32,7 @@ def make_problem(
     if not isinstance(bound, Bound):
         raise TypeError(f"bound must be a bound such as Catoni(temperature=0.01), not {bound!r}")
     failure_risk = execution.failure_risk(bound)
-    density: Density = prior.prior if isinstance(prior, Parameters) else prior
+    density: Density = latent_of(prior)
     if start is None:
         if isinstance(density, Mapping):
             raise TypeError("prior must be Parameters, not a dict: supac.Parameters({…})")
@@ -54,8 +59,9 @@ def make_problem(
             raise ValueError(
                 f"observation = {loss.count} leaves none of the {start.dim} parameters to simulate"
             )
-        loss = loss.within(prior if isinstance(prior, Parameters) else None)
-    return Problem(density, bound, start, proxy, failure_risk, loss)
+        loss = loss.within(parameters_of(prior))
+    scales = user_scales_of(prior)
+    return Problem(density, bound, start, proxy, failure_risk, loss, user_scales=scales)
 
 
 def _check_score(start: Distribution) -> None:
@@ -109,8 +115,7 @@ def check_known(known: KnownRuns | None, algorithm: Algorithm, problem: Problem)
     dim = problem.start.dim
     if known.x.shape[1] != dim:
         raise ValueError(f"known has points of {known.x.shape[1]} coordinates, not {dim}")
-    uses_known = getattr(algorithm, "uses_known", None)
-    if uses_known is None or not uses_known(problem):
+    if not algorithm.uses_known(problem):
         raise ValueError(
             f"known runs are of no use to {algorithm!r}, which weighs runs by how they were drawn; "
             "use SuPAC() or SuPAC.paper(), or an estimator whose plan has uses_known=True"
@@ -122,8 +127,7 @@ def reserve_for_validation(
 ) -> int:
     """Return the number of runs of the budget to reserve for validation."""
     if validation is None:
-        asks = getattr(algorithm, "validation", None)
-        reserve = min(asks(budget), budget - first) if asks is not None else 0
+        reserve = min(algorithm.validation(budget), budget - first)
         return reserve if reserve > 1 else 0
     if whole(validation, "validation", least=0) + first > budget:
         raise ValueError(
@@ -135,6 +139,51 @@ def reserve_for_validation(
 
 def checked_algorithm(algorithm: Algorithm) -> Algorithm:
     """Return the algorithm; TypeError if it is none."""
-    if isinstance(algorithm, type) or not hasattr(algorithm, "tell"):
-        raise TypeError(f"algorithm must be one such as SuPAC(), not {algorithm!r}")
+    if not isinstance(algorithm, Algorithm):
+        raise TypeError(
+            "algorithm must be one such as SuPAC(), or of a subclass of Algorithm of your own, not "
+            f"{algorithm!r}"
+        )
     return algorithm
+
+
+def check_coarse_search(
+    risk: object,
+    algorithm: Algorithm,
+    problem: Problem,
+    execution: Execution,
+    *,
+    known: bool,
+) -> None:
+    """Raise if the risk has a coarse model that this search cannot use, and say what to do."""
+    if parts_of(risk).coarse is None:
+        return
+    usual = isinstance(algorithm, SuPAC) and algorithm.estimator is None
+    several = not problem.start.family.is_gaussian
+    refused = {
+        'mode="async"': (execution.mode == "async", 'leave out mode="async"'),
+        "proxy=": (problem.proxy is not None, "leave out proxy="),
+        "known=": (known, "leave out known="),
+        "an algorithm or estimator of its own": (not usual, "leave out algorithm="),
+        "a start that is not Gaussian": (several, "begin with gaussian(mean, covariance)"),
+        f"more than {MANY_PARAMETERS} parameters": (
+            problem.start.dim > MANY_PARAMETERS,
+            "describe them by fewer numbers",
+        ),
+    }
+    for what, (found, advice) in refused.items():
+        if found:
+            raise ValueError(
+                f"coarse= does not work with {what} yet: {advice}, or leave out coarse="
+            )
+
+
+def with_coarse(risk: object, algorithm: Algorithm, since: int | None = None) -> Algorithm:
+    """Return the algorithm, with a coarse model beside the fine one if the risk has one.
+
+    The coarse model has changed after so many rounds as `since` says.
+    """
+    coarse = parts_of(risk).coarse
+    if coarse is None or not isinstance(algorithm, SuPAC):
+        return algorithm
+    return CoarseFirst(algorithm, coarse.cost, since)

@@ -23,11 +23,12 @@ from typer.main import get_command
 
 import supac
 from supac.codec.text import visible
+from supac.early_signals import CAN_BE_CONTINUED
 
 if TYPE_CHECKING:
     from supac.record.record import Record
 
-ERROR, RESUMABLE, INTERRUPTED = 1, 3, 130
+ERROR, RESUMABLE, INTERRUPTED = 1, CAN_BE_CONTINUED, 130
 """Exit codes beside 0, done, and 2, wrong usage."""
 
 _EXIT_CODES = (
@@ -46,6 +47,10 @@ COMMANDS = {
     "run": (
         "problems",
         "Calibrate the problem of a file. Ctrl-C stops, `supac resume` continues.",
+    ),
+    "cluster": (
+        "clusters",
+        "Show the job script of the workers of a problem, and check that they can make a run.",
     ),
     "resume": (
         "problems",

@@ -12,7 +12,8 @@ from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.calibration.fresh import run_fresh
 from supac.cli.app import console
 from supac.exchange.known import KnownRuns
-from supac.problem import Composite, Observations
+from supac.problem import Observations
+from supac.problem.composite import parts_of
 from supac.problem_file import ProblemFile
 from supac.record.run import Run, Status
 from supac.running.execution import Execution
@@ -71,7 +72,7 @@ def make_known_again(
     then = known.risk[row : row + 1] if by_risk else np.asarray(known.outputs)[row]
     if len(then) != len(now):
         return f"{place} has {len(then)} outputs, but {len(now)} when made again"
-    data = ready.risk.data if isinstance(ready.risk, Composite) else None
+    data = parts_of(ready.risk).data
     comparison = Comparison.of(data, then, now)
     pairs = [] if pair is None else [pair]
     differs = comparison.large(Spread.of((), len(now))).any()

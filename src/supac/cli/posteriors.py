@@ -37,6 +37,7 @@ from supac.problem_file import (
     read_scenario,
     store_of,
 )
+from supac.record.local_ranges import words_on_local_ranges
 from supac.record.record import Record, read_store
 from supac.record.store.replaced import has_good_run, set_aside
 from supac.report.tables import short
@@ -100,6 +101,8 @@ def predict(
         print_json(_as_json(made, target))
     elif not quiet:
         _show(made, target, out)
+    if not quiet:
+        _warn_of_local_ranges(run)
 
 
 def _checked_scenario(store: Path, scenario: Path | None) -> Path:
@@ -166,7 +169,9 @@ def _show(made: Prediction, target: Path, out: Path | None) -> None:
     table.add_column("output", overflow="fold")
     clock = columns.time_label or ("time" if columns.times is not None else "row")
     headings = [clock] if columns.rows > 1 else []
-    headings += ["median", f"{share} of simulations", *[f"{share} of measurements"] * noisy]
+    smooth = int(bands.has_discrepancy)
+    headings += ["median", f"{share} of simulations", *[f"{share} with discrepancy"] * smooth]
+    headings += [f"{share} of measurements"] * noisy
     for heading in headings:
         table.add_column(heading, justify="right")
     shown = np.unique(np.linspace(0, columns.rows - 1, min(_ROWS, columns.rows)).round())
@@ -177,6 +182,7 @@ def _show(made: Prediction, target: Path, out: Path | None) -> None:
             least = _NEGLIGIBLE * float(bands.measured_upper[place] - bands.measured_lower[place])
             cells += [_number(bands.median[place], least)]
             cells += [_ends(bands.lower, bands.upper, place, least)]
+            cells += [_ends(bands.corrected_lower, bands.corrected_upper, place, least)] * smooth
             cells += [_ends(bands.measured_lower, bands.measured_upper, place, least)] * noisy
             table.add_row(Text(label if number == 0 else ""), *cells)
     console.print(table)
@@ -221,7 +227,7 @@ def sensitivity(
             raise failed(f"the file must be a .csv, not {out.name}")
         check_vacant(out, force=force)
     run = read_store(store_of(store))
-    _warn_of_versions(run)
+    _warn_before_use(run, ranges=not prior)
     found = run.sensitivity(under="prior" if prior else "posterior", seed=seed)
     if out is not None:
         write_table(out, found.to_table())
@@ -271,7 +277,7 @@ def next(  # noqa: A001 - its name on the command line
             raise failed(f"the file must be a .csv, not {out.name}")
         check_vacant(out, force=force)
     run = read_store(store_of(store))
-    _warn_of_versions(run)
+    _warn_before_use(run)
     asked = None if candidates is None else read_candidates(candidates)
     prediction = _predicted(run, scenario, "" if asked is None else asked.prediction)
     found = run.next_measurements(
@@ -294,6 +300,20 @@ def next(  # noqa: A001 - its name on the command line
         )
     if out is not None:
         console.print(f"wrote {out}", soft_wrap=True)
+
+
+def _warn_of_local_ranges(run: Record) -> None:
+    """Warn if the posterior is narrower than what the data leave open: so is what follows."""
+    words = words_on_local_ranges(run)
+    if words:
+        warn(f"{words}. What is shown here holds near this posterior alone")
+
+
+def _warn_before_use(run: Record, *, ranges: bool = True) -> None:
+    """Warn of several versions of the simulator, and if the posterior matters of local ranges."""
+    _warn_of_versions(run)
+    if ranges:
+        _warn_of_local_ranges(run)
 
 
 def _warn_of_versions(run: Record) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-import numpy as np
 import typer
 
 from supac import problem_file
-from supac.arrays import FloatArray
-from supac.calibration.ending import notes_of
-from supac.calibration.fresh import run_fresh
 from supac.calibration.setup import reserve_for_validation
 from supac.cli.app import (
     RESUMABLE,
@@ -27,29 +22,41 @@ from supac.cli.app import (
     user_code,
     warn,
 )
-from supac.cli.known_again import CHEAP, known_runs_of, make_known_again
-from supac.cli.options import AsBegun, ChangedSimulator, Force, Json, Quiet, Workers
-from supac.problem import Composite, Observations
-from supac.problem.observation import ObservedSimulator
-from supac.problem_file import ProblemFile, StarterKind, read_problem
-from supac.problem_file.errors import Source, is_number
-from supac.problem_file.experiments import Experiments
+from supac.cli.check import check_run
+from supac.cli.clusters import submit
+from supac.cli.options import (
+    AsBegun,
+    ChangedSimulator,
+    DaskAddress,
+    Force,
+    Json,
+    Quiet,
+    TakeOver,
+    Workers,
+)
+from supac.problem_file import ProblemFile, StarterGoal, StarterKind, read_problem
+from supac.problem_file.errors import Source
 from supac.problem_file.fixed_inputs import source_of_record
+from supac.problem_file.missing import suspicious_values
 from supac.problem_file.other_simulator import other_simulator
-from supac.problem_file.python import PythonFunction
-from supac.problem_file.simulator import Simulate
+from supac.problem_file.place import on_dask
 from supac.record.ending import StopReason
 from supac.record.record import Record, read_store
-from supac.record.run import Run, Status, by_kind
+from supac.record.run import Status, by_kind
 from supac.record.simulator_versions import SimulatorVersion, made_by_others, versions_of
 from supac.record.store.file import StoreError
+from supac.record.store.owner import remove_owner, wait_for_dead
 from supac.record.store.replaced import has_good_run, set_aside, settle
-from supac.report.account import NOWHERE_NEAR
 from supac.report.tables import short
-from supac.running.execution import Execution
-from supac.running.terminal import duration
 from supac.search.supac import SuPAC
 from supac.simulators.fmi.description import FMUError
+
+Again = Literal["failed", "lost", "crashed"]
+AGAIN: dict[Again, frozenset[Status]] = {
+    "failed": frozenset(set(Status) - {Status.OK, Status.REFUSED}),
+    "crashed": frozenset({Status.CRASHED}),
+    "lost": frozenset({Status.LOST}),  # which is always made again
+}
 
 
 @command(
@@ -60,6 +67,10 @@ def init(
     simulator: Annotated[
         StarterKind, typer.Option("--simulator", "-s", help="Kind of your simulator.")
     ] = "builtin",
+    goal: Annotated[
+        StarterGoal,
+        typer.Option(help="A bound with a certificate, or ranges of parameters as Bayes has them."),
+    ] = "guarantee",
     fmu: Annotated[
         Path | None,
         typer.Option(help="An FMU: its parameters, units and outputs come into the file."),
@@ -80,7 +91,7 @@ def init(
     if petab is not None:
         files = problem_file.petab_starter_files(petab, folder)
     elif fmu is None:
-        files = problem_file.starter_files(simulator)
+        files = problem_file.starter_files(simulator, goal)
     else:
         try:
             files = problem_file.fmu_starter_files(fmu, folder)
@@ -126,6 +137,16 @@ def run(
         int | None, typer.Option(min=1, help="Number of runs, instead of the file's.")
     ] = None,
     workers: Workers = None,
+    dask: DaskAddress = None,
+    go_on: Annotated[
+        bool,
+        typer.Option("--continue", help="Go on with the store if there is one, else begin."),
+    ] = False,
+    send: Annotated[
+        bool,
+        typer.Option("--submit", help="Send the search itself as a job of SLURM, which goes on."),
+    ] = False,
+    take_over: TakeOver = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing store: its runs are lost.")
     ] = False,
@@ -137,20 +158,41 @@ def run(
         ready = read_problem(problem)
     if store is None:
         ready.check_store()
-    ready = _changed(ready, store, budget, workers)
-    _warn_of_other_simulators(ready)
-    _warn_of_changes(ready)
+    _check_options(go_on=go_on, force=force, repeat_known=repeat_known, check=check)
+    if send:
+        _submit(ready, store, budget, workers)
+    elif go_on and not check and _has_runs(store or ready.store):
+        wait_for_dead(store or ready.store, inform)
+        _continue(
+            problem.absolute(), store, budget, workers=workers, dask=dask, as_json=as_json,
+            quiet=quiet, take_over=take_over,
+        )  # fmt: skip
+    else:
+        ready = _in_place_of_another(_changed(ready, store, budget, workers, dask), force=force)
+        _warn_of_other_simulators(ready)
+        _warn_of_data(ready)
+        if check:
+            check_run(ready, repeat_known=repeat_known)
+        else:
+            _begin(ready, force=force, as_json=as_json, quiet=quiet)
+
+
+def _check_options(*, go_on: bool, force: bool, repeat_known: bool, check: bool) -> None:
+    """Exit with a message for options of `run` that contradict each other."""
+    if go_on and force:
+        raise failed("--continue keeps the store and --force replaces it: give one of them")
     if repeat_known and not check:
         raise failed("--repeat-known goes with --check")
-    if check:
-        _check_run(ready, repeat_known=repeat_known)
-        return
+
+
+def _begin(ready: ProblemFile, *, force: bool, as_json: bool, quiet: bool) -> None:
+    """Run a problem from its beginning, in place of an earlier store if `force`."""
     target, old = ready.store, None
     if target.exists():
         if not force and has_good_run(target):
             raise failed(
-                f"{short(target)} already exists. To continue it: supac resume {short(target)}. "
-                "To replace it and lose its runs: --force"
+                f"{short(target)} already exists. To continue it: supac resume {short(target)}, or "
+                "this command with --continue. To replace it and lose its runs: --force"
             )
         old = set_aside(target)
     try:
@@ -158,6 +200,20 @@ def run(
     finally:
         if old is not None:
             settle_and_tell(target, old, ended=_has_ended(target))
+
+
+def _has_runs(store: Path) -> bool:
+    """Return whether a search has begun in a store."""
+    return store.is_file() and store.stat().st_size > 0
+
+
+def _submit(
+    ready: ProblemFile, store: Path | None, budget: int | None, workers: int | None
+) -> None:
+    """Send the search as a job, with the options of this command."""
+    given = {"--store": store and store.absolute(), "--budget": budget, "--workers": workers}
+    words = [str(each) for name, value in given.items() if value for each in (name, value)]
+    submit(_changed(ready, store, budget, workers), words)
 
 
 def _warn_of_other_simulators(ready: ProblemFile) -> None:
@@ -178,14 +234,26 @@ def _warn_of_other_simulators(ready: ProblemFile) -> None:
             warn(f"{words}: leave out known in [run] if its outputs differ")
 
 
-def _warn_of_changes(ready: ProblemFile) -> None:
-    """Warn if nothing can be guaranteed, because of changes after a result on the same data."""
-    for name in ready.changed_after_a_result:
+def _warn_of_data(ready: ProblemFile) -> None:
+    """Warn of values that look like none, and of changes after a result on the same data."""
+    for words in () if ready.observations is None else suspicious_values(ready.observations):
+        warn(words)
+    known = ready.options.get("known")
+    for change in ready.changed_after_a_result:
         warn(
-            f"nothing will be guaranteed: {name} was chosen or changed after a result on the same "
-            f"data, in {ready.options['known'].origin.file.name}. For a guarantee, restore it as "
-            "it was there, or hold out data"
+            f"nothing will be guaranteed: {change}, in "
+            f"{short(ready.store) if known is None else known.sources[0]}. For a guarantee, "
+            "restore it as it was there, or hold out data that no search has seen"
         )
+
+
+def _in_place_of_another(ready: ProblemFile, *, force: bool) -> ProblemFile:
+    """Return the problem with what the search in its store has seen, if that is replaced."""
+    try:
+        there = force and ready.store.exists() and has_good_run(ready.store)
+        return replace(ready, replaced=read_store(ready.store).origin) if there else ready
+    except (StoreError, OSError):  # damaged
+        return ready
 
 
 @command("Example: `supac resume run.supac --budget 100`.")
@@ -202,6 +270,12 @@ def resume(
         ),
     ] = None,
     workers: Workers = None,
+    dask: DaskAddress = None,
+    again: Annotated[
+        Again | None,
+        typer.Option(help="Make these runs again, once their cause is mended."),
+    ] = None,
+    take_over: TakeOver = False,
     as_begun: AsBegun = False,
     changed_simulator: ChangedSimulator = False,
     as_json: Json = False,
@@ -217,9 +291,38 @@ def resume(
     store = problem_file.store_of(file or target)
     if file is not None and not store.exists():
         raise failed(f"there is no store {short(store)} to continue: supac run {target}")
+    _continue(
+        file, store, budget, workers=workers, dask=dask, as_json=as_json, quiet=quiet,
+        as_begun=as_begun, changed_simulator=changed_simulator, again=again, take_over=take_over,
+    )  # fmt: skip
+
+
+def _continue(
+    file: Path | None,
+    store: Path | None,
+    budget: int | None,
+    *,
+    workers: int | None,
+    dask: str | None,
+    as_json: bool,
+    quiet: bool,
+    as_begun: bool = False,
+    changed_simulator: bool = False,
+    again: Again | None = None,
+    take_over: bool = False,
+) -> None:
+    """Go on with the search in a store, by this problem file or the one that it remembers."""
+    store = problem_file.store_of(file) if store is None and file is not None else store
+    assert store is not None
+    if take_over:
+        remove_owner(store)
     before = read_store(store)
     ready = problem_behind(before, file, as_begun=as_begun)
-    if before.stop_reason is StopReason.FAILURES and not before.rounds:  # the first batch
+    chosen = AGAIN[again] if again is not None else frozenset()
+    repeated = sum(run.status in chosen for run in before.made)
+    if (
+        before.stop_reason is StopReason.FAILURES and not before.rounds and not repeated
+    ):  # the first batch
         other = "" if before.file == ready.store else f" --store {short(before.file)}"
         raise failed(
             f"all {len(before.made)} runs in {short(before.file)} failed, most often with: "
@@ -230,6 +333,11 @@ def resume(
     settled = before.stop_reason is StopReason.CONVERGED
     least = before.queries if settled and wanted != before.budget else before.budget
     ended = settled or before.stop_reason is StopReason.BUDGET
+    if ended and wanted <= least and not before.running and repeated:
+        raise failed(
+            f"{repeated} runs can be made again, and the search learns from them with the next: "
+            "give a larger --budget as well"
+        )
     if ended and wanted <= least and not before.running:
         print_run(before, f"{ready.title} ({short(before.file)})", as_json=as_json, quiet=quiet)
         warn("nothing is left to do; continue with a larger --budget")
@@ -238,12 +346,29 @@ def resume(
         _check_simulator(ready, before)
     if not quiet:
         inform(_planned_runs(ready, before, wanted))
+        if ready.coarse_since is not None and ready.coarse_since == len(before.rounds):
+            inform(_changed_coarse(before))
         _tell_of_certificate(before)
-    if workers is None and ready.execution.workers is None:
+    elsewhere = dask is not None or ready.execution.cluster is not None
+    if workers is None and ready.execution.workers is None and not elsewhere:
         workers = _earlier_workers(before)
         if workers is not None and not quiet:
             inform(f"{workers} workers, as before; --workers takes another number")
-    _go(_changed(ready, before.file, wanted, workers), as_json=as_json, quiet=quiet)
+    ready = _changed(ready, before.file, wanted, workers, dask)
+    _go(ready, as_json=as_json, quiet=quiet, again=chosen)
+
+
+def _changed_coarse(before: Record) -> str:
+    """Say what follows from a changed coarse model."""
+    if before.coarse_use is not None and not before.coarse_use.useful:
+        return (
+            "the coarse model has changed, but the earlier one was left as of no use: no coarse "
+            "run is made. To try the new one, begin anew with another store"
+        )
+    return (
+        f"the coarse model has changed: its {len(before.coarse_runs)} runs so far are left aside "
+        f"and it is run anew, while all {len(before.made)} fine runs are kept"
+    )
 
 
 def _check_simulator(ready: ProblemFile, before: Record) -> None:
@@ -308,7 +433,11 @@ def problem_behind(run: Record, file: Path | None, *, as_begun: bool) -> Problem
 
 
 def _changed(
-    ready: ProblemFile, store: Path | None, budget: int | None, workers: int | None
+    ready: ProblemFile,
+    store: Path | None,
+    budget: int | None,
+    workers: int | None,
+    dask: str | None = None,
 ) -> ProblemFile:
     """Return the problem with the options of a command in place of the file's settings."""
     if budget is not None and budget < ready.first:
@@ -316,17 +445,24 @@ def _changed(
             f"--budget {budget} is less than the first batch of {ready.first} runs: raise it, or "
             f"set first = {budget} in [run] of {ready.path.name}"
         )
-    ready = replace(ready, execution=ready.with_workers(workers))
+    where = ready.with_workers(workers)
+    ready = replace(ready, execution=where if workers is not None else on_dask(where, dask))
     return replace(ready, store=store or ready.store, budget=budget or ready.budget)
 
 
-def _go(ready: ProblemFile, *, as_json: bool, quiet: bool) -> None:
+def _go(
+    ready: ProblemFile,
+    *,
+    as_json: bool,
+    quiet: bool,
+    again: frozenset[Status] = frozenset(),
+) -> None:
     """Run the problem, print the result, and exit with the matching code."""
     store, where = ready.store, replace(ready.execution, progress=shown_progress(quiet=quiet))
     with guarded():  # an error is printed before the caller cleans up
         try:
             with user_code():
-                result = ready.minimize(execution=where)
+                result = ready.minimize(execution=where, again=again)
         except KeyboardInterrupt as error:
             warn(f"stopped; to continue: supac resume {short(store)}")
             raise typer.Exit(RESUMABLE) from error
@@ -342,6 +478,7 @@ def _go(ready: ProblemFile, *, as_json: bool, quiet: bool) -> None:
         reason = worst[0][0].message if worst else ""
         raise failed(f"{result.stop_reason.sentence} Most often: {reason}")
     if result.stop_reason is StopReason.INTERRUPTED:
+        warn(f"stopped; to continue: supac resume {short(store)}")
         raise typer.Exit(RESUMABLE)
 
 
@@ -365,128 +502,3 @@ def settle_and_tell(store: Path, old: Path, *, ended: bool) -> None:
         )
     elif kept is not None:
         warn(f"no run succeeded: {short(store)} is the earlier one again")
-
-
-def _check_run(ready: ProblemFile, *, repeat_known: bool) -> None:
-    """Make one run at the prior's median, or at a draw if that is refused, without a store."""
-    risk, where = ready.risk, ready.execution
-    simulate = risk.simulate if isinstance(risk, Composite) else risk
-    point, words = _allowed_point(ready, simulate)
-    console.print(f"{ready.path.name} is read. A run at {words} …")
-    alone = Execution(
-        timeout=where.timeout,
-        retries=0,
-        on_failure="drop",
-        vectorized=where.vectorized,
-        progress=False,
-    )
-    with user_code():
-        (run,) = run_fresh(point, risk, alone, "check", parameters=ready.parameters)
-    if not run.ok:
-        raise failed(f"the run failed: {run.message}{_hint(ready, run)}")
-    again = None
-    if run.seconds < CHEAP:
-        with user_code():
-            (again,) = run_fresh(point, risk, alone, "check", parameters=ready.parameters)
-    x = ready.parameters.from_latent(point)[0]
-    trouble = str(getattr(simulate, "check", lambda _: "")(x))
-    if trouble:
-        raise failed(trouble)
-    found = "no mistake found"
-    if isinstance(risk, Composite) and run.outputs is not None:
-        residuals = risk.residuals(run.outputs[None])
-        compared = getattr(risk.data, "measured", residuals.shape[1])
-        console.print(f"  outputs compared  {compared}")
-        off = float(np.median(np.abs(residuals)))
-        if isinstance(risk.data, Observations) and off > NOWHERE_NEAR:
-            found = "no other mistake found"
-            words = f"{off:,.0f} noises: are data and simulator in the same units?"
-            console.print(f"  typically off by  {words}", style="yellow", highlight=False)
-    for name, (low, high) in ready.estimated_noise.items():
-        size = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-        console.print(f"  estimated noise   {size} of {name}", markup=False, highlight=False)
-    console.print(f"  risk              {run.risk:.4g}")
-    if again is not None and _differ(run, again):
-        words = "differs: the simulator is noisy, or its answers depend on earlier runs"
-        console.print(f"  the same run      {words} (risk {again.risk:.4g})", style="yellow")
-    known = known_runs_of(ready)
-    if known is not None and (repeat_known or run.seconds < CHEAP):
-        with user_code():
-            pair = None if again is None or not again.ok else (run, again)
-            trouble = make_known_again(ready, known, alone, pair, asked=repeat_known)
-        if trouble:
-            found = "no other mistake found"
-            console.print(f"  known runs        {trouble}", style="yellow", markup=False)
-    elif known is not None:
-        console.print("  known runs        --repeat-known makes one of them again, to compare it")
-    console.print(f"  it took           {duration(run.seconds)}\n{found}")
-    for note in notes_of(risk):
-        warn(note)
-
-
-def _differ(one: Run, other: Run) -> bool:
-    """Return whether two runs at one point have different answers."""
-    if one.outputs is None or other.outputs is None:
-        return one.status is not other.status or not np.isclose(one.risk, other.risk, rtol=_SAME)
-    return not np.allclose(one.outputs, other.outputs, rtol=_SAME, atol=0.0, equal_nan=True)
-
-
-def _allowed_point(ready: ProblemFile, simulate: object) -> tuple[FloatArray, str]:
-    """Return a latent point (1, dim) that no constraint refuses, and what it is."""
-    median = np.zeros((1, len(ready.parameters)))
-    refuses: Callable[[FloatArray], str] | None = getattr(simulate, "refuses", None)
-    if refuses is None:
-        return median, "the prior's median"
-    points = np.vstack([median, ready.parameters.prior.sample(_DRAWS_TO_CHECK, 0)])
-    for i, x in enumerate(ready.parameters.from_latent(points)):
-        if not refuses(x):
-            draw = "a draw of the prior, whose median breaks a constraint"
-            return points[i : i + 1], draw if i else "the prior's median"
-    words = f"all of {len(points)} draws of the prior break a constraint: mend [constraints]"
-    raise failed(f"{ready.path.name}: {words}")
-
-
-_DRAWS_TO_CHECK = 200
-_SAME = 1e-9  # relative difference that is rounding
-
-
-def _hint(ready: ProblemFile, run: Run) -> str:
-    """Suggest a change of the file if it calls the simulator in the wrong way."""
-    risk = ready.risk
-    simulate = risk.simulate if isinstance(risk, Composite) else risk
-    if isinstance(simulate, ObservedSimulator):
-        simulate = simulate.simulate
-    if isinstance(simulate, Experiments):
-        simulate = simulate.conditions[0]
-    if not isinstance(simulate, Simulate):
-        return ""
-    if (
-        isinstance(simulate.function, PythonFunction)
-        and not simulate.by_name
-        and len(ready.parameters) > 1
-        and run.message.startswith("TypeError")
-        and simulate.inputs is not None
-        and not simulate.function.missing_arguments(simulate.inputs.arguments)
-    ):
-        return '. It takes every parameter by its name: add arguments = "names" to [simulator]'
-    data = simulate.observations
-    if (
-        isinstance(simulate.function, PythonFunction)
-        and run.message.startswith("ValueError: the simulator returned")
-        and len(set(getattr(data, "experiments", None) or ())) > 1
-    ):
-        return (
-            ". The tables [[data]] have the same settings, or none, so one run returns the rows of "
-            "all of them: give the function an argument times without a default, and it is given "
-            "their times; or give each table settings of its own"
-        )
-    texts = {} if simulate.inputs is None else simulate.inputs.fixed
-    quoted = [name for name, value in texts.items() if isinstance(value, str) and is_number(value)]
-    if quoted:
-        return f". Numbers in quotes are passed as texts: {', '.join(quoted)}"
-    if run.status is Status.INVALID and not isinstance(risk, Composite):
-        return (
-            ". Without [data] and [loss] it must return the risk itself: to have its outputs "
-            "compared with what was measured, add [data]"
-        )
-    return ""

@@ -30,16 +30,18 @@ from supac.cli.following import follow, has_begun
 from supac.cli.log_lines import line_of
 from supac.cli.options import AsBegun, CertificatePath, Force, Json, Quiet, StorePath, Workers
 from supac.cli.problems import problem_behind
-from supac.exchange.table import export as export_runs
 from supac.exchange.table import (
+    Table,
     table_file,
     table_of,
     table_of_bands,
     table_of_ensemble,
+    with_origin,
     write_table,
 )
+from supac.exchange.table import export as export_runs
 from supac.guarantee.certificate import Certificate, Subject
-from supac.guarantee.ensemble import Ensemble, fresh_draws
+from supac.guarantee.ensemble import Ensemble
 from supac.problem_file import BOUNDS, store_of
 from supac.problem_file.pest import PEST_FILES, write_for_pest
 from supac.record.ending import StopReason
@@ -266,7 +268,7 @@ def _stored_certificate(run: Record, given: Sequence[object]) -> Certificate:
 
 def _seed(run: Record) -> int:
     """Return the seed of the fresh draws of a search: its own."""
-    return int(run.settings["seed"])
+    return run.settings.seed
 
 
 def _announce(run: Record, draws: int, workers: object, *, early: bool, kept: bool) -> None:
@@ -282,7 +284,7 @@ def _ahead(run: Record, draws: int, executor: object, *, early: bool) -> str:
     With `early`, a precision may be reached before all runs are made.
     """
     made = {each.x.tobytes() for each in run.light_runs if each.purpose == "certificate"}
-    points = fresh_draws(run.known_posterior(), draws, _seed(run))
+    points = run.fresh_draws(draws, _seed(run))
     there = sum(point.tobytes() in made for point in points)
     kept = f"; {there} more are in the store" if there else ""
     most = "up to " if early else ""
@@ -392,7 +394,7 @@ def export(
     else:
         run = read_store(path)
         if ensemble:
-            table, kind = table_of_ensemble(run, _ensemble(run, draws)), "parameter sets"
+            table, kind = _certified_sets(run, draws), "parameter sets"
         elif bands is not None:
             table, kind = table_of_bands(run, bands), "bands"
         else:
@@ -400,6 +402,11 @@ def export(
         write_table(table_file(target, force=force), table)
         words = f"{len(next(iter(table.values())))} {kind}"
     console.print(f"wrote {words} to {target}", soft_wrap=True)
+
+
+def _certified_sets(run: Record, draws: int | None) -> Table:
+    """Return the parameter sets as a table that says what their search has seen."""
+    return with_origin(run, table_of_ensemble(run, _ensemble(run, draws)))
 
 
 def _ensemble(run: Record, draws: int | None) -> Ensemble:

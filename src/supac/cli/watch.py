@@ -13,8 +13,9 @@ from supac.cli.app import INTERRUPTED, command, console, failed, inform, warn
 from supac.cli.following import follow, has_begun
 from supac.cli.options import StorePath
 from supac.cli.page_server import PageServer
+from supac.posterior.attainable import Attainable, attainable
 from supac.problem_file import store_of
-from supac.record.record import read_store
+from supac.record.record import Record, read_store
 from supac.report.live import make_live_page
 
 _OURS = b'<meta name="generator" content="supac watch">'
@@ -85,7 +86,8 @@ def watch(
         _check_ours(file)
     with closing(Places(file, PageServer(port) if serve else None)) as places:
         if once:
-            places.put(make_live_page(read_store(path), title=title, interval=None))
+            run = read_store(path)
+            places.put(make_live_page(run, title=title, interval=None, hope=_hope(run)))
         else:
             _keep_up(path, places, title, interval)
     last = f"wrote {file}" if once or file is not None else "the last state was served"
@@ -95,14 +97,22 @@ def watch(
 def _keep_up(path: Path, places: Places, title: str, interval: float) -> None:
     """Put page after page until the run has ended, or Ctrl-C."""
     inform(f"{places.words} follows {path}; Ctrl-C leaves")
+    rounds, hope = 0, None
     try:
         for run in follow(path, interval):
-            places.put(make_live_page(run, title=title, interval=interval))
+            if len(run.rounds) != rounds:
+                rounds, hope = len(run.rounds), _hope(run)
+            places.put(make_live_page(run, title=title, interval=interval, hope=hope))
     except KeyboardInterrupt as error:
         if not has_begun(path):
             raise typer.Exit(INTERRUPTED) from error
         warn("left; the run goes on, and the page stays as it is")
-        places.put(make_live_page(read_store(path), title=title, interval=None))
+        places.put(make_live_page(read_store(path), title=title, interval=None, hope=hope))
+
+
+def _hope(run: Record) -> Attainable | None:
+    """Return the limit to hope for, while there is no certificate."""
+    return attainable(run) if run.certificate is None else None
 
 
 def _check_ours(file: Path) -> None:

@@ -32,6 +32,8 @@ class _Entry:
     arguments: tuple[str, ...]
     later: frozenset[str]
     """Arguments that older files lack: left out of a spec if they are None."""
+    dropped: frozenset[str] = frozenset()
+    """Arguments of older files that mean nothing any more."""
 
 
 _REGISTRY: dict[str, _Entry] = {}
@@ -49,6 +51,7 @@ def register(
     name: str | None = None,
     arguments: tuple[str, ...] | None = None,
     later: tuple[str, ...] = (),
+    dropped: tuple[str, ...] = (),
     formerly: tuple[str, ...] = (),
 ) -> Callable[[Class], Class]: ...
 
@@ -59,13 +62,15 @@ def register(
     name: str | None = None,
     arguments: tuple[str, ...] | None = None,
     later: tuple[str, ...] = (),
+    dropped: tuple[str, ...] = (),
     formerly: tuple[str, ...] = (),
 ) -> Any:
     """Register a class, so that stores and result files can hold its values; a decorator.
 
     `name` is its name in files, by default the class name. `arguments` are its constructor's, by
-    default the fields of a dataclass; each must also be an attribute. Older files have one of the
-    descriptions `formerly` in place of a class without arguments.
+    default the fields of a dataclass; each must also be an attribute. Older files may have the
+    arguments `dropped`, which are ignored, and one of the descriptions `formerly` in place of a
+    class without arguments.
     """
 
     def add(each: type) -> type:
@@ -73,12 +78,23 @@ def register(
         own = tuple(f.name for f in fields(each)) if is_dataclass(each) else ()
         if word in _REGISTRY:
             raise ValueError(f"{word} is registered already, as {_REGISTRY[word].kind}")
-        _REGISTRY[word] = _Entry(each, own if arguments is None else arguments, frozenset(later))
+        own = own if arguments is None else arguments
+        _REGISTRY[word] = _Entry(each, own, frozenset(later), frozenset(dropped))
         _NAMES[each] = word
         _FORMER.update(dict.fromkeys(formerly, word))
         return each
 
     return add if kind is None else add(kind)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A value of a class of the user's own, of which a file has only the name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class UnknownSpecError(ValueError):
@@ -103,7 +119,7 @@ def to_spec(value: Any) -> Spec:
         return {"items": [[str(key), to_spec(each)] for key, each in value.items()]}
     name = _NAMES.get(type(value))
     if name is None:
-        return {"other": describe(value)}
+        return {"other": value.name if isinstance(value, Named) else describe(value)}
     entry = _REGISTRY[name]
     parts = {each: getattr(value, each) for each in entry.arguments}
     kept = {k: part for k, part in parts.items() if part is not None or k not in entry.later}
@@ -125,11 +141,11 @@ def from_spec(spec: Spec) -> Any:
 
 
 def from_spec_or_name(spec: Spec) -> Any:
-    """Make the value of a spec; return its description if the class is not registered."""
+    """Make the value of a spec; return it `Named` if the class is not registered."""
     try:
         return from_spec(spec)
     except UnknownSpecError as error:
-        return str(error)
+        return Named(str(error))
 
 
 def check_size(spec: Spec) -> None:
@@ -150,7 +166,8 @@ def _from_spec(spec: Spec, depth: int) -> Any:
     entry = _REGISTRY.get(spec.get("class", ""))
     if entry is None:
         raise UnknownSpecError(_short(spec, 200))
-    if set(spec) - {"class"} - entry.later != set(entry.arguments) - entry.later:
+    given = set(spec) - {"class"} - entry.later - entry.dropped
+    if given != set(entry.arguments) - entry.later:
         raise UnknownSpecError(f"{spec['class']} with {reprlib.repr(sorted(spec))}")
     values = {name: _from_spec(spec[name], depth + 1) for name in entry.arguments if name in spec}
     return entry.kind(**{name: _tuple_like(entry.kind, v) for name, v in values.items()})

@@ -21,19 +21,18 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from supac.arrays import BoolArray, FloatArray, IntArray, frozen
+from supac.emulator.tuning import DEFAULT, GateTuning
 from supac.emulator.units import Units
-from supac.surrogate.estimator import MANY_PARAMETERS
+from supac.surrogate.regime import Regime
 
-_WIDTH, _CERTAINTY, _LEAK = 0.25, 0.9, 0.005  # s, g, ε
-_THRESHOLDS = np.arange(-2.0, 6.01, 0.25)
-_AXIS, _PAIR, _DATA = 0.05, 0.01, 0.001  # prior probability that a direction has a cliff
-_CLIFFS_AS_OF = 10.0  # parameters: of many, no more cliffs are expected than of so many
-_MOST_PAIRS = 40
-_MOST_FAILURES = 120  # the latest count; their likelihood then stays within float64
-_CHAINS, _BURN, _SWEEPS = 8, 3, 7
+_SPACING = 0.25  # of the places where a cliff may be, in standard deviations of the prior
 _GRID = np.arange(-6.0, 10.01, 0.05)  # on which a direction's probability is tabulated
-_STEP = _WIDTH / 16.0  # of the grid on which runs are counted
-_COUNTED = np.arange(_THRESHOLDS[0] - 4.0 * _WIDTH, _THRESHOLDS[-1] + 4.0 * _WIDTH, _STEP)
+
+
+@cache
+def _places(tuning: GateTuning) -> FloatArray:
+    """Return the places t where a cliff may be: (T,)."""
+    return frozen(np.arange(tuning.nearest, tuning.farthest + 0.01, _SPACING))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +42,13 @@ class Gate:
     units: Units
     directions: FloatArray
     chances: FloatArray
+    severity: float = 0.0
+    """Mean excess risk of a run that fails or is an outlier; 0 if there was none."""
+    tuning: GateTuning = DEFAULT.gate
 
     @cached_property
     def _table(self) -> FloatArray:
-        return self.chances @ _behind()
+        return self.chances @ _behind(self.tuning)
 
     def probability(self, x: FloatArray) -> FloatArray:
         """Compute the probability of an outlier at x, to first order: (n, dim) → (n,)."""
@@ -61,19 +63,20 @@ class Gate:
         """Compute E[p], E[∇p] and E[∇²p] under N(mean, covariance), by which Φ averages to a Φ."""
         along = self._along
         dim = len(mean)
-        if dim > MANY_PARAMETERS:  # the directions begin with both ways along each axis
+        many = Regime.of(dim).is_many
+        if many:  # the directions begin with both ways along each axis
             others = np.concatenate([along[:dim], along[2 * dim :]])
             variance = np.einsum("ki,ki->k", others @ covariance, others)
             variance = np.concatenate([variance[:dim], variance])
         else:
             variance = np.einsum("ki,ki->k", along @ covariance, along)
-        width = np.sqrt(_WIDTH**2 + variance)[:, None]
-        excess = (along @ (mean - self.units.centre))[:, None] - _THRESHOLDS
+        width = np.sqrt(self.tuning.width**2 + variance)[:, None]
+        excess = (along @ (mean - self.units.centre))[:, None] - _places(self.tuning)
         excess /= width
         density = self.chances * np.exp(-0.5 * excess**2) / (np.sqrt(2.0 * np.pi) * width)
         slope, curvature = density.sum(axis=1), -(density * excess / width).sum(axis=1)
         value = float(np.vdot(self.chances, ndtr(excess)))
-        if dim > MANY_PARAMETERS:
+        if many:
             curvature[dim : 2 * dim] += curvature[:dim]
             along, bent = along[dim:], along[dim:] * curvature[dim:, None]
             return value, slope @ self._along, bent.T @ along
@@ -92,6 +95,8 @@ def fit_gate(
     coupled: BoolArray,
     near: float,
     rng: np.random.Generator,
+    *,
+    tuning: GateTuning = DEFAULT.gate,
 ) -> Gate:
     """Fit the gate to the labels of the runs.
 
@@ -99,25 +104,29 @@ def fit_gate(
     many runs of the last batch are outliers.
     """
     u = units(x)
-    directions, chance = _directions(u, outlier, iteration, coupled)
+    directions, chance = _directions(u, outlier, iteration, coupled, tuning)
     along = u @ directions.T
-    grid = len(_THRESHOLDS)
-    weight = np.where(_THRESHOLDS < 0.5, max(near, 1e-12), 1.0)
+    places, width = _places(tuning), tuning.width
+    grid = len(places)
+    weight = np.where(places < tuning.close, max(near, 1e-12), 1.0)
     log_prior = np.log(chance)[:, None] + np.log(weight / weight.sum())
     # Last column: no cliff. Columns before: how much less likely the good runs are behind a cliff.
     log_odds = np.zeros((len(directions), grid + 1))
-    log_odds[:, :grid] = log_prior - np.log1p(-chance)[:, None] + _log_spared_all(along[~outlier])
-    bad = along[outlier][-_MOST_FAILURES:]
+    spares_good = _log_spared_all(along[~outlier], tuning)
+    log_odds[:, :grid] = log_prior - np.log1p(-chance)[:, None] + spares_good
+    bad = along[outlier][-tuning.most_failures :]
     spared = np.ones((len(directions), grid + 1, len(bad)))
-    spared[:, :grid] = 1.0 - _CERTAINTY * ndtr((bad.T[:, None] - _THRESHOLDS[:, None]) / _WIDTH)
+    spared[:, :grid] = 1.0 - tuning.certainty * ndtr((bad.T[:, None] - places[:, None]) / width)
     odds = np.exp(np.minimum(log_odds, 600.0))
     chances = odds / odds.sum(axis=1, keepdims=True)
     # A direction that explains no failure keeps what the good runs say of it; the others compete.
-    gain = np.log((1.0 - (1.0 - _LEAK) * spared) / _LEAK).sum(axis=2)
-    active = np.flatnonzero((log_odds + gain)[:, :grid].max(axis=1, initial=-np.inf) > -5.0)
+    gain = np.log((1.0 - (1.0 - tuning.leak) * spared) / tuning.leak).sum(axis=2)
+    active = np.flatnonzero(
+        (log_odds + gain)[:, :grid].max(axis=1, initial=-np.inf) > tuning.competing
+    )
     if len(bad) and len(active):
-        chances[active] = _explain(odds[active], spared[active], rng)
-    return Gate(units, directions, _CERTAINTY * chances[:, :grid])
+        chances[active] = _explain(odds[active], spared[active], rng, tuning)
+    return Gate(units, directions, tuning.certainty * chances[:, :grid], tuning=tuning)
 
 
 def _cells(along: FloatArray, grid: FloatArray, step: float) -> tuple[IntArray, FloatArray]:
@@ -131,33 +140,44 @@ def _cells(along: FloatArray, grid: FloatArray, step: float) -> tuple[IntArray, 
 
 
 @cache
-def _behind() -> FloatArray:
+def _behind(tuning: GateTuning) -> FloatArray:
     """Compute Φ((a − t)/s) for a of the grid: (T, grid)."""
-    return frozen(np.asarray(ndtr((_GRID - _THRESHOLDS[:, None]) / _WIDTH)))
+    return frozen(np.asarray(ndtr((_GRID - _places(tuning)[:, None]) / tuning.width)))
 
 
 @cache
-def _log_spared() -> FloatArray:
+def _counted(tuning: GateTuning) -> FloatArray:
+    """Return the grid a on which runs are counted: (grid,)."""
+    places, beyond = _places(tuning), 4.0 * tuning.width
+    return frozen(np.arange(places[0] - beyond, places[-1] + beyond, tuning.width / 16.0))
+
+
+@cache
+def _log_spared(tuning: GateTuning) -> FloatArray:
     """Compute log(1 − g·Φ((a − t)/s)) for a of the grid on which runs are counted: (grid, T)."""
-    return frozen(np.log1p(-_CERTAINTY * ndtr((_COUNTED[:, None] - _THRESHOLDS) / _WIDTH)))
+    behind = ndtr((_counted(tuning)[:, None] - _places(tuning)) / tuning.width)
+    return frozen(np.log1p(-tuning.certainty * behind))
 
 
-def _log_spared_all(along: FloatArray) -> FloatArray:
+def _log_spared_all(along: FloatArray, tuning: GateTuning) -> FloatArray:
     """Compute Σ_i log(1 − g·Φ((along_ik − t)/s)) over runs i: (n, D) → (D, T).
 
     Runs are counted on a fine grid, with linear interpolation, and each of its points is looked up
     once for all: beyond four widths on either side nothing changes any more.
     """
-    directions, grid = along.shape[1], len(_COUNTED)
-    left, share = _cells(along, _COUNTED, _STEP)
+    directions, counted = along.shape[1], _counted(tuning)
+    grid = len(counted)
+    left, share = _cells(along, counted, tuning.width / 16.0)
     left += grid * np.arange(directions)
     right = np.bincount(left.ravel(), share.ravel(), directions * grid)
     counts = np.bincount(left.ravel(), np.subtract(1.0, share, out=share).ravel(), len(right))
     counts[1:] += right[:-1]
-    return np.asarray(counts.reshape(directions, grid) @ _log_spared())
+    return np.asarray(counts.reshape(directions, grid) @ _log_spared(tuning))
 
 
-def _explain(odds: FloatArray, spared: FloatArray, rng: np.random.Generator) -> FloatArray:
+def _explain(
+    odds: FloatArray, spared: FloatArray, rng: np.random.Generator, tuning: GateTuning
+) -> FloatArray:
     """Sample the posterior of each direction's threshold by Gibbs' method: (D, T + 1).
 
     Given all other cliffs, failure i escapes them with probability e_i, and threshold j of
@@ -168,16 +188,17 @@ def _explain(odds: FloatArray, spared: FloatArray, rng: np.random.Generator) -> 
     """
     count, states, _ = spared.shape
     by_failure = np.ascontiguousarray(spared.transpose(0, 2, 1))  # (D, failures, T + 1)
-    chain = np.arange(_CHAINS)
-    alone = (odds * (1.0 - (1.0 - _LEAK) * by_failure).prod(axis=1))[:, :-1].ravel()
-    first, threshold = np.divmod(rng.choice(len(alone), _CHAINS, p=alone / alone.sum()), states - 1)
-    state = np.full((_CHAINS, count), states - 1)
+    chains, leak = tuning.chains, tuning.leak
+    chain = np.arange(chains)
+    alone = (odds * (1.0 - (1.0 - leak) * by_failure).prod(axis=1))[:, :-1].ravel()
+    first, threshold = np.divmod(rng.choice(len(alone), chains, p=alone / alone.sum()), states - 1)
+    state = np.full((chains, count), states - 1)
     state[chain, first] = threshold
-    escaped = (1.0 - _LEAK) * by_failure[first, :, threshold]
+    escaped = (1.0 - leak) * by_failure[first, :, threshold]
     chances = np.zeros((count, states))
-    for sweep in range(_BURN + _SWEEPS):
-        order = rng.permuted(np.tile(np.arange(count), (_CHAINS, 1)), axis=1)
-        uniform = rng.random((count, _CHAINS, 1))
+    for sweep in range(tuning.burn + tuning.sweeps):
+        order = rng.permuted(np.tile(np.arange(count), (chains, 1)), axis=1)
+        uniform = rng.random((count, chains, 1))
         for step in range(count):
             k = order[:, step]
             own = by_failure[k]
@@ -189,31 +210,36 @@ def _explain(odds: FloatArray, spared: FloatArray, rng: np.random.Generator) -> 
             drawn = np.minimum((cumulative < uniform[step] * total).sum(axis=1), states - 1)
             state[chain, k] = drawn
             escaped = others * own[chain, :, drawn]
-            if sweep >= _BURN:
+            if sweep >= tuning.burn:
                 np.add.at(chances, k, weight / total)
-    return chances / (_SWEEPS * _CHAINS)
+    return chances / (tuning.sweeps * chains)
 
 
 def _directions(
-    u: FloatArray, outlier: BoolArray, iteration: IntArray, coupled: BoolArray
+    u: FloatArray,
+    outlier: BoolArray,
+    iteration: IntArray,
+    coupled: BoolArray,
+    tuning: GateTuning,
 ) -> tuple[FloatArray, FloatArray]:
     """Return unit vectors (D, dim), and the prior probability of a cliff along each (D,)."""
     dim = u.shape[1]
+    many = Regime.of(dim).is_many
     axes = np.vstack([np.eye(dim), -np.eye(dim)])
-    expected = _AXIS if dim <= MANY_PARAMETERS else _AXIS * _CLIFFS_AS_OF / dim
+    expected = tuning.axis * tuning.cliffs_as_of / dim if many else tuning.axis
     directions, chance = [axes], [np.full(2 * dim, expected)]
     rows, columns = np.nonzero(np.tril(coupled, -1))
-    if len(rows) <= _MOST_PAIRS and dim <= MANY_PARAMETERS:
+    if len(rows) <= tuning.most_pairs and not many:
         for signs in ((1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)):
             pairs = np.zeros((len(rows), dim))
             pairs[np.arange(len(rows)), rows] = signs[0] * np.sqrt(0.5)
             pairs[np.arange(len(rows)), columns] = signs[1] * np.sqrt(0.5)
             directions.append(pairs)
-            chance.append(np.full(len(rows), _PAIR))
+            chance.append(np.full(len(rows), tuning.pair))
     if outlier.sum() >= 2:
         suggested = _suggest(u, outlier, iteration)
         directions.append(suggested)
-        chance.append(np.full(len(suggested), _DATA / max(len(suggested), 1)))
+        chance.append(np.full(len(suggested), tuning.suggested / max(len(suggested), 1)))
     return np.vstack(directions), np.concatenate(chance)
 
 

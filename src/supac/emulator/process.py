@@ -17,15 +17,14 @@ from scipy.linalg.blas import dsyrk, dtrmm
 from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
 
 from supac.arrays import BoolArray, FloatArray, IntArray
-from supac.surrogate.estimator import MANY_PARAMETERS
+from supac.emulator.tuning import DEFAULT, Expected, HyperpriorTuning
+from supac.surrogate.regime import Regime
 
 ScoreFunction = Callable[[slice, FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 """Of some rows, their mean (m, k) and variance (m,): values (m,), and the slopes in both."""
 
 _ROWS = 200  # predicted at a time: what stays in a core's cache
 _BY_HALVES = 64  # size from which a triangle is inverted by halves
-_UNEQUAL = 0.05  # logarithms of the lengths of many inputs: scale by which most of them differ
-_POWERS = (0.0, 0.5, 1.0, 1.5, 2.0)
 _LEAST_SHARE = 1e-9
 CONSTANT = 4.0
 """Variance of the kernel's constant, in units of the amplitude."""
@@ -50,38 +49,37 @@ class Hyperprior:
     noise_floor: float
     cauchy: slice
     """The hyperparameters that are Cauchy."""
+    tuning: HyperpriorTuning = DEFAULT.hyperprior
 
     @classmethod
     def build(
         cls,
         coupled: BoolArray,
-        deviations: tuple[float, float, float, float],
-        noise_limits: tuple[float, float],
-        noise_floor: float,
-        oblique: float,
+        expected: Expected,
+        tuning: HyperpriorTuning = DEFAULT.hyperprior,
     ) -> Hyperprior:
         """Build the prior for a family with these `coupled` pairs of parameters.
 
-        `deviations` are the expected standard deviations of the parts and of the noise, `oblique`
-        is the number of off-diagonals of the metric that are expected to matter. The metric of
-        many parameters is diagonal.
+        The metric of many parameters is diagonal.
         """
         dim = len(coupled)
-        many = dim > MANY_PARAMETERS
+        many = Regime.of(dim).is_many
         rows, columns = np.nonzero(np.tril(coupled, -1) & (not many))
         pairs = len(rows)
-        log_length = 0.5 * np.log(dim) + 0.7
-        centre = np.concatenate([np.full(dim, log_length), np.zeros(pairs), np.log(deviations)])
-        spread = np.ones(len(centre))
-        spread[dim : dim + pairs] = min(0.3, oblique / max(pairs, 1))
-        spread[-1] = 1.5
+        log_length = 0.5 * np.log(dim) + tuning.log_length
+        parts = np.log(expected.deviations)
+        centre = np.concatenate([np.full(dim, log_length), np.zeros(pairs), parts])
+        spread = np.full(len(centre), tuning.log_spread)
+        spread[dim : dim + pairs] = min(tuning.most_oblique, expected.oblique / max(pairs, 1))
+        spread[-1] = tuning.log_noise_spread
         lower, upper = centre - 4.0 * spread, centre + 4.0 * spread
         lower[dim : dim + pairs], upper[dim : dim + pairs] = -6.0, 6.0
-        lower[-1], upper[-1] = np.log(noise_limits)
+        lower[-1], upper[-1] = np.log(expected.noise_limits)
         if many:
-            spread[:dim] = _UNEQUAL
+            spread[:dim] = tuning.unequal
         cauchy = slice(0 if many else dim, dim + pairs)
-        return cls(rows, columns, centre, spread, lower, upper, noise_floor, cauchy)
+        floor = expected.noise_floor
+        return cls(rows, columns, centre, spread, lower, upper, floor, cauchy, tuning)
 
     def best_of(self, spectrum: FloatArray, u: FloatArray, y: FloatArray) -> Hyperprior:
         """Return the prior with lengths by a power of the inputs' variances, by its evidence.
@@ -94,13 +92,14 @@ class Hyperprior:
         def with_power(power: float) -> Hyperprior:
             share = spectrum**power
             centre = self.centre.copy()
-            centre[:dim] = 0.7 - 0.5 * np.log(np.maximum(share / share.sum(), _LEAST_SHARE))
+            least = np.maximum(share / share.sum(), _LEAST_SHARE)
+            centre[:dim] = self.tuning.log_length - 0.5 * np.log(least)
             shift = np.zeros_like(centre)
             shift[:dim] = centre[:dim] - self.centre[:dim]
             lower, upper = self.lower + shift, self.upper + shift
             return replace(self, centre=centre, lower=lower, upper=upper)
 
-        candidates = [with_power(power) for power in _POWERS]
+        candidates = [with_power(power) for power in self.tuning.powers]
         return min(candidates, key=lambda each: each.expected_misfit(u)(y))
 
     def expected_misfit(self, u: FloatArray) -> Callable[[FloatArray], float]:
@@ -485,6 +484,25 @@ class Process:
             gram += rbf
             along = 2.0 * by_variance * (linear + 2.0 * quadratic * own) - rbf.sum(axis=1)
             gradients[rows] = gram @ self.v + along[:, None] * v[rows]
+        return values, gradients @ self.metric if len(self.prior.rows) else self._scaled(gradients)
+
+    def mean_and_gradient(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Compute the first output's mean at new inputs (m,), and its gradient (m, dim)."""
+        values, gradients = np.empty(len(u)), np.empty((len(u), self.prior.dim))
+        _, linear, quadratic = self.variances
+        v, weights = self._scaled(u), self.solved[:, 0]
+        squares = np.einsum("ij,ij->i", v, v)
+        for start in range(0, len(u), _ROWS):
+            rows = slice(start, start + _ROWS)
+            gram = v[rows] @ self.v.T
+            rbf, cross = np.empty_like(gram), np.empty_like(gram)
+            _kernel(gram, squares[rows], self._squares, self.variances, rbf, cross)
+            np.matmul(cross, weights, out=values[rows])
+            gram *= 2.0 * quadratic
+            gram += linear
+            gram += rbf
+            gram *= weights
+            gradients[rows] = gram @ self.v - (rbf @ weights)[:, None] * v[rows]
         return values, gradients @ self.metric if len(self.prior.rows) else self._scaled(gradients)
 
     def _cross(self, u: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:

@@ -19,11 +19,9 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.blas import dtrmm
 
 from supac.arrays import FloatArray
+from supac.emulator.tuning import DEFAULT, DrawTuning
 from supac.families import Family, NormalWhitening
 from supac.families.gaussian import orthogonal
-
-_DIRECTIONS = 25  # along which a loss without a derivative is projected
-_DRAWS_OF_A_DIRECTION = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +166,16 @@ class SubspaceDraws:
     """Number of directions that are in the subspace whatever a function does."""
 
     @classmethod
-    def of(cls, dim: int, rng: np.random.Generator, certain: int = 0) -> SubspaceDraws:
+    def of(
+        cls,
+        dim: int,
+        rng: np.random.Generator,
+        certain: int = 0,
+        tuning: DrawTuning = DEFAULT.draws,
+    ) -> SubspaceDraws:
         """Draw the points, for some directions besides `certain` ones."""
-        rank = min(_DIRECTIONS + certain, dim)
-        n = _DRAWS_OF_A_DIRECTION * rank
+        rank = min(tuning.directions + certain, dim)
+        n = tuning.a_direction * rank
         return cls(orthogonal(n, rank, rng), rng.standard_normal((n, dim)), certain)
 
     def basis(self, gradients: FloatArray, certain: FloatArray) -> FloatArray:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
-from supac.emulator.gated import FittedEmulator, GatedModel, emulator_plan, fit_gated
+from supac.emulator.base import FittedEmulator, TrainingSet
+from supac.emulator.gated import GatedModel, emulator_plan, fit_gated
 from supac.emulator.process import Hyperprior, Process
-from supac.emulator.units import Units
+from supac.emulator.projection import CommonDraws
+from supac.emulator.tuning import DEFAULT, EmulatorTuning, WarpTuning
+from supac.emulator.units import Inputs
 from supac.families import Distribution, NormalWhitening
+from supac.families.gaussian import orthogonal
 from supac.problem import Evaluations, Problem
-from supac.surrogate.estimator import BatchPlan, Context
+from supac.surrogate.estimator import BatchPlan, Context, Estimator
 
-_RECENT = 32  # runs whose risks are the usual ones
+_PLAIN, _WARPED = "risk", "warped risk"  # names of the processes
 
 
-@register
+@register(later=("tuning",))
 @dataclass(frozen=True)
-class GaussianProcess:
+class GaussianProcess(Estimator):
     """Emulate the risk, in closed form under Gaussian posteriors.
 
     Above `limit` evaluations only those nearest to the current posterior are used. The first batch
@@ -30,20 +35,25 @@ class GaussianProcess:
     tails all the same, once steps stay inside the trust region.
     """
 
+    helped_by_outputs = True
     limit: int = 600
     widening: tuple[float, float] = (1.0, 1.0)
     probes: float = 0.1
+    tuning: EmulatorTuning | None = field(default=None, repr=False)
+    """Numbers of all rules; None for the defaults."""
 
     def plan(self, problem: Problem, n: int) -> BatchPlan:
         """Return small batches, and many updates on one model."""
-        return emulator_plan(problem, 20, n, self.widening, self.probes)
+        sizes = (self.tuning or DEFAULT).batches
+        return emulator_plan(problem, sizes.of_risk, n, self.widening, self.probes, sizes)
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
     ) -> GatedModel:
         """Fit the process and its gate."""
-        context = context or Context()
-        return fit_gated(RiskTrainingSet.build, evaluations, current, context, self.limit)
+        context, tuning = context or Context(), self.tuning or DEFAULT
+        build = partial(RiskTrainingSet.build, tuning)
+        return fit_gated(build, evaluations, current, context, self.limit, tuning)
 
 
 @dataclass(frozen=True)
@@ -54,9 +64,11 @@ class Warp:
     scale: float = 1.0
 
     @classmethod
-    def above(cls, risk: FloatArray, deviations: float = 8.0) -> Warp:
-        """Put the cap `deviations` robust standard deviations above the latest risks' median."""
-        recent = risk[-_RECENT:]
+    def above(cls, risk: FloatArray, tuning: WarpTuning = DEFAULT.warp) -> Warp:
+        """Put the cap some robust standard deviations above the latest risks' median."""
+        if tuning.deviations is None:
+            return cls()
+        recent, deviations = risk[-tuning.recent :], tuning.deviations
         middle = float(np.median(recent))
         deviation = 1.4826 * float(np.median(np.abs(recent - middle)))
         if not deviation > 0.0:  # more than half of the risks are equal
@@ -74,46 +86,53 @@ class Warp:
 
 
 @dataclass(frozen=True, eq=False)
-class RiskTrainingSet:
+class RiskTrainingSet(TrainingSet):
     """Hold the parameters in prior standard deviations from the current mean, and the risks."""
 
     u: FloatArray
     risk: FloatArray
-    units: Units
+    inputs: Inputs
     prior: Hyperprior
+    tuning: WarpTuning
+    draws: CommonDraws | None
+    """Points at which the risk is averaged; None if it has a closed form."""
 
     @classmethod
-    def build(cls, runs: Evaluations, current: Distribution, context: Context) -> RiskTrainingSet:
+    def build(
+        cls, tuning: EmulatorTuning, runs: Evaluations, current: Distribution, context: Context
+    ) -> RiskTrainingSet:
         """Standardise the runs."""
-        units = Units.of(current, context)
-        prior = Hyperprior.build(
-            current.family.coupled,
-            deviations=(1.0, 0.6, 0.37, 0.08),
-            noise_limits=(1e-4, 2.0),
-            noise_floor=1e-3,
-            oblique=3.0,
-        )
-        u = units(runs.x)
-        if units.spectrum is not None:
-            seen = runs.risk[runs.ok]
-            y = (seen - seen.mean()) / (seen.std() + 1e-300)
-            prior = prior.best_of(units.spectrum, u[runs.ok], y[:, None])
-        return cls(u, runs.risk, units, prior)
+        inputs, rule = Inputs.of_last_fit(current, context, tuning.units), tuning.hyperprior
+        prior = Hyperprior.build(current.family.coupled, rule.risk, rule)
+        x, seen = runs.x[runs.ok], runs.risk[runs.ok]
+        y = ((seen - seen.mean()) / (seen.std() + 1e-300))[:, None]
+        if inputs.units.spectrum is not None:
+            prior = prior.best_of(inputs.units.spectrum, inputs(x), y)
+        inputs = inputs.chosen(prior.expected_misfit, x, y, tuning.units)
+        draws = None
+        if inputs.scales is not None:  # from a generator of their own: others keep their numbers
+            count = max(tuning.draws.of_risk, tuning.draws.a_parameter * current.dim)
+            draws = CommonDraws(orthogonal(count, current.dim, context.rng.spawn(1)[0]))
+        return cls(inputs(runs.x), runs.risk, inputs, prior, tuning.warp, draws)
 
     @property
-    def default(self) -> FloatArray:
-        """Return one set of hyperparameters for each of the two warps."""
-        return np.concatenate([self.prior.centre, self.prior.centre])
+    def default(self) -> dict[str, FloatArray]:
+        """Return hyperparameters of the risk as it is and warped."""
+        return dict.fromkeys((_PLAIN, _WARPED), self.prior.centre)
 
     def condition(
-        self, inliers: BoolArray, inflation: FloatArray, hyperparameters: FloatArray, steps: int
+        self,
+        inliers: BoolArray,
+        inflation: FloatArray,
+        hyperparameters: Mapping[str, FloatArray],
+        steps: int,
     ) -> FittedRiskEmulator:
         """Emulate the risk as it is or warped, whichever has the larger evidence."""
-        risk, (plain, warped) = self.risk[inliers], np.split(hyperparameters, 2)
+        risk = self.risk[inliers]
         given = partial(FittedRiskEmulator.of, self, self.u[inliers], risk, inflation)
-        candidates = [given(plain, Warp())]
-        if (risk > Warp.above(risk).cap).any():
-            candidates.append(given(warped, Warp.above(risk)))
+        candidates, warp = [given(hyperparameters[_PLAIN], Warp())], Warp.above(risk, self.tuning)
+        if (risk > warp.cap).any():
+            candidates.append(given(hyperparameters[_WARPED], warp))
         if steps:
             # The less likely warp is updated with fewer steps.
             best = int(np.argmin([each.misfit() for each in candidates]))
@@ -122,33 +141,19 @@ class RiskTrainingSet:
                 for i, each in enumerate(candidates)
             ]
         chosen = candidates[int(np.argmin([each.misfit() for each in candidates]))]
-        both = [candidates[0].process.hyperparameters, candidates[-1].process.hyperparameters]
-        return replace(chosen, hyperparameters=np.concatenate(both))
-
-    @property
-    def averages(self) -> bool:
-        """Return False: the evidence of one risk a run is not too sure of the hyperparameters."""
-        return False
-
-    def average(
-        self, emulator: FittedEmulator, inliers: BoolArray, inflation: FloatArray, steps: int
-    ) -> FittedEmulator:
-        """Return the emulator alone."""
-        return emulator
+        first, last = (candidates[i].process.hyperparameters for i in (0, -1))
+        return replace(chosen, hyperparameters={_PLAIN: first, _WARPED: last})
 
 
 @dataclass(frozen=True, eq=False)
-class FittedRiskEmulator:
+class FittedRiskEmulator(FittedEmulator):
     """Predict the risk from a process of the standardised, perhaps warped risks."""
 
     training: RiskTrainingSet
-    process: Process
     warp: Warp
     mean: float
     deviation: float
     log_jacobian: float
-    hyperparameters: FloatArray
-    """Of both warps."""
 
     @classmethod
     def of(
@@ -167,7 +172,15 @@ class FittedRiskEmulator:
         y = ((warped - mean) / deviation)[:, None]
         process = Process(hyperparameters, training.prior, u, y, inflation)
         log_jacobian = float(warp.log_jacobian(risk) - len(risk) * np.log(deviation))
-        return cls(training, process, warp, mean, deviation, log_jacobian, hyperparameters)
+        return cls(
+            training,
+            warp,
+            mean,
+            deviation,
+            log_jacobian,
+            process=process,
+            hyperparameters={},
+        )
 
     def misfit(self) -> float:
         """Compute minus the log-evidence of the risks before the warp."""
@@ -175,7 +188,7 @@ class FittedRiskEmulator:
 
     def inputs(self, x: FloatArray) -> FloatArray:
         """Return points as inputs of the process: (n, dim) → (n, dim)."""
-        return self.training.units(x)
+        return self.training.inputs(x)
 
     def predict(self, x: FloatArray) -> FloatArray:
         """Predict the mean risk: (n, dim) → (n,)."""
@@ -197,9 +210,20 @@ class FittedRiskEmulator:
         return self.mean + self.deviation * mean[:, 0], surprise
 
     def moments(self, whitening: NormalWhitening) -> tuple[float, FloatArray, float]:
-        """Compute the mean risk and E[risk · features] in closed form."""
-        scale = self.training.units.scale
-        mean, covariance = self.training.units(whitening.mean), scale.T @ whitening.covariance
+        """Compute the mean risk and E[risk · features].
+
+        In closed form, but where inputs are not linear in the parameters by common draws.
+        """
+        inputs, draws = self.training.inputs, self.training.draws
+        if draws is not None:
+            x = whitening.spread(draws.z)
+            risks, gradients = self.process.mean_and_gradient(inputs(x))
+            gradients = inputs.back(x, gradients) @ whitening.inverse_root.T
+            found = draws.project_gradients(whitening, risks, gradients)
+            mean_risk = self.mean + self.deviation * found.mean
+            return mean_risk, self.deviation * found.beta, found.explained
+        scale = inputs.units.scale
+        mean, covariance = inputs.units(whitening.mean), scale.T @ whitening.covariance
         value, slope, curvature = self.process.expectation(mean, covariance @ scale)
         beta = whitening.projection(
             self.deviation * (scale @ slope), self.deviation * (scale @ curvature @ scale.T)

@@ -17,21 +17,9 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.sparse import csr_array
 
 from supac.arrays import BoolArray, FloatArray, IntArray
+from supac.emulator.tuning import DEFAULT, TrendTuning
 from supac.families import Distribution
 
-_MOST_INPUTS = 20  # of an output
-_STRONGEST = 8  # inputs whose products are candidates
-_MOST_PRODUCTS = 16  # of an output
-_RUNS_A_TERM = 4  # least number of runs for each term of an output
-_UPDATES = 10  # of the variances of the coefficients
-_SHRINK = 2.0  # what these are divided by: their prior is 1/√variance
-_USUAL = 3.0  # squared standard deviations a parameter within which a run is near
-_LEAST_WEIGHT = 0.05
-_FEWEST = 16  # runs near the posterior
-_FOLDS = 4  # parts of the runs, each of which is predicted from the others
-_TOGETHER = 3  # runs of a batch in one part
-_BETTER, _HOPELESS = 0.9, 2.0  # errors in those of the rival with which it wins, and gives up
-_NEGLIGIBLE = 1e-6  # share of an output's variance below which a product is left out
 _TINY = 1e-9
 _RIDGE = 1.0 + 1e-10  # on the diagonal of products of features, which may depend on each other
 
@@ -91,26 +79,36 @@ class Trend:
     """Predictions of these by polynomials fitted without them: (near, k)."""
 
 
-def nearness(current: Distribution, x: FloatArray) -> FloatArray:
+def nearness(
+    current: Distribution, x: FloatArray, tuning: TrendTuning = DEFAULT.trend
+) -> FloatArray:
     """Compute the weights of runs x (n, dim) in a model around a posterior: (n,).
 
     Runs far from it, such as the first ones, count little: a polynomial that fits there has other
     coefficients.
     """
+    if tuning.usual is None:
+        return np.ones(len(x))
     distance = (current.whiten().points(x) ** 2).mean(axis=1)
-    return np.asarray(1.0 / (1.0 + (distance / _USUAL) ** 2))
+    return np.asarray(1.0 / (1.0 + (distance / tuning.usual) ** 2))
 
 
-def fold_runs(iteration: IntArray) -> IntArray:
+def fold_runs(iteration: IntArray, tuning: TrendTuning = DEFAULT.trend) -> IntArray:
     """Return the fold of each run for cross-validation: (n,).
 
     Runs of a small batch are in the same fold.
     """
-    return np.asarray((iteration + np.arange(len(iteration)) // _TOGETHER) % _FOLDS)
+    part = np.arange(len(iteration)) // tuning.together
+    return np.asarray((iteration + part) % tuning.folds)
 
 
 def find_trend(
-    u: FloatArray, y: FloatArray, weight: FloatArray, folds: IntArray, rival: FloatArray
+    u: FloatArray,
+    y: FloatArray,
+    weight: FloatArray,
+    folds: IntArray,
+    rival: FloatArray,
+    tuning: TrendTuning = DEFAULT.trend,
 ) -> Trend | None:
     """Fit a polynomial to y (n, k) at u (n, dim), by weights (n,).
 
@@ -118,23 +116,25 @@ def find_trend(
     do not predict them clearly better than the rival model, whose mean squared errors in the same
     cross-validation are `rival` (n,).
     """
-    near = weight > _LEAST_WEIGHT
-    if near.sum() < _FEWEST:
+    near = weight > tuning.least_weight
+    if near.sum() < tuning.fewest:
         return None
     unseen, own, other = np.zeros_like(y), 0.0, 0.0
     for fold in np.unique(folds[near]):
         rows = near & (folds == fold)
-        unseen[rows] = fit_sparse(u[~rows], y[~rows], weight[~rows])(u[rows])
+        unseen[rows] = fit_sparse(u[~rows], y[~rows], weight[~rows], tuning)(u[rows])
         own += float(weight[rows] @ ((unseen - y)[rows] ** 2).mean(axis=1))
         other += float(weight[rows] @ rival[rows])
-        if own > _HOPELESS * other:
+        if own > tuning.hopeless * other:
             return None
-    if not own < _BETTER * other:
+    if not own < tuning.better * other:
         return None
-    return Trend(fit_sparse(u, y, weight), near, unseen[near])
+    return Trend(fit_sparse(u, y, weight, tuning), near, unseen[near])
 
 
-def fit_sparse(u: FloatArray, y: FloatArray, weight: FloatArray) -> SparsePolynomial:
+def fit_sparse(
+    u: FloatArray, y: FloatArray, weight: FloatArray, tuning: TrendTuning = DEFAULT.trend
+) -> SparsePolynomial:
     """Fit a sparse polynomial to outputs y (n, k) at inputs u (n, dim), by weights (n,).
 
     Choose inputs of each output, then products of its strongest inputs that explain what the
@@ -146,17 +146,18 @@ def fit_sparse(u: FloatArray, y: FloatArray, weight: FloatArray) -> SparsePolyno
     plain, outputs = (u - centre).T, ((y - constant) * root[:, None]).T
     inputs = plain * root
     power = np.einsum("kn,kn->k", outputs, outputs)
-    most = max(int(1.0 / float(share @ share)) // _RUNS_A_TERM, 2)  # terms of an output
-    linear = _choose_inputs(inputs, outputs, power, most)
-    products = _choose_products(plain, root, linear, outputs - linear.slopes @ inputs, most)
+    most = max(int(1.0 / float(share @ share)) // tuning.runs_a_term, 2)  # terms of an output
+    linear = _choose_inputs(inputs, outputs, power, most, tuning)
+    rest = outputs - linear.slopes @ inputs
+    products = _choose_products(plain, root, linear, rest, most=min(tuning.products, most))
     cross = inputs[linear.chosen] @ products.values.transpose(0, 2, 1)
     gram = np.block([[linear.gram, cross], [cross.transpose(0, 2, 1), products.gram]])
     by_products = (products.values @ outputs[:, :, None])[:, :, 0]
     towards = np.concatenate([linear.towards, by_products], axis=1)
-    found = _relevance(gram, towards, power, len(u))
+    found = _relevance(gram, towards, power, len(u), tuning)
     slopes, bends = np.split(found, [linear.chosen.shape[1]], axis=1)
     size = bends**2 * np.einsum("kff->kf", products.gram)
-    bends = np.where(size > _NEGLIGIBLE * power[:, None], bends, 0.0)
+    bends = np.where(size > tuning.negligible * power[:, None], bends, 0.0)
     constant = constant - (bends * products.means).sum(axis=1)
     all_slopes = linear.slopes.copy()
     all_slopes[_rows(outputs), linear.chosen] = slopes
@@ -180,16 +181,16 @@ class _LinearTerms:
 
 
 def _choose_inputs(
-    inputs: FloatArray, outputs: FloatArray, power: FloatArray, most: int
+    inputs: FloatArray, outputs: FloatArray, power: FloatArray, most: int, tuning: TrendTuning
 ) -> _LinearTerms:
     """Choose at most `most` of the inputs (dim, n) for each of the outputs (k, n), and regress."""
     rows = _rows(outputs)
     gram, towards = inputs @ inputs.T, outputs @ inputs.T
-    chosen = _pursue(gram[None], towards, min(_MOST_INPUTS, most, len(inputs)))
+    chosen = _pursue(gram[None], towards, min(tuning.inputs, most, len(inputs)))
     gram, towards = gram[chosen[:, :, None], chosen[:, None]], towards[rows, chosen]
-    found = _relevance(gram, towards, power, inputs.shape[1])
+    found = _relevance(gram, towards, power, inputs.shape[1], tuning)
     strength = np.abs(found) * np.sqrt(np.einsum("kff->kf", gram))
-    order = np.argsort(-strength, axis=1, kind="stable")[:, :_STRONGEST]
+    order = np.argsort(-strength, axis=1, kind="stable")[:, : tuning.strongest]
     slopes = np.zeros((len(outputs), len(inputs)))
     slopes[rows, chosen] = found
     return _LinearTerms(chosen, np.take_along_axis(chosen, order, axis=1), gram, towards, slopes)
@@ -211,7 +212,7 @@ class _ProductTerms:
 
 
 def _choose_products(
-    plain: FloatArray, root: FloatArray, linear: _LinearTerms, rest: FloatArray, most: int
+    plain: FloatArray, root: FloatArray, linear: _LinearTerms, rest: FloatArray, *, most: int
 ) -> _ProductTerms:
     """Choose at most `most` products of the strongest inputs for each output.
 
@@ -225,7 +226,7 @@ def _choose_products(
     gram = products @ products.transpose(0, 2, 1)
     gram -= n * means[:, :, None] * means[:, None]
     towards = (products @ rest[:, :, None])[:, :, 0]
-    best = _pursue(gram, towards, min(_MOST_PRODUCTS, most, products.shape[1]))
+    best = _pursue(gram, towards, min(most, products.shape[1]))
     left, right = np.triu_indices(linear.strongest.shape[1])
     return _ProductTerms(
         linear.strongest[:, left][rows, best],
@@ -293,7 +294,9 @@ def _pursue(gram: FloatArray, towards: FloatArray, count: int) -> IntArray:
     return chosen
 
 
-def _relevance(gram: FloatArray, towards: FloatArray, power: FloatArray, n: int) -> FloatArray:
+def _relevance(
+    gram: FloatArray, towards: FloatArray, power: FloatArray, n: int, tuning: TrendTuning
+) -> FloatArray:
     """Regress k outputs on features, each coefficient with a prior variance of its own: (k, f).
 
     `gram` (k, f, f) has the inner products of the features over n runs, `towards` (k, f) those
@@ -304,7 +307,7 @@ def _relevance(gram: FloatArray, towards: FloatArray, power: FloatArray, n: int)
     variance, noise = mean[:, None] / len(diagonal) / size, 0.2 * mean
     least = _TINY * mean[:, None] / size
     found, own = np.empty_like(towards), np.empty_like(towards)
-    for _ in range(_UPDATES):
+    for _ in range(tuning.updates):
         precision = gram / noise[:, None, None]
         precision[:, diagonal, diagonal] *= _RIDGE
         precision[:, diagonal, diagonal] += 1.0 / variance
@@ -314,7 +317,7 @@ def _relevance(gram: FloatArray, towards: FloatArray, power: FloatArray, n: int)
             own[output] = np.diagonal(dpotri(root, lower=1, overwrite_c=1)[0])
         found /= noise[:, None]
         freedom = (1.0 - own / variance).sum(axis=1)
-        variance = np.maximum((found**2 + own) / _SHRINK, least)
+        variance = np.maximum((found**2 + own) / tuning.shrink, least)
         left = power - ((2.0 * towards - (gram @ found[:, :, None])[:, :, 0]) * found).sum(axis=1)
         noise = np.maximum(left / np.maximum(n - freedom, n / 4), 1e-6 * mean)
     return found

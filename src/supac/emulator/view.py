@@ -17,21 +17,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from supac.arrays import FloatArray, IntArray
+from supac.emulator.tuning import DEFAULT, ViewTuning
 from supac.problem import Loss
 from supac.problem.losses import ResidualLoss, SquareLoss
 from supac.problem.observation import ObservationLoss
 
-_BEST, _FEWEST = 1 / 3, 4  # share and least number of the runs that say what is usual
-_WIDTHS = 3.0  # of a loss that flattens, up to which residuals are emulated as they are
-_USUAL, _BEARABLE = 10.0, 10.0  # s of other losses in usual sizes, and s that need no compression
-_CLOSER = (1.0, 0.3)  # other values of s that the evidence may prefer, as shares of that one
-_CLEARLY, _ENOUGH = 0.4, 100  # nats a number by which it must, and outputs that tell
-_FARTHEST = 8.0  # asinh of the largest residual, in units of s
+_FARTHEST = 8.0  # asinh of the largest residual, in units of s: a guard against overflow
 _LARGEST = np.sinh(_FARTHEST)
 _HUGE = 1e100  # its square is finite
-_REFERENCES = 2  # runs at which the loss is differentiated
-_SLOPE = 0.1  # weight of a first difference: kinks and flat parts have no second one
-_LEAST_FELT = 0.3  # least effect of an output relative to the usual one
 _AT_A_TIME = 2_000_000  # numbers that a loss is given at once
 _CACHE = 2**15  # numbers of an array of which a core's cache holds several
 
@@ -52,6 +45,7 @@ class View:
         loss: Loss,
         known: int = 0,
         misfit: Callable[[FloatArray], float] | None = None,
+        tuning: ViewTuning = DEFAULT.view,
     ) -> View | None:
         """Choose the view by the best of the runs; None if outputs are emulated as they are.
 
@@ -60,7 +54,7 @@ class View:
         numbers (n, m), may ask for more compression; and where the last numbers are such arguments,
         it must ask for any.
         """
-        count = max(int(_BEST * len(risk)), min(_FEWEST, len(risk)))
+        count = max(int(tuning.best * len(risk)), min(tuning.fewest, len(risk)))
         best = np.argsort(risk, kind="stable")[:count]
         outputs = rows[:, : rows.shape[1] - known]
         near = _bounded(outputs[best])
@@ -68,15 +62,16 @@ class View:
         width = loss.flat_from if isinstance(loss, ResidualLoss) else None
         if width is None and not isinstance(loss, SquareLoss):
             centre = np.median(near, axis=0)
-            weight = _weights(near, _bounded(outputs), loss, rows[best, len(centre) :])
+            known_too = rows[best, len(centre) :]
+            weight = _weights(near, _bounded(outputs), loss, known_too, tuning)
         if width is not None:
-            scale = limit = _WIDTHS * width
+            scale = limit = tuning.flat * width
         else:
             usual = _size(near, centre, weight)
             if usual == 0.0:  # such as of residuals that only count beyond a limit
                 usual = _size(_bounded(outputs), centre, weight)
-            scale = _USUAL * usual + 1e-300
-            limit = _BEARABLE * scale
+            scale = tuning.usual * usual + 1e-300
+            limit = tuning.bearable * scale
         farthest = np.maximum(outputs.max(axis=0) - centre, centre - outputs.min(axis=0))
         bearable = (farthest * weight <= limit).all()
         view = cls(centre, weight, np.inf if bearable else scale)
@@ -84,23 +79,28 @@ class View:
             if known and not bearable:
                 # The best runs of a search that has settled are so alike that its first ones seem
                 # huge beside them; that alone does not make them worse to emulate as they are.
-                view = replace(view, scale=np.inf)._closer(outputs, (scale,), misfit)
-            view = view._closer(outputs, [share * scale for share in _CLOSER], misfit)
+                view = replace(view, scale=np.inf)._closer(outputs, (scale,), misfit, tuning)
+            scales = [share * scale for share in tuning.closer]
+            view = view._closer(outputs, scales, misfit, tuning)
         return None if (weight == 1.0).all() and np.isinf(view.scale) else view
 
     def _closer(
-        self, outputs: FloatArray, scales: Iterable[float], misfit: Callable[[FloatArray], float]
+        self,
+        outputs: FloatArray,
+        scales: Iterable[float],
+        misfit: Callable[[FloatArray], float],
+        tuning: ViewTuning,
     ) -> View:
         """Return the view with the largest evidence of the outputs, or this one if none clearly.
 
         What compression does to their density counts: otherwise the strongest would always win.
         """
-        some = slice(None, None, max(outputs.shape[1] // _ENOUGH, 1))
+        some = slice(None, None, max(outputs.shape[1] // tuning.outputs, 1))
         r = (_bounded(outputs[:, some]) - self.centre[some]) * self.weight[some]
         views = [self, *(replace(self, scale=scale) for scale in scales)]
         values = [misfit(each._compress(r)) + each._log_compression(r) for each in views]
         best = int(np.argmin(values))
-        return views[best] if values[best] < values[0] - _CLEARLY * r.size else self
+        return views[best] if values[best] < values[0] - tuning.clearly * r.size else self
 
     def see(self, y: FloatArray) -> FloatArray:
         """Convert outputs: (n, m) → (n, m)."""
@@ -225,7 +225,9 @@ def _size(outputs: FloatArray, centre: FloatArray, weight: FloatArray) -> float:
     return float(np.sqrt(np.square(outputs, out=outputs).mean()))
 
 
-def _weights(near: FloatArray, outputs: FloatArray, loss: Loss, known: FloatArray) -> FloatArray:
+def _weights(
+    near: FloatArray, outputs: FloatArray, loss: Loss, known: FloatArray, tuning: ViewTuning
+) -> FloatArray:
     """Compute √(effect of a usual change of each output) per unit of the change: (m,).
 
     `known` (n, k) follow the outputs `near` (n, m) where the loss takes more than these.
@@ -240,10 +242,10 @@ def _weights(near: FloatArray, outputs: FloatArray, loss: Loss, known: FloatArra
     if not len(used):
         return weight
     rows = np.concatenate([near, known], axis=1)
-    effect = sum(_effect(row, used, spread, loss) for row in rows[:_REFERENCES])
+    effect = sum(_effect(row, used, spread, loss, tuning) for row in rows[: tuning.references])
     felt = np.sqrt(np.where(np.isfinite(effect), effect, 0.0))
     usual = float(np.sqrt(np.mean(felt**2))) or 1.0
-    weight[used] = np.maximum(felt / usual, _LEAST_FELT) / spread[used]
+    weight[used] = np.maximum(felt / usual, tuning.least) / spread[used]
     return weight
 
 
@@ -251,7 +253,9 @@ def _spread(outputs: FloatArray) -> FloatArray:
     return np.asarray(np.abs(outputs - np.median(outputs, axis=0)).mean(axis=0))
 
 
-def _effect(row: FloatArray, used: IntArray, spread: FloatArray, loss: Loss) -> FloatArray:
+def _effect(
+    row: FloatArray, used: IntArray, spread: FloatArray, loss: Loss, tuning: ViewTuning
+) -> FloatArray:
     """Compute the change of the loss with each used output: mostly its second difference."""
     here = float(np.asarray(loss(row[None]))[0])
     effects = []
@@ -260,5 +264,5 @@ def _effect(row: FloatArray, used: IntArray, spread: FloatArray, loss: Loss) -> 
         step[np.arange(len(part)), part] = spread[part]
         with np.errstate(all="ignore"):
             up, down = (np.asarray(loss(moved)) - here for moved in (row + step, row - step))
-        effects.append(0.5 * np.abs(up + down) + 0.5 * _SLOPE * (np.abs(up) + np.abs(down)))
+        effects.append(0.5 * np.abs(up + down) + 0.5 * tuning.slope * (np.abs(up) + np.abs(down)))
     return np.concatenate(effects)

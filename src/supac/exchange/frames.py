@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from supac.arrays import finite, whole
-from supac.exchange.table import Table, apart, columns_of, is_output, table_of_draws
+from supac.exchange.table import Table, apart, columns_of, is_output, table_of, table_of_draws
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
 from supac.problem import Parameters
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 _FACTS = ("objective", "mean_risk", "mean_risk_error", "kl", "validated")
 _DIMENSIONS = ("run", "output", "outputs", "draw", "chain")
 _OUTPUTS = "outputs"
+
+
+def record_as_pandas(record: Record, *, posterior: int | None, seed: int) -> pandas.DataFrame:
+    """Return the runs of a record, or so many draws of its posterior, as a data frame."""
+    return as_pandas(table_of(record, posterior=posterior, seed=seed))
+
+
+def record_as_xarray(record: Record, *, posterior: int | None, seed: int) -> xarray.Dataset:
+    """Return the runs of a record, or so many draws of its posterior, as a dataset."""
+    table = table_of(record, posterior=posterior, seed=seed)
+    return as_xarray(table, record.parameters, "run" if posterior is None else "draw")
 
 
 def as_pandas(table: Table) -> pandas.DataFrame:

@@ -13,6 +13,8 @@ import numpy as np
 from supac.arrays import BoolArray, FloatArray, frozen
 from supac.exchange.table import OUTPUT, columns_of, is_output
 from supac.exchange.text_table import TextTable, places_of_outputs
+from supac.guarantee.origin import COLUMN, Origin
+from supac.guarantee.provenance import Provenance
 from supac.problem import Evaluations, Measurements, Observations, Parameters
 from supac.record.record import Record
 from supac.record.run import Run, Status, outputs_as_rows
@@ -43,6 +45,15 @@ class KnownRuns:
     """Data in whose order the outputs are, if they are known."""
     places: tuple[str, ...] = ()
     """File and line of each run, if they are from a table."""
+    told_origin: Origin | None = None
+    """Search that they come from, as a table of `supac export` says."""
+    lost: Provenance = Provenance()
+    """That a table does not say any more what its search has seen, if so."""
+
+    @property
+    def begun_from(self) -> Origin | None:
+        """Search that the runs come from, if it is known."""
+        return self.told_origin if self.origin is None else self.origin.origin
 
     @classmethod
     def of_arrays(
@@ -98,7 +109,7 @@ class KnownRuns:
         place = {i: k for k, i in enumerate(i for each in record.rounds for i in each.ids)}
         light = sorted(record.search_runs, key=lambda run: (place.get(run.id, len(place)), run.id))
         runs = list(record.iterate(light))
-        outputs, data = outputs_as_rows(runs), record.settings.get("data")
+        outputs, data = outputs_as_rows(runs), record.settings.data
         # With outputs, the new search may have another loss or other data, and so other risks.
         return cls(
             record.points(runs),
@@ -115,6 +126,30 @@ class KnownRuns:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def select(self, kept: Sequence[bool]) -> KnownRuns:
+        """Return some of the runs."""
+        if all(kept):
+            return self
+        rows = np.flatnonzero(kept)
+        return replace(
+            self,
+            x=frozen(self.x[rows]),
+            risk=self.risk[rows],
+            outputs=None if self.outputs is None else self.outputs[rows],
+            seconds=self.seconds[rows],
+            statuses=tuple(self.statuses[i] for i in rows),
+            messages=tuple(self.messages[i] for i in rows),
+            sources=tuple(self.sources[i] for i in rows),
+            places=tuple(self.places[i] for i in rows) if self.places else (),
+        )
+
+    def of_risk(self, risk: object) -> KnownRuns:
+        """Return the runs without the risks of a table whose search had another loss or data."""
+        told = self.told_origin
+        if told is None or self.outputs is None or told.has_risk(risk):
+            return self
+        return replace(self, risk=np.full(len(self), np.nan))
 
     def in_order(self, names: Sequence[str]) -> KnownRuns:
         """Return the runs with their parameters in this order; ValueError if they are others."""
@@ -256,9 +291,10 @@ def read_csv(
     """Read runs from a table with a column per parameter, and `risk` or `output_0`, `output_1`, ….
 
     Outputs may be named as those of the data are, `A@0.5` or `A_0`. An empty cell means a failed
-    run. The columns `status`, `message`, `seconds` and `source` are read if present, others are
-    ignored. `source` names the origin, by default the file. Cells are separated by commas,
-    semicolons or tabs; where not by commas, decimals may have one.
+    run. The columns `status`, `message`, `seconds`, `source`, `purpose` and `origin` are read if
+    present, and no others; runs of a certificate are left out. `source` names the table, by default
+    the file. Cells are separated by commas, semicolons or tabs; where not by commas, decimals may
+    have one.
     """
     path = Path(path)
     wanted = list(names.names if isinstance(names, Parameters) else names)
@@ -267,6 +303,7 @@ def read_csv(
     columns = zip(wanted, columns_of(wanted), strict=True)
     wanted = [column if column in header else name for name, column in columns]
     missing = [name for name in wanted if name not in header]
+    _refuse_coarse_runs(table, wanted)
     outputs = None if missing else _columns_of_outputs(table, wanted, data)
     if missing or not (outputs or "risk" in header):
         named = names_in_table(data)
@@ -286,7 +323,9 @@ def read_csv(
         return table.words(name) if name in header else [""] * count
 
     values = [nothing if name is None else table.numbers(name) for name in outputs or ()]
-    return KnownRuns(
+    told, lost = Origin.of_cells(words(COLUMN), path.name)
+    seen = None if told is None or outputs is None or OUTPUT + "0" not in header else told.seen
+    made = KnownRuns(
         x=frozen(x),
         risk=table.numbers("risk") if "risk" in header else nothing,
         outputs=np.column_stack(values) if outputs else None,
@@ -294,8 +333,22 @@ def read_csv(
         statuses=tuple(known.get(each or "ok", Status.INVALID) for each in words("status")),
         messages=tuple(words("message")),
         sources=tuple(f"{each}, by {own}" if each else own for each in words("source")),
+        data=None if seen is None else seen.training,
         places=tuple(f"{path.name}, line {line}" for line in lines),
+        told_origin=told,
+        lost=lost,
     )
+    # Fresh sets of a certificate are learnt from by no search: another would draw them again.
+    return made.select([each != "certificate" for each in words("purpose")])
+
+
+def _refuse_coarse_runs(table: TextTable, wanted: Sequence[str]) -> None:
+    """Raise ValueError for a table with runs of a coarse model, as exports of stores have."""
+    if "level" in table.header and "level" not in wanted and table.numbers("level").any():
+        raise ValueError(
+            f"{table.path} has runs of a coarse model, and known= takes those of the fine one "
+            "alone: give the store in place of the table, or delete its rows with level 1"
+        )
 
 
 def _columns_of_outputs(

@@ -14,6 +14,7 @@ from supac.arrays import FloatArray, as_floats
 from supac.exchange.known import KnownRuns, names_in_table, read_csv
 from supac.exchange.table import OUTPUT
 from supac.exchange.text_table import TextTable, places_of_outputs
+from supac.guarantee.origin import COLUMN, Origin
 from supac.problem import Composite, Measurements, Observations, Parameters
 from supac.record.calibrated import Calibrated
 from supac.record.record import read_store
@@ -58,7 +59,9 @@ def known_runs(
         if known.x.shape[1:] == (len(parameters),):
             known.latent(parameters)  # a point outside of a prior's bounds is an error
     known = known.for_data(data, one_run=one_run) if isinstance(data, Observations) else known
-    return known if composite is None else _with_observation_parameters(known, composite)
+    if composite is None:
+        return known
+    return _with_observation_parameters(known.of_risk(composite), composite)
 
 
 def _with_observation_parameters(known: KnownRuns, risk: Composite) -> KnownRuns:
@@ -100,6 +103,8 @@ class _Rows:
     """Line of each row in its file."""
     words: dict[str, str] = field(default_factory=dict)
     """Columns with a cell that is no number, which may only be left out, and its error."""
+    origin: tuple[str, ...] = ()
+    """Cells of the column with the origin of the runs, if there is one."""
 
     def place(self, name: str) -> int:
         """Return the place of a column; ValueError if it is not of numbers alone."""
@@ -154,7 +159,9 @@ def _of_pair(
     else:
         outputs = joined.of_numbers() if risk is None else _placed(joined, values, risk)
     places = tuple(f"{x.name}, line {line}" for line in x.lines)
-    return KnownRuns.of_arrays(values, outputs, risks, source=y.name, places=places)
+    told, lost = Origin.of_cells(y.origin or x.origin, y.name)
+    known = KnownRuns.of_arrays(values, outputs, risks, source=y.name, places=places)
+    return replace(known, told_origin=told, lost=lost)
 
 
 def _placed(y: _Rows, points: FloatArray, risk: Composite) -> FloatArray:
@@ -262,12 +269,13 @@ def _read(path: Path) -> _Rows:
             raise ValueError(f"{path}, line {line}: {cells}")
     named = header[0].lower() in ("", "real_name", "name", "index", "realization", "member")
     index = tuple(table.words(header[0])) if named else None
-    columns, values, words = header[named:], [], dict[str, str]()
+    columns, found, words = header[named:], [], dict[str, str]()
     for name in columns:
         try:
-            values.append(table.numbers(name))
+            found.append(table.numbers(name))
         except ValueError as error:
-            values.append(table.numbers(name, words_are_gaps=True))
+            found.append(table.numbers(name, words_are_gaps=True))
             words[name] = str(error)
-    lines = tuple(table.lines)
-    return _Rows(np.column_stack(values), tuple(columns), index, path.name, lines, words)
+    lines, origin = tuple(table.lines), tuple(table.words(COLUMN) if COLUMN in header else ())
+    values = np.column_stack(found)
+    return _Rows(values, tuple(columns), index, path.name, lines, words, origin)

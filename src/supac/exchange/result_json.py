@@ -9,25 +9,41 @@ infinite one "inf" or "-inf". "summary" holds the quantiles for readers without 
 from __future__ import annotations
 
 import json
+import os
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from supac.codec import Spec, UnknownSpecError, from_spec, from_spec_or_name, to_spec
+from supac.exchange.table import vacant
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
+from supac.guarantee.origin import UNKNOWN_LOSS
+from supac.guarantee.provenance import Provenance
 from supac.problem import Parameters
 from supac.record import encoding
-from supac.record.record import UNKNOWN_LOSS, Counts, Record
+from supac.record.earlier_roles import with_roles
+from supac.record.record import Counts, Record
 from supac.record.result import Result
 from supac.record.run import Round, Run, Status
+from supac.record.settings import Settings
 
 FORMAT = "supac result"
-VERSION = 2
+VERSION = 3
+_WITH_ROLES = 3  # from this version on runs say why they were made
 _ENDS = {"p05": 0.05, "median": 0.5, "p95": 0.95}
 _ENDING = (*encoding.ESTIMATE, "notes", "posterior", "validation", "failure_loss")
-_LATER = ("note_codes", "advice", "certificate", "held_out", "uncertified")
+_LATER = (
+    "note_codes",
+    "advice",
+    "certificate",
+    "held_out",
+    "uncertified",
+    "evidence",
+    "range_check",
+)
 """Parts of an ending that files of earlier versions may lack."""
 _COUNTS = ("queries", "failed", "known", "seconds")
 _RUN = (*encoding.RUN_COLUMNS, "outputs")
@@ -55,24 +71,24 @@ def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> s
         "summary": _summary(result.posterior, result.prior, result.parameters),
         "start": _member(result.start, "start"),
         "parameters": _readable(result.parameters, _OWN_CLASS),  # without them draws are latent
-        **{name: to_spec(record.settings.get(name)) for name in _SETTINGS},
+        **{name: to_spec(getattr(record.settings, name)) for name in _SETTINGS},
         "prior": to_spec(result.prior),
-        "held_out_data": to_spec(record.settings.get("held_out")),
+        "held_out_data": to_spec(record.settings.held_out),
         "history": {
             name: each.astype(np.float64).tolist() for name, each in record.history.items()
         },
         "certificate": encoding.certificate_to_spec(certificate),
-        "provenance": encoding.provenance_to_spec(record.provenance),
+        "provenance": record.provenance.to_spec(),
         "rounds": None,
         "runs": None,
     }
     if runs:
         told["rounds"] = [
-            {"ids": each.ids, "drawn": each.drawn.tolist(), "proposal": _member(each.proposal)}
-            for each in record.rounds
+            {"ids": each.ids, "proposal": _member(each.proposal)} for each in record.rounds
         ]
         every = record.runs
         told["runs"] = {name: [to_spec(getattr(run, name)) for run in every] for name in _RUN}
+        told["runs"]["role"] = [run.role.name.lower() for run in every]
     else:
         told["validation"] = None
     # One line per key is compact, and still easy to read and to compare.
@@ -81,6 +97,20 @@ def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> s
         for name, value in told.items()
     ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def write_text(text: str, path: Path, *, force: bool) -> None:
+    """Write a result to a file; replace an existing one only with `force`."""
+    # Half of a character, in a message of the simulator say, becomes an escape of JSON's.
+    vacant(path, force=force).write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def read_result(path: str | os.PathLike[str]) -> Result:
+    """Read the result that `Result.to_json` wrote to a file."""
+    try:
+        return Result.from_json(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ResultFormatError(f"{os.fspath(path)}: {error}") from error
 
 
 def from_json(text: str) -> Record:
@@ -129,15 +159,28 @@ def _record(told: dict[str, Any]) -> Record:
     settings["held_out"] = from_spec_or_name(told.get("held_out_data"))
     settings |= {"start": start, "prior": parameters or settings["prior"], "budget": None}
     runs, rounds, counts = _runs(told["runs"], family.dim), _rounds(told), None
+    if runs and told["version"] < _WITH_ROLES:
+        drawn = {
+            (0, i): bool(own)
+            for each in told["rounds"]
+            for i, own in zip(each["ids"], each["drawn"], strict=True)
+        }
+        runs = with_roles(runs, {(0, run.id) for run in runs}, rounds, drawn)
     if told["runs"] is None:
         queries, failed, known = (int(told[name]) for name in _COUNTS[:3])
         counts = Counts(queries, failed, known, encoding.number(told["seconds"]))
-    record = Record(settings, family, runs=runs, rounds=rounds, ending=ending, counts=counts)
+    family = family if start is None else start.family
+    record = Record(
+        Settings.of(settings), family, runs=runs, rounds=rounds, ending=ending, counts=counts
+    )
     missing = record.told_ids() - {run.id for run in runs}
     if missing and counts is None:
         raise ValueError(f"its rounds name runs that are not there: {sorted(missing)[:3]}")
+    has_sizes = counts is None and told["version"] >= _WITH_ROLES
+    if has_sizes and record.history["queries"].tolist() != told["history"]["queries"]:
+        raise ValueError("its rounds have other numbers of runs than its history")
     if "provenance" in told:
-        record.provenance = encoding.provenance_from_spec(told["provenance"])
+        record.provenance = Provenance.from_spec(told["provenance"])
     return record
 
 
@@ -159,27 +202,24 @@ def _rounds(told: dict[str, Any]) -> list[Round]:
     ]
     if batches is None:
         ids = [tuple(range(*ends)) for ends in pairwise([0, *queries])]
-        return [
-            Round(mine, np.ones(len(mine), dtype=bool), None, info)
-            for mine, info in zip(ids, infos, strict=True)
-        ]
+        return [Round(mine, None, info) for mine, info in zip(ids, infos, strict=True)]
     rounds = []
     for each, info in zip(batches, infos, strict=True):
-        proposal, drawn = from_spec(each["proposal"]), np.array(each["drawn"], dtype=bool)
-        if not isinstance(proposal, Distribution) or len(drawn) != len(each["ids"]):
-            raise ValueError("a round without a proposal, or with other runs than it drew")
-        rounds.append(Round(tuple(each["ids"]), drawn, proposal, info))
+        proposal = from_spec(each["proposal"])
+        if not isinstance(proposal, Distribution):
+            raise ValueError("a round without a proposal")
+        rounds.append(Round(tuple(each["ids"]), proposal, info))
     return rounds
 
 
 def _runs(columns: dict[str, Any] | None, dim: int) -> list[Run]:
     if columns is None:
         return []
-    if set(columns) != set(_RUN):
+    if set(columns) not in (set(_RUN), set(_RUN) - set(encoding.PLAN)):
         raise ValueError(f"the columns of its runs are {', '.join(columns)}")
     runs = []
     for row in zip(*columns.values(), strict=True):
-        told = dict(zip(columns, row, strict=True))
+        told: dict[str, Any] = dict.fromkeys(_RUN) | dict(zip(columns, row, strict=True))
         outputs = None if told["outputs"] is None else encoding.numbers(told["outputs"])
         runs.append(encoding.run_from(told, x=encoding.numbers(told["x"]), outputs=outputs))
         if len(runs[-1].x) != dim:
@@ -226,8 +266,8 @@ def _upgraded(told: dict[str, Any]) -> dict[str, Any]:
         "failure_loss": next((loss for loss in losses if loss is not None), None),
         "rounds": batches[:learnt],
         "validation": batches[learnt:] if learnt else [],
-        "loss": None if outputs is None else {"other": UNKNOWN_LOSS},
-        "runs": {name: [row[name] for row in rows] for name in _RUN},
+        "loss": None if outputs is None else to_spec(UNKNOWN_LOSS),
+        "runs": {name: [row[name] for row in rows] for name in _RUN if name not in encoding.PLAN},
     }
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.guarantee.ensemble import Ensemble
+from supac.guarantee.origin import COLUMN
 from supac.problem import (
     ColumnLoss,
     Evaluations,
@@ -23,17 +24,17 @@ from supac.problem import (
     Parameters,
     names_of,
 )
-from supac.problem.observation import ObservationLoss
+from supac.problem.observation import loss_of_outputs
 from supac.record.record import Record, read_store
-from supac.surrogate.estimator import MANY_PARAMETERS
-from supac.surrogate.importance import Importance, at_the_centre
+from supac.surrogate.importance import Importance, weighed
+from supac.surrogate.regime import Regime
 
 Table = dict[str, list[Any]]
 """Columns of one length; None for unknown values."""
 
 OUTPUT = "output_"
-_TOLD = ("status", "iteration", "seconds", "attempts", "message", "source", "purpose")
-_BOOKKEEPING = ("risk", "id", "drawn", "weight", "simulator", *_TOLD)
+_TOLD = ("status", "iteration", "seconds", "attempts", "message", "source", "purpose", "role")
+_BOOKKEEPING = ("risk", "id", "drawn", "weight", "level", "simulator", COLUMN, *_TOLD)
 
 
 def table_of(record: Record, *, posterior: int | None = None, seed: int = 0) -> Table:
@@ -72,13 +73,15 @@ def rows_of(record: Record) -> Iterator[list[Any]]:
     tasks = apart(["task"], lambda name: name in names) if any(run.task for run in light) else []
     made_by = record.simulator_numbers
     changed = ["simulator"] if len(set(made_by.values())) > 1 else []
-    header = ["id", *names, "risk", *_TOLD, *changed, *tasks]
+    levels = apart(["level"], lambda name: name in names) if record.coarse_runs else []
+    header = ["id", *names, "risk", *_TOLD, *levels, *changed, *tasks]
     yield [*header, *(f"{OUTPUT}{i}" for i in range(width))]
     for run, x in zip(record.iterate(), points, strict=True):
         cells = [None] * width if run.outputs is None else run.outputs.tolist()
         point = [run.id, *x.tolist(), None if np.isnan(run.risk) else float(run.risk)]
         numbers = [iteration.get((run.task, run.id)), run.seconds, run.attempts]
-        words: list[Any] = [run.message, run.source, run.purpose]
+        words: list[Any] = [run.message, run.source, run.purpose, run.role.name.lower()]
+        words += [run.level] if levels else []
         words += [made_by.get(run.id)] if changed else []
         words += [run.task] if tasks else []
         outputs = (cells + [None] * width)[:width]
@@ -97,14 +100,14 @@ def table_of_ensemble(record: Record, ensemble: Ensemble) -> Table:
     if ensemble.outputs is not None:
         width = ensemble.outputs.shape[1] - record.observation  # which have columns already
         told |= _named_outputs(record, ensemble.outputs[:, :width], ensemble.x)
-    names = apart(list(table), lambda name: name in told)
+    names = apart(list(table), lambda name: name in told or name == COLUMN)
     sets = dict(zip(names, table.values(), strict=True))
     return sets | _with_gaps(told)
 
 
 def table_of_bands(record: Record, coverage: float) -> Table:
     """Return each observed column's measurements, mean predictions and bands, one row each."""
-    bands, data = record.bands(coverage), record.settings["data"]
+    bands, data = record.bands(coverage), record.settings.data
     held_out, measured = record.held_out_data, data.values
     if held_out is not None:
         measured = np.where(held_out.needed, held_out.values, measured)
@@ -134,9 +137,9 @@ def _with_gaps(columns: dict[str, FloatArray]) -> Table:
 
 def _named_outputs(record: Record, simulated: FloatArray, x: FloatArray) -> dict[str, FloatArray]:
     """Return outputs (n, m) at points x (n, dim) by name, as they would be measured."""
-    names, loss = _output_names(record, simulated.shape[1]), record.settings.get("loss")
-    own = loss.loss if isinstance(loss, ObservationLoss) else None
-    in_rows = MeasuredOutputs.of(record.settings.get("data"))
+    names, loss = _output_names(record, simulated.shape[1]), record.settings.loss
+    own = loss_of_outputs(loss)
+    in_rows = MeasuredOutputs.of(record.settings.data)
     if in_rows is not None and in_rows.simulated == simulated.shape[1]:
         measured, named = in_rows.outputs(simulated, x), list(in_rows.names)
     elif isinstance(own, ColumnLoss) and len(own.scales) == simulated.shape[1]:
@@ -152,7 +155,7 @@ def _named_outputs(record: Record, simulated: FloatArray, x: FloatArray) -> dict
 
 def _output_names(record: Record, width: int) -> list[str]:
     """Return names of all outputs of a run: those of the data, if they are known."""
-    data = record.settings.get("data")
+    data = record.settings.data
     names = data.cell_names if isinstance(data, Observations) else getattr(data, "output_names", [])
     return names if len(names) == width else [f"{OUTPUT}{i}" for i in range(width)]
 
@@ -167,12 +170,17 @@ _Key = tuple[int, int]
 
 
 def _drawn_and_weight(record: Record) -> tuple[dict[_Key, bool], dict[_Key, float]]:
-    """Return, by task and id, True for random draws, and the importance weight."""
-    batches = [(each.task, each.ids, each.drawn.tolist()) for each in record.rounds]
+    """Return, by task and id, True for random draws, and the importance weight.
+
+    Runs of a coarse model have neither.
+    """
+    batches = [(each.task, each.ids) for each in record.rounds]
     if record.ending is not None:
-        batches += [(0, each.ids, [True] * len(each.ids)) for each in record.ending.validation]
-    keys = [(task, run) for task, ids, _ in batches for run in ids]
-    drawn = dict(zip(keys, (each for *_, row in batches for each in row), strict=True))
+        batches += [(0, each.ids) for each in record.ending.validation]
+    coarse = record.coarse_ids
+    keys = [(task, run) for task, ids in batches for run in ids if run not in coarse]
+    role = {(run.task, run.id): run.role for run in record.light_runs}
+    drawn = {key: role[key].drawn for key in keys}
     posterior = record.posterior
     if posterior is None or len(record.evaluations) != len(keys):
         return drawn, {}
@@ -186,9 +194,9 @@ def _weights(evaluations: Evaluations, posterior: Distribution) -> FloatArray:
     Runs of many parameters have none: they never cover a posterior, and turn to new directions.
     """
     weights = np.full(len(evaluations), np.nan)
-    if posterior.dim > MANY_PARAMETERS:
+    if Regime.of(posterior.dim).is_many:
         return weights
-    counted = evaluations.drawn & evaluations.ok & ~at_the_centre(evaluations)
+    counted = weighed(evaluations) & evaluations.ok
     if counted.any():
         fitted = Importance().fit(evaluations.select(counted), posterior)
         weights[counted] = fitted.weights(posterior)
@@ -226,14 +234,23 @@ def export(
 ) -> int:
     """Write all runs of a store to a `.csv` or `.parquet`, and return their number.
 
-    Parameters are in the user's units; an existing file is replaced only with `force`.
+    Parameters are in the user's units; an existing file is replaced only with `force`. The column
+    `origin` says which data the search has seen, for one that begins from these runs.
     """
     target, record = table_file(path, force=force), read_store(store)
     if target.suffix == ".parquet":
-        write_table(target, table_of_runs(record))
+        write_table(target, with_origin(record, table_of_runs(record)))
     else:
-        _write_csv(target, rows_of(record))
+        cells = [COLUMN, *record.origin.to_cells(len(record.light_runs))]
+        rows = zip(rows_of(record), cells, strict=True)
+        _write_csv(target, ([*row, cell] for row, cell in rows))
     return len(record.light_runs)
+
+
+def with_origin(record: Record, table: Table) -> Table:
+    """Add the column by which a search that begins from these rows knows what was seen."""
+    rows = len(next(iter(table.values())))
+    return table | {COLUMN: record.origin.to_cells(rows)}
 
 
 def table_file(path: str | os.PathLike[str], *, force: bool) -> Path:

@@ -12,16 +12,16 @@ the residuals, and one more lies at infinity (Lee, Barber and Willett, 2023).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import logsumexp
 
 from supac.arrays import FloatArray, IntArray, probability
+from supac.guarantee.basis import CertificateError
 from supac.guarantee.certificate import sizes_in_words
 from supac.guarantee.dependence import warning_of_dependence
-from supac.guarantee.gate import CertificateError
 from supac.problem.data import Observations
 
 Method = Literal["split conformal", "jackknife+"]
@@ -139,6 +139,25 @@ def jackknife_bands(
         lower[part] = -_spread(-middle, scores[mine], noise, masses, level)
     centre = scaled.mean(axis=0)
     return _bands(data, every, centre, (lower, upper), coverage, "jackknife+")
+
+
+def within_data(bands: Bands, *measured: Observations | None) -> Bands:
+    """Return the bands without those of rows before or after all measured times of their column.
+
+    No measurement is like those that will be made there.
+    """
+    known = [each for each in measured if each is not None]
+    lower, upper = bands.lower.copy(), bands.upper.copy()
+    for k in range(len(known[0].columns)):
+        times = known[0].times
+        if times is None:
+            return bands
+        part = slice(k * len(times), (k + 1) * len(times))
+        there = np.any([each.needed[part] for each in known], axis=0)
+        if there.any():
+            beyond = (times < times[there].min()) | (times > times[there].max())
+            lower[part][beyond] = upper[part][beyond] = np.nan
+    return replace(bands, lower=lower, upper=upper)
 
 
 def left_out_weights(

@@ -8,7 +8,7 @@ of it, which has to be estimated from fresh draws first: see `ensemble` and `pos
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, Literal, get_args
@@ -16,13 +16,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.guarantee.gate import (
-    Basis,
-    CertificateError,
-    Provenance,
-    certificates_counted,
-    failures_counted,
-)
+from supac.guarantee.basis import Basis, Bets, CertificateError
+from supac.guarantee.gate import Limit, certificates_counted, failures_counted
+from supac.guarantee.provenance import Provenance
 
 Subject = Literal["posterior", "ensemble", "held-out"]
 _DATA = "data from another distribution than these, such as another plant or another season"
@@ -64,7 +60,8 @@ class Certificate:
     subject: Subject = "posterior"
     """The mean over the whole posterior, or over the parameter sets of an ensemble."""
     bound: str
-    """Class name of the bound."""
+    """Class name of the bound; "Betting" and "PooledBetting" are not chosen by name, and rest on
+    the losses of each datum."""
     bounds: Mapping[str, float]
     """Value of every bound at the same risk, KL and δ; valid for one of them, if it was chosen
     before looking at the data."""
@@ -72,7 +69,8 @@ class Certificate:
     """Mean over the draws, failed runs at the ceiling; of a root-mean-square risk, the root of the
     mean square over all draws."""
     mean_risk_upper: float
-    """Upper confidence limit of `mean_risk` over the posterior; equal to it for an ensemble."""
+    """Upper confidence limit of `mean_risk` over the posterior; equal to it for an ensemble. Bets
+    on the losses of each datum do without it."""
     without_draws: float | None = None
     """Value if `mean_risk` were known exactly: about the least that more draws can give."""
     kl: float
@@ -143,10 +141,10 @@ class Certificate:
         """The limit as a residual, in noise standard deviations and in the users' units."""
         if self.residual is None:
             return ""
-        each = sizes_in_words(self.in_units)
+        each, size = sizes_in_words(self.in_units, sign=""), rounded_up(self.residual, 3)
         return (
-            f"that is the loss of a constant residual of {rounded_up(self.residual, 3)} noise "
-            f"standard deviations{f': {each}' if each else ''}"
+            f"equivalent misfit, a constant residual with that loss: {size} noise standard "
+            f"deviations{f', {each}' if each else ''}"
             f"{f' ({self.cap_in_words})' if self.cap else ''}"
         )
 
@@ -260,6 +258,8 @@ class Losses:
     basis: Basis
     failed: int = 0
     """Number of failed draws."""
+    bets: Bets | None = None
+    """Losses of each independent datum, where they are known."""
 
     @property
     def mean(self) -> float:
@@ -269,7 +269,7 @@ class Losses:
 
 def certificate_of(
     losses: Losses,
-    limit: Callable[[float], float],
+    limit: Limit,
     provenance: Provenance,
     *,
     upper: float | None = None,
@@ -277,26 +277,28 @@ def certificate_of(
     assumptions: tuple[str, ...] = (),
     **others: Any,
 ) -> Certificate:
-    """Make a certificate of draws from their mean losses.
+    """Make a certificate of draws from the limit of their mean true loss.
 
-    `limit` takes the mean loss of the draws, or its upper limit `upper`, to that of the true risk;
-    `others` are further fields.
+    `upper` is the limit of their mean loss on the data; `others` are further fields.
     """
     basis, failed, draws = losses.basis, losses.failed, len(losses.means)
-    worst = losses.mean if upper is None else upper
     counted = certificates_counted(provenance) + failures_counted(failed, draws, basis)
+    without = limit.value if limit.without_draws is None else limit.without_draws
     return Certificate(
-        value=basis.in_risk(limit(worst)),
+        value=basis.in_risk(limit.value),
+        bound=limit.theorem,
+        bounds=limit.bounds,
+        n=limit.n,
         mean_risk=basis.in_risk(losses.mean),
-        mean_risk_upper=basis.in_risk(worst),
-        without_draws=basis.in_risk(limit(losses.mean)),
+        mean_risk_upper=basis.in_risk(losses.mean if upper is None else upper),
+        without_draws=basis.in_risk(without),
         ceiling=basis.ceiling,
         capped=basis.capped,
         earlier=provenance.earlier,
         draws=draws,
         failed=failed,
-        corrections=corrections + counted,
-        assumptions=(*basis.assumptions, *assumptions),
+        corrections=limit.corrections + corrections + counted,
+        assumptions=(*basis.assumptions, *assumptions, *limit.assumptions),
         **others,
     )
 
@@ -310,14 +312,14 @@ def rounded_up(value: float, digits: int = 4) -> str:
     return f"{float(up):,.0f}" if "e+" in text and abs(value) < _PLAIN else text
 
 
-def sizes_in_words(sizes: Mapping[str, float]) -> str:
-    """Format the limits of columns, rounded up: equal ones together, relative ones in percent."""
+def sizes_in_words(sizes: Mapping[str, float], sign: str = "± ") -> str:
+    """Format the sizes of columns, rounded up: equal ones together, relative ones in percent."""
     columns: dict[str, list[str]] = {}
     for name, value in sizes.items():
         column, relative, _ = name.partition(" (relative)")
         size = f"{rounded_up(100.0 * value, 3)} %" if relative else rounded_up(value, 3)
         columns.setdefault(size, []).append(column)
-    return ", ".join(f"{_listed(names)} ± {size}" for size, names in columns.items())
+    return ", ".join(f"{_listed(names)} {sign}{size}" for size, names in columns.items())
 
 
 def _listed(words: list[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.problem.data import Observations
 
 _SEVERAL = 3.0  # times more data claimed than there seem to be
 
@@ -42,6 +43,29 @@ def warning_of_dependence(series: Sequence[FloatArray], n: int) -> tuple[str, ..
         return ()
     return (
         f"the residuals are autocorrelated as if of about {worth:.0f} independent data, not of the "
-        f"{n:,} that are claimed: give blocks of rows that are long enough to be independent, "
-        "or a smaller n",
+        f"{n:,} that are claimed. A model that does not fit makes them so, whatever the noise: "
+        "look at the fit first. If it is good, the noise is dependent: give blocks of rows that "
+        "are long enough to be independent, or a smaller n",
     )
+
+
+def warning_of_duplicates(data: Observations) -> tuple[str, ...]:
+    """Return a warning if rows are exact copies of others, as in tables that were joined twice.
+
+    Rows of one number without a time are not compared: coarse measurements coincide. Blocks may
+    hold copies, as each counts once whatever is in it.
+    """
+    if data.blocks is not None or (data.times is None and len(data.columns) < 2):
+        return ()
+    values = data.values.reshape(len(data.columns), data.rows)
+    there = np.isfinite(values).any(axis=0) & (np.nan_to_num(values) != 0.0).any(axis=0)
+    times = np.zeros(data.rows) if data.times is None else data.times
+    experiments = data.experiments or ("",) * data.rows
+    rows = [
+        (experiments[i], float(times[i]), values[:, i].tobytes()) for i in np.flatnonzero(there)
+    ]
+    copies = len(rows) - len(set(rows))
+    if not copies:
+        return ()
+    told = "1 row of data is an exact copy" if copies == 1 else f"{copies} rows of data are copies"
+    return (f"{told} of others, and counted as independent: remove copies, or give blocks",)

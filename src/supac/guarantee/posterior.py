@@ -6,28 +6,30 @@ the true risk, from the data. Each gets a share of δ,
     P(π[R] > upper limit) ≤ δ_MC      over the draws, for any data and any number of draws,
     P(true risk > bound)  ≤ δ_PAC     over the data, for all posteriors simultaneously,
 
-and because every bound increases with π[R], bound(upper limit, KL) holds with probability 1 − δ. If
-KL is estimated as well, from draws that need no simulator run, its upper limit gets a share of δ.
+and because every bound increases with π[R], bound(upper limit, KL) holds with probability 1 − δ.
+Where the losses of each datum are known, the second statement is that of KL_inf, and a gambler bets
+on the draws that it fails, with the first share of δ: see `betting.posterior_limit`. If KL is
+estimated as well, from draws that need no simulator run, its upper limit gets a share of δ.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from supac.arrays import FloatArray, probability
 from supac.families import Divergence
-from supac.guarantee.betting import betting_limit
+from supac.guarantee.basis import Bets, CertificateError, basis_of
+from supac.guarantee.betting import betting_limit, posterior_limit
 from supac.guarantee.certificate import Certificate, Losses, certificate_of
-from supac.guarantee.gate import (
-    CertificateError,
-    Provenance,
-    admitted,
-    basis_of,
-    every_value,
-)
+from supac.guarantee.gate import Limit, bets_on
+from supac.guarantee.kl_inf import kl_inf_inverse, log_regret
+from supac.guarantee.provenance import Provenance
 from supac.problem.bounds import Bound
 
 _KL_SHARE = 0.01  # of δ, for an estimated KL
+_MOST_DATA = 5_000  # on which bets take seconds with a thousand draws
 _INDEPENDENT = (
     "the prior was chosen independently of these data",
     "the draws are independent of the search",
@@ -97,10 +99,12 @@ def posterior_certificate(
     monte_carlo: float = 0.2,
     share: float = 1.0,
     provenance: Provenance = Provenance(),
+    given_by_seeger: bool = False,
 ) -> Certificate:
-    """Split δ, and evaluate the bounds at the upper limits of mean loss and KL.
+    """Split δ, and bet on losses and draws; or evaluate the bound at the limits of loss and KL.
 
-    `share` of δ is for this certificate, the rest for others on the same data.
+    `share` of δ is for this certificate, the rest for others on the same data; `given_by_seeger`
+    says that an earlier version gave the certificate of this name, by the bound.
     """
     probability(monte_carlo, "monte_carlo")
     own = share * probability(delta, "delta")
@@ -113,26 +117,41 @@ def posterior_certificate(
     delta_pac = own - delta_kl - delta_mc
     basis = losses.basis
     upper = basis.top * betting_limit(losses.means / basis.top, delta_mc)
-    chosen, corrections, assumptions = admitted(bound, basis, delta_pac, provenance)
-    if delta_kl:
-        corrections += (
-            f"KL was estimated as {divergence.value:.4g} from {divergence.draws:,} draws; its "
-            f"upper limit is used, with {delta_kl:g} of δ",
+    bets = bets_on(bound, losses.bets, provenance)
+    if bets is None or given_by_seeger or bets.losses.shape[1] > _MOST_DATA:
+        limit = Limit.of_bound(
+            bound, basis, delta_pac, nats, provenance, mean=losses.mean, upper=upper
         )
+    else:
+        value, without = _limits(bets, nats, delta_mc, delta_pac)
+        limit = Limit.of_bets(
+            "PooledBetting", value, basis, delta_pac, nats, mean=losses.mean, upper=upper
+        )
+        limit = replace(limit, without_draws=basis.top * without)
+    estimated = (
+        f"KL was estimated as {divergence.value:.4g} from {divergence.draws:,} draws; its "
+        f"upper limit is used, with {delta_kl:g} of δ",
+    )
     return certificate_of(
         losses,
-        lambda loss: float(chosen(loss, nats)),
+        limit,
         provenance,
         upper=upper,
-        corrections=corrections,
-        assumptions=(*_INDEPENDENT, *assumptions),
-        bound=type(bound).__name__,
-        bounds=every_value(chosen, basis, delta_pac, upper, nats),
+        corrections=estimated if delta_kl else (),
+        assumptions=_INDEPENDENT,
         kl=nats,
-        n=basis.number(type(bound)),
         delta=delta,
         delta_monte_carlo=delta_mc,
         delta_kl=delta_kl,
         delta_selection=delta - own,
         delta_pac=delta_pac,
     )
+
+
+def _limits(bets: Bets, nats: float, delta_mc: float, delta_pac: float) -> tuple[float, float]:
+    """Return the limit by bets on data and draws, and that if all draws had these losses."""
+    n, many = bets.exponents.sum(), len(bets.losses)
+    price = nats + log_regret(n) - float(np.log(delta_pac))
+    pooled = np.tile(bets.weights, many) / many
+    without = kl_inf_inverse(bets.losses.ravel(), pooled, price / n)
+    return posterior_limit(bets.losses, bets.exponents, price, delta_mc), without

@@ -14,8 +14,8 @@ from supac.meta.state import TaskState
 from supac.problem import Problem
 from supac.problem.bounds import worth_of_a_nat
 from supac.search.algorithm import Info
-from supac.search.steps import FixedStep
 from supac.search.supac import SuPAC
+from supac.search.trust import FixedStep
 from supac.surrogate.voronoi import Voronoi
 
 _NOTHING = Info(np.nan, np.nan, np.nan)
@@ -42,12 +42,12 @@ class _Visits(ABC):
 
     def __post_init__(self) -> None:
         algorithm = self.algorithm
-        if isinstance(algorithm, type) or not hasattr(algorithm, "revise"):
+        if not isinstance(algorithm, SuPAC):
             raise TypeError(
                 f"algorithm must be SuPAC(…), which can revise a posterior without queries, not "
                 f"{algorithm!r}"
             )
-        if not getattr(algorithm, "reuses", True):
+        if not algorithm.reuses:
             words = f"algorithm must learn from earlier runs, which {algorithm!r} does not"
             raise ValueError(words)
 

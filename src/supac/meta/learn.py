@@ -11,10 +11,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from supac.arrays import FloatArray, vector, whole
-from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords, with_old
+from supac.calibration.search import Search
 from supac.families import Distribution
-from supac.guarantee.gate import Provenance
+from supac.guarantee.provenance import Provenance
 from supac.meta.learner import MetaSuPAC
 from supac.meta.state import (
     MetaInfo,
@@ -27,13 +27,16 @@ from supac.meta.step import prior_of
 from supac.meta.task import Environment, Task
 from supac.problem import Evaluations, Parameters
 from supac.problem.composite import loss_and_data
+from supac.problem.problem import latent_of, parameters_of
 from supac.record.ending import StopReason
 from supac.record.record import Record
 from supac.record.result import Result
 from supac.record.run import Round, Run
+from supac.record.settings import Settings
 from supac.running.execution import Execution
+from supac.running.interrupt import Interrupted
 from supac.running.runner import Runner
-from supac.running.terminal import Bar, Interrupted
+from supac.running.terminal import Bar
 from supac.search.algorithm import Algorithm
 
 
@@ -204,15 +207,14 @@ def meta_learn(
     where, _ = with_old(execution, old)
     learner = MetaSuPAC() if learner is None else learner
     _check(learner, where, passes)
-    parameters = prior if isinstance(prior, Parameters) else None
-    first = prior.prior if isinstance(prior, Parameters) else prior
+    parameters, first = parameters_of(prior), latent_of(prior)
     environment = Environment(first, tasks, where)
     settings = _settings_of(environment, prior=prior, learner=learner, seed=seed, passes=passes)
     bar = _PassBar(passes, where.progress)
     with Runner.opened(
         [each.risk for each in tasks],
         where,
-        partial(Record.of_search, store, settings, first.family, kind="meta_learn"),
+        partial(Record.of_search, store, settings, first.family, kind=settings.kind),
         bar,
         parameters=parameters,
         ceilings=environment.failure_risks,
@@ -234,11 +236,11 @@ def _check(learner: Any, execution: Execution, passes: int) -> None:
     whole(passes, "passes", least=1)
 
 
-def _settings_of(environment: Environment, **others: Any) -> dict[str, Any]:
+def _settings_of(environment: Environment, **others: Any) -> Settings:
     """Return the settings of the tasks, of how their runs are made, and others, for a store."""
     tasks, where = environment.tasks, environment.execution
     parts = [loss_and_data(each.risk) for each in tasks]
-    return {
+    stored = {
         "tasks": [each.label for each in tasks],
         "bounds": [each.bound for each in tasks],
         "losses": [each["loss"] for each in parts],
@@ -250,6 +252,7 @@ def _settings_of(environment: Environment, **others: Any) -> dict[str, Any]:
         "on_failure": where.on_failure,
         **others,
     }
+    return Settings.of({"kind": "meta_learn", **stored})
 
 
 class _PassBar(Bar):
@@ -319,12 +322,12 @@ class _Loop:
         rounds: list[Round] = []
         state = learner.begin(environment, self.state, look=runner.look)
         while asked := learner.ask(state):
-            for i, runs in runner.run_tasks(asked).items():
+            planned = {i: batch.planned for i, batch in asked.items()}
+            for i, runs in runner.run_tasks(planned).items():
                 runner.look()
-                batch = state.visited[i].state.planned(asked[i])
                 state = learner.tell(environment, state, {i: runner.functions[i].columns(runs)})
                 ids, info = tuple(run.id for run in runs), state.visited[i].info
-                rounds.append(Round(ids, batch.drawn, batch.proposal, info, i))
+                rounds.append(Round(ids, asked[i].proposal, info, i))
         self.state = learner.finish(environment, state)
         self.record.add_rounds(rounds, lambda: meta_state_to_spec(self.state))
 

@@ -14,6 +14,7 @@ from supac.meta.inner import Inner, Plan, Reuse
 from supac.meta.state import MetaInfo, MetaState, TaskState
 from supac.meta.step import ClosedForm, GradientStep, MetaStep, prior_of
 from supac.meta.task import Environment
+from supac.problem import Batch
 
 _ORDER, _TASK = 0, 1
 """Streams of random numbers."""
@@ -138,8 +139,8 @@ class MetaSuPAC:
             tasks[i] = stage.inner.begin(problem, tasks[i], seed)
         return replace(state, tasks=tuple(tasks), active=active, left=left[size:])
 
-    def ask(self, state: MetaState) -> dict[int, FloatArray]:
-        """Return the points to evaluate next, (n, dim) by task; empty at the end of the visit."""
+    def ask(self, state: MetaState) -> dict[int, Batch]:
+        """Return the runs to make next by task; empty at the end of the visit."""
         tasks = state.visited.items()
         return {i: each.asked for i, each in tasks if each.asked is not None}
 

@@ -13,15 +13,16 @@ import numpy as np
 
 from supac.arrays import FloatArray, whole
 from supac.calibration.fresh import run_fresh
-from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords, with_old
+from supac.calibration.search import Search
 from supac.families import Distribution
 from supac.meta.task import Task, check_tasks
 from supac.problem import Parameters
 from supac.record.ending import StopReason
 from supac.record.run import RiskFunction
 from supac.running.execution import Execution
-from supac.running.terminal import Bar, Interrupt
+from supac.running.interrupt import Interrupt
+from supac.running.terminal import Bar
 from supac.search.algorithm import Algorithm
 
 

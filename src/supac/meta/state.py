@@ -12,7 +12,7 @@ from supac.codec import Spec
 from supac.families import Distribution
 from supac.meta.step import Lesson
 from supac.meta.task import Environment
-from supac.problem import Evaluations, Problem
+from supac.problem import Batch, Evaluations, Problem
 from supac.problem.bounds import fixed_temperature, slopes
 from supac.record import encoding
 from supac.search.algorithm import Info, State
@@ -24,8 +24,8 @@ class TaskState:
 
     state: State
     info: Info
-    asked: FloatArray | None = None
-    """Points to evaluate next; None once the visit is over."""
+    asked: Batch | None = None
+    """Runs to make next; None once the visit is over."""
     spent: int = 0
     """Queries of the current visit."""
     rounds: int = 0

@@ -12,10 +12,10 @@ import numpy as np
 from supac.arrays import FloatArray, frozen, vector
 from supac.codec import describe
 from supac.families import Distribution, Family
+from supac.guarantee.seen import SeenData
 from supac.meta.step import prior_of
 from supac.problem import Bound, Problem
 from supac.problem.composite import loss_and_data
-from supac.problem.data import Observations
 from supac.running.execution import Execution
 
 
@@ -66,17 +66,16 @@ class Task:
     def shares_data(self, other: Task) -> bool:
         """Return True if both are known to be about the same data.
 
-        That is so for the same risk, the same name, and equal measurements; of the data behind
-        other risks nothing is known.
+        That is so for the same risk, the same name, and where measurements are the same up to
+        rounding; of the data behind other risks nothing is known.
         """
         if self.risk is other.risk or (self.name is not None and self.name == other.name):
             return True
+        seen = SeenData.of(self.risk), SeenData.of(other.risk)
+        if seen[0] is not None and seen[1] is not None:
+            return seen[1].changes_until(seen[0]).shared
         mine, its = (loss_and_data(each.risk)["data"] for each in (self, other))
-        if not (isinstance(mine, Observations) and isinstance(its, Observations)):
-            return mine is not None and mine is its
-        return mine.columns == its.columns and np.array_equal(
-            mine.values, its.values, equal_nan=True
-        )
+        return mine is not None and mine is its
 
     def execution(self, given: Execution) -> Execution:
         """Return the execution of this task's runs."""
@@ -152,6 +151,10 @@ def check_tasks(tasks: Sequence[Any]) -> None:
         raise ValueError(
             "meta-learning does not know observation parameters: let simulate take all parameters, "
             "and return all that the loss needs"
+        )
+    if any(getattr(getattr(each, "risk", None), "jacobian", False) for each in tasks):
+        raise ValueError(
+            "meta-learning does not know Jacobians: leave out jacobian= of the Composite of a task"
         )
     if not tasks or not all(isinstance(each, Task) for each in tasks):
         raise TypeError(f"tasks must be one Task or more, not {tasks!r:.80}")

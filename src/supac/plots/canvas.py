@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST = 12
 """Number of parameters that are drawn by default."""
-PRIOR, POSTERIOR, TRUTH = "#9aa5b1", "#0b6e99", "#c2410c"
+PRIOR, POSTERIOR, TRUTH, CORRECTED = "#9aa5b1", "#0b6e99", "#c2410c", "#8a3ffc"
 
 
 def drawing_is_possible() -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from supac.plots.canvas import MOST, POSTERIOR, PRIOR, grid_of
+from supac.plots.canvas import CORRECTED, MOST, POSTERIOR, PRIOR, grid_of
 from supac.posterior.prediction import Prediction
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def prediction_bands(
 ) -> list[Axes]:
     """Plot the bands of each output over time: of simulations, and of new measurements.
 
+    If a discrepancy of the model was calibrated, also of simulations with it.
+
     By default of the first twelve outputs, on a new figure; `axes` are one for each.
     """
     table, bands = prediction.columns, prediction.bands(coverage)
@@ -32,13 +34,19 @@ def prediction_bands(
     x = table.clock[order]
     for plain, name in zip(every, names, strict=True):
         place = table.places(name)
-        lower, median, upper, below, above = (
+        lower, median, upper, below, above, least, most = (
             getattr(bands, each)[place][order]
-            for each in ("lower", "median", "upper", "measured_lower", "measured_upper")
+            for each in (
+                *("lower", "median", "upper", "measured_lower", "measured_upper"),
+                *("corrected_lower", "corrected_upper"),
+            )
         )
         if np.isfinite(below).any():
             label = f"{share} of new measurements"
             plain.fill_between(x, below, above, color=PRIOR, alpha=0.35, lw=0, label=label)
+        if np.isfinite(least).any():
+            label = f"{share} of simulations with the model's discrepancy"
+            plain.fill_between(x, least, most, color=CORRECTED, alpha=0.3, lw=0, label=label)
         label = f"{share} of simulations"
         plain.fill_between(x, lower, upper, color=POSTERIOR, alpha=0.45, lw=0, label=label)
         plain.plot(x, median, color=POSTERIOR, lw=1.2, label="median")

@@ -129,7 +129,7 @@ class Draws:
         every, table = emulated.every(errors), emulated.table
         wrong = np.where(np.isfinite(emulated.constant), 0.0, every)
         simulated, usual = emulated.every(outputs), None
-        measured = MeasuredOutputs.of(record.settings.get("data"))
+        measured = MeasuredOutputs.of(record.settings.data)
         if measured is not None and table.width == measured.simulated:
             table = Outputs(measured.names, 1, measured=measured)
             wrong = measured.errors(wrong, x)

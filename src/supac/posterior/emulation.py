@@ -9,15 +9,16 @@ from functools import cached_property
 import numpy as np
 
 from supac.arrays import FloatArray, IntArray
+from supac.codec import Named
 from supac.emulator.paths import Paths, draw_paths
 from supac.emulator.process import Hyperprior, Process
-from supac.emulator.units import Units
+from supac.emulator.tuning import DEFAULT
+from supac.emulator.units import Inputs
 from supac.families import Distribution
 from supac.posterior.observed import as_calibrated
 from supac.posterior.outputs import Outputs
-from supac.problem import Observations
-from supac.problem.composite import RESIDUALS
 from supac.problem.observation import ObservationLoss
+from supac.problem.problem import user_scales_of
 from supac.record.record import Record
 from supac.record.run import Run, outputs_as_rows
 from supac.surrogate.estimator import Context
@@ -38,7 +39,8 @@ class EmulatedOutputs:
     """
 
     process: Process
-    units: Units
+    seen: Inputs
+    """Inputs of the process at latent points."""
     inputs: int
     """Number of parameters that the simulator takes: the first ones."""
     mean: FloatArray
@@ -76,15 +78,15 @@ class EmulatedOutputs:
         scores = left[:, :count] * sizes[:count]
         unit = float(np.sqrt((scores**2).mean()))
         inputs = under.dim - record.observation
-        loss = record.settings.get("loss")
+        loss = record.settings.loss
         prior = record.prior if isinstance(record.prior, Distribution) else under
         known = loss if isinstance(loss, ObservationLoss) else None
-        units = Units.of(under, Context(prior=prior, loss=known))
-        process = _fitted(units, x, inputs, scores / unit, under)
+        context = Context(prior=prior, user_scales=user_scales_of(record.parameters), loss=known)
+        process, seen = _fitted(context, x, inputs, scores / unit, under)
         loadings, constant = unit * right[:count].T, rows[0].copy()
         constant[places] = np.nan
         return cls(
-            process, units, inputs, mean, deviation, loadings, table, places, constant, distance
+            process, seen, inputs, mean, deviation, loadings, table, places, constant, distance
         )
 
     @property
@@ -93,7 +95,7 @@ class EmulatedOutputs:
         return len(self.process.y)
 
     def _inputs(self, x: FloatArray) -> FloatArray:
-        return self.units(x)[:, : self.inputs]
+        return self.seen(x)[:, : self.inputs]
 
     def paths(self, count: int, rng: np.random.Generator) -> Paths:
         """Draw scores as functions of latent points that the runs leave possible."""
@@ -118,7 +120,7 @@ class EmulatedOutputs:
         Over the runs that are as near to the centre as draws of the distribution are.
         """
         wrong = (self.process.y - self.process.leave_one_out) @ self.loadings.T
-        near = self.near <= np.sqrt(self.units.scale.shape[0]) + 2.0
+        near = self.near <= np.sqrt(len(self.seen.units.centre)) + 2.0
         near = near if near.sum() >= _FEWEST else np.ones(len(near), dtype=bool)
         return np.sqrt((wrong[near] ** 2).mean(axis=0))
 
@@ -130,20 +132,19 @@ class EmulatedOutputs:
 
 
 def _fitted(
-    units: Units, x: FloatArray, inputs: int, y: FloatArray, under: Distribution
-) -> Process:
-    """Fit the hyperparameters of a process of y (n, k)."""
+    context: Context, x: FloatArray, inputs: int, y: FloatArray, under: Distribution
+) -> tuple[Process, Inputs]:
+    """Fit the hyperparameters of a process of y (n, k), and choose its inputs."""
+    seen = Inputs.of_last_fit(under, context, DEFAULT.units)
     prior = Hyperprior.build(
         under.family.coupled[:inputs, :inputs],
-        deviations=(1.0, 1.0, 0.22, 0.05),
-        noise_limits=(1e-3, 0.1),
-        noise_floor=1e-3,
-        oblique=8.0,
+        replace(DEFAULT.hyperprior.outputs, noise_floor=1e-3),
     )
-    u = units(x)[:, :inputs]
-    if units.spectrum is not None:
-        prior = prior.best_of(units.spectrum, u, y)
-    return Process(prior.centre, prior, u, y, np.ones(len(y))).fit(_STEPS)
+    if seen.units.spectrum is not None:
+        prior = prior.best_of(seen.units.spectrum, seen(x)[:, :inputs], y)
+    seen = seen.chosen(lambda u: prior.expected_misfit(u[:, :inputs]), x, y)
+    u = seen(x)[:, :inputs]
+    return Process(prior.centre, prior, u, y, np.ones(len(y))).fit(_STEPS), seen
 
 
 def _runs_and_outputs(record: Record) -> tuple[list[Run], FloatArray, Outputs]:
@@ -158,12 +159,13 @@ def _runs_and_outputs(record: Record) -> tuple[list[Run], FloatArray, Outputs]:
     if rows is None:
         return runs, np.array([[run.risk] for run in runs]), Outputs((RISK,), 1)
     rows = rows[:, : rows.shape[1] - record.observation]
-    data = record.settings.get("data")
+    data = record.settings.data
     table = Outputs.of_simulation(data)
     if table is None or table.width != rows.shape[1]:
         return runs, rows, Outputs.plain(rows.shape[1])
-    if isinstance(data, Observations):
-        table = replace(table, experiments=data.experiments)
+    observed = record.settings.observations
+    if observed is not None:
+        table = replace(table, experiments=observed.experiments)
     return runs, rows, as_calibrated(table, record)
 
 
@@ -171,14 +173,15 @@ def risk_of(
     record: Record, emulated: EmulatedOutputs
 ) -> Callable[[FloatArray, FloatArray], FloatArray] | None:
     """Return the risk of emulated outputs (n, m) at latent points (n, dim); None if not known."""
-    loss, data = record.settings.get("loss"), record.settings.get("data")
-    if not callable(loss) or isinstance(data, str) or emulated.table.columns == (RISK,):
+    loss, data = record.settings.loss, record.settings.data
+    if not callable(loss) or isinstance(data, Named) or emulated.table.columns == (RISK,):
         return None
     residuals = getattr(data, "residuals", None)
-    if residuals is None and data not in (None, RESIDUALS):
+    if residuals is None and data is not None:
         return None
     least = None
-    if isinstance(data, Observations) and data.logarithmic:
+    observed = record.settings.observations
+    if observed is not None and observed.logarithmic:
         least = np.maximum(emulated.mean - 10.0 * emulated.deviation, 1e-6 * np.abs(emulated.mean))
         least = np.maximum(least, 1e-300)
     parameters = record.parameters

@@ -11,7 +11,8 @@ from supac.arrays import BoolArray, IntArray
 from supac.posterior.outputs import Outputs
 from supac.problem import Observations
 from supac.problem.columns import ColumnLoss, ObservedCells
-from supac.problem.observation import ObservationLoss
+from supac.problem.correlated import Discrepancy
+from supac.problem.observation import loss_of_outputs, observation_count
 from supac.record.record import Record
 
 SIMULATED = "simulated"
@@ -31,12 +32,11 @@ class ObservedData:
     @classmethod
     def of(cls, loss: object, data: object) -> ObservedData | None:
         """Return those of a calibration; None if it has no parameters of columns."""
-        own = loss.loss if isinstance(loss, ObservationLoss) else None
+        own = loss_of_outputs(loss)
         if not isinstance(own, ColumnLoss) or not isinstance(data, Observations):
             return None
-        assert isinstance(loss, ObservationLoss)
         measured = np.isfinite(own.values).reshape(len(data.columns), data.rows)
-        return cls(Outputs.of_data(data), own.cells(loss.count), measured)
+        return cls(Outputs.of_data(data), own.cells(observation_count(loss)), measured)
 
     def describe(self, table: Outputs, own_noise: Collection[str] = ()) -> Outputs:
         """Return a table with the parameters of its columns, but for the noise of some.
@@ -80,15 +80,26 @@ class ObservedData:
         return np.repeat(single[:, None], table.rows, axis=1)
 
 
-def as_calibrated(table: Outputs, record: Record, own_noise: Collection[str] = ()) -> Outputs:
+def as_calibrated(
+    table: Outputs,
+    record: Record,
+    own_noise: Collection[str] = (),
+    *,
+    noise_of_discrepant: bool = False,
+) -> Outputs:
     """Return a table with the observation parameters of a record, if it has none yet.
 
     A loss of the user's own may do anything with them: nothing is known of the noise of a
-    measurement of simulated outputs, unless it is given.
+    measurement of simulated outputs, unless it is given. The noise beside a discrepancy is not the
+    whole error of a measurement: it is kept only for those who add the discrepancy.
     """
     if table.observed is not None or not record.observation:
         return table
-    known = ObservedData.of(record.settings.get("loss"), record.settings.get("data"))
+    known = ObservedData.of(record.settings.loss, record.settings.data)
+    own = loss_of_outputs(record.settings.loss)
+    discrepant = isinstance(own, ColumnLoss) and isinstance(own.errors, Discrepancy)
+    if known is not None and discrepant and not noise_of_discrepant:
+        return replace(known.describe(table, table.columns), noise=None, share=None)
     if known is not None:
         return known.describe(table, own_noise)
     return table if own_noise else replace(table, noise=None, share=None)

@@ -55,7 +55,7 @@ class OutputMoments(ABC):
 def moments_of(emulated: EmulatedOutputs, record: Record, sets: list[PickFreeze]) -> OutputMoments:
     """Return the outputs of a search as they are measured, averaged over points of the sets."""
     latent = np.concatenate([each.x for each in sets])
-    measured = MeasuredOutputs.of(record.settings.get("data"))
+    measured = MeasuredOutputs.of(record.settings.data)
     if measured is not None and emulated.table.width == measured.simulated:
         return MeasuredMoments.of(emulated, measured, record.parameters, latent)
     return ObservedMoments.of(emulated, record.parameters, latent)

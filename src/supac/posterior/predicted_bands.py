@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
 
 from supac.arrays import BoolArray, FloatArray
 from supac.posterior.outputs import Outputs
+
+if TYPE_CHECKING:
+    from supac.posterior.discrepant import PredictedDiscrepancy
 
 _HALVINGS = 60  # of an interval that holds a quantile
 
@@ -25,11 +29,23 @@ class PredictedBands:
     """Quantiles of the simulated outputs."""
     measured_lower: FloatArray
     measured_upper: FloatArray
-    """Quantiles of new measurements: simulated outputs plus their noise; NaN if not known."""
+    """Quantiles of new measurements: outputs, with the discrepancy if there is one, plus their
+    noise; NaN if not known."""
+    corrected_lower: FloatArray
+    corrected_median: FloatArray
+    corrected_upper: FloatArray
+    """Quantiles of simulated outputs plus the discrepancy of the model, without noise; NaN if none
+    was calibrated."""
+
+    @property
+    def has_discrepancy(self) -> bool:
+        """True if there are bands with the discrepancy of the model."""
+        return bool(np.isfinite(self.corrected_lower).any())
 
     def __repr__(self) -> str:
         noisy = " and of measurements" if np.isfinite(self.measured_lower).any() else ""
-        of = f"{100.0 * self.coverage:g} % of simulations{noisy}"
+        both = ", with the discrepancy" if self.has_discrepancy else ""
+        of = f"{100.0 * self.coverage:g} % of simulations{both}{noisy}"
         return f"PredictedBands({of}, {len(self.median)} outputs)"
 
 
@@ -39,6 +55,7 @@ def bands_of(
     x: FloatArray,
     coverage: float,
     noise: FloatArray | None = None,
+    discrepancy: PredictedDiscrepancy | None = None,
 ) -> PredictedBands:
     """Compute the bands of outputs (n, m) at draws x that leave out as much below as above.
 
@@ -53,10 +70,15 @@ def bands_of(
     with np.errstate(invalid="ignore", divide="ignore"):
         centres = np.where(logs, np.log(outputs), outputs)
     laplace = None if table.measured is None else table.measured.laplace
+    corrected = [np.full(len(median), np.nan)] * 3
+    if discrepancy is not None:
+        centres, smooth = centres + discrepancy.mean, discrepancy.deviation
+        corrected = [mixture_quantile(centres, smooth, each) for each in (ends[0], 0.5, ends[1])]
+        deviations = np.hypot(deviations, smooth)
     measured = [mixture_quantile(centres, deviations, each, laplace) for each in ends]
-    with np.errstate(over="ignore"):
-        below, above = (np.where(logs, np.exp(each), each) for each in measured)
-    return PredictedBands(coverage, lower, median, upper, below, above)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = [np.where(logs, np.exp(each), each) for each in (*measured, *corrected)]
+    return PredictedBands(coverage, lower, median, upper, *found)
 
 
 def mixture_quantile(

@@ -16,11 +16,12 @@ from supac.calibration.fresh import run_fresh
 from supac.codec import fingerprint, register
 from supac.exchange.table import vacant, write_table
 from supac.posterior import prediction_file, prediction_table
+from supac.posterior.discrepant import PredictedDiscrepancy, discrepancy_at, has_discrepancy
 from supac.posterior.observed import SIMULATED, as_calibrated
 from supac.posterior.outputs import OTHER_NUMBER, Outputs
 from supac.posterior.predicted_bands import PredictedBands, bands_of
 from supac.posterior.scenario import simulator_and_outputs
-from supac.problem import Composite, MeasuredOutputs, Observations, Parameters
+from supac.problem import Composite, MeasuredOutputs, Parameters
 from supac.record.calibrated import Calibrated
 from supac.record.record import Record
 from supac.record.run import Run
@@ -74,6 +75,8 @@ class Prediction:
     noise: FloatArray | None = None
     """Noise of a measurement of each output, (n, m), where it follows from what was simulated; else
     that of `table`."""
+    discrepancy: PredictedDiscrepancy | None = None
+    """Discrepancy of the model from the truth at the draws, if one was calibrated."""
 
     def __repr__(self) -> str:
         names, rows = ", ".join(self.columns.columns[:4]), self.columns.rows
@@ -109,11 +112,12 @@ class Prediction:
     def bands(self, coverage: float | None = None) -> PredictedBands:
         """Compute the bands that leave out as much below as above.
 
-        Those of simulations hold this share of the draws; those of measurements, where the noise
-        is known, hold it of the draws plus independent normal noise.
+        Those of simulations hold this share of the draws; those with the discrepancy of the model,
+        if one was calibrated, of the draws plus it; those of measurements, where the noise is
+        known, of that plus independent normal noise.
         """
         share = self.coverage if coverage is None else coverage
-        return bands_of(self.columns, self.outputs, self.x, share, self.noise)
+        return bands_of(self.columns, self.outputs, self.x, share, self.noise, self.discrepancy)
 
     def to_table(self, coverage: float | None = None) -> dict[str, list[Any]]:
         """Return columns with one row an output: name, time, band and median."""
@@ -160,6 +164,7 @@ def predict(
     store: str | os.PathLike[str] | None = None,
     seed: int = 0,
     about: dict[str, Any] | None = None,
+    continues: bool | None = None,
 ) -> Prediction:
     """Run `simulate`, x (dim,) → outputs (m,), at n draws of a posterior, by default 100.
 
@@ -174,21 +179,20 @@ def predict(
 
     `store` keeps every run as it ends, and the same call continues an interrupted prediction; use
     one file per simulator. A file must also have the facts of `about`, as JSON, in common.
+    A discrepancy that was calibrated follows from the residuals and fades beyond the data if the
+    scenario `continues` their conditions, by default only a `Composite`; else its mean is 0.
+
     Failed runs are left out and returned with their messages; if the first ten all fail, no
     further one is made, unless `execution` has max_failures=1.
     """
     record = posterior.own_record
     function, table = simulator_and_outputs(record, simulate, outputs, times)
     latent = _points(record, n, seed, ensemble=ensemble)
-    identity = {
-        "posterior": identity_of(record),
-        "ensemble": ensemble,
-        "seed": seed,
-        **(about or {}),
-    }
-    described = prediction_file.Description(
-        identity, table, record.parameters, title, coverage, len(latent)
-    )
+    identity = {"posterior": identity_of(record), "ensemble": ensemble, "seed": seed}
+    identity |= about or {}
+    if has_discrepancy(record):
+        identity["continues"] = isinstance(simulate, Composite) if continues is None else continues
+    described = _described(record, identity, table, latent, title, coverage)
     where = replace(Execution.of(execution), on_failure="drop")
     most = _HOPELESS if where.max_failures < 1.0 else len(latent)
     first = _FirstRuns(table, most, len(latent))
@@ -203,6 +207,23 @@ def predict(
         watch=first,
     )
     return prediction_of(runs, described)
+
+
+def _described(
+    record: Record,
+    identity: dict[str, Any],
+    table: Outputs | None,
+    latent: FloatArray,
+    title: str,
+    coverage: float,
+) -> prediction_file.Description:
+    """Return the description of a prediction, with the discrepancy at its draws if there is one."""
+    smooth = None
+    if "continues" in identity:
+        smooth = discrepancy_at(record, table, latent, continues=bool(identity["continues"]))
+    return prediction_file.Description(
+        identity, table, record.parameters, title, coverage, len(latent), smooth
+    )
 
 
 def _opened(described: prediction_file.Description, first: _FirstRuns, record: Record) -> None:
@@ -291,6 +312,7 @@ def prediction_of(runs: list[Run], about: prediction_file.Description) -> Predic
         about.asked,
         bool(about.identity.get("ensemble", False)),
         None if table is None else table.noise_of_simulated(simulated, points),
+        None if about.discrepancy is None else about.discrepancy.at(x),
     )
 
 
@@ -311,16 +333,17 @@ def predictions_beside(record: Record) -> list[Prediction]:
 
 def _completed(table: Outputs | None, record: Record) -> Outputs | None:
     """Return a table with the observation parameters that files of earlier versions lack."""
-    data = record.settings.get("data")
+    data = record.settings.data
     if table is not None and table.measured is None and MeasuredOutputs.of(data) is not None:
         old, now = Outputs.of_simulation(data), Outputs.of_measured(data)
         if old is not None and table.columns == old.columns:
             return now
         # Of another file of the tool, whose formulas are not kept.
         return replace(table, units=(SIMULATED,) * len(table.columns))
-    if table is None or table.noise is None or not isinstance(data, Observations):
+    observed = record.settings.observations
+    if table is None or table.noise is None or observed is None:
         return table
-    before = Outputs.of_data(data)
+    before = Outputs.of_data(observed)
     known = {} if before.noise is None else dict(zip(before.columns, before.noise, strict=True))
     pairs = zip(table.columns, table.noise, strict=True)
     return as_calibrated(table, record, [name for name, own in pairs if own != known.get(name)])

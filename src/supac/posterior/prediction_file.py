@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from supac.codec import from_spec, to_spec
+from supac.posterior.discrepant import PredictedDiscrepancy
 from supac.posterior.outputs import Outputs
 from supac.problem import Parameters
+from supac.problem.problem import parameters_of
 from supac.record.checksums import changed_files
 from supac.record.record import Record, read_store
 from supac.record.run import Run
@@ -23,6 +25,7 @@ _REASONS = {
     "rows": "the outputs have another number of rows",
     "times": "the outputs are at other times",
     "scenario": "the scenario has changed",
+    "continues": "one continues the calibration, the other is of new conditions",
     "files": "a file of the simulator or of the scenario has changed",
 }
 
@@ -39,6 +42,8 @@ class Description:
     coverage: float = 0.9
     asked: int | None = None
     """Number of runs that were asked for; None in files that do not tell."""
+    discrepancy: PredictedDiscrepancy | None = None
+    """Discrepancy of the model at all draws that were asked for, if one was calibrated."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -55,6 +60,8 @@ class Description:
     def to_json(self) -> str:
         """Return the description as JSON."""
         values = {name: to_spec(getattr(self, name)) for name in ("table", "parameters")}
+        if self.discrepancy is not None:
+            values["discrepancy"] = to_spec(self.discrepancy)
         told = {"identity": self.identity, "title": self.title, "coverage": self.coverage}
         return json.dumps({"prediction": told | values | {"asked": self.asked}})
 
@@ -64,13 +71,15 @@ class Description:
         try:
             told = json.loads(record.description)["prediction"]
             table, parameters = (from_spec(told[name]) for name in ("table", "parameters"))
+            smooth = from_spec(told.get("discrepancy"))
             return cls(
                 dict(told["identity"]),
                 table if isinstance(table, Outputs) else None,
-                parameters if isinstance(parameters, Parameters) else None,
+                parameters_of(parameters),
                 str(told["title"]),
                 float(told["coverage"]),
                 None if told.get("asked") is None else int(told["asked"]),
+                smooth if isinstance(smooth, PredictedDiscrepancy) else None,
             )
         except (ValueError, LookupError, TypeError) as error:
             raise ValueError(f"{record.path} is not a prediction") from error

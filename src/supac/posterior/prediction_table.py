@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
-_ENDS = ("lower", "median", "upper", "measured_lower", "measured_upper")
+_ENDS = (
+    "lower",
+    "median",
+    "upper",
+    "corrected_lower",
+    "corrected_median",
+    "corrected_upper",
+    "measured_lower",
+    "measured_upper",
+)
 _DIMENSIONS = ("draw", "time", "row")
 
 

@@ -44,7 +44,7 @@ def simulator_and_outputs(
     Of a `Composite` the outputs are those of its data; at other times they are, without `outputs`,
     the columns that were measured.
     """
-    known = Outputs.of_measured(record.settings.get("data"))
+    known = Outputs.of_measured(record.settings.data)
     table, own_noise = None, list[str]()
     if isinstance(simulate, Composite):
         table = Outputs.of_measured(simulate.data)
@@ -60,7 +60,7 @@ def simulator_and_outputs(
     if not callable(simulate):
         raise TypeError(f"simulate must be a function, not {simulate!r}")
     if table is not None:
-        table = as_calibrated(table, record, own_noise)
+        table = as_calibrated(table, record, own_noise, noise_of_discrepant=True)
     return ScenarioSimulator(simulate, record.observation, table), table
 
 

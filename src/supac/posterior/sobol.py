@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import softmax
 
 from supac.arrays import FloatArray, IntArray
-from supac.families import Distribution, Product
+from supac.families import Distribution, Mixture, Product
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,8 @@ class PickFreeze:
         rng: np.random.Generator,
     ) -> PickFreeze:
         """Draw n sets of points; ValueError for a distribution without known conditionals."""
+        if isinstance(of.family, Mixture) and of.family.base.is_gaussian:
+            return cls._of_mixture(of, of.family, groups, n, rng)
         x, other = of.sample(n, rng), of.sample(n, rng)
         kept, anew = np.tile(other, (len(groups), 1, 1)), np.tile(x, (len(groups), 1, 1))
         covariance = _covariance(of)
@@ -57,6 +60,27 @@ class PickFreeze:
                 anew[i][:, mine] -= (x[:, rest] - other[:, rest]) @ step.T
                 step = _solved(covariance, mine, rest)
                 kept[i][:, rest] += (x[:, mine] - other[:, mine]) @ step
+        return cls(x, kept, anew)
+
+    @classmethod
+    def _of_mixture(
+        cls,
+        of: Distribution,
+        family: Mixture,
+        groups: Sequence[IntArray],
+        n: int,
+        rng: np.random.Generator,
+    ) -> PickFreeze:
+        """Draw n sets of points of a mixture: a component given what is kept, then its draws."""
+        log_shares, parts = family.split(of.theta)
+        members = [Distribution(family.base, theta) for theta in parts]
+        x = of.sample(n, rng)
+        kept, anew = (np.tile(x, (len(groups), 1, 1)) for _ in range(2))
+        for i, mine in enumerate(groups):
+            rest = np.setdiff1d(np.arange(of.dim), mine)
+            for given, drawn, points in ((mine, rest, kept[i]), (rest, mine, anew[i])):
+                if len(drawn):
+                    points[:, drawn] = _conditional(members, log_shares, x, given, drawn, rng)
         return cls(x, kept, anew)
 
     @property
@@ -106,6 +130,33 @@ class Moments:
 def indices_of(parts: FloatArray) -> FloatArray:
     """Return first-order and total indices from `Moments.along`: (1 + 2g, …) → (2g, …)."""
     return np.asarray(parts[1:] / np.maximum(parts[0], 1e-300))
+
+
+def _conditional(
+    members: Sequence[Distribution],
+    log_shares: FloatArray,
+    x: FloatArray,
+    given: IntArray,
+    drawn: IntArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Draw coordinates of a mixture of Gaussians given others of x: (n, drawn)."""
+    logs, values = [], []
+    for member, log_share in zip(members, log_shares, strict=True):
+        mean, covariance = member.mean, member.covariance
+        away, other = x[:, given] - mean[given], member.sample(len(x), rng)
+        density = 0.0
+        if len(given):
+            inner = covariance[np.ix_(given, given)]
+            white = np.linalg.solve(np.linalg.cholesky(inner), away.T)
+            density = -0.5 * (white**2).sum(axis=0) - 0.5 * np.linalg.slogdet(inner)[1]
+        # A draw moved by what its condition differs, as for one Gaussian.
+        step = _solved(covariance, given, drawn)
+        values.append(other[:, drawn] + (x[:, given] - other[:, given]) @ step)
+        logs.append(log_share + density)
+    shares = np.cumsum(softmax(np.array(np.broadcast_arrays(*logs)), axis=0), axis=0)
+    which = (rng.random(len(x)) > shares[:-1]).sum(axis=0)
+    return np.asarray(np.array(values)[which, np.arange(len(x))])
 
 
 def _symmetric(matrix: FloatArray) -> FloatArray:

@@ -40,9 +40,14 @@ class Bound(Selectable, ABC):
     """True if it also holds for the means over draws of a posterior, as certificates of ensembles
     need: it follows from a Δ, convex in the pair of risks, whose exponential has a bounded mean."""
 
-    def __init_subclass__(cls, *, proof: str = "", of_draws: bool = False, **options: Any) -> None:
+    betting: ClassVar[bool] = False
+    """True if certificates rest on betting instead, where the losses of each datum are known."""
+
+    def __init_subclass__(
+        cls, *, proof: str = "", of_draws: bool = False, betting: bool = False, **options: Any
+    ) -> None:
         super().__init_subclass__(**options)
-        cls.proof, cls.of_draws = proof, of_draws
+        cls.proof, cls.of_draws, cls.betting = proof, of_draws, betting
 
     @abstractmethod
     def __call__(self, mean_risk: float, kl: float) -> float:
@@ -66,15 +71,17 @@ class Bound(Selectable, ABC):
     def data_in(cls, weights: FloatArray, *, sequential: bool = False) -> int:
         """Return the n that independent blocks of these weights, which sum to 1, count for.
 
-        For bounds that rest on kl it is 1/max w: a mean with weights of at most 1/n is less spread
-        out (in the convex order) than the mean of n equal ones.
+        For bounds that rest on kl it is 1/max w: n·kl is at most n·KL_inf, the log wealth of a
+        gambler who bets on each block with an exponent n·w of at most 1.
         """
         return int(np.floor(1.0 / weights.max() + _ROUNDING))
 
 
 @register
 @dataclass(frozen=True)
-class Catoni(Bound, kind="catoni", proof="Catoni (2007); Alquier (2024)", of_draws=True):
+class Catoni(
+    Bound, kind="catoni", proof="Catoni (2007); Alquier (2024)", of_draws=True, betting=True
+):
     """π[R] + λ·KL + C²/(8λn) − λ log δ, with temperature λ and ceiling C.
 
     Without n and delta, the value is π[R] + λ·KL: the same minimiser, but no bound.
@@ -203,7 +210,11 @@ class _SampleBound(Bound):
 @register
 @dataclass(frozen=True)
 class McAllester(
-    _SampleBound, kind="mcallester", proof="McAllester (1999); Maurer (2004)", of_draws=True
+    _SampleBound,
+    kind="mcallester",
+    proof="McAllester (1999); Maurer (2004)",
+    of_draws=True,
+    betting=True,
 ):
     """π[R] + √(complexity / 2), complexity = (KL + log(2√n/δ))/n."""
 
@@ -231,6 +242,7 @@ class MaurerLangfordSeeger(
     kind="maurer-langford-seeger",
     proof="Langford and Seeger (2001); Maurer (2004)",
     of_draws=True,
+    betting=True,
 ):
     """Largest p with kl(π[R], p) ≤ complexity, kl between Bernoulli distributions."""
 
@@ -247,6 +259,7 @@ class TolstikhinSeldin(
     kind="tolstikhin-seldin",
     proof="Tolstikhin and Seldin (2013)",
     of_draws=True,
+    betting=True,
 ):
     """π[R] + √(2 π[R]·complexity) + 2·complexity: fast rate for small risks."""
 
@@ -256,7 +269,13 @@ class TolstikhinSeldin(
 
 @register
 @dataclass(frozen=True)
-class Thiemann(_SampleBound, kind="thiemann", proof="Thiemann et al. (2017)", of_draws=True):
+class Thiemann(
+    _SampleBound,
+    kind="thiemann",
+    proof="Thiemann et al. (2017)",
+    of_draws=True,
+    betting=True,
+):
     """π[R]/(1 − λ/2) + complexity/(λ(1 − λ/2)), with the optimal λ in (0, 2) or a given one.
 
     The bound holds for all λ simultaneously, so minimising over λ needs no correction.

@@ -11,6 +11,7 @@ import numpy as np
 
 from supac.arrays import FloatArray, IntArray, frozen
 from supac.codec import register
+from supac.problem.correlated import CorrelatedErrors, Spread
 from supac.problem.data import Observations
 from supac.problem.likelihood import UNBOUNDED
 from supac.problem.losses import ResidualLoss, SquareLoss
@@ -71,7 +72,7 @@ class Likelihood(SquareLoss, kind="likelihood"):
         return residuals / residuals.shape[1]
 
 
-@register
+@register(later=("errors",))
 @dataclass(frozen=True, eq=False)
 class ColumnLoss:
     """A loss of the residuals of scale · simulated + offset, some of the noise σ.
@@ -91,8 +92,12 @@ class ColumnLoss:
     """y, NaN for missing measurements."""
     noise: FloatArray
     logarithmic: bool = False
+    errors: CorrelatedErrors | None = None
+    """Errors that are correlated in time, for a likelihood; by default they are independent."""
 
     def __post_init__(self) -> None:
+        if self.errors is not None and not isinstance(self.loss, Likelihood):
+            raise ValueError(f"errors need a likelihood as loss, not {self.loss!r}")
         for name in ("scales", "offsets", "levels"):
             object.__setattr__(self, name, np.array(getattr(self, name), dtype=np.intp))
         for name in ("values", "noise"):
@@ -112,7 +117,9 @@ class ColumnLoss:
         """Return the loss of the measured cells alone."""
         seen = np.isfinite(self.values)
         names = ("scales", "offsets", "levels", "values", "noise")
-        return replace(self, **{name: getattr(self, name)[seen] for name in names})
+        some: dict[str, Any] = {name: getattr(self, name)[seen] for name in names}
+        errors = None if self.errors is None else self.errors.at(seen)
+        return replace(self, **some, errors=errors)
 
     def __repr__(self) -> str:
         return f"{self.loss!r} of columns with scales, offsets or noise levels"
@@ -135,8 +142,16 @@ class ColumnLoss:
     def __call__(self, simulated: FloatArray, z: FloatArray) -> FloatArray:
         """(n, m) and (n, parameters) → (n,)."""
         with np.errstate(all="ignore"):
-            risk = np.asarray(self.loss(self.residuals(simulated, z)))
+            residuals, errors = self.residuals(simulated, z), self._measured.errors
+            if errors is not None:
+                return errors.value(residuals, self._spread(z), z) + self._log_noise(z)
+            risk = np.asarray(self.loss(residuals))
             return risk + self._log_noise(z) if isinstance(self.loss, Likelihood) else risk
+
+    def _spread(self, z: FloatArray) -> Spread:
+        """Return the standard error of each measurement."""
+        own = self._measured
+        return Spread(own.noise, _with(z, 1.0)[:, own.levels])
 
     def _log_noise(self, z: FloatArray) -> FloatArray:
         return np.asarray(np.log(_with(z, 1.0)[:, self._measured.levels]).mean(axis=1))
@@ -152,21 +167,26 @@ class ColumnLoss:
         if not isinstance(self.loss, ResidualLoss):
             return None
         residuals = self.residuals(simulated, z)
-        slopes = self.loss.slopes(residuals)
-        if slopes is None:
-            return None
         own, every = self._measured, _with(z, 1.0)
         scale, level = every[:, own.scales], every[:, own.levels]
+        further = None
+        if own.errors is not None:
+            further = own.errors.slopes(residuals, self._spread(z), z)
+        slopes = self.loss.slopes(residuals) if further is None else further.by_residual
+        if slopes is None:
+            return None
         by_value = slopes / level  # of the residual, in units of the known noise
         by_level = -slopes * residuals / level
         if isinstance(self.loss, Likelihood):
             by_level = by_level + 1.0 / level / residuals.shape[1]
+        if further is not None:
+            by_level = by_level + further.by_level
         if self.logarithmic:
             by_simulated, by_scale = by_value, by_value / own.noise / scale
         else:
             by_simulated = by_value * scale
             by_scale = by_value * (simulated + own.values / own.noise)
-        by_z = np.zeros(z.shape)
+        by_z = np.zeros(z.shape) if further is None else further.by_z.copy()
         parts = ((own.scales, by_scale), (own.offsets, by_value / own.noise))
         for places, by_own in (*parts, (own.levels, by_level)):
             by_z += by_own @ (places[:, None] == np.arange(z.shape[1]))

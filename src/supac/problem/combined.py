@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from supac.codec import register
 from supac.problem.data import Observations, told_apart
 from supac.problem.likelihood import Measurements
 from supac.problem.losses import ResidualLoss
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @register
@@ -88,6 +92,12 @@ class CombinedMeasurements:
         seen[..., chosen] = np.log(np.maximum(seen[..., chosen], self.floors[chosen]))
         return seen
 
+    def tangents(self, outputs: FloatArray, changes: FloatArray) -> FloatArray:
+        """Compute how residuals change with the terms: (n, terms) → (n, terms)."""
+        chosen, terms = self.logarithmic, np.asarray(outputs)
+        rise = np.where(chosen & (terms <= self.floors), 0.0, 1.0)
+        return np.asarray(changes * rise / np.where(chosen & (rise > 0.0), terms, 1.0))
+
     def simulated(self, seen: FloatArray) -> FloatArray:
         """Return the terms, given as they are emulated: the inverse of `residuals`."""
         terms = np.array(seen, dtype=np.float64)
@@ -136,12 +146,18 @@ class CombinedMeasurements:
     ) -> tuple[FloatArray, FloatArray]:
         """Turn derivatives in what `combine` returns into those in the terms and in z."""
         by_part = by_outputs[:, self.places] * self.factors
-        by_term = _summed(by_part * self._products(z)[:, self.products], self.terms, terms.shape[1])
-        by_product = _summed(by_part * self._in_parts(terms), self.products, len(self.powers))
+        in_terms, in_products = self._sums
+        by_term = (in_terms @ (by_part * self._products(z)[:, self.products]).T).T
+        by_product = (in_products @ (by_part * self._in_parts(terms)).T).T
         by_z = np.zeros(z.shape)
         for i, j in zip(*np.nonzero(self.powers), strict=True):
             by_z[:, j] += by_product[:, i] * self._slope_of_product(z, i, j)
-        return by_term, by_z
+        return np.asarray(by_term), by_z
+
+    @cached_property
+    def _sums(self) -> tuple[csr_array, csr_array]:
+        """Matrices that sum parts by their terms and by their products; term −1 is left out."""
+        return _sums_of(self.terms, len(self.floors)), _sums_of(self.products, len(self.powers))
 
     def table(self, outputs: FloatArray | None) -> tuple[Observations, FloatArray | None]:
         """Return the measurements as columns, a row for each time, and so the outputs.
@@ -154,13 +170,12 @@ class CombinedMeasurements:
         return self.measurements.table(self.combine(outputs[:, :count], outputs[:, count:]))
 
 
-def _summed(parts: FloatArray, places: IntArray, count: int) -> FloatArray:
-    """Sum the columns of parts (n, parts) by their places; those at −1 are left out."""
+def _sums_of(places: IntArray, count: int) -> csr_array:
+    """Make the matrix that sums columns by their places; those at −1 are left out."""
     from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import
 
     kept = np.flatnonzero(places >= 0)
-    sums = csr_array((np.ones(len(kept)), (places[kept], kept)), shape=(count, len(places)))
-    return np.asarray((sums @ parts.T).T)
+    return csr_array((np.ones(len(kept)), (places[kept], kept)), shape=(count, len(places)))
 
 
 @register(arguments=("likelihood",))

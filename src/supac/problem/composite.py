@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray, whole
+from supac.jacobian import split_answer
+from supac.problem.coarse import Coarse, check_coarse
 from supac.problem.data import Data
-from supac.problem.observation import ObservationLoss, ObservedSimulator
+from supac.problem.observation import ObservationLoss, ObservedSimulator, residuals_for
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,15 @@ class Composite:
         these, (n, k) and (n, observation). They cost no run. Searches of many parameters are far
         faster if the loss is an object with a method `slopes(residuals, z)`, which returns its
         derivatives in both, (n, k) and (n, observation).
+    jacobian
+        Derivatives of the outputs, which save runs where there are many parameters: a function
+        x (dim,) → (m, dim) in the user's units, or (n, dim) → (n, m, dim); or True if `simulate`
+        returns the pair (outputs, jacobian), with None for a Jacobian that it has not.
+    jacobian_cost
+        Cost of a Jacobian in runs, which the budget counts: by default 1 of a function, and 0 if
+        `simulate` returns both. The function is called only where that pays.
+    coarse
+        A `Coarse` model of the same outputs, which a search runs first and beside this one.
 
     """
 
@@ -47,17 +58,39 @@ class Composite:
     data: Data | None = None
     held_out: Data | None = None
     observation: int = 0
+    jacobian: Callable[[FloatArray], Any] | bool = field(default=False, kw_only=True)
+    jacobian_cost: float | None = field(default=None, kw_only=True)
+    coarse: Coarse | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.jacobian is False and getattr(self.simulate, "returns_jacobian", False):
+            object.__setattr__(self, "jacobian", True)
+        check_coarse(self.coarse, self.observation, has_jacobian=self.jacobian is not False)
         for name in ("simulate", "loss"):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name} must be a function, not {getattr(self, name)!r}")
+        if not (callable(self.jacobian) or isinstance(self.jacobian, bool)):
+            raise TypeError(
+                "jacobian must be a function of a point, or True if simulate returns the pair "
+                f"(outputs, jacobian), not {self.jacobian!r}"
+            )
+        cost = self.jacobian_cost
+        if cost is not None and not (np.ndim(cost) == 0 and 0.0 <= cost < np.inf):
+            raise ValueError(f"jacobian_cost must be a number of runs, 0 or more, not {cost!r}")
         if self.data is not None and not callable(getattr(self.data, "residuals", None)):
             raise TypeError(f"data must have a method residuals(outputs), not be {self.data!r}")
         count = whole(self.observation, "observation", least=0)
         if count and not isinstance(self.loss, ObservationLoss):
             object.__setattr__(self, "simulate", ObservedSimulator(self.simulate, count))
             object.__setattr__(self, "loss", ObservationLoss(self.loss, count))
+
+    @property
+    def expected_cost(self) -> float | None:
+        """Return the cost of a Jacobian in runs; None if none is to be expected."""
+        if self.jacobian is False:
+            return None
+        usual = 0.0 if self.jacobian is True else 1.0
+        return usual if self.jacobian_cost is None else float(self.jacobian_cost)
 
     def residuals(self, outputs: FloatArray) -> FloatArray:
         """Return what the loss takes: the outputs themselves where there are no data.
@@ -67,9 +100,7 @@ class Composite:
         if self.data is None:
             return outputs
         # In rows: sums over a row have the same bits however many rows there are.
-        if not isinstance(self.loss, ObservationLoss):
-            return np.ascontiguousarray(self.data.residuals(outputs))
-        return self.loss.residuals(self.data.residuals, outputs)
+        return np.ascontiguousarray(residuals_for(self.loss, self.data.residuals, outputs))
 
     def compared(self, outputs: FloatArray) -> FloatArray:
         """Return the residuals from the data, without observation parameters: (n, m) → (n, k)."""
@@ -78,7 +109,7 @@ class Composite:
 
     def __call__(self, x: FloatArray) -> Any:
         """Return the risk of one point or of many, as `simulate` takes them."""
-        outputs = self.vector(self.simulate(x))
+        outputs = self.vector(split_answer(self.simulate(x), many=np.ndim(x) > 1)[0])
         if outputs.ndim > 1:
             return self.loss(self.residuals(outputs))
         return self.loss(self.residuals(outputs[None]))[0]
@@ -112,10 +143,40 @@ class Composite:
         return replace(self, loss=loss, data=self.held_out, held_out=None)
 
 
+@dataclass(frozen=True, eq=False)
+class RiskParts:
+    """Parts of a risk; a plain function of a point is all simulator."""
+
+    simulate: Any
+    loss: Any = None
+    data: Any = None
+    held_out: Any = None
+    coarse: Coarse | None = None
+    tested: Composite | None = None
+    """The risk on the held-out data."""
+
+
+def parts_of(risk: object) -> RiskParts:
+    """Return the parts of a risk, with None for those that it has not."""
+    if not isinstance(risk, Composite):
+        return RiskParts(risk)
+    return RiskParts(risk.simulate, risk.loss, risk.data, risk.held_out, risk.coarse, risk.tested)
+
+
+def coarse_ones(risks: Sequence[object]) -> list[Composite | None]:
+    """Return each risk by its coarse model; None for those that have none."""
+    return [_by_coarse(each) if isinstance(each, Composite) else None for each in risks]
+
+
+def _by_coarse(risk: Composite) -> Composite | None:
+    coarse = risk.coarse
+    return None if coarse is None else replace(risk, simulate=coarse.simulate, coarse=None)
+
+
 def loss_and_data(risk: object) -> dict[str, Any]:
     """Return the loss and the data of a `Composite` as settings; None of each for a plain risk."""
-    composite = risk if isinstance(risk, Composite) else None
-    return {name: getattr(composite, name, None) for name in ("loss", "data")}
+    parts = parts_of(risk)
+    return {"loss": parts.loss, "data": parts.data}
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,4 +220,5 @@ class _Residuals:
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Return the residuals of one point or of many."""
-        return self.composite.residuals(self.composite.vector(self.composite.simulate(x)))
+        outputs, _ = split_answer(self.composite.simulate(x), many=np.ndim(x) > 1)
+        return self.composite.residuals(self.composite.vector(outputs))

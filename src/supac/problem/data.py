@@ -308,6 +308,12 @@ class Observations:
             raise ValueError('compare = "log" needs positive outputs, but some are not')
         return np.log(simulated / observed) / self.noise[seen]
 
+    def tangents(self, outputs: FloatArray, changes: FloatArray) -> FloatArray:
+        """Compute how residuals change with the outputs (m,): (n, m) → (n, measured)."""
+        seen = self.needed
+        scale = self.noise[seen] * (outputs[seen] if self.logarithmic else 1.0)
+        return np.asarray(changes[:, seen] / scale)
+
     def outputs(self, residuals: FloatArray) -> FloatArray:
         """Compute outputs from residuals; NaN for missing measurements."""
         seen = self.needed
@@ -331,3 +337,8 @@ def _shape(values: FloatArray) -> str:
     if values.ndim == 0:
         return "one number"
     return f"{len(values)} numbers" if values.ndim == 1 else f"an array of shape {values.shape}"
+
+
+def as_observations(data: object) -> Observations | None:
+    """Return data that are a table of observed columns; None for any other."""
+    return data if isinstance(data, Observations) else None

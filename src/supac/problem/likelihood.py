@@ -122,6 +122,10 @@ class Measurements:
             slower = _TAIL**2 / (size * with_long_tail(np.log(size)))
         return np.asarray(rise * np.where(size > _TAIL, slower, 1.0))
 
+    def tangents(self, outputs: FloatArray, changes: FloatArray) -> FloatArray:
+        """Compute how residuals change with the outputs (m,): (n, m) → (n, m)."""
+        return np.asarray(changes * self.slopes(outputs[None]))
+
     @property
     def _noisy(self) -> bool:
         """Return False if the loss is that of squares."""

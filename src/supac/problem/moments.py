@@ -35,6 +35,7 @@ _AGREE_AT_LAST = 1e-3  # for the finest step; above it, draws are more accurate
 _LEFT_OUT = 1e-10  # error of a correlation by the terms that are not summed
 _REACH = 12.0  # half-width of the integrals, in standard deviations
 _DRAWS = 200_000  # for non-Gaussian families
+_ORDERS = 2.5  # least order without a moment for which the integrals of first and second converge
 
 
 def moments(latent: Distribution, parameters: Parameters) -> tuple[FloatArray, FloatArray]:
@@ -44,6 +45,8 @@ def moments(latent: Distribution, parameters: Parameters) -> tuple[FloatArray, F
     families, and if x(u) is too steep for the finest step.
     """
     parts = _gaussians(latent)
+    if parts is not None and any(_orders(each[1], parameters).min() < _ORDERS for each in parts[1]):
+        return _from_draws(latent, parameters)
     pushed = [] if parts is None else [_pushed(*each, parameters) for each in parts[1]]
     found = [each for each in pushed if each is not None]
     if parts is None or len(found) < len(pushed):
@@ -63,6 +66,12 @@ def _gaussians(
         log_shares, components = family.split(latent.theta)
         return np.exp(log_shares), [family.base.moments(theta) for theta in components]
     return None
+
+
+def _orders(covariance: FloatArray, parameters: Parameters) -> FloatArray:
+    """Return the least order of which each parameter has no moment: (dim,)."""
+    growth = np.array([each.growth for each in parameters.transforms.values()])
+    return np.asarray(1.0 / np.maximum(growth * np.diag(covariance), 1e-300))
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,4 +209,12 @@ def _from_draws(latent: Distribution, parameters: Parameters) -> tuple[FloatArra
         centre[heavy] = np.inf
         covariance[heavy, :] = covariance[:, heavy] = np.nan
         covariance[heavy, heavy] = np.inf
+    parts = _gaussians(latent)
+    if parts is not None:
+        orders = np.min([_orders(each[1], parameters) for each in parts[1]], axis=0)
+        centre[orders <= 1.0] = np.where(np.isinf(parameters.bounds[:, 0]), np.nan, np.inf)[
+            orders <= 1.0
+        ]
+        covariance[orders <= 2.0, :] = covariance[:, orders <= 2.0] = np.nan
+        covariance[orders <= 2.0, orders <= 2.0] = np.inf
     return centre, covariance

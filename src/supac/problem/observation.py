@@ -15,6 +15,7 @@ import numpy as np
 
 from supac.arrays import FloatArray
 from supac.codec import register
+from supac.jacobian import split_answer
 from supac.problem.leading import LeadingSimulator
 from supac.problem.marginals import Marginal
 from supac.problem.problem import Parameters
@@ -24,10 +25,10 @@ from supac.problem.problem import Parameters
 class ObservedSimulator(LeadingSimulator):
     """Simulate with all parameters but the last ones, and append their values to the outputs."""
 
-    def __call__(self, x: FloatArray) -> FloatArray:
-        """Return the outputs of one point or of many."""
+    def __call__(self, x: FloatArray) -> Any:
+        """Return the outputs of one point or of many, with their Jacobian if there is one."""
         points = np.asarray(x)
-        outputs = self.simulate(self.leading(points))
+        outputs, jacobian = split_answer(self.simulate(self.leading(points)), many=points.ndim > 1)
         if isinstance(outputs, Mapping):
             raise TypeError(
                 "a simulator with observation parameters must return an array of outputs, not "
@@ -41,7 +42,22 @@ class ObservedSimulator(LeadingSimulator):
                 f"simulate must return a 1-D array of numbers a point, not shape {simulated.shape}"
                 f" for points of shape {points.shape}"
             )
-        return np.concatenate([simulated, points[..., -self.trailing :]], axis=-1)
+        every = np.concatenate([simulated, points[..., -self.trailing :]], axis=-1)
+        return every if jacobian is None else (every, jacobian)
+
+
+def loss_of_outputs(loss: Any) -> Any:
+    """Return the loss itself, without the parameters that enter after the simulator."""
+    return loss.loss if isinstance(loss, ObservationLoss) else loss
+
+
+def residuals_for(
+    loss: Any, residuals: Callable[[FloatArray], FloatArray], outputs: FloatArray
+) -> FloatArray:
+    """Return residuals of outputs as a loss takes them, with observation parameters if it does."""
+    if isinstance(loss, ObservationLoss):
+        return loss.residuals(residuals, outputs)
+    return np.asarray(residuals(outputs))
 
 
 def observation_count(loss: object) -> int:

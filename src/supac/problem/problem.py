@@ -1,25 +1,25 @@
-"""The problem to solve: its parameters, what is asked, and the runs that answer it, as columns."""
+"""The problem to solve: its parameters, and what is asked of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from supac.arrays import BoolArray, FloatArray, IntArray, frozen, points
+from supac.arrays import FloatArray, points
 from supac.codec import register
 from supac.families import Density, Distribution, gaussian
-from supac.families.family import ParametricFamily, check_dim
+from supac.families.family import check_dim
 from supac.problem.bounds import Bound
 from supac.problem.fields import Field
 from supac.problem.marginals import Marginal
+from supac.problem.scales import UserScales
 
-_COLUMNS = ("x", "risk", "iteration", "drawn", "ok")
 _NAMED = 12  # parameters that a line names
 
 Function = Callable[[FloatArray], FloatArray]
@@ -150,6 +150,14 @@ class Parameters:
         """Return the unit of each parameter, "" if none was given."""
         return tuple(marginal.unit for marginal in self.transforms.values())
 
+    @cached_property
+    def user_scales(self) -> UserScales | None:
+        """Return the user's scale of parameters whose prior is not normal on it; None if all are.
+
+        None too where a field is among them: its components are emulated.
+        """
+        return None if self.fields else UserScales.of(tuple(self.transforms.values()))
+
     @property
     def bounds(self) -> FloatArray:
         """Return lower and upper bound of each parameter: (dim, 2)."""
@@ -212,8 +220,12 @@ class Problem:
     """Risk of a failed run; None leaves it out."""
     loss: Loss | None = None
     """From the simulator's outputs to risks, where `tell` is told the outputs."""
+    jacobian_cost: float | None = None
+    """Cost of a Jacobian, in runs; None if none is to be expected of the simulator."""
     scale: Distribution | None = None
     """The scales on which parameters vary, where they are not the prior's: that may change."""
+    user_scales: UserScales | None = None
+    """The user's scales of parameters, where the latent one is another."""
 
     @classmethod
     def within(
@@ -228,8 +240,8 @@ class Problem:
 
         The points of `Parameters` are latent: `parameters.from_latent(x)` has the user's units.
         """
-        latent = prior.prior if isinstance(prior, Parameters) else prior
-        return cls(latent, bound, latent, failure_risk=failure_risk, loss=loss)
+        latent, scales = latent_of(prior), user_scales_of(prior)
+        return cls(latent, bound, latent, failure_risk=failure_risk, loss=loss, user_scales=scales)
 
     @property
     def variation(self) -> Distribution:
@@ -238,121 +250,18 @@ class Problem:
         return self.scale or prior
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluations:
-    """Immutable columns, one row per run.
-
-    Row i was drawn from `proposals[iteration[i]]` if `drawn[i]`, else chosen deterministically. A
-    failed run is not `ok`; its risk is NaN, or the value that the loss gives to a failure.
-    """
-
-    x: FloatArray
-    risk: FloatArray
-    iteration: IntArray
-    drawn: BoolArray
-    ok: BoolArray
-    proposals: tuple[Distribution, ...]
-    outputs: FloatArray | None = None
-    """Arguments of the loss of a `Composite`, (n, k): residuals, or the simulator's outputs if
-    there are no data; NaN for failed runs."""
-
-    @classmethod
-    def none(cls, dim: int) -> Evaluations:
-        """Return empty columns."""
-        nothing = np.empty(0, dtype=bool)
-        return cls(np.empty((0, dim)), np.empty(0), np.empty(0, np.intp), nothing, nothing, ())
-
-    def __len__(self) -> int:
-        return len(self.risk)
-
-    @cached_property
-    def families(self) -> tuple[ParametricFamily, ...]:
-        """Return the families of the proposals, as different objects: mostly one."""
-        return tuple({id(each.family): each.family for each in self.proposals}.values())
-
-    @property
-    def failed(self) -> int:
-        """Return the number of failed runs."""
-        return int((~self.ok).sum())
-
-    def append(
-        self,
-        x: FloatArray,
-        risk: FloatArray,
-        proposal: Distribution,
-        outputs: FloatArray | None = None,
-        drawn: BoolArray | None = None,
-    ) -> Evaluations:
-        """Return the columns with one more iteration: points from `proposal`, risks and outputs."""
-        if len(self) and (outputs is None) != (self.outputs is None):
-            raise ValueError("give outputs for every batch or for none")
-        new = Evaluations.of_batches(x, risk, [(len(risk), proposal, drawn)], outputs)
-        new = replace(new, iteration=new.iteration + len(self.proposals))
-        shared = _COLUMNS if self.outputs is None or outputs is None else (*_COLUMNS, "outputs")
-        columns: dict[str, Any] = {
-            name: _joined(getattr(self, name), getattr(new, name)) for name in shared
-        }
-        return replace(new, **columns, proposals=(*self.proposals, proposal))
-
-    @classmethod
-    def of_batches(
-        cls,
-        x: FloatArray,
-        risk: FloatArray,
-        batches: Sequence[tuple[int, Distribution, BoolArray | None]],
-        outputs: FloatArray | None = None,
-    ) -> Evaluations:
-        """Make columns of several iterations at once: (size, proposal, drawn) each.
-
-        `drawn` None means all.
-        """
-        sizes = [size for size, _, _ in batches]
-        ok = np.isfinite(risk)
-        if outputs is not None:
-            ok = ok & np.isfinite(outputs).all(axis=1)
-            outputs = frozen(outputs)
-        drawn = [np.ones(n, dtype=bool) if given is None else given for n, _, given in batches]
-        iteration = np.repeat(np.arange(len(batches), dtype=np.intp), sizes)
-        return cls(
-            frozen(x),
-            frozen(risk),
-            frozen(iteration),
-            frozen(np.concatenate(drawn)),
-            frozen(ok),
-            tuple(proposal for _, proposal, _ in batches),
-            outputs,
-        )
-
-    def select(self, rows: BoolArray | IntArray | slice) -> Evaluations:
-        """Return some of the runs."""
-        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
-        outputs = None if self.outputs is None else self.outputs[rows]
-        return replace(self, **columns, outputs=outputs)
-
-    def latest(self, n: int) -> Evaluations:
-        """Return the last n runs."""
-        return self if len(self) <= n else self.select(slice(len(self) - n, None))
-
-    def usable(self, failure_risk: float | None) -> Evaluations:
-        """Return the runs to learn from: NaN risks become `failure_risk`, or are left out for None.
-
-        At least the largest risk of a successful run, so that failing is never better.
-        """
-        unknown = np.isnan(self.risk)
-        if not unknown.any():
-            return self
-        if failure_risk is None:
-            return self.select(~unknown)
-        worst = max(failure_risk, self.risk[~unknown].max(initial=-np.inf))
-        return replace(self, risk=np.where(unknown, worst, self.risk))
-
-    def minus(self, known: FloatArray) -> Evaluations:
-        """Subtract `known` from the risks; drop the outputs, which explain the full risks."""
-        return replace(self, risk=self.risk - known, outputs=None)
+def parameters_of(prior: object) -> Parameters | None:
+    """Return a prior that has named parameters; None for any other."""
+    return prior if isinstance(prior, Parameters) else None
 
 
-def _joined(first: Any, second: Any) -> Any:
-    """Return both arrays as one, read-only."""
-    both = np.concatenate([first, second])
-    both.flags.writeable = False
-    return both
+def latent_of(prior: Any) -> Any:
+    """Return the prior of latent points; a prior without named parameters is that itself."""
+    named = parameters_of(prior)
+    return prior if named is None else named.prior
+
+
+def user_scales_of(prior: object) -> UserScales | None:
+    """Return the user's scales of a prior's parameters; None where they are the latent ones."""
+    named = parameters_of(prior)
+    return None if named is None else named.user_scales

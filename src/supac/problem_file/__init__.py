@@ -21,11 +21,11 @@ from supac.problem_file.reader import (
 )
 from supac.problem_file.scenario import Scenario, read_scenario
 from supac.problem_file.schema import BOUNDS
-from supac.problem_file.starter import StarterKind, starter_files
+from supac.problem_file.starter import StarterGoal, StarterKind, starter_files
 
 __all__ = [
     "BOUNDS", "CandidatesFile", "FileError", "Observations", "ProblemFile", "ProblemFileError",
-    "Scenario", "StarterKind",
+    "Scenario", "StarterGoal", "StarterKind",
     "builtin", "certified_by_others", "check_compatible", "fmu", "fmu_starter_files",
     "is_problem_file", "make_problem", "observations_of", "pest", "petab",
     "petab_starter_files", "problem_of", "read_candidates", "read_problem", "read_scenario",

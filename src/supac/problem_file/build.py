@@ -6,24 +6,33 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from supac.guarantee.gate import (
-    CertificateError,
-    Provenance,
-    admitted,
-    basis_of,
-    bound_to_certify,
-)
-from supac.problem import Composite, Parameters, Problem
+import numpy as np
+
+from supac.guarantee.basis import CertificateError, basis_of
+from supac.guarantee.gate import admitted, bound_to_certify
+from supac.guarantee.provenance import Provenance
+from supac.problem import Composite, Observations, Parameters, Problem
 from supac.problem.bounds import Bound
+from supac.problem.composite import parts_of
 from supac.problem.fields import Field
+from supac.problem.losses import MeanSquare, RootMeanSquare
 from supac.problem.marginals import Marginal
+from supac.problem.observation import ObservationLoss
+from supac.problem_file.coarse import refuse_coarse_model, with_coarse_model
 from supac.problem_file.data import data_tables, held_out, read_known, read_observations
 from supac.problem_file.errors import Source, suggestion
 from supac.problem_file.experiments import Experiments, make_simulate
 from supac.problem_file.inputs import read_inputs
 from supac.problem_file.noise import unknown_columns
-from supac.problem_file.observed import check_priors, column_loss, observation_names
+from supac.problem_file.observed import (
+    check_priors,
+    column_loss,
+    declare_automatic,
+    likelihood_is_needed,
+    observation_names,
+)
 from supac.problem_file.other_simulator import check_simulator
+from supac.problem_file.place import execution_of
 from supac.problem_file.problem import ProblemFile
 from supac.problem_file.schema import BOUNDS, LOSSES, PRIORS, bound_kind, loss_kind, shape_of
 from supac.problem_file.simulator import Simulate, load_function, simulator_of
@@ -31,10 +40,14 @@ from supac.running.execution import Execution
 from supac.search.algorithm import MOST_PARAMETERS
 from supac.search.supac import SuPAC
 
+_FAR = 3.0  # noises: a residual above which all are alike for a guarantee
+
 
 def build(source: Source) -> ProblemFile:
     """Return the problem, or raise the first errors that prevent the rest."""
     simulator = simulator_of(source)
+    if not simulator.complete:
+        declare_automatic(source)
     own = () if simulator.complete else observation_names(source)
     given = _parameters(source, own, optional=bool(simulator.complete))
     observations, vectorized = None, simulator.takes_many
@@ -43,6 +56,7 @@ def build(source: Source) -> ProblemFile:
         for name in ("data", "loss", "constraints", "posterior"):
             if name in source.document and (name != "posterior" or given is None):
                 source.add((name,), f"{simulator.complete} brings its own: remove this table")
+        refuse_coarse_model(source, simulator.complete)
         source.raise_any()
         risk, parameters = simulator.make_risk(source, given)
     else:
@@ -54,9 +68,12 @@ def build(source: Source) -> ProblemFile:
         inputs = read_inputs(source, parameters, own)
         simulate = make_simulate(source, simulator, inputs, observations)
         risk, vectorized = _risk(source, simulate, own), simulate.vectorized
+        risk = with_coarse_model(source, risk, inputs, parameters, observations)
     bound = _bound(source, risk, simulator.ceiling)
     run, table = source.table("run"), source.table("bound")
     options, first = _options(source, risk, parameters, bound)
+    if "shape" in source.table("posterior"):
+        options["shape"] = source.table("posterior")["shape"]
     if "known" in run:
         options["known"] = read_known(source, parameters, risk, observations)
         check_simulator(source, options["known"])
@@ -98,7 +115,8 @@ def _parameters(source: Source, last: tuple[str, ...], *, optional: bool) -> Par
                 source.add(("parameters", name), "must have a prior, since the model is complete")
             continue
         make: Callable[..., Any] = PRIORS[entry["prior"]]
-        numbers = {each: float(entry[each]) for each in shape_of(entry["prior"])}
+        given = {each: entry[each] for each in shape_of(entry["prior"]) if each in entry}
+        numbers = {k: float(v) if isinstance(v, int) else v for k, v in given.items()}
         try:
             prior = make(**numbers, unit=entry.get("unit", ""))
             marginals[name] = _field(prior, entry) if "field" in entry else prior
@@ -164,20 +182,16 @@ def _risk(
     train, test = (None, None) if observations is None else held_out(source, observations)
     if not own or observations is None or train is None:
         return Composite(simulate, loss, train, test)
-    mine = loss if "loss" in source.document or not _noise_is_sought(source, own) else None
+    mine = loss if "loss" in source.document or not likelihood_is_needed(source) else None
     columns = column_loss(source, own, observations, mine)
     return Composite(simulate, columns.for_data(train), train, test, observation=len(own))
-
-
-def _noise_is_sought(source: Source, own: tuple[str, ...]) -> bool:
-    given = [table.get("noise") for table in data_tables(source).values()]
-    every = [n for each in given for n in (each.values() if isinstance(each, dict) else [each])]
-    return any(name in own for name in every)
 
 
 def _bound(source: Source, risk: Callable[..., Any], ceiling: float) -> Bound:
     table = source.table("bound")
     name = bound_kind(table)
+    blocks = _independent_blocks(source, risk, name)
+    table |= {"n": blocks} if blocks and "n" not in table else {}
     if "n" not in table and (name != "catoni" or table.get("temperature", "auto") == "auto"):
         hint = "" if "kind" in table else "; or, without a guarantee, temperature = 0.01"
         source.add(("bound",), f"{name} needs n, the number of independent data{hint}")
@@ -191,7 +205,9 @@ def _bound(source: Source, risk: Callable[..., Any], ceiling: float) -> Bound:
             ("bound", "delta"),
             "is the probability that a guarantee for n data fails: add n, or remove delta",
         )
-    options = {"ceiling": ceiling} | {key: each for key, each in table.items() if key != "kind"}
+    options = {"ceiling": _usual_ceiling(risk, ceiling)} | {
+        key: each for key, each in table.items() if key != "kind"
+    }
     if "n" in table:
         options["delta"] = float(table.get("delta", 0.05))
     if name == "catoni":
@@ -207,6 +223,33 @@ def _bound(source: Source, risk: Callable[..., Any], ceiling: float) -> Bound:
             raise source.fail(("bound", "n"), words)
         _check_gate(source, risk, bound, largest)
     return bound
+
+
+def _independent_blocks(source: Source, risk: Callable[..., Any], name: str) -> int:
+    """Return the n that the blocks of the data are worth to a bound; 0 without blocks.
+
+    Blocks of unequal size count for less than their number.
+    """
+    data = risk.data if isinstance(risk, Composite) else None
+    labels = data.blocks_of_measured if isinstance(data, Observations) else None
+    temperature = source.table("bound").get("temperature", "auto")
+    if labels is None or not name or (name == "catoni" and temperature != "auto"):
+        return 0
+    kind = BOUNDS[name]
+    count = len(np.unique(labels))
+    try:
+        return basis_of(risk, kind.for_data(count, 0.05, 1.0)).number(kind)
+    except CertificateError:
+        return count  # the gate says what is wrong
+
+
+def _usual_ceiling(risk: Callable[..., Any], ceiling: float) -> float:
+    """Return where a certificate caps the loss of a datum if nothing is said: at 3 noises."""
+    loss: object = risk.loss if isinstance(risk, Composite) else None
+    loss = loss.residual_loss if isinstance(loss, ObservationLoss) else loss
+    if isinstance(loss, MeanSquare):
+        return _FAR**2
+    return _FAR if isinstance(loss, RootMeanSquare) else ceiling
 
 
 def _noise_is_estimated(source: Source) -> bool:
@@ -251,7 +294,7 @@ def _options(
     run = source.table("run")
     sizes = {name: run[name] for name in ("first", "batch") if name in run}
     algorithm = SuPAC.paper(**sizes) if run.get("algorithm") == "paper" else SuPAC(**sizes)
-    loss = risk.loss if isinstance(risk, Composite) else None
+    loss = parts_of(risk).loss
     problem = Problem.within(parameters, bound, loss=loss)
     first, budget = len(algorithm.ask(problem, algorithm.init(problem, 0))), run["budget"]
     if budget < first:
@@ -262,10 +305,12 @@ def _options(
         message = f"leaves too little for the first batch of {first} runs"
         raise source.fail(("run", "validation"), message)
     seen = bool(run.get("prior_has_seen_data", False))
+    estimated = _noise_is_estimated(source)
     provenance = Provenance(
         not seen,
         earlier=run.get("earlier_certificates", 0),
-        loss_is_independent=not _noise_is_estimated(source),
+        loss_is_independent=not estimated,
+        noise_is_estimated=estimated,
     )
     options: dict[str, Any] = {"algorithm": algorithm, "provenance": provenance}
     options |= {name: run[name] for name in ("validation", "tolerance") if name in run}
@@ -274,15 +319,8 @@ def _options(
 
 def _execution(source: Source, *, vectorized: bool) -> Execution:
     """Return the execution of the file."""
-    table = source.table("execution")
-    if "workers" in table and "dask" in table:
-        raise source.fail(("execution", "dask"), "goes without workers: keep one")
-    given = table.get("on_failure", "penalise")
+    given = source.table("execution").get("on_failure", "penalise")
     if source.table("constraints") and given != "penalise":
         message = 'must be "penalise" with [constraints]: a refused draw counts as the ceiling'
         raise source.fail(("execution", "on_failure"), message)
-    workers = table.pop("dask", table.pop("workers", None))
-    if table.get("mode") == "async" and workers is None:
-        message = '"async" needs workers, such as workers = 4, or dask'
-        raise source.fail(("execution", "mode"), message)
-    return Execution(workers, vectorized=vectorized, **{"on_failure": "penalise", **table})
+    return execution_of(source, Execution(vectorized=vectorized, on_failure="penalise"))

@@ -37,7 +37,7 @@ CANDIDATE = Table(
         Setting("output", NAMES, "the column, or columns that are measured together",
                 required=True),
         Setting("time", NUMBER, "when", "for a column with one row"),
-        Setting("times", values.TIMES, "several candidates, one at each of these times"),
+        Setting("times", values.NUMERIC_TIMES, "several candidates, one at each of these times"),
         Setting("noise", positive(), "standard error of the measurement", "that of the data"),
         Setting("experiment", TEXT, "where, if there are several", "the only one"),
         Setting("name", TEXT, "in tables", "output and time"),

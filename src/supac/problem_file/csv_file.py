@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
+from collections.abc import Container
 from datetime import datetime
 from typing import Any
 
@@ -110,20 +112,35 @@ class CSVFile:
                 raise self.fail(f"{self.path.name}, line {line}, column {name}: {found}")
         return [cell == "test" for cell in cells.values()]
 
-    def column(self, name: str, key: Key, *, gaps: bool) -> FloatArray:
-        """Return a column as numbers; empty cells are NaN if `gaps` are allowed."""
+    def column(
+        self, name: str, key: Key, *, gaps: bool, missing: Container[str] = ()
+    ) -> FloatArray:
+        """Return a column as numbers; empty and `missing` cells are NaN if `gaps` are allowed."""
         numbers = []
         for line, cell in self.cells(name, key).items():
+            if gaps and cell in missing:
+                numbers.append(np.nan)
+                continue
             try:
                 number = float(cell) if cell else np.nan
             except ValueError:
                 number = np.inf
             if not np.isfinite(number) and (cell or not gaps):
                 found = f"{cell!r} is no number" if cell else "a number is missing"
-                empty = "; leave the cell empty where nothing was measured" if gaps else ""
+                empty = (
+                    f"; leave the cell empty where nothing was measured{_as_a_mark(cell)}"
+                    if gaps
+                    else ""
+                )
                 raise self.fail(f"{self.path.name}, line {line}, column {name}: {found}{empty}")
             numbers.append(number)
         return np.array(numbers)
+
+
+def _as_a_mark(cell: str) -> str:
+    """Return the setting that takes a cell as a missing measurement; "" if it is no usual mark."""
+    usual = cell.lower() in ("na", "n/a", "nan", "null", "none", "-", "--", "missing", "nd", "n.d.")
+    return f", or write missing = {json.dumps(cell)} in [data]" if usual else ""
 
 
 def name_and_unit(cell: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from supac.arrays import BoolArray, FloatArray
 from supac.exchange.known import KnownRuns
 from supac.exchange.other_runs import Known, known_runs
 from supac.problem import Composite, Observations, Parameters
+from supac.problem_file.clock import read_times, starts_of_runs
 from supac.problem_file.csv_file import CSVFile
 from supac.problem_file.errors import Key, Source, no_file
 from supac.problem_file.fixed_inputs import (
@@ -21,12 +22,13 @@ from supac.problem_file.fixed_inputs import (
     fixed_inputs,
     source_of_record,
 )
+from supac.problem_file.missing import MissingMarks
 from supac.problem_file.noise import noise_of_columns
+from supac.problem_file.periods import in_periods, in_warm_up
+from supac.problem_file.values import is_period
 from supac.record.store.file import StoreError
 
 _MEANING = "what the simulator returns, column after column, as `supac export` writes it"
-_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_WORDS = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
 
 
 def data_tables(source: Source) -> dict[Key, dict[str, Any]]:
@@ -51,23 +53,28 @@ def experiment_names(source: Source) -> list[str]:
 def read_observations(source: Source) -> Observations:
     """Read the observed columns of the data; ProblemFileError if that is impossible."""
     tables = data_tables(source)
-    read = [_read(source, key, table) for key, table in tables.items()]
+    starts = starts_of_runs(source, tables)
+    read = [_read(source, key, table, starts.get(key)) for key, table in tables.items()]
     if ("data",) in tables:
         return read[0]
     return _joined(source, dict(zip(tables, read, strict=True)), experiment_names(source))
 
 
-def _read(source: Source, place: Key, table: Mapping[str, Any]) -> Observations:
-    """Read the data of one file."""
+def _read(
+    source: Source, place: Key, table: Mapping[str, Any], start: datetime | None
+) -> Observations:
+    """Read the data of one file, whose dates count from `start`."""
     data, key = CSVFile(source, (*place, "file")), (*place, "observed")
     observed = table["observed"]
     names = [observed] if isinstance(observed, str) else list(observed)
-    values = [data.column(name, key, gaps=True) for name in names]
+    marks = MissingMarks.of(table)
+    values = [data.column(name, key, gaps=True, missing=marks) for name in names]
     for name in names:
         if names.count(name) > 1:
             raise source.fail(key, f"{name} stands there twice")
     if not np.isfinite(np.concatenate(values)).any():
         raise source.fail(key, f"{data.path.name} has no number in these columns")
+    _check_marks(data, key, dict(zip(names, values, strict=True)), marks)
     logarithmic = table.get("compare") == "log"
     if logarithmic and not all((v[np.isfinite(v)] > 0.0).all() for v in values):
         raise source.fail(
@@ -75,9 +82,13 @@ def _read(source: Source, place: Key, table: Mapping[str, Any]) -> Observations:
             f'"log" needs positive data, but {data.path.name} has others; leave such cells empty, '
             'or use "difference"',
         )
-    times, label = _times(data, place, table)
+    times, label = read_times(data, place, table, start)
+    values = _after_warm_up(data, place, table, values, times, label)
     columns = dict(zip(names, values, strict=True))
-    noise = noise_of_columns(table["noise"], columns, times, data, (*place, "noise"), logarithmic)
+    held_out = _held_out_cells(source, place, table.get("test"), columns, start)
+    noise = noise_of_columns(
+        table["noise"], columns, times, data, (*place, "noise"), logarithmic, held_out
+    )
     blocks = None
     if "blocks" in table:
         blocks = data.column(table["blocks"], (*place, "blocks"), gaps=False)
@@ -92,6 +103,42 @@ def _read(source: Source, place: Key, table: Mapping[str, Any]) -> Observations:
         units=_units(data, place, table, names),
         time_label=label,
     )
+
+
+def _after_warm_up(
+    data: CSVFile,
+    place: Key,
+    table: Mapping[str, Any],
+    values: list[FloatArray],
+    times: FloatArray | None,
+    label: str | None,
+) -> list[FloatArray]:
+    """Return the columns without the measurements of the warm-up."""
+    if "warm_up" not in table:
+        return values
+    key = (*place, "warm_up")
+    if times is None:
+        raise data.fail(f'needs times: name their column of {data.path.name}, time = "…"', key)
+    try:
+        before = in_warm_up(table["warm_up"], times, label)
+    except ValueError as error:
+        raise data.fail(str(error), key) from error
+    return [np.where(before, np.nan, each) for each in values]
+
+
+def _check_marks(
+    data: CSVFile, key: Key, columns: Mapping[str, FloatArray], marks: MissingMarks
+) -> None:
+    """Raise ProblemFileError if a number that usually means that nothing was measured is one."""
+    for name, values in columns.items():
+        found = marks.usual_mark_in(values)
+        if found is not None:
+            words = (
+                f"{name} is {found:g} in {int((values == found).sum())} rows of {data.path.name}, "
+                "far from all others: if nothing was measured there, write missing = "
+                f"{found:g}; if it was, missing = []"
+            )
+            raise data.fail(words, key)
 
 
 def _units(
@@ -110,39 +157,6 @@ def _units(
             raise data.fail(f"{found}: correct one of them", key)
     units = tuple(given.get(name, data.units.get(name, "")) for name in names)
     return units if any(units) else None
-
-
-def _times(
-    data: CSVFile, place: Key, table: Mapping[str, Any]
-) -> tuple[FloatArray | None, str | None]:
-    """Return the times of the rows, counted from `start` for dates, and what they are."""
-    clock, unit = table.get("time", "time"), table.get("time_unit")
-    if "time" not in table and clock not in data:
-        alike = data.alike(clock)
-        if alike is not None:
-            words = f'is not in {data.path.name}, but {alike} is: write time = "{alike}"'
-            raise data.fail(words, (*place, "time"))
-        return None, None
-    found = data.times(clock, (*place, "time"), table.get("time_format"))
-    if not isinstance(found[0], datetime):
-        if "start" in table:
-            words = f"is for dates, but the column {clock} of {data.path.name} has numbers"
-            raise data.fail(words, (*place, "start"))
-        said = data.unit(clock)
-        if unit and said in _SECONDS and said != unit:
-            words = f"is {unit}, but the header of {data.path.name} says {said}: correct one"
-            raise data.fail(words, (*place, "time_unit"))
-        unit = unit or said
-        return np.array(found, dtype=np.float64), f"time ({unit})" if unit else None
-    start = found[0]
-    if "start" in table:
-        start = datetime.fromisoformat(str(table["start"]))
-    dates = [each for each in found if isinstance(each, datetime)]
-    if (start.tzinfo is None) != (dates[0].tzinfo is None):
-        raise data.fail("has no time zone, or has one, unlike the data", (*place, "start"))
-    seconds = np.array([(date - start).total_seconds() for date in dates])
-    began = start.isoformat(sep=" ", timespec="minutes").removesuffix(" 00:00")
-    return seconds / _SECONDS[unit or "d"], f"{_WORDS[unit or 'd']} since {began}"
 
 
 def _joined(source: Source, parts: dict[Key, Observations], names: list[str]) -> Observations:
@@ -236,21 +250,54 @@ def held_out(source: Source, every: Observations) -> tuple[Observations, Observa
     key = (*next(iter(given)), "test")
     test: Any = given.get(("data",))
     names = [test] if isinstance(test, str) else test
+    periods = not isinstance(test, str) and any(map(is_period, _as_list(test)))
     if (
         ("data",) not in tables
         or test is True
+        or periods
         or (len(names) == 1 and names[0] not in every.columns)
     ):
-        test = np.concatenate([_test_rows(source, place, given.get(place)) for place in tables])
+        starts = starts_of_runs(source, tables)
+        rows = [_test_rows(source, at, given.get(at), starts.get(at)) for at in tables]
+        test = np.concatenate(rows)
     try:
         return every.split(test)
     except ValueError as error:
         raise source.fail(key, str(error)) from error
 
 
-def _test_rows(source: Source, place: Key, given: Any) -> BoolArray:
+def _as_list(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else [given]
+
+
+def _held_out_cells(
+    source: Source,
+    place: Key,
+    test: Any,
+    columns: Mapping[str, FloatArray],
+    start: datetime | None,
+) -> dict[str, BoolArray]:
+    """Return True for the rows of each column that are held out."""
+    names = _as_list(test)
+    of_rows = test in (None, True) or any(map(is_period, names))
+    if of_rows or (len(names) == 1 and names[0] not in columns):
+        rows = _test_rows(source, place, test, start)
+        return dict.fromkeys(columns, rows)
+    return {name: np.full(len(each), name in names) for name, each in columns.items()}
+
+
+def _test_rows(source: Source, place: Key, given: Any, start: datetime | None) -> BoolArray:
     """Return True for the rows of a file that are held out."""
-    file = CSVFile(source, (*place, "file"))
+    file, key = CSVFile(source, (*place, "file")), (*place, "test")
+    if any(map(is_period, _as_list(given))):
+        times, label = read_times(file, place, data_tables(source)[place], start)
+        if times is None:
+            words = f'needs times: name their column of {file.path.name}, time = "…"'
+            raise source.fail(key, words)
+        try:
+            return in_periods(given, times, label)
+        except ValueError as error:
+            raise source.fail(key, str(error)) from error
     if given is None or given is True:
         return np.full(len(file.rows), given is True)
     names = [given] if isinstance(given, str) else given
@@ -258,8 +305,8 @@ def _test_rows(source: Source, place: Key, given: Any) -> BoolArray:
         words = (
             "of several tables is true, for the whole file, or a column that says so of each row"
         )
-        raise source.fail((*place, "test"), words)
-    return np.array(file.roles(names[0], (*place, "test")))
+        raise source.fail(key, words)
+    return np.array(file.roles(names[0], key))
 
 
 def read_known(

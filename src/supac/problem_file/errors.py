@@ -80,6 +80,11 @@ class Source:
         self.document = parse(text, path)
         self._errors: list[FileError] = []
 
+    @property
+    def level(self) -> int | None:
+        """Level of its simulator: 0 if that has a coarse model beside it; None if not."""
+        return 0 if "coarse" in self.table("simulator") else None
+
     def table(self, name: str) -> dict[str, Any]:
         """Return a table of the file; empty if it is missing."""
         return dict(self.document.get(name, {}))

@@ -11,6 +11,7 @@ from supac.arrays import FloatArray, IntArray
 from supac.posterior.outputs import Outputs
 from supac.problem import Observations
 from supac.problem_file.data import data_tables, experiment_names
+from supac.problem_file.early_end import EarlyEnd
 from supac.problem_file.errors import Source, in_toml, without_quotes
 from supac.problem_file.inputs import Inputs
 from supac.problem_file.simulator import Simulate, Simulator
@@ -86,7 +87,8 @@ def _made(
     source: Source, simulator: Simulator, inputs: Inputs, data: Observations | None
 ) -> Simulate:
     inputs = inputs.without(simulator.not_taken(source, inputs))
-    made = replace(simulator.make(source, inputs, data), inputs=inputs)
+    end = None if data is None else EarlyEnd.of(source)
+    made = replace(simulator.make(source, inputs, data), inputs=inputs, early_end=end)
     if made.vectorized and any(isinstance(each, str) for each in inputs.fixed.values()):
         raise source.fail(("simulator", "vectorized"), "goes without texts in settings")
     return made

@@ -36,6 +36,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cos": np.cos,
     "tan": np.tan,
     "tanh": np.tanh,
+    "round": np.round,
 }
 _OF_MANY: Mapping[str, Callable[..., Any]] = {"min": np.minimum, "max": np.maximum}
 _CONSTANTS = {"pi": np.pi}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from supac.arrays import FloatArray
+from supac.arrays import BoolArray, FloatArray
 from supac.problem_file.csv_file import CSVFile
 from supac.problem_file.errors import Key, is_number, suggestion, without_quotes
 
@@ -24,8 +24,12 @@ def noise_of_columns(
     data: CSVFile,
     key: Key,
     logarithmic: bool,
+    held_out: Mapping[str, BoolArray],
 ) -> list[FloatArray]:
-    """Return the noise of each observed column: (rows,); a table must have exactly these."""
+    """Return the noise of each observed column: (rows,); a table must have exactly these.
+
+    `held_out` is True for the rows of a column from which none may be estimated.
+    """
     if isinstance(given, Mapping):
         for other in (name for name in given if name not in columns):
             hint = suggestion(other, columns) or f"; observed are {', '.join(columns)}"
@@ -42,7 +46,8 @@ def noise_of_columns(
                 raise data.fail(f"{mine} {both}", place)
             made.append(np.ones(len(values)))
         elif mine == UNKNOWN and UNKNOWN not in data.header:
-            made.append(_estimated(name, values, times, data, place, logarithmic))
+            seen = np.where(held_out[name], np.nan, values)
+            made.append(_estimated(name, seen, times, data, place, logarithmic))
         elif isinstance(mine, str) and "%" in mine:
             made.append(_share(mine, name, values, data, place, logarithmic))
         else:
@@ -126,7 +131,7 @@ def _estimated(
     order = np.argsort(clock[seen], kind="stable")
     t, y = clock[seen][order], values[seen][order]
     if len(y) < _LEAST:
-        words = f"of {name} cannot be estimated from {len(y)} measurements: give it"
+        words = f"of {name} cannot be estimated from {len(y)} measurements to learn from: give it"
         raise data.fail(words, key)
     y = np.log(y) if logarithmic else y
     gap = t[2:] - t[:-2]

@@ -15,13 +15,16 @@ import numpy as np
 from supac.arrays import FloatArray
 from supac.calibration.certify import certify
 from supac.calibration.loop import Iteration
-from supac.calibration.minimize import Search
 from supac.calibration.old_keywords import OldKeywords, with_old
+from supac.calibration.search import Search
+from supac.guarantee.basis import CertificateError, basis_of
 from supac.guarantee.certificate import Certificate, Subject
-from supac.guarantee.ensemble import fresh_draws
-from supac.guarantee.gate import CertificateError, Provenance, basis_of
-from supac.problem import Composite, Observations, Parameters
+from supac.guarantee.origin import Origin
+from supac.guarantee.provenance import Provenance
+from supac.problem import Observations, Parameters
 from supac.problem.bounds import Bound
+from supac.problem.composite import parts_of
+from supac.problem_file.coarse import SINCE, coarse_checksums, coarse_since
 from supac.problem_file.data import data_files, data_tables, known_files
 from supac.problem_file.errors import Source
 from supac.problem_file.noise import unknown_columns
@@ -37,6 +40,7 @@ from supac.record.simulator_versions import (
     versions_of,
     versions_with,
 )
+from supac.record.status import Status
 from supac.record.store.file import StoreError, may_be_store
 from supac.running.execution import Execution
 
@@ -66,6 +70,10 @@ class ProblemFile:
     observations: Observations | None = None
     simulators: tuple[SimulatorVersion, ...] = ()
     """Versions of the simulator that a continued store has runs of, with the present one."""
+    coarse_since: int | None = None
+    """Rounds of a continued store before its coarse model changed; None if it has not."""
+    replaced: Origin | None = None
+    """Search whose store is replaced by that of this one: what it has seen is known."""
 
     def __repr__(self) -> str:
         seen = self.observations
@@ -81,11 +89,13 @@ class ProblemFile:
         store: str | os.PathLike[str] | None = None,
         seed: int | None = None,
         callback: Callable[[Iteration], object] | None = None,
+        again: frozenset[Status] = frozenset(),
         **old: Unpack[OldKeywords],
     ) -> Result:
         """Run the problem; arguments replace settings of the file.
 
         `execution` may be other workers, such as 8; an `Execution` replaces all of the file's.
+        Runs of the store that ended as one of `again` says are made again.
         """
         where, _ = with_old(self.with_workers(execution), old)
         target = Path(store or self.store)
@@ -99,6 +109,8 @@ class ProblemFile:
             seed=self.seed if seed is None else seed,
             callback=callback,
             description=told.description,
+            again=again,
+            coarse_since=told.coarse_since,
         ).run()
 
     @property
@@ -111,24 +123,37 @@ class ProblemFile:
             self.budget,
             execution=self.execution,
             seed=self.seed,
-            **self.options,
+            **{**self.options, "provenance": self._provenance},
         )
 
     @property
-    def changed_after_a_result(self) -> list[str]:
-        """Names of what was changed after the search whose runs are known, so that no bound holds.
+    def _provenance(self) -> Provenance:
+        """Provenance of the file, and of a search that is replaced."""
+        declared: Provenance = self.options.get("provenance", Provenance())
+        if self.replaced is None:
+            return declared
+        told = self.parameters, self.parameters.prior, self.bound, self.risk
+        return declared.joined(self.replaced.provenance_of(*told))
 
-        Held-out data, which no search has seen, are certified nevertheless.
+    @property
+    def changed_after_a_result(self) -> list[str]:
+        """Changes since the search whose runs are known, or that is replaced, in clauses.
+
+        No bound holds after them. What held-out data, which no search has seen, say is certified.
         """
-        if isinstance(self.risk, Composite) and self.risk.tested is not None:
-            return []
         declared, seen = self.options.get("provenance", Provenance()), self._search.known_provenance
-        changes = {
+        if seen.origin_change:
+            return [seen.origin_change]
+        if parts_of(self.risk).tested is not None:
+            return [seen.test_change] if seen.test_change else []
+        chosen = {
             "the prior": declared.prior_is_independent and not seen.prior_is_independent,
             "the loss, its ceiling or the noise": declared.loss_is_independent
             and not seen.loss_is_independent,
         }
-        return [name for name, changed in changes.items() if changed]
+        told = [f"{name} was chosen or changed" for name, changed in chosen.items() if changed]
+        told += [seen.data_change] if seen.data_change else []
+        return [f"{each} after a result on the same data" for each in told]
 
     def with_workers(self, given: Execution | Any) -> Execution:
         """Return a given execution, or the file's with other workers."""
@@ -182,7 +207,7 @@ class ProblemFile:
         drawn = self.seed if seed is None else seed
         if store is not None and Path(store).exists() and same_file(store, run.path):
             stored = read_store(store)  # with runs that were added since
-            self._check_simulator(stored, fresh_draws(run.known_posterior(), draws, drawn))
+            self._check_simulator(stored, run.fresh_draws(draws, drawn))
             run.description = stored.description
         chosen, share = self.bound, self.delta if delta is None else delta
         if bound is not None:
@@ -201,7 +226,7 @@ class ProblemFile:
             provenance=run.next_provenance(self.parameters, chosen, self.risk),
             execution=self.with_workers(execution),
             store=store,
-            seed=drawn,
+            seed=run.seed_of_draws(drawn),
             **old,
         )
         return run.count_certificate(made)
@@ -209,15 +234,19 @@ class ProblemFile:
     @property
     def description(self) -> str:
         """Path, text and checksums as JSON, from which a store alone can be resumed."""
-        known = {"problem_file": str(self.path), "text": self.text, "files": self.files}
+        known: dict[str, Any] = {"problem_file": str(self.path), "text": self.text}
+        known["files"] = self.files
+        if self.coarse_since is not None:
+            known[SINCE] = self.coarse_since
         versions = {"simulators": [each.to_spec() for each in self.simulators]}
         return json.dumps(known | versions if self.simulators else known)
 
     def continuing(self, run: Record) -> ProblemFile:
         """Return the problem with the versions of the simulator that made the runs of a store."""
         made = [each.id for each in run.light_runs if each.task == 0]
-        versions = versions_with(versions_of(run.description), self.files, made)
-        return replace(self, simulators=versions)
+        files = self.files
+        versions = versions_with(versions_of(run.description), files, made)
+        return replace(self, simulators=versions, coarse_since=coarse_since(run, files))
 
     def _check_simulator(self, run: Record, points: FloatArray) -> None:
         """Raise CertificateError if another simulator has made some of the runs at these points.
@@ -264,11 +293,12 @@ def named_files(source: Source) -> dict[str, str]:
         "loss": "" if loss is None else loss.code,
         "known": _checksum_of_runs(paths["known"]),
     }
-    sums = checksums(paths, code)
+    sums = checksums(paths, code) | coarse_checksums(source)
     given = source.table("parameters").items()
     fixed = {n: e for n, e in given if not (isinstance(e, dict) and "prior" in e)}
     settings = [table.get("settings", {}) for table in data_tables(source).values()]
-    told: list[Any] = [fixed, source.table("constraints"), *filter(None, settings)]
+    ends = [f"{t['after_end']}" for t in data_tables(source).values() if "after_end" in t]
+    told: list[Any] = [fixed, source.table("constraints"), *filter(None, settings), *ends]
     if any(told):
         sums["fixed"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
     return sums

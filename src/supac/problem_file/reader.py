@@ -6,8 +6,9 @@ import json
 import os
 from pathlib import Path
 
-from supac.codec import to_spec
-from supac.problem import Composite, Observations
+from supac.codec import differences, to_spec
+from supac.problem import Observations
+from supac.problem.composite import parts_of
 from supac.problem_file.build import build
 from supac.problem_file.data import data_files, read_observations
 from supac.problem_file.errors import (
@@ -17,6 +18,7 @@ from supac.problem_file.errors import (
     parse,
     read_text,
 )
+from supac.problem_file.place import without_place
 from supac.problem_file.problem import ProblemFile, checksum, named_files
 from supac.problem_file.schema import check
 from supac.problem_file.simulator import Simulator
@@ -158,15 +160,18 @@ def _says(path: Path, text: str) -> bool:
 
 
 def _meaning(text: str, path: Path) -> str:
-    """Return all settings of a problem file that may change a run, in their order, as one text."""
+    """Return all settings of a problem file that may change a run, in their order, as one text.
+
+    Where runs are made changes none of them.
+    """
     settings = {name: each for name, each in parse(text, path).items() if name != "title"}
-    return json.dumps(settings, default=str)
+    return json.dumps(without_place(settings), default=str)
 
 
 def _changes(path: Path, text: str) -> str:
     """Name the tables of a problem file that differ from a text: " ([run], [data])"."""
     try:
-        now, then = parse(_text_of(path), path), parse(text, path)
+        now, then = (without_place(parse(each, path)) for each in (_text_of(path), text))
     except ProblemFileError:
         return ""
     tables = [f"[{name}]" for name in {**then, **now} if now.get(name) != then.get(name)]
@@ -224,11 +229,9 @@ def check_compatible(ready: ProblemFile, run: Record) -> list[str]:
 
     A store made without a problem file has no checksums: only prior and loss are compared.
     """
-    loss = ready.risk.loss if isinstance(ready.risk, Composite) else None
+    loss = parts_of(ready.risk).loss
     for name, value in (("prior", ready.parameters), ("loss", loss)):
-        setting = run.settings.get(name)  # a value, or only its name
-        known = {"other": setting} if isinstance(setting, str) else to_spec(setting)
-        if to_spec(value) != known:
+        if differences(to_spec(getattr(run.settings, name)), to_spec(value)):
             table = "[parameters] or [posterior]" if name == "prior" else "[loss]"
             raise ValueError(
                 f"{ready.path.name} is not the problem of {run.file.name}: {table} gives another "

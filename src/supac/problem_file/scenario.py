@@ -17,12 +17,14 @@ from supac.posterior.outputs import Outputs
 from supac.posterior.prediction import Prediction, UnexpectedOutputsError, predict
 from supac.problem import Composite, Observations, Parameters
 from supac.problem.observation import ObservedSimulator, observation_count
+from supac.problem_file.clock import clock_times
 from supac.problem_file.data import data_tables
 from supac.problem_file.errors import Key, Source, read_text, suggestion
 from supac.problem_file.experiments import make_scenario
 from supac.problem_file.inputs import read_inputs
 from supac.problem_file.noise import parse_share
-from supac.problem_file.observed import observation_names
+from supac.problem_file.observed import declare_automatic, observation_names
+from supac.problem_file.place import execution_of
 from supac.problem_file.problem import ProblemFile, checksums
 from supac.problem_file.python import PythonFunction
 from supac.problem_file.scenario_schema import check_scenario
@@ -84,6 +86,8 @@ class Scenario:
     execution: Execution
     files: Mapping[str, str]
     """Checksums of the simulator's files, by their role."""
+    continues: bool
+    """True for the conditions of the calibration, which a discrepancy of the model continues."""
     identity: str
     """Content of the file, but for settings that a continued prediction may change."""
 
@@ -114,6 +118,7 @@ class Scenario:
                 store=store,
                 seed=self.seed,
                 about={"scenario": self.identity, "files": dict(self.files)},
+                continues=self.continues,
             )
         except UnexpectedOutputsError as error:
             raise UnexpectedOutputsError(f"{error}. {_advice(self.simulate)}") from error
@@ -137,6 +142,7 @@ def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenari
         _check_same_parameters(source, simulator, made_risk, problem)
         simulate, outputs = simulated_by(made_risk[0])
     else:
+        declare_automatic(source)
         inputs = read_inputs(source, problem.parameters, observation_names(source))
         check_settings(source, simulator, inputs)
         outputs = _outputs(source, problem.observations)
@@ -149,10 +155,7 @@ def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenari
         changed = with_settings(source, simulator, inputs, outputs.times)
         made = make_scenario(source, simulator, changed, outputs)
         simulate, execution = made, replace(execution, vectorized=made.vectorized)
-    table = source.table("execution")
-    if table:
-        workers = table.pop("dask", table.pop("workers", execution.workers))
-        execution = replace(execution, workers=workers, **table)
+    execution = execution_of(source, execution)
     top = source.own
     return Scenario(
         path=place,
@@ -165,10 +168,24 @@ def read_scenario(path: str | os.PathLike[str], problem: ProblemFile) -> Scenari
         coverage=float(top.get("coverage", 0.9)),
         execution=execution,
         files=_checksums(source, simulator),
+        continues=_continues(source, problem.observations),
         identity=json.dumps(
             {name: each for name, each in top.items() if name not in _FREE}, default=str
         ),
     )
+
+
+def _continues(source: ScenarioSource, data: Observations | None) -> bool:
+    """Return True if the scenario has the conditions of the calibration, as far as it says."""
+    several = data is not None and data.experiments is not None and len(set(data.experiments)) > 1
+    given = source.own.get("continues")
+    if given and several:
+        words = "must be false: there are several experiments, and a scenario continues none"
+        raise source.fail(("continues",), words)
+    if given is not None:
+        return bool(given)
+    timed = data is not None and data.times is not None
+    return timed and not several and not {"settings", "simulator"} & set(source.own)
 
 
 def _advice(simulate: Callable[[FloatArray], Any]) -> str:
@@ -251,15 +268,15 @@ def _times(
 ) -> tuple[FloatArray | None, int]:
     """Return the times of the outputs, or None, and their number."""
     given = table.get("times")
-    if isinstance(given, dict):
-        count = int((given["stop"] - given["start"]) / given["step"] + 1e-9) + 1
-        times = given["start"] + given["step"] * np.arange(count)
-        return times, count
     if given is not None:
-        if sorted(given) != given:
+        try:
+            times = clock_times(given, None if data is None else data.time_label)
+        except ValueError as error:
+            raise source.fail(("outputs", "times"), str(error)) from error
+        if sorted(times) != times:
             words = f"must not decrease: write them in order, {sorted(given)!r:.60}"
             raise source.fail(("outputs", "times"), words)
-        return np.array(given, dtype=np.float64), len(given)
+        return np.array(times, dtype=np.float64), len(times)
     if "rows" in table or data is None:
         return None, int(table.get("rows", 1))
     if data.experiments is None:

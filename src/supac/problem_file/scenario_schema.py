@@ -10,6 +10,7 @@ from typing import Any
 from supac.problem_file import values
 from supac.problem_file.errors import Source, suggestion
 from supac.problem_file.schema import (
+    COARSE,
     EXECUTION,
     Setting,
     Table,
@@ -26,7 +27,11 @@ TOP = (
     Setting("ensemble", FLAG, "the certified parameter sets instead of new draws", "false"),
     Setting("seed", integer(0), "same seed, same draws", "0"),
     Setting("coverage", positive(1.0), "share of the draws within the bands", "0.9"),
-)
+    Setting("continues", FLAG,
+            "true if the conditions are those of the data, so that a discrepancy of the model "
+            "follows from their residuals, and fades beyond them",
+            "true without [settings] and [simulator], of one experiment with times"),
+)  # fmt: skip
 SETTINGS = Table(
     "settings",
     "Other values of fixed parameters, of what `settings` in `[[data]]` give the simulator, of "
@@ -56,7 +61,8 @@ def simulator_table() -> Table:
         "Keys of the problem's `[simulator]` with other values, such as another `input_file`, "
         "`template` or `copies`; or another simulator with the same parameters."
     )
-    return replace(own, meaning=meaning, required=False)
+    settings = tuple(each for each in own.settings if each is not COARSE)
+    return replace(own, meaning=meaning, required=False, settings=settings)
 
 
 def scenario_tables() -> tuple[Table, ...]:

@@ -6,8 +6,8 @@ The check of a file and the reference in the documentation are made from these t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from dataclasses import Field as DataclassField
-from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from supac.problem.bounds import Bound
@@ -18,6 +18,7 @@ from supac.problem_file import values
 from supac.problem_file.errors import Key, Source, closest, in_toml, suggestion
 from supac.problem_file.simulator import Simulator
 from supac.problem_file.values import FLAG, NAMES, TEXT, ValueType, integer, one_of, positive
+from supac.running.jobs import CLUSTERS
 
 PRIORS: Mapping[str, type[Marginal]] = Marginal.kinds
 BOUNDS: Mapping[str, type[Bound]] = Bound.kinds
@@ -67,6 +68,12 @@ def shape_of(prior: str) -> tuple[str, ...]:
     return tuple(f.name for f in fields(PRIORS[prior]) if f.name not in _COMMON)
 
 
+def needed_by(prior: str) -> tuple[str, ...]:
+    """Return the names of the numbers that a prior cannot do without."""
+    needed = {f.name for f in fields(PRIORS[prior]) if f.default is MISSING}
+    return tuple(name for name in shape_of(prior) if name in needed)
+
+
 def _options(kinds: Mapping[str, type]) -> list[Setting]:
     """Return a setting for each option of some classes: their dataclass fields."""
     found: dict[str, tuple[DataclassField[Any], list[str]]] = {}
@@ -82,7 +89,9 @@ def _option(option: DataclassField[Any], kinds: tuple[str, ...]) -> Setting:
     about = option.metadata
     if not about:
         word = getattr(option.type, "__name__", option.type)
-        kind = {"str": TEXT, "bool": FLAG}.get(str(word), values.NUMBER)
+        texts = dict.fromkeys(("str", "str | Any"), TEXT)
+        kinds_of = {**texts, "bool": FLAG, "tuple[float, ...]": values.NUMBERS}
+        kind = kinds_of.get(str(word), values.NUMBER)
         return Setting(option.name, kind, "", of=kinds)
     kind = about["type"] if "type" in about else positive(about["below"], about["word"])
     default = about["default"]
@@ -94,7 +103,15 @@ def _option(option: DataclassField[Any], kinds: tuple[str, ...]) -> Setting:
 TITLE = Setting("title", TEXT, "the name of the problem in reports", "the file's name")
 _CORRELATED = "which parameters may become correlated: all pairs, none, or those within a list"
 _PAIRS = Setting("correlated", values.CORRELATED, _CORRELATED, '"all"')
-POSTERIOR = Table("posterior", "Form of the posterior.", (_PAIRS,))
+_SHAPE = Setting(
+    "shape", one_of("gaussian", "auto"),
+    "a Gaussian, or a mixture of any shape where that is clearly better", '"gaussian"'
+)  # fmt: skip
+POSTERIOR = Table("posterior", "Form of the posterior.", (_PAIRS, _SHAPE))
+COARSE = Setting(
+    "coarse", values.TABLE,
+    "a coarse model of the same outputs, which is searched first: `[simulator.coarse]`", "none",
+)  # fmt: skip
 DATA = Table(
     "data",
     "Measurements. Without them the simulator returns residuals (given a loss) or the risk. "
@@ -113,8 +130,24 @@ DATA = Table(
                 "a parameter that what was simulated is multiplied by: it costs no run", "none"),
         Setting("offset", values.UNITS,
                 "a parameter that is added to what was simulated: it costs no run", "none"),
+        Setting("correlation_time", values.UNITS,
+                "a parameter: the time over which errors forget their past (AR(1)); it costs no "
+                "run",
+                "independent errors"),
+        Setting("discrepancy", values.DISCREPANCY,
+                "parameters of a smooth difference of the model from the truth beside the noise: "
+                'its `amplitude` in the unit of the column and its `length` in time, or "auto"',
+                "none"),
         Setting("units", values.UNITS,
                 "of the observed columns; also read from a header such as `X [g/L]`", "none"),
+        Setting("missing", values.MARKS,
+                "what stands in the observed columns where nothing was measured, such as "
+                '[-9999, "NA"]',
+                "empty cells"),
+        Setting("after_end", values.AFTER_END,
+                "outputs of a run that ends before the data, by NaN or shorter columns: held at "
+                "their last value, or a number",
+                "a failed run"),
         Setting("name", TEXT, "of the experiment, in reports", "that of the file"),
         Setting("settings", values.SETTINGS,
                 "what the simulator is given in this experiment beside the parameters",
@@ -128,11 +161,16 @@ DATA = Table(
                 '"d" for dates'),
         Setting("time_format", TEXT,
                 'form of the dates, such as "%d.%m.%Y %H:%M", if not 2024-03-01 13:30', "ISO 8601"),
-        Setting("start", values.DATE, "the date at which the time is 0", "that of the first row"),
+        Setting("start", values.DATE, "the date at which the time is 0",
+                "the earliest first row of the files of one run"),
         Setting("test", values.TEST,
                 "held out from the search, for a certificate of their own: observed columns, or "
-                "the one column that says `test` or `train` of each row; `[[data]]`: true for all "
-                "of the file"),
+                "the one column that says `test` or `train` of each row, or periods; `[[data]]`: "
+                "true for all of the file"),
+        Setting("warm_up", values.WARM_UP,
+                "rows before this date, or this long after the first row, are simulated and not "
+                "compared",
+                "none"),
         Setting("blocks", TEXT, "the column with a number for each independent block of rows"),
         Setting("sequential", FLAG,
                 "rows may depend on earlier ones; certificates are of the mean conditional risk",
@@ -171,7 +209,23 @@ EXECUTION = Table(
     "Where runs are made, and what happens to those that fail.",
     (
         Setting("workers", integer(1), "processes on this machine", "one after the other"),
-        Setting("dask", TEXT, 'the address of a Dask scheduler, such as "tcp://10.0.0.1:8786"'),
+        Setting("dask", TEXT,
+                'the address of a Dask scheduler, such as "tcp://10.0.0.1:8786", or its file'),
+        Setting("cluster", one_of(*CLUSTERS),
+                "a batch system whose jobs are the workers, at most so many as `workers`"),
+        Setting("job", values.TABLE,
+                "of `cluster`: `queue`, `account`, `walltime`, `cores`, `memory`, `setup`, "
+                "lines of the shell that a job begins with, and all else that dask-jobqueue takes",
+                "its own configuration file"),
+        Setting("run", values.RUN_OF_TASKS,
+                "`tasks` of a run, which `srun` starts in an allocation, and `options` of `srun`",
+                "one process"),
+        Setting("driver", values.TABLE,
+                "of `supac run --submit`: the job of the search itself, with `queue`, `account`, "
+                "`walltime`, `cores`, `memory`, `setup` and `directives`", "the queue of `job`"),
+        Setting("stop", values.STOP,
+                "the signal that ends a run that takes too long, and seconds until it is killed",
+                '"TERM 10"'),
         Setting("mode", one_of("batch", "async"), "wait for whole batches, or for no run",
                 '"batch"'),
         Setting("timeout", positive(), "seconds after which a run is killed", "none"),
@@ -259,7 +313,7 @@ def tables() -> tuple[Table, ...]:
     simulator = Table(
         "simulator",
         f"The simulator: exactly one of {', '.join(others)} and {last}.",
-        tuple(_options(Simulator.kinds)),
+        (*_options(Simulator.kinds), COARSE),
         required=True,
         kind=Simulator.kind_in,
     )
@@ -281,15 +335,38 @@ def tables() -> tuple[Table, ...]:
             Setting("kind", one_of(*BOUNDS), "which bound",
                     '"catoni" with a `temperature`, else "maurer-langford-seeger"'),
             Setting("n", integer(1),
-                    "number of *independent* data, for certificates and without `temperature`"),
+                    "number of *independent* data, for certificates and without `temperature`",
+                    "that of `blocks` in [data], where there are some"),
             Setting("delta", positive(1.0), "probability that the guarantee fails", "0.05"),
-            Setting("ceiling", positive(), "the largest possible risk", "1, for adm1 3"),
+            Setting("ceiling", positive(),
+                    "the largest possible risk; of a mean square, the cap of the loss of a datum",
+                    "1, for adm1 3; of a mean square or its root without `n`, that of 3 noises"),
             *_options(BOUNDS),
         ),
         required=True,
         kind=bound_kind,
     )  # fmt: skip
     return POSTERIOR, simulator, DATA, loss, bound, RUN, EXECUTION
+
+
+def coarse_table(simulator: Mapping[str, Any]) -> Table:
+    """Return the table [simulator.coarse] beside this table [simulator]."""
+    default = Simulator.kind_in(simulator)
+    meaning = (
+        "A coarse model of the same parameters and outputs, such as one with a coarse mesh or a "
+        "large time step: its keys are in place of those of `[simulator]`, or it is a simulator of "
+        "another kind. `{level}` in a command or a template of either is 0 for the fine model, 1 "
+        "for the coarse one. [How](levels.md#without-programming)."
+    )
+    cost = Setting(
+        "cost", positive(1.0), "cost of one of its runs in runs of the fine model", "measured"
+    )
+    return Table(
+        "simulator.coarse",
+        meaning,
+        (cost, *_options(Simulator.kinds)),
+        kind=lambda given: Simulator.kind_in(given) or default,
+    )
 
 
 def check(source: Source) -> None:
@@ -307,6 +384,8 @@ def check(source: Source) -> None:
             source.add((name,), _unknown(name, top, None))
         elif isinstance(value, dict):
             check_table(known[name], value, (name,), source)
+            if name == "simulator" and isinstance(value.get("coarse"), dict):
+                check_table(coarse_table(value), value["coarse"], (name, "coarse"), source)
         elif name == "data" and isinstance(value, list) and all(isinstance(v, dict) for v in value):
             for i, each in enumerate(value):
                 check_table(known[name], each, (name, i), source)
@@ -389,6 +468,7 @@ def _check_prior(entry: Mapping[str, Any], key: Key, source: Source) -> None:
     names = tuple(each.name for each in FIELD)
     allowed = ("prior", "unit", *takes, *(names if "field" in entry else ()))
     words = f"{prior} takes {', '.join(takes)}"
+    needed = (*needed_by(prior), *takes[len(shape_of(prior)) :])
     for setting in table.settings:
         if setting.name in allowed and setting.name in entry:
             check_value(setting, entry[setting.name], (*key, setting.name), source)
@@ -399,7 +479,7 @@ def _check_prior(entry: Mapping[str, Any], key: Key, source: Source) -> None:
         told = alone if name in names else f"{words}, not {name}{close}"
         source.add((*key, name), told)
     meant = {closest(name, allowed) for name in others}
-    missing = [name for name in takes if name not in {*entry, *meant}]
+    missing = [name for name in needed if name not in {*entry, *meant}]
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         source.add(key, f"{words}: {' and '.join(missing)} {verb} missing")

@@ -20,8 +20,10 @@ from supac.arrays import FloatArray
 from supac.problem import Composite, Observations, Parameters
 from supac.problem.selectable import Selectable
 from supac.problem_file import values
+from supac.problem_file.early_end import EarlyEnd
 from supac.problem_file.errors import Key, Source, in_toml, no_file
 from supac.problem_file.inputs import Inputs
+from supac.problem_file.place import launcher
 from supac.problem_file.python import PythonFunction, PythonFunctionError
 from supac.problem_file.values import FLAG, TEXT, one_of, setting
 from supac.simulators.output_file import OutputFile
@@ -44,6 +46,8 @@ class Simulate:
     """Makes all values of the function from a point; None if the point has them."""
     keywords: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of a Python function, unless the inputs have others."""
+    early_end: EarlyEnd | None = None
+    """Values where a run ended before the data; None if such a run has failed."""
 
     def refuses(self, x: FloatArray) -> str:
         """Return why a point (dim,) is not simulated; "" if it is."""
@@ -71,9 +75,29 @@ class Simulate:
             answer = self.function(**self.inputs.gather(plain), **further)
         else:
             answer = self.function(every, **further)
-        if self.observations is None or self.vectorized:
+        data, end = self.observations, self.early_end
+        if data is None:
             return answer
-        return self.observations.flat(at_rows(answer, further.get("times"), self.observations))
+        if self.vectorized:
+            whole = end is not None and np.shape(answer)[-1:] == data.values.shape
+            return end.filled(np.asarray(answer), data) if whole and end is not None else answer
+        times = further.get("times")
+        if end is None:
+            return _flat(data, at_rows(answer, times, data))
+        answer = end.padded(answer, data.rows if times is None else len(times))
+        return end.filled(data.flat(at_rows(answer, times, data)), data)
+
+
+def _flat(data: Observations, answer: Any) -> FloatArray:
+    """Return outputs as a vector; ValueError with advice if columns end before the data."""
+    try:
+        return data.flat(answer)
+    except ValueError as error:
+        columns = answer.values() if isinstance(answer, Mapping) else ()
+        if any(0 < np.size(each) < data.rows for each in columns):
+            words = 'if a run may end before the data do, write after_end = "hold" in [data]'
+            raise ValueError(f"{error}; {words}") from error
+        raise
 
 
 def at_rows(answer: Any, times: FloatArray | None, data: Observations) -> Any:
@@ -144,6 +168,10 @@ class Simulator(Selectable):
         """Return the checksum of the code that matters in its files; "" if all of it does."""
         return ""
 
+    def has_levels(self, source: Source) -> bool:
+        """Return True if the fine and the coarse model are told apart by a number that it takes."""
+        return False
+
     def settable(self, source: Source, inputs: Inputs) -> list[str]:
         """Return names that a scenario may set beside the fixed inputs of the problem."""
         return []
@@ -179,6 +207,7 @@ class Simulator(Selectable):
 def simulator_of(source: Source) -> Simulator:
     """Return the simulator that a checked file describes; there must be exactly one."""
     table = source.table("simulator")
+    table.pop("coarse", None)
     kinds = [kind for kind in Simulator.kinds if kind in table]
     if not kinds:
         raise source.fail(
@@ -327,7 +356,7 @@ class Command(Simulator, kind="command"):
                     raise source.fail(("simulator", name), no_file(source.file(each)))
         try:
             program = Program(
-                words,
+                [*launcher(source), *words],
                 names=parameters.names,
                 fields=parameters.fields,
                 inputs=self.inputs,
@@ -336,6 +365,7 @@ class Command(Simulator, kind="command"):
                 output=self._output(source, data),
                 scratch=None if self.scratch is None else source.file(self.scratch),
                 keep=self.keep,
+                level=None if "level" in parameters.names else source.level,
             )
         except (OSError, UnicodeDecodeError) as error:
             raise source.fail(("simulator", "template"), f"cannot be read: {error}") from error
@@ -356,6 +386,11 @@ class Command(Simulator, kind="command"):
         left_out = unplaced(inputs.in_formulas, texts)
         known = {*inputs.names, *inputs.fields}
         return [name for name in left_out if not misspelt(name, known, texts)]
+
+    def has_levels(self, source: Source) -> bool:
+        """Return True if {level} stands in the command or a template."""
+        texts = [*self._texts(source), Template("command", "\n".join(self.command))]
+        return any("level" in each.places for each in texts)
 
     def _texts(self, source: Source) -> list[Template]:
         """Return the templates, and the command if values stand in it."""
@@ -415,6 +450,7 @@ class Command(Simulator, kind="command"):
         """Return the names in braces that are no inputs, of the command and the templates."""
         names = dict.fromkeys(name for each in self._texts(source) for name in each.places)
         own = {*inputs.names, *inputs.fields, "input", "output", "folder", "python"}
+        own |= set() if source.level is None else {"level"}
         return [name for name in names if name.isidentifier() and name not in own]
 
     def how_to_set(self, name: str) -> str:

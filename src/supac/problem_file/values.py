@@ -11,6 +11,7 @@ from datetime import date, datetime
 from typing import Any
 
 from supac.problem_file.errors import in_toml, is_number, suggestion, without_quotes
+from supac.simulators.process_guard import parse_stop
 
 _FUNCTION = re.compile(r"\s*[\w-]+(\.[\w-]+)*\s*:\s*[^\W\d]\w*\s*")
 
@@ -80,6 +81,14 @@ def _texts(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(map(_text, value))
 
 
+def _is_stop(value: str) -> bool:
+    try:
+        parse_stop(value)
+    except ValueError:
+        return False
+    return True
+
+
 def _above_zero(value: Any) -> bool:
     return _number(value) and value > 0
 
@@ -124,6 +133,9 @@ TEXT = ValueType("a text in quotes", _text)
 ANY_TEXT = ValueType("a text in quotes", lambda v: isinstance(v, str))
 FLAG = ValueType("true or false", lambda v: isinstance(v, bool))
 NUMBER = ValueType("a number", _number)
+NUMBERS = ValueType(
+    "a list of numbers", lambda v: isinstance(v, list) and bool(v) and all(map(_number, v))
+)
 FRACTION = ValueType("a number from 0 to 1", lambda v: _number(v) and 0 <= v <= 1)
 GRID = ValueType(
     "a whole number for each axis, or a list of coordinates, such as [20, 10]",
@@ -142,6 +154,16 @@ FUNCTION = ValueType(
     repair=lambda v: re.sub(r"[/\\]", ".", re.sub(r"^\.[/\\]?|\.py(?=:)", "", v)),
 )
 TABLE = ValueType("a table", lambda v: isinstance(v, dict))
+RUN_OF_TASKS = ValueType(
+    "a table of tasks, and options, a list of texts",
+    lambda v: (
+        isinstance(v, dict)
+        and set(v) <= {"tasks", "options"}
+        and _count(v.get("tasks"))
+        and (not v.get("options") or _texts(v["options"]))
+    ),
+)
+STOP = ValueType('a signal and seconds, such as "TERM 10"', lambda v: _text(v) and _is_stop(v))
 TEXTS_BY_NAME = ValueType(
     "a table of texts", lambda v: isinstance(v, dict) and all(map(_text, v.values()))
 )
@@ -165,8 +187,55 @@ SETTINGS = ValueType(
     "a table of numbers and texts",
     lambda v: isinstance(v, dict) and all(_number(each) or _text(each) for each in v.values()),
 )
-TEST = ValueType("a text, a list of texts, or true", lambda v: _text(v) or _texts(v) or v is True)
+
+
+def _moment(value: Any) -> bool:
+    return _number(value) or _is_date(value)
+
+
+def is_period(value: Any) -> bool:
+    """Return True for a table with the beginning of a period, its end or both."""
+    ends = isinstance(value, dict) and value and set(value) <= {"from", "to"}
+    return bool(ends) and all(map(_moment, value.values()))
+
+
+def _periods(value: Any) -> bool:
+    return is_period(value) or (
+        isinstance(value, list) and bool(value) and all(map(is_period, value))
+    )
+
+
+TEST = ValueType(
+    "a text, a list of texts, true, or periods such as { from = 2003-01-01, to = 2004-12-31 }",
+    lambda v: _text(v) or _texts(v) or v is True or _periods(v),
+)
+WARM_UP = ValueType(
+    "a number above 0 or a date", lambda v: _above_zero(v) or (not _number(v) and _is_date(v))
+)
 DATE = ValueType("a date such as 2024-03-01 or 2024-03-01T13:30:00", _is_date)
+
+
+def _discrepancy(value: Any) -> bool:
+    if not isinstance(value, dict) or not {"amplitude", "length"} <= set(value):
+        return value == "auto"
+    named = all(_text(value[n]) or _texts_by_name(value[n]) for n in ("amplitude", "length"))
+    return named and set(value) <= {"amplitude", "length", "covariance"}
+
+
+def _texts_by_name(value: Any) -> bool:
+    return isinstance(value, dict) and bool(value) and all(map(_text, value.values()))
+
+
+DISCREPANCY = ValueType(
+    '"auto", or a table of two parameters, amplitude and length', _discrepancy, ("auto",)
+)
+AFTER_END = ValueType('"hold" or a number', lambda v: v == "hold" or _number(v), ("hold",))
+MARKS = ValueType(
+    "a number, a text, or a list of these",
+    lambda v: (
+        _number(v) or _text(v) or (isinstance(v, list) and all(_number(e) or _text(e) for e in v))
+    ),
+)
 KNOWN = ValueType(
     "a text, or a table of two: parameters and outputs",
     lambda v: (
@@ -184,17 +253,30 @@ CORRELATED = ValueType(
     ("all", "none"),
 )
 _STEPS = {"start", "stop", "step"}
+
+
+def _steps(value: Any) -> bool:
+    """Return True for a range of numbers, or of dates with a step that is a number."""
+    if not isinstance(value, dict) or set(value) != _STEPS or not _above_zero(value["step"]):
+        return False
+    ends = value["start"], value["stop"]
+    if all(map(_number, ends)):
+        return bool(ends[0] <= ends[1] <= ends[0] + 1e6 * value["step"])
+    return all(map(_is_date, ends)) and str(ends[0]) <= str(ends[1])
+
+
 TIMES = ValueType(
+    "a list of numbers or of dates, or { start = 0, stop = 48, step = 1 }",
+    lambda v: (
+        (isinstance(v, list) and bool(v) and (all(map(_number, v)) or all(map(_is_date, v))))
+        or _steps(v)
+    ),
+)
+NUMERIC_TIMES = ValueType(
     "a list of numbers, or { start = 0, stop = 48, step = 1 }",
     lambda v: (
         (isinstance(v, list) and bool(v) and all(map(_number, v)))
-        or (
-            isinstance(v, dict)
-            and set(v) == _STEPS
-            and all(map(_number, v.values()))
-            and v["step"] > 0
-            and v["start"] <= v["stop"] <= v["start"] + 1e6 * v["step"]
-        )
+        or (_steps(v) and _number(v["start"]))
     ),
 )
 OUTPUT_NOISE = ValueType(

@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.codec import fingerprint
+from supac.codec import Named, fingerprint
 from supac.families import Density, Distribution, Divergence
-from supac.guarantee.bands import Bands, check_declared, conformal_bands, jackknife_bands
+from supac.guarantee.bands import (
+    Bands,
+    check_declared,
+    conformal_bands,
+    jackknife_bands,
+    within_data,
+)
+from supac.guarantee.basis import CertificateError
 from supac.guarantee.certificate import Certificate
-from supac.guarantee.ensemble import Ensemble, fresh_draws
-from supac.guarantee.gate import CertificateError
+from supac.guarantee.ensemble import Ensemble, fresh_draws, seed_beginning_from
 from supac.problem import Bound, Parameters, names_of
 from supac.problem.bounds import trade_off
-from supac.problem.data import Observations
+from supac.problem.data import Observations, as_observations
+from supac.problem.problem import latent_of, parameters_of
 from supac.record.best_run import BestRun
 from supac.record.ending import Estimate
 from supac.record.many_parameters import Directions, directions_of
@@ -56,39 +63,36 @@ class Calibrated(ABC):
     @property
     def parameters(self) -> Parameters | None:
         """Named parameters, if any."""
-        prior = self.own_record.settings.get("prior")
-        return prior if isinstance(prior, Parameters) else None
+        return parameters_of(self.own_record.settings.prior)
 
     @property
     def prior(self) -> Any:
         """Latent prior; None if the file holds only its name."""
-        prior = self.own_record.settings.get("prior")
-        latent = prior.prior if isinstance(prior, Parameters) else prior
-        return None if isinstance(latent, str) else latent
+        latent = latent_of(self.own_record.settings.prior)
+        return None if isinstance(latent, Named) else latent
 
     @property
     def start(self) -> Distribution:
         """First posterior; by default the prior."""
-        start = self.own_record.settings.get("start") or self.prior
+        start = self.own_record.settings.start or self.prior
         if isinstance(start, Distribution):
             return start
         raise ValueError(
             f"{self.own_record.path} has only the name of a class of your own, "
-            f"{self.own_record.settings.get('start') or self.own_record.settings.get('prior')}: "
+            f"{self.own_record.settings.start or self.own_record.settings.prior}: "
             "use the result that minimize returned, or supac.resume(store, risk, prior=…)"
         )
 
     @property
     def bound(self) -> Bound | None:
         """Minimised bound; None if the file holds only its name."""
-        bound = self.own_record.settings["bound"]
+        bound = self.own_record.settings.bound
         return bound if isinstance(bound, Bound) else None
 
     @property
     def held_out_data(self) -> Observations | None:
         """Held-out measurements, if any."""
-        held_out = self.own_record.settings.get("held_out")
-        return held_out if isinstance(held_out, Observations) else None
+        return as_observations(self.own_record.settings.held_out)
 
     # The runs
 
@@ -122,15 +126,26 @@ class Calibrated(ABC):
 
     @property
     def seconds(self) -> float:
-        """Total simulator time."""
+        """Total simulator time, that of a coarse model included."""
+        counts, record = self.own_record.counts, self.own_record
+        if counts is not None:
+            return counts.seconds
+        return float(sum(run.seconds for run in (*record.made, *record.coarse_runs)))
+
+    @property
+    def seconds_a_run(self) -> float:
+        """Mean simulator time of a run, without those of a coarse model; 0 if none was made."""
         counts, made = self.own_record.counts, self.own_record.made
-        return float(sum(run.seconds for run in made)) if counts is None else counts.seconds
+        if counts is not None:
+            return counts.seconds / max(counts.queries, 1)
+        return sum(run.seconds for run in made) / max(len(made), 1)
 
     @property
     def history(self) -> dict[str, FloatArray]:
         """Diagnostics as columns, one row per round; `queries` counts runs made until then."""
-        rounds, imported = self.own_record.rounds, {run.id for run in self.own_record.imported}
-        made = [sum(run not in imported for run in each.ids) for each in rounds]
+        rounds, record = self.own_record.rounds, self.own_record
+        others = {run.id for run in record.imported} | record.coarse_ids
+        made = [sum(run not in others for run in each.ids) for each in rounds]
         names = [each.name for each in fields(Info) if each.name != "notes"]
         columns = {name: np.array([getattr(each.info, name) for each in rounds]) for name in names}
         return {"queries": np.cumsum(made, dtype=np.float64), **columns}
@@ -190,6 +205,25 @@ class Calibrated(ABC):
             raise ValueError("there is no ensemble: the file has only the name of the prior")
         return self._ensemble_of(self.ensemble_runs())
 
+    def seed_of_draws(self, seed: int) -> int:
+        """Return the seed of fresh draws: one of its own for a search that began from known runs.
+
+        Draws that an earlier version has begun with are kept.
+        """
+        runs = self.own_record.light_runs
+        begun = [run.x for run in runs if run.source]
+        made = {run.x.tobytes() for run in runs if run.purpose == "certificate"}
+        if not begun:
+            return seed
+        former = fresh_draws(self.known_posterior(), max(len(made), 1), seed)
+        if any(point.tobytes() in made for point in former):
+            return seed
+        return seed_beginning_from(seed, np.array(begun))
+
+    def fresh_draws(self, draws: int, seed: int = 0) -> FloatArray:
+        """Return the latent points of a certificate with this number of draws: (draws, dim)."""
+        return fresh_draws(self.known_posterior(), draws, self.seed_of_draws(seed))
+
     def drawn_ensemble(self, draws: int, seed: int = 0) -> Ensemble:
         """The parameter sets of `certify(…, subject="ensemble", draws=draws, seed=seed)`.
 
@@ -197,7 +231,7 @@ class Calibrated(ABC):
         """
         record = self.own_record
         made = {run.x.tobytes(): run for run in record.light_runs if run.purpose == "certificate"}
-        points = fresh_draws(self.known_posterior(), draws, seed)
+        points = self.fresh_draws(draws, seed)
         runs = [made[point.tobytes()] for point in points if point.tobytes() in made]
         if len(runs) < draws or record.prior is None:
             raise ValueError(
@@ -227,27 +261,29 @@ class Calibrated(ABC):
         """Return bands for new measurements of each observed column, around the ensemble's mean.
 
         From held-out data by split conformal prediction, else by jackknife+ over blocks of data;
-        no run is made. CertificateError where their assumption cannot hold.
+        no run is made. CertificateError where their assumption cannot hold; NaN in rows before or
+        after all that was measured of their column.
         """
         record = self.own_record
-        ending, data, bound = record.ending, record.settings.get("data"), record.bound
+        ending, data, bound = record.ending, record.settings.observations, record.bound
         try:
             outputs = outputs_as_rows(self.ensemble_runs())
         except ValueError as error:
             raise CertificateError(f"no bands: {error}") from error
-        if outputs is None or ending is None or not isinstance(data, Observations):
+        if outputs is None or ending is None or data is None:
             raise CertificateError(
                 "no bands: they need simulated outputs and the data that these are compared with, "
                 "as in Composite(simulate, loss, Observations(…))"
             )
-        loss = record.settings.get("loss")
+        loss = record.settings.loss
         if record.observation:
             raise CertificateError(
                 "no bands: there are none yet where scales, offsets or noise levels are parameters"
             )
         check_declared(data, getattr(bound, "n", None))
         if self.held_out_data is not None:
-            return conformal_bands(outputs, self.held_out_data, coverage)
+            made = conformal_bands(outputs, self.held_out_data, coverage)
+            return within_data(made, data, self.held_out_data)
         if bound is None or not callable(loss):
             raise CertificateError("no bands: the file has only the name of its bound or its loss")
         if not record.provenance.prior_is_independent:
@@ -258,7 +294,7 @@ class Calibrated(ABC):
             worth = trade_off(bound, ending.mean_risk, ending.kl)
         except ZeroDivisionError as error:
             raise CertificateError("no bands: the bound does not grow with KL") from error
-        return jackknife_bands(outputs, data, loss, worth, coverage)
+        return within_data(jackknife_bands(outputs, data, loss, worth, coverage), data)
 
     def usual_bands(self) -> Bands | str:
         """Return bands of the largest usual coverage that the data allow, or why there are none.
@@ -266,7 +302,7 @@ class Calibrated(ABC):
         The reason is "" where nobody would expect any: without an ending or without data.
         """
         record, reason = self.own_record, ""
-        if record.ending is None or not isinstance(record.settings.get("data"), Observations):
+        if record.ending is None or record.settings.observations is None:
             return reason
         for coverage in _COVERAGES:
             try:
@@ -295,6 +331,7 @@ class Calibrated(ABC):
         execution: Execution | Any = None,
         store: str | os.PathLike[str] | None = None,
         seed: int = 0,
+        continues: bool | None = None,
     ) -> Prediction:
         """Run a simulator, such as another scenario, at n draws; arguments as in `predict`."""
         from supac.posterior.prediction import predict  # noqa: PLC0415 - it makes runs
@@ -311,6 +348,7 @@ class Calibrated(ABC):
             execution=execution,
             store=store,
             seed=seed,
+            continues=continues,
         )
 
     def sensitivity(
@@ -365,19 +403,15 @@ class Calibrated(ABC):
 
     def to_pandas(self, *, posterior: int | None = None, seed: int = 0) -> pandas.DataFrame:
         """Return one row a run, or `posterior=1000` draws instead; in the user's units."""
-        from supac.exchange.frames import as_pandas  # noqa: PLC0415
-        from supac.exchange.table import table_of  # noqa: PLC0415
+        from supac.exchange.frames import record_as_pandas  # noqa: PLC0415
 
-        return as_pandas(table_of(self.own_record, posterior=posterior, seed=seed))
+        return record_as_pandas(self.own_record, posterior=posterior, seed=seed)
 
     def to_xarray(self, *, posterior: int | None = None, seed: int = 0) -> xarray.Dataset:
         """Return runs along `run`, or draws along `draw`, with units and outputs as a variable."""
-        from supac.exchange.frames import as_xarray  # noqa: PLC0415
-        from supac.exchange.table import table_of  # noqa: PLC0415
+        from supac.exchange.frames import record_as_xarray  # noqa: PLC0415
 
-        table = table_of(self.own_record, posterior=posterior, seed=seed)
-        dimension = "run" if posterior is None else "draw"
-        return as_xarray(table, self.parameters, dimension)
+        return record_as_xarray(self.own_record, posterior=posterior, seed=seed)
 
     def to_arviz(
         self,

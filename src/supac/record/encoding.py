@@ -9,7 +9,8 @@ import base64
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
+from functools import cache
 from typing import Any, get_args
 
 import numpy as np
@@ -18,22 +19,31 @@ from supac.arrays import FloatArray, frozen, points, vector
 from supac.codec import Spec, from_spec, to_spec
 from supac.families import Distribution, ParametricFamily
 from supac.guarantee.certificate import Certificate
-from supac.guarantee.gate import Provenance
-from supac.problem import Evaluations
+from supac.problem import Batch, Evaluations, Planned, Role
+from supac.record.earlier_roles import roles_by_geometry, stage_by_last_step
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.run import Purpose, Round, Run, Status
 from supac.record.timeline import Span
-from supac.search.algorithm import Abandoned, Batch, Info, LastStep, Momentum, State
+from supac.search.algorithm import Abandoned, Info, LastStep, Momentum, State
+from supac.search.coarse_runs import CoarseRuns, CoarseStage, Together
 from supac.search.note import Note, code_of
-from supac.surrogate.estimator import EmulatorState
+from supac.search.stages import Stage
+from supac.search.tuning import DEFAULT, Tuning
+from supac.shape.evidence import Evidence
+from supac.shape.ranges import RangeCheck
+from supac.surrogate.memory import Memory
 
+PLAN = ("role", "step", "expected", "level")
+"""Columns of a run that say why it was made; those of earlier formats lack them."""
 RUN_COLUMNS = (
-    "task", "id", "x", "status", "risk", "seconds", "message", "attempts", "source", "purpose"
+    "task", "id", "x", "status", "risk", "seconds", "message", "attempts", "source", "purpose",
+    *PLAN,
 )  # fmt: skip
 """Of the table of runs; outputs have a table of their own."""
 MANY_NUMBERS = 1_000
 """Of a θ, from which on a row has them compressed."""
 ESTIMATE = tuple(each.name for each in fields(Estimate))
+_OF_RANGES = ("wider", "factors", "combinations")
 
 
 def number(told: Spec) -> float:
@@ -48,10 +58,13 @@ def numbers(told: Sequence[Spec]) -> FloatArray:
 
 def run_to_row(run: Run) -> tuple[Any, ...]:
     """Return the columns of a run without its outputs."""
-    risk = None if np.isnan(run.risk) else float(run.risk) + 0.0  # SQLite has no −0
+    risk, expected = (  # SQLite has no −0
+        None if np.isnan(each) else float(each) + 0.0 for each in (run.risk, run.expected)
+    )
     return (
         int(run.task), int(run.id), array_to_bytes(run.x), str(run.status.value), risk,
         float(run.seconds), _text(run.message), int(run.attempts), _text(run.source), run.purpose,
+        run.role.name.lower(), int(run.step), expected, int(run.level),
     )  # fmt: skip
 
 
@@ -60,21 +73,28 @@ def _text(words: str) -> str:
     return words.encode(errors="backslashreplace").decode()
 
 
-def run_from_row(*row: Any) -> Run:
-    """Invert `run_to_row`."""
-    told = dict(zip(RUN_COLUMNS, row, strict=True))
+def run_from_row(told: Mapping[str, Any]) -> Run:
+    """Invert `run_to_row`, from its columns by name; those of earlier formats are None."""
     return run_from(told, x=array_from_bytes(told["x"]), outputs=None)
 
 
 def run_from(told: Mapping[str, Any], *, x: FloatArray, outputs: FloatArray | None) -> Run:
-    """Make a run of the values of its other fields."""
+    """Make a run of the values of its other fields; without a role, of an earlier format."""
     if told["purpose"] not in get_args(Purpose):
         raise ValueError(f"it was made for {told['purpose']!r}")
-    return Run(
+    run = Run(
         int(told["id"]), x, Status(told["status"]), number(told["risk"]), outputs,
         number(told["seconds"]), str(told["message"]), int(told["attempts"]), str(told["source"]),
         told["purpose"], int(told["task"]),
     )  # fmt: skip
+    return run if told["role"] is None else run.as_planned(_planned_from(told, x))
+
+
+def _planned_from(told: Mapping[str, Any], x: FloatArray) -> Planned:
+    role, step, level = Role[told["role"].upper()], int(told["step"]), int(told["level"])
+    if step < -1 or level < 0:
+        raise ValueError(f"it was made for step {step} on level {level}")
+    return Planned(x, role, step, number(told["expected"]), level)
 
 
 def span_to_row(span: Span) -> tuple[Any, ...]:
@@ -106,7 +126,7 @@ def round_to_row(number: int, told: Round, family: ParametricFamily) -> tuple[An
         int(told.task),
         number,
         np.array(told.ids, dtype="<i8").tobytes(),
-        np.asarray(told.drawn, dtype="?").tobytes(),
+        b"",  # marks of draws, before format 5
         _proposal_to_column(told.proposal, family),
         json.dumps(info_to_spec(told.info)),
     )
@@ -116,20 +136,24 @@ def round_from_row(
     family: ParametricFamily | None,
     task: int,
     ids: bytes,
-    drawn: bytes,
     proposal: str | bytes,
     info: str,
 ) -> Round:
     """Invert `round_to_row`; without the family, the proposal is not known."""
-    if len(ids) != 8 * len(drawn):
-        raise ValueError(f"{len(ids)} bytes of ids for {len(drawn)} runs")
     return Round(
         tuple(np.frombuffer(ids, dtype="<i8").tolist()),
-        np.frombuffer(drawn, dtype="?"),
         None if family is None else _proposal_from_column(proposal, family),
         info_from_spec(json.loads(info)),
         task,
     )
+
+
+def drawn_from_row(told: Round, marks: bytes) -> dict[tuple[int, int], bool]:
+    """Return which runs of a round were drawn, by task and id, from a row of an earlier format."""
+    drawn = np.frombuffer(marks, dtype="?").tolist()
+    if drawn and len(drawn) != len(told.ids):
+        raise ValueError(f"{len(drawn)} marks for {len(told.ids)} runs")
+    return {(told.task, i): own for i, own in zip(told.ids, drawn, strict=False)}
 
 
 def _proposal_to_column(member: Distribution | None, family: ParametricFamily) -> str | bytes:
@@ -166,6 +190,12 @@ def decompress_numbers(data: bytes, count: int) -> FloatArray:
     if len(found) != 8 * count or more or not reader.eof or reader.unused_data:
         raise ValueError(f"there are not {count} numbers")
     return array_from_bytes(np.frombuffer(found, dtype=np.uint8).reshape(8, -1).T.tobytes())
+
+
+def decompress_all(data: bytes, most: int) -> FloatArray:
+    """Invert `compress_numbers`, for as many numbers as there are, of `most` bytes."""
+    found = zlib.decompressobj().decompress(data, most)
+    return decompress_numbers(data, len(found) // 8)
 
 
 def member_to_spec(member: Distribution, family: ParametricFamily) -> Spec:
@@ -233,6 +263,8 @@ def ending_to_spec(end: Ending, member: Callable[[Distribution], Spec]) -> Spec:
         "certificate": certificate_to_spec(end.certificate),
         "held_out": certificate_to_spec(end.held_out),
         "uncertified": end.uncertified,
+        "evidence": None if end.evidence is None else asdict(end.evidence),
+        "range_check": _range_check_to_spec(end.range_check),
     }
 
 
@@ -256,6 +288,8 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
         certificate=_certificate_from_spec(spec.get("certificate")),
         held_out=_certificate_from_spec(spec.get("held_out")),
         uncertified=str(spec.get("uncertified", "")),
+        evidence=_evidence_from_spec(spec.get("evidence")),
+        range_check=_range_check_from_spec(spec.get("range_check")),
         validated=int(spec["validated"]),
         **values,
     )
@@ -264,18 +298,19 @@ def ending_from_spec(spec: Spec, member: Callable[[Spec], Distribution]) -> Endi
 # Optional parts of a state, their classes, and the names of their fields in files: most are of
 # version 0.1, and later ones may be missing.
 _PARTS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
-    ("emulator", EmulatorState, ("phi", "wrong", "inflation", "delta", "restarted", "fitted")),
-    ("last_step", LastStep, ("radius", "previous", "gain", "nats", "shift", "settled", "promised")),
+    (
+        "last_step",
+        LastStep,
+        ("radius", "previous", "gain", "nats", "shift", "promised", "step", "runs"),
+    ),
     ("momentum", Momentum, ("phi", "velocity")),
     ("abandoned", Abandoned, ("abandoned", "abandoned_objectives", "abandoned_runs")),
 )
 # From an array to a field of this type.
 _FIELDS: dict[str, Callable[[FloatArray], Any]] = {
     "FloatArray": lambda array: array,
-    "BoolArray": lambda array: array > 0.5,
     "float": lambda array: float(array[0]),
     "int": lambda array: int(array[0]),
-    "bool": lambda array: bool(array[0]),
 }
 
 
@@ -284,28 +319,38 @@ def certificate_to_spec(certificate: Certificate | None) -> Spec:
     return None if certificate is None else json.loads(certificate.to_json())
 
 
+def _evidence_from_spec(spec: Spec) -> Evidence | None:
+    if spec is None:
+        return None
+    values = {name: number(spec[name]) for name in ("log", "error", "temperature")}
+    return Evidence(**values, runs=int(spec["runs"]))
+
+
+def _range_check_to_spec(found: RangeCheck | None) -> Spec:
+    """Return a check as JSON, its arrays as lists."""
+    if found is None:
+        return None
+    arrays = {name: getattr(found, name).tolist() for name in _OF_RANGES}
+    return {**arrays, "unknown": found.unknown}
+
+
+def _range_check_from_spec(spec: Spec) -> RangeCheck | None:
+    if spec is None:
+        return None
+    wider, factors = (numbers(spec[name]) for name in _OF_RANGES[:2])
+    combinations = np.array(spec["combinations"], dtype=np.float64).reshape(-1, len(wider))
+    return RangeCheck(wider, factors, frozen(combinations), bool(spec["unknown"]))
+
+
 def _certificate_from_spec(spec: Spec) -> Certificate | None:
     return None if spec is None else Certificate.from_json(json.dumps(spec))
-
-
-def provenance_to_spec(provenance: Provenance) -> Spec:
-    """Return a provenance as JSON, which has no infinity."""
-    tried = provenance.temperatures_tried
-    return {**asdict(provenance), "temperatures_tried": tried if np.isfinite(tried) else None}
-
-
-def provenance_from_spec(spec: Spec) -> Provenance:
-    """Invert `provenance_to_spec`."""
-    tried = spec["temperatures_tried"]
-    given = tuple(map(str, spec.get("given", ())))
-    tried = np.inf if tried is None else tried
-    return Provenance(**{**spec, "temperatures_tried": tried, "given": given})
 
 
 def state_to_spec(state: State) -> Spec:
     """Return all of a state but its seed and its evaluations, as JSON."""
     batch, family = state.batch, state.posterior.family
-    memory: dict[str, Spec] = {}
+    emulator = {} if state.emulator is None else state.emulator.to_arrays()
+    memory: dict[str, Spec] = {word: pack(array) for word, array in emulator.items()}
     for name, kind, words in _PARTS:
         part = getattr(state, name)
         if part is not None:
@@ -319,25 +364,90 @@ def state_to_spec(state: State) -> Spec:
         else {
             "x": pack(batch.x),
             "proposal": member_to_spec(batch.proposal, family),
-            "drawn": batch.drawn.tolist(),
-            "expected": None if batch.expected is None else pack(batch.expected),
+            "role": [Role(each).name.lower() for each in batch.role],
+            "step": batch.step.tolist(),
+            "expected": pack(batch.expected),
+            "level": batch.level.tolist(),
+        },
+        "untested": [_part_to_spec(each) for each in state.untested],
+        "tuning": _tuning_to_spec(state.tuning),
+        "stage": state.stage.value,
+        **({} if state.coarse is None else {"coarse": _coarse_to_spec(state.coarse)}),
+    }
+
+
+def _coarse_to_spec(coarse: CoarseRuns[State]) -> Spec:
+    """Return what is done with the coarse runs of a search as JSON, without these."""
+    together = coarse.together
+    return {
+        "stage": coarse.stage.value,
+        "numbers": pack(np.array([coarse.cost, coarse.differs])),
+        "useful": coarse.useful,
+        "idle": coarse.idle,
+        "settled": coarse.settled,
+        "search": None if coarse.search is None else state_to_spec(coarse.search),
+        "together": None
+        if together is None
+        else {
+            "previous": pack(together.previous),
+            "gain": pack(np.array([together.gain, together.nats, together.shift])),
+            "count": together.count,
         },
     }
 
 
+CoarseNumbers = tuple[float, float, bool, int]
+"""Cost of a coarse run in fine ones, the share of differences that it misses, whether it is of use,
+and the coarse runs by which the search of the coarse model had settled."""
+
+
+def coarse_numbers(spec: Spec) -> CoarseNumbers | None:
+    """Return these numbers of a state as JSON; None if there is no coarse model."""
+    told = spec.get("coarse") if isinstance(spec, dict) else None
+    if told is None:
+        return None
+    cost, differs = unpack(told["numbers"]).tolist()
+    return cost, differs, bool(told["useful"]), int(told.get("settled", 0))
+
+
+def _coarse_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> CoarseRuns[State]:
+    """Invert `_coarse_to_spec`; `evaluations` are the runs of all levels."""
+    cost, differs = unpack(spec["numbers"]).tolist()
+    search, told, together = spec["search"], spec["together"], None
+    if told is not None:
+        gain, nats, shift = unpack(told["gain"]).tolist()
+        together = Together(unpack(told["previous"]), gain, nats, shift, int(told["count"]))
+    return CoarseRuns(
+        CoarseStage(spec["stage"]),
+        evaluations,
+        cost,
+        bool(spec["useful"]),
+        differs,
+        None if search is None else state_from_spec(search, start, evaluations),
+        int(spec["idle"]),
+        together,
+        int(spec.get("settled", 0)),
+    )
+
+
+def _part_to_spec(step: LastStep) -> Spec:
+    return {each.name: pack(np.atleast_1d(getattr(step, each.name))) for each in fields(step)}
+
+
+def _part_from_spec(spec: Spec) -> LastStep:
+    return LastStep(
+        **{each.name: _FIELDS[str(each.type)](unpack(spec[each.name])) for each in fields(LastStep)}
+    )
+
+
+@cache
+def _tuning_to_spec(tuning: Tuning) -> Spec:
+    return to_spec(tuning)
+
+
 def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State:
     """Return the state again, bit for bit."""
-    family, batch = start.posterior.family, None
-    if spec["batch"] is not None:
-        planned = spec["batch"]
-        x = points(unpack(planned["x"]), "x", family.dim)
-        expected = planned["expected"]
-        batch = Batch(
-            x,
-            member_from_spec(planned["proposal"], family),
-            vector(planned["drawn"], "drawn", len(x)).astype(bool),
-            None if expected is None else unpack(expected).reshape(len(x)),
-        )
+    family = start.posterior.family
     memory, parts = {word: unpack(array) for word, array in spec["memory"].items()}, {}
     for name, kind, words in _PARTS:
         if words[1] in memory:  # "phi" may be that of another part
@@ -347,8 +457,46 @@ def state_from_spec(spec: Spec, start: State, evaluations: Evaluations) -> State
                 if word in memory
             }
             parts[name] = kind(**known)
+    parts["emulator"] = Memory.from_arrays(memory)
     posterior = Distribution(family, unpack(spec["theta"]))
-    return State(start.seed, posterior, evaluations, batch, **parts)
+    untested = tuple(map(_part_from_spec, spec.get("untested", ())))
+    tuning = from_spec(spec["tuning"]) if "tuning" in spec else DEFAULT
+    if not isinstance(tuning, Tuning):
+        raise TypeError("its tuning is of another class")
+    state = State(
+        start.seed, posterior, evaluations, None, untested=untested, tuning=tuning, **parts
+    )
+    if spec.get("coarse") is not None:
+        coarse = _coarse_from_spec(spec["coarse"], replace(start, coarse=None), evaluations)
+        state = replace(state, coarse=coarse)
+    last = state.last_step
+    if last is not None and "step" not in memory:  # an earlier format has no numbers of steps
+        state = replace(state, last_step=replace(last, number=state.iteration))
+    if spec["batch"] is not None:
+        state = replace(state, batch=_batch_from_spec(spec["batch"], state, start.posterior))
+    if "stage" in spec:
+        return replace(state, stage=Stage(spec["stage"]))
+    settled = bool(memory["settled"][0]) if "settled" in memory else False
+    return replace(state, stage=stage_by_last_step(state, start.posterior, settled=settled))
+
+
+def _batch_from_spec(spec: Spec, state: State, start: Distribution) -> Batch:
+    family = start.family
+    x = points(unpack(spec["x"]), "x", family.dim)
+    proposal, expected = member_from_spec(spec["proposal"], family), spec["expected"]
+    risks = np.full(len(x), np.nan) if expected is None else unpack(expected).reshape(len(x))
+    if "role" not in spec:
+        drawn = vector(spec["drawn"], "drawn", len(x)).astype(bool)
+        again = state.abandoned is not None and state.last_step is None
+        at_start = again and np.allclose(proposal.mean, start.mean)
+        first = at_start or bool((state.evaluations.role == Role.KNOWN).all())
+        roles = roles_by_geometry(x, proposal, drawn, state.evaluations.proposals, first=first)
+        return Batch.of(x, proposal, roles, state.iteration, risks)
+    roles = [Role[str(each).upper()] for each in spec["role"]]
+    step, level = (np.array(spec[name], dtype=np.intp) for name in ("step", "level"))
+    if not len(roles) == len(step) == len(level) == len(x) or (step > state.iteration).any():
+        raise ValueError("its batch has other roles or steps than runs")
+    return Batch(x, proposal, np.array(roles, dtype=np.intp), step, risks, level)
 
 
 def pack(array: FloatArray) -> Spec:

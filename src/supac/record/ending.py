@@ -9,6 +9,8 @@ import numpy as np
 
 from supac.families import Distribution
 from supac.guarantee.certificate import Certificate
+from supac.shape.evidence import Evidence
+from supac.shape.ranges import RangeCheck
 
 
 class StopReason(StrEnum):
@@ -29,7 +31,8 @@ class StopReason(StrEnum):
             "user": "The callback asked to stop.",
             "too many failures": "More of the runs failed than max_failures allows: look at the "
             "simulator, or narrow the prior to where it works.",
-            "interrupted": "Ctrl-C: what had been learnt until then is returned.",
+            "interrupted": "It was asked to stop, by Ctrl-C or a signal: what had been learnt "
+            "until then is returned.",
         }[self.value]
 
 
@@ -84,6 +87,13 @@ class Ending(Estimate):
     half of δ, so that both hold together."""
     uncertified: str = ""
     """Reason why there is no certificate."""
+    evidence: Evidence | None = None
+    """The evidence, of a bound with a temperature; None where the posterior has the shape that was
+    searched for."""
+
+    range_check: RangeCheck | None = None
+    """Comparison of the posterior with what the data leave open, as the model of the risk has it;
+    None where none was made."""
 
     @property
     def fresh(self) -> tuple[int, ...]:

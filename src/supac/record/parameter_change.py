@@ -14,12 +14,15 @@ from supac.arrays import FloatArray
 from supac.families import Distribution
 from supac.problem import Parameters, names_of
 from supac.problem.marginals import Marginal, Normal
+from supac.shape.ranges import CLEARLY, RangeCheck
 
 _DRAWS = 20_000  # behind the quantiles of families without closed ones
 Ends = tuple[float, float, float]
 Curve = tuple[FloatArray, FloatArray]
 UNINFORMED = "hardly informed"
 """Verdict on a parameter of which the data say next to nothing."""
+LOCAL = "local range"
+"""Verdict on a parameter of which the data leave more open than the range says."""
 _SHARES = np.array([0.05, 0.5, 0.95])
 
 
@@ -42,6 +45,8 @@ class ParameterChange:
     before: Curve
     """x and density of the prior."""
     after: Curve
+    wider: float = 1.0
+    """Times that the posterior should be wider to cover what the data leave open."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return name, unit, quantiles and width for JSON."""
@@ -52,15 +57,19 @@ class ParameterChange:
             "prior": dict(zip(ends, self.prior, strict=True)),
             "posterior": dict(zip(ends, self.posterior, strict=True)),
             "width": self.width,
+            "wider": self.wider,
             "change": self.words,
         }
 
     @property
     def words(self) -> str:
         """Verdict on the change in a word or two."""
-        if self.width < 0.33:
+        if self.wider >= CLEARLY:
+            return LOCAL
+        width = self.width * self.wider
+        if width < 0.33:
             return "pinned down"
-        if self.width < 0.8:
+        if width < 0.8:
             return "narrowed"
         return "moved only" if abs(self.shift) > 0.5 else UNINFORMED
 
@@ -74,9 +83,15 @@ def uninformed(rows: Sequence[ParameterChange], most: int = 8) -> str:
 
 
 def parameter_changes(
-    prior: Distribution | None, posterior: Distribution | None, parameters: Parameters | None
+    prior: Distribution | None,
+    posterior: Distribution | None,
+    parameters: Parameters | None,
+    check: RangeCheck | None = None,
 ) -> list[ParameterChange]:
-    """Compare prior and posterior of every parameter; empty if one of them is unknown."""
+    """Compare prior and posterior of every parameter; empty if one of them is unknown.
+
+    The `check` of the ranges says which of them are local.
+    """
     if prior is None or posterior is None:
         return []
     both = (prior, posterior)
@@ -89,7 +104,8 @@ def parameter_changes(
     for i, name in enumerate(names_of(parameters, prior.dim)):
         marginal = Normal(0.0, 1.0) if parameters is None else parameters.transforms[name]
         told = compare(marginal, known[0][i], known[1][i])
-        changes.append(ParameterChange(name, marginal.unit, ends[0][i], ends[1][i], *told))
+        wider = 1.0 if check is None else float(check.wider[i])
+        changes.append(ParameterChange(name, marginal.unit, ends[0][i], ends[1][i], *told, wider))
     return changes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,47 +14,60 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.codec import Spec, from_spec_or_name, function_identity, to_spec
+from supac.codec import Named, Spec, function_identity, to_spec
 from supac.families import Distribution, ParametricFamily
 from supac.guarantee.certificate import Certificate
-from supac.guarantee.gate import Provenance
-from supac.problem import Composite, Evaluations, Parameters
-from supac.problem.bounds import Bound, fixed_temperature
-from supac.problem.composite import RESIDUALS, ResidualData, loss_and_data
-from supac.problem.losses import ResidualLoss
-from supac.problem.observation import ObservationLoss, observation_count
+from supac.guarantee.origin import Origin
+from supac.guarantee.provenance import Provenance
+from supac.guarantee.seen import SeenData
+from supac.problem import Batch, Composite, Evaluations
+from supac.problem.bounds import Bound
+from supac.problem.coarse import FINE
+from supac.problem.composite import RESIDUALS, loss_and_data, parts_of
+from supac.problem.evaluations import Jacobians
+from supac.problem.observation import ObservationLoss, observation_count, residuals_for
 from supac.record.calibrated import Calibrated
-from supac.record.encoding import certificate_to_spec, unpack
+from supac.record.coarse_use import CoarseUse
+from supac.record.encoding import CoarseNumbers, certificate_to_spec, coarse_numbers, unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.run import Purpose, Round, Run, Status, by_kind, residuals_of
+from supac.record.settings import Settings
 from supac.record.simulator_versions import (
     SimulatorRuns,
     runs_by_simulator,
     version_numbers,
     versions_of,
 )
-from supac.record.store.file import StoreError, is_being_written, raise_if_damaged, resolve_path
+from supac.record.store.file import (
+    StoreError,
+    is_being_written,
+    raise_if_damaged,
+    resolve_path,
+    writer_of,
+)
 from supac.record.store.schema import reading
 from supac.record.store.store import (
     Contents,
     Store,
     add_certificate,
     contents_of,
+    jacobian_of,
     outputs_of,
     read_provenance,
     write_description,
 )
-from supac.record.timeline import Span, Spans
+from supac.record.timeline import Loss, Span, Spans
+from supac.search.levels import is_on_coarse
 
 if TYPE_CHECKING:
     from supac.record.result import Result
 
-UNKNOWN_LOSS = "a loss"
-"""Loss of a result file of version 0.1, which does not say which one."""
 _T = TypeVar("_T")
 Columns = Callable[[Sequence[Run]], tuple[FloatArray, FloatArray | None]]
 """Risks (n,) and residuals (n, k) of runs."""
+JacobiansOf = Callable[[Sequence[Run]], Jacobians | None]
+"""Derivatives of the residuals of runs; None if they have none."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,7 @@ class Record(Calibrated):
 
     def __init__(
         self,
-        settings: Mapping[str, Any],
+        settings: Settings,
         family: ParametricFamily | None,
         *,
         runs: Iterable[Run] = (),
@@ -85,26 +98,34 @@ class Record(Calibrated):
         path: Path | None = None,
         counts: Counts | None = None,
     ):
-        self.settings = dict(settings)
+        self.settings = settings
         """Arguments of `minimize`; of user-defined functions and classes only the names."""
         self.family, self.path, self.counts = family, path, counts
         # A simulator, or a user, may change the folder meanwhile.
         self._location = Path() if path is None else resolve_path(path)
         self.rounds, self.ending = list(rounds), ending
         self.description, self.created, self.made_with = "", "", ""
-        self.observation = observation_count(self.settings.get("loss"))
+        self.observation = observation_count(settings.loss)
         """Number of parameters, the last ones, that enter after the simulator."""
         self.running = False
         """True while a process writes to the file."""
+        self.writer = ""
+        """Process that writes to the file: its number, host and since when."""
         self.state: Spec | None = None
         """State of the algorithm after the last round, as JSON; None without a file."""
         self._runs = {(run.task, run.id): run for run in runs}
         self._widths: dict[tuple[int, int], int] = {}  # of outputs that are only in the file
+        self._slopes: dict[tuple[int, int], int] = {}  # rows of Jacobians that are only there
         self.provenance = Provenance()
         self.spend_all = False
         """True if another budget was given after a search had settled: it is spent whole."""
+        self.batches: tuple[int, int] | None = None
+        """Runs of the first and of each further batch, if they were chosen for many workers."""
         self.timeline: dict[tuple[int, int], Span] = {}
         """When and where runs were made, by task and id; those in progress have no end."""
+        self.losses: list[Loss] = []
+        """Runs that the machine took, each time that it did: none of them is a failure."""
+        self._coarse: CoarseNumbers | None = None
         self._store: Store | None = None
         self._latest: Distribution | None = None
 
@@ -112,26 +133,28 @@ class Record(Calibrated):
     def of_search(
         cls,
         path: str | os.PathLike[str] | None,
-        settings: Mapping[str, Any],
+        settings: Settings,
         family: ParametricFamily,
         **words: Spec,
     ) -> Self:
         """Make the record of a search, or continue that in a file, which also keeps `words`."""
         if path is None:
             return cls(settings, family)
-        config = {name: to_spec(value) for name, value in settings.items()} | words
+        config = {name: to_spec(value) for name, value in settings.stored.items()} | words
         store = Store(path, config, lambda _: family)
         record = cls._of(store.contents, settings, family, store.path, store)
         settled = record.stop_reason is StopReason.CONVERGED
-        if settled and store.contents.config.get("budget") != settings.get("budget"):
+        if settled and store.contents.config.get("budget") != settings.budget:
             record.spend_all = True
         # Whole: what a search learns from, and its result, must not depend on the file any more.
         try:
-            record._runs = {(run.task, run.id): run for run in record.iterate()}
+            whole = record.iterate(jacobians=True)
+            record._runs = {(run.task, run.id): run for run in whole}
         except BaseException:
             store.close()
             raise
         record._widths.clear()
+        record._slopes.clear()
         del record.light_runs  # of which these are the whole
         return record
 
@@ -139,7 +162,7 @@ class Record(Calibrated):
     def _of(
         cls,
         found: Contents,
-        settings: Mapping[str, Any],
+        settings: Settings,
         family: ParametricFamily | None,
         path: Path,
         store: Store | None = None,
@@ -149,12 +172,13 @@ class Record(Calibrated):
             settings, family, runs=found.runs, rounds=found.rounds, ending=found.ending, path=path
         )
         record.state, record._widths, record._store = found.state, found.widths, store
+        record._slopes = found.slopes
         record.description, record.created = found.description, found.created
         record.made_with, record.provenance = found.made_with, found.provenance
-        record.spend_all = found.spend_all
-        record.timeline = dict(found.timeline)
+        record.spend_all, record.batches = found.spend_all, found.batches
+        record.timeline, record.losses = dict(found.timeline), list(found.losses)
         if found.holds_residuals:
-            record.settings["data"] = RESIDUALS
+            record.settings = replace(settings, data=Named(RESIDUALS))
         loss = found.config.get("loss")
         if isinstance(loss, dict) and loss.get("class") == ObservationLoss.__name__:
             record.observation = int(loss["count"])  # also where the loss is only a name
@@ -173,13 +197,14 @@ class Record(Calibrated):
         The file must have the loss and the data of `risk`, and earlier runs for the same purpose
         must be of the same function.
         """
-        settings = loss_and_data(risk)
+        parts = loss_and_data(risk)
+        settings = Settings(kind="runs", **parts)
         if path is None:
             return cls(settings, None)
-        config = {"kind": "runs", "dim": dim, **{k: to_spec(v) for k, v in settings.items()}}
-        store = Store(path, config, lambda kept: _family(_settings(kept)))
+        config = {"kind": "runs", "dim": dim, **{k: to_spec(v) for k, v in parts.items()}}
+        store = Store(path, config, lambda kept: Settings.of_specs(kept).family)
         try:
-            function = risk.simulate if isinstance(risk, Composite) else risk
+            function = parts_of(risk).simulate
             store.check_function(purpose, function_identity(function))
         except BaseException:
             store.close()
@@ -188,8 +213,7 @@ class Record(Calibrated):
 
     def risk_as_stored(self, risk: Any) -> Any:
         """Return the risk; with residuals as outputs for a version 0.1 file that stores those."""
-        data = self.settings.get("data")
-        residuals = data == RESIDUALS or isinstance(data, ResidualData)
+        residuals = self.settings.outputs_are_residuals
         return risk.in_residuals() if isinstance(risk, Composite) and residuals else risk
 
     @property
@@ -236,6 +260,7 @@ class Record(Calibrated):
         for run in runs:
             self._runs[run.task, run.id] = run
             self._widths.pop((run.task, run.id), None)
+            self._slopes.pop((run.task, run.id), None)
         self.__dict__.pop("light_runs", None)
 
     def note_begun(self, spans: Spans) -> None:
@@ -243,6 +268,47 @@ class Record(Calibrated):
         if self._store is not None:
             self._store.add_spans(spans)
         self.timeline.update(spans)
+
+    def keep_batches(self, batches: tuple[int, int]) -> None:
+        """Store the sizes of batches that were chosen for the number of workers."""
+        self.batches = batches
+        if self._store is not None:
+            self._store.write_batches(batches)
+
+    def note_coarse(self, numbers: CoarseNumbers | None) -> None:
+        """Remember cost, missed share and use of a coarse model; a file has them in its state."""
+        self._coarse = numbers
+
+    @property
+    def coarse_use(self) -> CoarseUse | None:
+        """Cost and savings of a coarse model; None without one."""
+        numbers = self._coarse
+        if numbers is None and self.settings.kind == "minimize" and self.path is not None:
+            numbers = None if self.state is None else self.read_state(coarse_numbers)
+        if numbers is None:
+            return None
+        cost, differs, useful, settled = numbers
+        coarse, ids = self.coarse_runs, self.coarse_ids
+        failures = [run for run in coarse if run.failed]
+        alone = [i for i, each in enumerate(self.rounds) if is_on_coarse(each.info)]
+        first = self.rounds[: alone[-1] + 2] if alone else []
+        return CoarseUse(
+            cost=cost,
+            useful=useful,
+            differs=differs,
+            fine=self.queries,
+            runs=len(coarse),
+            failed=len(failures),
+            settled=settled,
+            before=sum(i not in ids for each in first for i in each.ids),
+            failure=failures[0].message if failures else "",
+        )
+
+    def note_losses(self, losses: Sequence[Loss]) -> None:
+        """Store that the machine took runs, which are made again."""
+        self.losses += losses
+        if self._store is not None:
+            self._store.write_losses(self.losses)
 
     def add_rounds(
         self,
@@ -286,8 +352,13 @@ class Record(Calibrated):
         """All runs with their outputs, in the order of their ids."""
         return tuple(self.iterate())
 
-    def iterate(self, runs: Iterable[Run] | None = None) -> Iterator[Run]:
-        """Yield `light_runs`, or some of them, with their outputs; from a file, one at a time."""
+    def iterate(
+        self, runs: Iterable[Run] | None = None, *, jacobians: bool = False
+    ) -> Iterator[Run]:
+        """Yield `light_runs`, or some of them, with their outputs; from a file, one at a time.
+
+        If `jacobians`, with their Jacobians, which are large.
+        """
         light = self.light_runs if runs is None else list(runs)
         if self.path is None or not any((run.task, run.id) in self._widths for run in light):
             yield from light
@@ -296,7 +367,9 @@ class Record(Calibrated):
             for run in light:
                 width = self._widths.get((run.task, run.id))
                 full = None if width is None else outputs_of(db, run, width)
-                yield run if full is None else replace(run, outputs=full)
+                rows = self._slopes.get((run.task, run.id)) if jacobians else None
+                slopes = run.jacobian if rows is None else jacobian_of(db, run, rows)
+                yield run if full is None else replace(run, outputs=full, jacobian=slopes)
 
     @cached_property
     def light_runs(self) -> tuple[Run, ...]:
@@ -322,6 +395,16 @@ class Record(Calibrated):
         """
         told = set() if self.ending is None else self.told_ids()
         return tuple(run for run in self.search_runs if not told or run.id in told)
+
+    @property
+    def coarse_runs(self) -> tuple[Run, ...]:
+        """Runs of a coarse model, without outputs."""
+        return tuple(run for run in self.light_runs if run.level)
+
+    @property
+    def coarse_ids(self) -> set[int]:
+        """Ids of these."""
+        return {run.id for run in self.coarse_runs}
 
     @property
     def imported(self) -> tuple[Run, ...]:
@@ -365,38 +448,47 @@ class Record(Calibrated):
     @property
     def never_certified(self) -> str:
         """Reason why no certificate can be given with any further runs; "" if one can."""
-        unbounded = getattr(self.settings.get("loss"), "unbounded", "")
+        unbounded = getattr(self.settings.loss, "unbounded", "")
         return str(unbounded) or self.next_provenance().refusal
 
     def next_provenance(
         self, prior: object = None, bound: Bound | None = None, risk: object = None
     ) -> Provenance:
-        """Return the provenance of a result with another prior, bound or loss.
+        """Return the provenance of a further result, with another prior, bound, loss or data.
 
-        What is chosen after a result on these data may depend on them.
+        The same question as `Origin.next_provenance` asks.
         """
-        seen = self.provenance
-        if self.path is not None:  # where another process may have asked for certificates
-            seen = read_provenance(self._location).joined(seen)  # in the order of the file
-        same = [to_spec(each) for each in (self.parameters, self.prior)]
-        if prior is not None and to_spec(prior) not in same:
-            seen = replace(seen, prior_is_independent=False)
-        known = None if self.bound is None else fixed_temperature(self.bound)
-        if bound is not None and fixed_temperature(bound) not in (None, known):
-            seen = replace(seen, temperatures_tried=np.inf)
-        if risk is not None and not self._same_loss(loss_and_data(risk)["loss"], bound):
-            seen = replace(seen, loss_is_independent=False)
-        return seen
+        if prior is bound is risk is None:
+            seen, own = self._provenance_so_far(), self.seen_data
+            return seen if own is None else seen.joined(Provenance(seen=(own,)))
+        return self.origin.next_provenance(prior, bound, risk)
 
-    def _same_loss(self, loss: object, bound: Bound | None) -> bool:
-        """Return True if loss and ceiling are those of the search, as far as they are known."""
-        kept = self.settings.get("loss")
-        if isinstance(kept, str):  # only its name is known, or not even that
-            return kept in (UNKNOWN_LOSS, from_spec_or_name(to_spec(loss)))
-        bounds = [each for each in (bound, self.bound) if each is not None]
-        capped = isinstance(loss, ResidualLoss) and loss.ceiling is None
-        ceilings = {getattr(each, "ceiling", None) for each in bounds if capped}
-        return to_spec(kept) == to_spec(loss) and len(ceilings) < 2
+    @property
+    def origin(self) -> Origin:
+        """Search that a further result on these data begins from."""
+        return Origin.of(
+            prior=self.parameters,
+            latent=self.prior,
+            posterior=self.posterior,
+            ended=self.ending is not None,
+            loss=self.settings.loss,
+            data=self.settings.data,
+            seen=self.seen_data,
+            bound=self.bound,
+            provenance=self._provenance_so_far(),
+        )
+
+    def _provenance_so_far(self) -> Provenance:
+        """Return the provenance, with what other processes have written to the file since."""
+        if self.path is None:
+            return self.provenance
+        return read_provenance(self._location).joined(self.provenance)  # in the order of the file
+
+    @property
+    def seen_data(self) -> SeenData | None:
+        """Measurements of the search and of its test; None if they are not known."""
+        data = self.settings.observations
+        return None if data is None else SeenData(data, self.held_out_data)
 
     def count_certificate(self, made: Certificate) -> Certificate:
         """Count a certificate on these data, in the file too if there is one, and return it.
@@ -442,23 +534,31 @@ class Record(Calibrated):
         with raise_if_damaged(self.file, "its state"):
             return convert(self.state)
 
-    def told(self, columns: Columns, task: int = 0) -> Evaluations:
+    def told(
+        self, columns: Columns, task: int = 0, *, jacobians: JacobiansOf = lambda runs: None
+    ) -> Evaluations:
         """Return the runs of all rounds of a task as columns."""
-        mine = [(each.ids, each.proposal, each.drawn) for each in self.rounds if each.task == task]
-        return self._told(mine, columns, task)
+        mine = [(each.ids, each.proposal) for each in self.rounds if each.task == task]
+        return self._told(mine, columns, task, jacobians)
 
-    def _told(self, batches: Sequence[tuple[Any, ...]], columns: Columns, task: int) -> Evaluations:
-        """Return batches, (ids, proposal, drawn or None for all) each, as columns."""
-        runs = list(self.iterate(self._runs[task, i] for ids, *_ in batches for i in ids))
-        if not batches:
+    def _told(
+        self,
+        rounds: Sequence[tuple[Any, ...]],
+        columns: Columns,
+        task: int,
+        jacobians: JacobiansOf = lambda runs: None,
+    ) -> Evaluations:
+        """Return rounds, (ids, proposal) each, as columns."""
+        runs = list(self.iterate(self._runs[task, i] for ids, _ in rounds for i in ids))
+        if not rounds:
             return Evaluations.none(self._dim)
-        risk, residuals = columns(runs)
-        return Evaluations.of_batches(
-            np.array([run.x for run in runs]).reshape(len(runs), self._dim),
-            risk,
-            [(len(ids), proposal, drawn) for ids, proposal, drawn in batches],
-            residuals,
-        )
+        light, batches = iter(runs), []
+        for ids, proposal in rounds:
+            planned = [next(light).planned for _ in ids]
+            batches.append(Batch.gathered(planned, proposal, self._dim))
+            if (batches[-1].step >= len(batches)).any():
+                raise ValueError(f"a run of round {len(batches)} was planned after it")
+        return Evaluations.of_rounds(batches, *columns(runs), jacobians(runs))
 
     @property
     def _dim(self) -> int:
@@ -468,41 +568,43 @@ class Record(Calibrated):
     def evaluations(self) -> Evaluations:
         """Runs of all rounds, then those of the validation, as columns."""
         self.check_runs()
-        batches: list[tuple[Any, ...]] = [(r.ids, r.proposal, r.drawn) for r in self.rounds]
+        batches: list[tuple[Any, ...]] = [(each.ids, each.proposal) for each in self.rounds]
         if self.ending is not None:
             if not self.rounds:  # a first batch that fails makes no round
                 made = [run.id for run in self.light_runs if run.purpose == "search"]
-                batches = [(made, self.start, None)] if made else []
-            batches += [(each.ids, each.posterior, None) for each in self.ending.validation]
-        return self._told(batches, self._columns, 0)
+                batches = [(made, self.start)] if made else []
+            batches += [(each.ids, each.posterior) for each in self.ending.validation]
+        every = self._told(batches, self._columns, 0)
+        return every.select(every.level == FINE) if every.level.any() else every
 
     def _columns(self, runs: Sequence[Run]) -> tuple[FloatArray, FloatArray | None]:
         """Return risks and residuals; None for the latter if the settings lack data or loss."""
         failure_loss = np.nan if self.ending is None else self.ending.failure_loss
         risk = np.array([run.risk if run.ok else failure_loss for run in runs])
-        loss, data = self.settings.get("loss"), self.settings.get("data")
+        loss, data = self.settings.loss, self.settings.data
         compute = getattr(data, "residuals", None)
         width = self.told_width()
-        if width is None or not (compute or data in (None, RESIDUALS)):
+        if width is None or not (compute or data is None or self.settings.outputs_are_residuals):
             return risk, None
-        if compute and isinstance(loss, ObservationLoss):
-            compute = partial(loss.residuals, compute)
+        if compute:
+            compute = partial(residuals_for, loss, compute)
         try:
             return risk, residuals_of(runs, width, compute or (lambda outputs: outputs))
         except ValueError:
             # A file has no more than the name of a function of observation parameters.
-            if isinstance(loss, str):
+            if isinstance(loss, Named):
                 return risk, None
             raise
 
     def told_width(self, task: int = 0) -> int | None:
         """Return the number of outputs of the first successful run of the rounds, if any."""
         told = (self._runs[task, i] for each in self.rounds if each.task == task for i in each.ids)
-        return next((self.width_of(run) for run in told if run.ok), None)
+        return next((self.width_of(run) for run in told if run.ok and not run.level), None)
 
     def any_width(self, task: int = 0) -> int | None:
         """Return the number of outputs of the first successful run, also of one not told yet."""
-        good = (run for run in self.light_runs if run.task == task and run.ok)
+        own = (run for run in self.light_runs if run.task == task and not run.level)
+        good = (run for run in own if run.ok)
         return next((self.width_of(run) for run in good), None)
 
     def width_of(self, run: Run) -> int | None:
@@ -589,13 +691,14 @@ class Record(Calibrated):
         """Change of each named parameter; empty without names or posterior."""
         if self.parameters is None:
             return []
-        return parameter_changes(self.parameters.prior, self.posterior, self.parameters)
+        check = None if self.ending is None else self.ending.range_check
+        return parameter_changes(self.parameters.prior, self.posterior, self.parameters, check)
 
     # Settings
 
     def check_search(self) -> None:
         """Raise ValueError for a file of `meta_learn` or of runs alone."""
-        kind = self.settings.get("kind", "minimize")
+        kind = self.settings.kind
         if kind != "minimize":
             raise ValueError(
                 f"{self.path} is a store of `{kind}`, not of one search; `supac export` writes its "
@@ -605,7 +708,7 @@ class Record(Calibrated):
     @property
     def budget(self) -> int:
         """Largest number of runs."""
-        return int(self.settings.get("budget") or self.queries)
+        return int(self.settings.budget or self.queries)
 
     # For users
 
@@ -626,9 +729,11 @@ class Record(Calibrated):
         return {
             "store": None if self.path is None else str(self.path),
             "running": self.running,
+            "writer": self.writer,
             "stop_reason": None if self.stop_reason is None else self.stop_reason.value,
             **{name: getattr(self, name) for name in ("budget", "queries", "failed")},
             "refused": len(self.refused),
+            "lost": len(self.losses),
             "failures": [
                 {"status": status.value, "count": count, "message": message}
                 for status, count, message in self.failures_by_kind
@@ -636,8 +741,8 @@ class Record(Calibrated):
             **{name: value if np.isfinite(value) else None for name, value in numbers.items()},
             "validated": self.estimate.validated,
             "seconds": self.seconds,
-            "bound": str(self.settings["bound"]),
-            "seed": self.settings.get("seed"),
+            "bound": str(self.settings.bound),
+            "seed": self.settings.seed,
             "created": self.created,
             "made_with": self.made_with,
             "simulators": [asdict(each) for each in self.simulators],
@@ -656,20 +761,8 @@ def read_store(path: str | os.PathLike[str]) -> Record:
     path = Path(path)
     running = is_being_written(path)
     with reading(path) as db:
-        found = contents_of(db, lambda config: _family(_settings(config)))
-    settings = _settings(found.config)
-    record = Record._of(found, settings, _family(settings), path)
-    record.running = running
+        found = contents_of(db, lambda config: Settings.of_specs(config).family)
+    settings = Settings.of_specs(found.config)
+    record = Record._of(found, settings, settings.family, path)
+    record.running, record.writer = running, writer_of(path) if running else ""
     return record
-
-
-def _settings(config: Mapping[str, Spec]) -> dict[str, Any]:
-    return {name: from_spec_or_name(spec) for name, spec in config.items()}
-
-
-def _family(settings: Mapping[str, Any]) -> ParametricFamily | None:
-    """Return the family of the posterior; None if the settings hold only its name."""
-    start = settings.get("start") or settings.get("prior")
-    if isinstance(start, Parameters):
-        return start.prior.family
-    return start.family if isinstance(start, Distribution) else None

@@ -16,6 +16,7 @@ from supac.guarantee.certificate import Certificate, Subject
 from supac.problem import Bound, Evaluations, Parameters
 from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.ending import Ending
+from supac.record.local_ranges import advice_on_local_ranges, words_on_local_ranges
 from supac.record.record import Record
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Result(Ending, Calibrated):
     @property
     def on_failure(self) -> str:
         """Treatment of failed runs."""
-        return str(self.record.settings["on_failure"])
+        return str(self.record.settings.on_failure)
 
     @property
     def evaluations(self) -> Evaluations:
@@ -110,7 +111,7 @@ class Result(Ending, Calibrated):
             provenance=self.record.next_provenance(prior, bound, risk),
             execution=execution,
             store=store,
-            seed=seed,
+            seed=self.seed_of_draws(seed),
             **old,
         )
         return self.record.count_certificate(made)
@@ -129,8 +130,7 @@ class Result(Ending, Calibrated):
         includes the runs. ValueError if the certificate belongs to another posterior, or if
         reading the parameters or the posterior would need a class of your own.
         """
-        from supac.exchange.result_json import to_json  # noqa: PLC0415
-        from supac.exchange.table import vacant  # noqa: PLC0415
+        from supac.exchange.result_json import to_json, write_text  # noqa: PLC0415
 
         if runs:
             self.record.check_runs()
@@ -138,9 +138,7 @@ class Result(Ending, Calibrated):
         check_certificate(self.posterior, self.prior, self, told)
         text = to_json(self, told, runs=runs)
         if path is not None:
-            # Half of a character, in a message of the simulator say, becomes an escape of JSON's.
-            target = vacant(Path(path), force=force)
-            target.write_text(text, encoding="utf-8", errors="backslashreplace")
+            write_text(text, Path(path), force=force)
         return text
 
     @classmethod
@@ -166,14 +164,6 @@ class Result(Ending, Calibrated):
             f"stopped: {self.stop_reason}"
         )
         notes = [f"note: {note}" for note in self.notes]
+        local = words_on_local_ranges(self.record)
+        notes += [f"note: {local}; {advice_on_local_ranges(self.record)}"] if local else []
         return "\n".join([summary, *notes, *(f"advice: {each}" for each in self.advice)])
-
-
-def read_result(path: str | os.PathLike[str]) -> Result:
-    """Read the result that `Result.to_json` wrote to a file."""
-    from supac.exchange.result_json import ResultFormatError  # noqa: PLC0415
-
-    try:
-        return Result.from_json(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ResultFormatError(f"{os.fspath(path)}: {error}") from error

@@ -6,18 +6,20 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from supac.arrays import BoolArray, FloatArray, as_floats
+from supac.arrays import FloatArray, as_floats, frozen
 from supac.families import Distribution
-from supac.problem import Composite
+from supac.problem import Composite, Parameters, Planned, Role
+from supac.problem.evaluations import Jacobians
+from supac.problem.jacobians import in_latent, of_residuals
 from supac.record.status import LARGEST_RISK
 from supac.record.status import Status as Status  # noqa: PLC0414 - the outcome of a run is found here
 from supac.search.algorithm import Info
 
-Purpose = Literal["search", "validation", "certificate", "prediction", "check"]
+Purpose = Literal["search", "coarse", "validation", "certificate", "prediction", "check"]
 
 _FOLDER = re.compile(r" \(in [^)]*\)")
 _NUMBER = re.compile(  # not part of a name such as k1
@@ -49,9 +51,22 @@ class Run:
     source: str = ""
     """Name of the table that the run was imported from; empty for runs made here."""
     purpose: Purpose = "search"
-    """Only search runs, and in part validation runs, are used for fitting."""
+    """Only search runs, and in part validation runs, are used for fitting; "coarse" of a search
+    are those of a coarse model, which count nowhere else."""
     task: int = 0
     """Index of the task in meta-learning."""
+    role: Role = Role.DRAW
+    """Reason why it was made."""
+    step: int = -1
+    """Number of rounds before it was planned: it tests the step of the last one; −1 for none."""
+    expected: float = np.nan
+    """Risk that was predicted when it was planned; NaN if none was."""
+    level: int = 0
+    """0 for the model that counts, 1 and more for coarser ones."""
+    jacobian: FloatArray | None = None
+    """Derivatives of the simulated outputs in the user's units, (m, dim); None if there are none.
+
+    Without the parameters that enter after the simulator."""
 
     def __repr__(self) -> str:
         told = f"risk={self.risk:.4g}" if self.ok else f"{self.status.value}: {self.message[:60]!r}"
@@ -67,6 +82,21 @@ class Run:
     def failed(self) -> bool:
         """True if the run was made without success."""
         return self.status not in (Status.OK, Status.REFUSED)
+
+    @property
+    def planned(self) -> Planned:
+        """Place and purpose, as they were planned."""
+        return Planned(self.x, self.role, self.step, self.expected, self.level)
+
+    def as_planned(self, planned: Planned) -> Run:
+        """Return the run with the purpose of a planned one, whose point differs by rounding."""
+        return replace(
+            self,
+            role=planned.role,
+            step=planned.step,
+            expected=planned.expected,
+            level=planned.level,
+        )
 
 
 def by_kind(failures: Sequence[Run]) -> list[list[Run]]:
@@ -93,10 +123,8 @@ class Round:
     """Runs passed to one `tell`, their proposal, and the diagnostics."""
 
     ids: tuple[int, ...]
-    drawn: BoolArray
-    """True for random draws from `proposal`, False for designed points: (n,)."""
     proposal: Distribution | None
-    """None if the file holds only the name of a family of the user's own."""
+    """Of the batch that was planned for it; None for a family of the user's own, in a file."""
     info: Info
     task: int = 0
 
@@ -141,6 +169,12 @@ class RunIndex:
         self._next += 1
         return runs.popleft()
 
+    def forget(self, purpose: Purpose) -> None:
+        """Take no run of this purpose of an earlier process."""
+        for runs in (self._untold, self._near):
+            for key in [key for key in runs if key[0] == purpose]:
+                del runs[key]
+
     def _find_near(self, x: FloatArray, purpose: Purpose) -> deque[Run] | None:
         """Return unused runs whose point differs from x by rounding."""
         runs = self._near.get((purpose, _leading_digits(x)))
@@ -182,7 +216,10 @@ class RiskFunction:
     With `ceiling`, a failed run counts as at least that.
     """
 
-    def __init__(self, risk: object, *, ceiling: float | None = None):
+    def __init__(
+        self, risk: object, *, ceiling: float | None = None, parameters: Parameters | None = None
+    ):
+        self._parameters = parameters
         self.composite = risk if isinstance(risk, Composite) else None
         self.width: int | None = None
         """Number of outputs of a run: that of the first successful one."""
@@ -255,6 +292,15 @@ class RiskFunction:
         words = f"simulate returned {len(run.outputs)} outputs, but {self.width} before"
         return replace(run, status=Status.INVALID, risk=np.nan, outputs=None, message=words)
 
+    def jacobians(self, runs: Sequence[Run]) -> Jacobians | None:
+        """Return derivatives of the residuals in latent points, (k, dim) each; None without any.
+
+        Those of data whose residuals cannot be computed for a run are left out.
+        """
+        if self.composite is None:
+            return None
+        return jacobians_of(runs, self.composite.data, self._parameters)
+
     def columns(self, runs: Sequence[Run]) -> tuple[FloatArray, FloatArray | None]:
         """Return risks (n,) and residuals (n, k); failed runs as `failure_loss` and NaN."""
         failure_loss = self.failure_loss
@@ -273,6 +319,22 @@ def outputs_as_rows(runs: Sequence[Run]) -> FloatArray | None:
         if run.outputs is not None and len(run.outputs) == width:
             row[:] = run.outputs
     return rows if width else None
+
+
+def jacobians_of(runs: Sequence[Run], data: Any, parameters: Parameters | None) -> Jacobians | None:
+    """Compute derivatives of residuals in latent points, (k, dim) each; None if no run has any."""
+    if all(run.jacobian is None for run in runs):
+        return None
+    return tuple(_jacobian_of(run, data, parameters) for run in runs)
+
+
+def _jacobian_of(run: Run, data: Any, parameters: Parameters | None) -> FloatArray | None:
+    if run.jacobian is None or run.outputs is None or not run.ok:
+        return None
+    simulated = run.outputs[: len(run.jacobian)]
+    latent = in_latent(run.jacobian, run.x, parameters)
+    found = of_residuals(data, simulated, latent)
+    return frozen(found) if np.isfinite(found).all() else None
 
 
 def residuals_of(

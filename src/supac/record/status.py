@@ -18,3 +18,5 @@ class Status(StrEnum):
     CRASHED = "crashed"
     REFUSED = "refused"
     """Not simulated, since a constraint does not hold; it counts as the largest risk."""
+    LOST = "lost"
+    """Taken by the machine: no run of a record has it, since lost runs are made again."""

@@ -26,6 +26,17 @@ class Span:
     """Point of a run in progress, (dim,); later the run itself has it."""
 
 
+@dataclass(frozen=True)
+class Loss:
+    """A run that the machine took: it is no failure, and was made again or will be."""
+
+    task: int
+    id: int
+    when: float
+    """In seconds since 1970."""
+    reason: str
+
+
 Spans = Mapping[tuple[int, int], Span]
 """Spans by task and id of the run."""
 

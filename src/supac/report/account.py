@@ -10,21 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from supac.arrays import FloatArray
-from supac.families import Distribution
-from supac.guarantee.bands import Bands
-from supac.guarantee.certificate import Certificate
-from supac.posterior.prediction import Prediction, predictions_beside
-from supac.problem import (
-    ColumnLoss,
-    CombinedMeasurements,
-    LogObservations,
-    Measurements,
-    names_of,
-)
-from supac.problem.observation import ObservationLoss
-from supac.problem_file import Observations, observations_of, source_of, title_of
-from supac.record.calibrated import Calibrated, check_certificate
-from supac.record.diagnostics import (
+from supac.calibration.diagnostics import (
     MANY_REFUSED,
     RANGE,
     note_on_noise,
@@ -32,12 +18,31 @@ from supac.record.diagnostics import (
     notes_on_failures,
     notes_on_refusals,
 )
+from supac.families import Distribution
+from supac.guarantee.bands import Bands
+from supac.guarantee.certificate import Certificate
+from supac.posterior.attainable import Attainable, attainable
+from supac.posterior.prediction import Prediction, predictions_beside
+from supac.problem import (
+    ColumnLoss,
+    CombinedMeasurements,
+    LogObservations,
+    MeasuredOutputs,
+    Measurements,
+    names_of,
+)
+from supac.problem.losses import ResidualLoss
+from supac.problem.observation import ObservationLoss, loss_of_outputs
+from supac.problem_file import Observations, observations_of, source_of, title_of
+from supac.record.calibrated import Calibrated, check_certificate
 from supac.record.ending import Estimate
 from supac.record.many_parameters import Directions, FieldChange, field_changes
 from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
 from supac.record.run import Round, Run
 from supac.report.misfit import Misfit, misfit_of
+from supac.report.residuals import Autocorrelation, Series, autocorrelation, residual_series
+from supac.report.scores import FITTED, HELD_OUT, Score, scores_of
 from supac.search.note import code_of, is_among
 
 _TABLES = Measurements | CombinedMeasurements | LogObservations  # drawn as other columns
@@ -55,6 +60,11 @@ class Account(Estimate):
     title: str
     certificate: Certificate | None = None
     predictions: tuple[Prediction, ...] = ()
+
+    @cached_property
+    def attainable(self) -> Attainable | None:
+        """Limit that can be hoped for with this prior, loss and data, if it is known."""
+        return attainable(self.record)
 
     @cached_property
     def bands(self) -> Bands | str:
@@ -105,7 +115,7 @@ class Account(Estimate):
     @property
     def budget(self) -> int | None:
         """Largest number of runs, if known."""
-        return self.record.settings.get("budget")
+        return self.record.settings.budget
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -122,7 +132,8 @@ class Account(Estimate):
     @cached_property
     def learnt(self) -> list[ParameterChange]:
         """Change of every parameter."""
-        return parameter_changes(self.prior, self.posterior, self.record.parameters)
+        check = None if self.record.ending is None else self.record.ending.range_check
+        return parameter_changes(self.prior, self.posterior, self.record.parameters, check)
 
     @cached_property
     def fields(self) -> list[FieldChange]:
@@ -142,14 +153,14 @@ class Account(Estimate):
     @cached_property
     def observations(self) -> Observations | None:
         """The data; those of a version 0.1 file, which kept only residuals, from the data file."""
-        seen = self.record.settings.get("data")
-        if isinstance(seen, _TABLES):
-            return seen.table(self._for_noise)[0]
+        data, seen = self.record.settings.data, self.record.settings.observations
+        if isinstance(data, _TABLES):
+            return data.table(self._for_noise)[0]
         columns = self._columns_of_data
-        if columns is not None and isinstance(seen, Observations):
-            known = self._for_noise
-            return seen if known is None else columns.table(seen, known)[0]
-        return seen if isinstance(seen, Observations) else observations_of(self.record)
+        if seen is None:
+            return observations_of(self.record)
+        known = None if columns is None else self._for_noise
+        return seen if columns is None or known is None else columns.table(seen, known)[0]
 
     @property
     def _for_noise(self) -> FloatArray | None:
@@ -166,8 +177,8 @@ class Account(Estimate):
     @property
     def _columns_of_data(self) -> ColumnLoss | None:
         """The loss that knows scales, offsets and noise levels of observed columns, if any."""
-        loss = self.record.settings.get("loss")
-        own = loss.loss if isinstance(loss, ObservationLoss) else None
+        loss = self.record.settings.loss
+        own = loss_of_outputs(loss)
         return own if isinstance(own, ColumnLoss) else None
 
     @cached_property
@@ -197,13 +208,13 @@ class Account(Estimate):
     def outputs_of(self, ids: Iterable[int]) -> FloatArray | None:
         """Return the outputs of successful runs, (n, m), as the data are shown."""
         record, seen = self.record, self.observations
-        found, data = self._simulated(ids), record.settings.get("data")
+        found, data = self._simulated(ids), record.settings.data
         if isinstance(data, _TABLES):
             return None if found is None else data.table(found)[1]
         columns = self._columns_of_data
-        if columns is not None and isinstance(data, Observations):
+        if columns is not None and record.settings.observations is not None:
             return None if found is None else columns.table(data, found)[1]
-        if found is not None and seen is not None and data == "residuals":
+        if found is not None and seen is not None and record.settings.outputs_are_residuals:
             return seen.outputs(found) if found.shape[1] == seen.measured else None
         return found
 
@@ -243,14 +254,85 @@ class Account(Estimate):
             if known[i].any()
         )
 
+    @cached_property
+    def scores(self) -> tuple[Score, ...]:
+        """Scores of each observed column, fitted and held out; empty without data or fresh runs."""
+        seen, fresh = self.observations, self.fresh
+        if seen is None or fresh is None or fresh.shape[1] != len(seen.values):
+            return ()
+        fitted, held_out = self._columns_of_fitted_noise, self.record.held_out_data
+        made = scores_of(seen, seen.values, fresh, FITTED, fitted)
+        other = self._fresh_of_held_out
+        if held_out is not None and other is not None and other.shape[1] == len(seen.values):
+            made += scores_of(seen, held_out.values, other, HELD_OUT, fitted)
+        return tuple(made)
+
+    @cached_property
+    def saturated(self) -> tuple[float, float] | None:
+        """Share of measurements where the loss is flat, and the residual from which on it is.
+
+        In units of the noise, by the median of the fresh runs; None if that is not known.
+        """
+        loss, seen, fresh = self.record.settings.loss, self.observations, self.fresh
+        loss = loss.residual_loss if isinstance(loss, ObservationLoss) else loss
+        flat = loss.flat_from if isinstance(loss, ResidualLoss) else None
+        if self.certificate is not None and self.certificate.cap is not None:
+            flat = self.certificate.cap
+        if flat is None or seen is None or fresh is None or not seen.noise_known:
+            return None
+        if fresh.shape[1] != len(seen.values) or not np.isfinite(fresh[:, seen.needed]).all():
+            return None
+        off = np.median(np.abs(seen.residuals(fresh)), axis=0)
+        return float((off > flat).mean()), flat
+
+    @cached_property
+    def autocorrelation(self) -> Autocorrelation | None:
+        """Correlation of neighbouring residuals in time; None without data or fresh runs."""
+        return autocorrelation(self.residual_series)
+
+    @cached_property
+    def residual_series(self) -> list[Series]:
+        """Residuals of each column and experiment in time; empty without data or fresh runs."""
+        seen, fresh = self.observations, self.fresh
+        if seen is None or fresh is None or fresh.shape[1] != len(seen.values):
+            return []
+        return residual_series(seen, fresh)
+
+    @property
+    def correlated_errors(self) -> bool:
+        """True if the loss takes errors for correlated ones."""
+        columns = self._columns_of_data
+        return columns is not None and columns.errors is not None
+
+    @cached_property
+    def noise_levels(self) -> tuple[str, ...]:
+        """Names of the parameters that are noise levels of observed columns."""
+        columns, loss = self._columns_of_data, self.record.settings.loss
+        if columns is None or not isinstance(loss, ObservationLoss):
+            return ()
+        own = self.names[len(self.names) - loss.count :]
+        return tuple(own[i] for i in sorted({int(i) for i in columns.levels if i >= 0}))
+
+    @property
+    def _fresh_of_held_out(self) -> FloatArray | None:
+        """Outputs of the validation runs as the held-out data are shown, (n, m)."""
+        ending, held_out = self.record.ending, self.record.held_out_data
+        if ending is None or held_out is None:
+            return None
+        found, columns = self._simulated(ending.fresh), self._columns_of_data
+        if found is None or columns is None:
+            return found
+        return columns.for_data(held_out).table(held_out, found)[1]
+
     @property
     def _columns_of_fitted_noise(self) -> frozenset[str]:
         """Names of the observed columns whose noise depends on parameters."""
-        data, columns = self.record.settings.get("data"), self._columns_of_data
-        rows = data.measurements if isinstance(data, CombinedMeasurements) else data
-        if isinstance(rows, Measurements):
+        data, columns = self.record.settings.observations, self._columns_of_data
+        measured = MeasuredOutputs.of(self.record.settings.data)
+        if measured is not None:
+            rows = measured.rows
             return frozenset(rows.names[i] for i in rows.series[rows.levels >= 0])
-        if columns is None or not isinstance(data, Observations):
+        if columns is None or data is None:
             return frozenset()
         levels = columns.levels.reshape(len(data.columns), -1)
         return frozenset(

@@ -20,9 +20,13 @@ _LOGARITHMIC = 30.0  # from the 5 % to the 95 % quantile of a prior whose range 
 _NARROW = 0.12  # share of a chart below which a posterior is enlarged
 _MANY = 60  # data, from which on their dots and bars are small
 _FIT = 340, 215  # size of a picture of the fit: two stand beside the parameters
+_CROWDED = 300  # data, from which on they are small dots below the runs, without bars
+_WIDE = 460, 270  # size of a picture of the fit, where they stand one below the other
 _INNER, _OUTER = (0.25, 0.75), (0.05, 0.95)  # quantiles of runs between which bands are drawn
 _DECADES = 1e3  # from the 5 % to the 95 % quantile of a prior that is drawn over its logarithm
 
+FEW = 2
+"""Pictures of the fit that stand one below the other, as wide as they can."""
 ERROR = ", with its standard error"
 """Words of a legend for measurements whose noise is known."""
 
@@ -147,17 +151,22 @@ def fit(observations: Observations, run: Account, part: int) -> Markup:
     if run.record.held_out_data is not None:
         held_out = run.record.held_out_data.values[places]
     view = _view((data, low, high, held_out), draws)
-    panel = Panel(f"fit-{part}", span(x, room=0.03), view, *_FIT)
-    many = len(x) > _MANY
-    if many:  # below the runs, which so many bars would hide
+    size = _WIDE if len(observations.parts) <= FEW else _FIT
+    panel = Panel(f"fit-{part}", span(x, room=0.03), view, *size)
+    many, crowded = len(x) > _MANY, len(x) > _CROWDED
+    if many and not crowded:  # below the runs, which so many bars would hide
         panel.bars(x, low, high, "data thin")
+    if crowded:  # a dot each, below the runs, too
+        panel.dots(x, data, "data", 1.0)
+        panel.dots(x, held_out, "held-out", 1.0)
     for kind, lines in draws.items():
         _draw_runs(panel, x, lines, kind)
     if not many:
         panel.bars(x, low, high, "data")
     radius = 1.5 if many else 3.0
-    panel.dots(x, data, "data", radius)
-    panel.dots(x, held_out, "held-out", radius)
+    if not crowded:
+        panel.dots(x, data, "data", radius)
+        panel.dots(x, held_out, "held-out", radius)
     name = observations.columns[column]
     of = f" of {experiment}" if experiment else ""
     error = " with their standard error" if observations.noise_known else ""
@@ -201,6 +210,20 @@ def _draw_runs(panel: Panel, x: FloatArray, lines: FloatArray, kind: str) -> Non
     else:
         panel.line(x, low, f"{kind} thin dashed")
         panel.line(x, high, f"{kind} thin dashed")
+
+
+def residuals(name: str, times: FloatArray, off: FloatArray, label: str, part: int) -> Markup:
+    """Draw residuals in the order of time, in units of the noise, with two noises at each side."""
+    ends = span(np.append(off, [-2.5, 2.5]))
+    panel = Panel(f"residuals-{part}", span(times, room=0.03), ends, height=180)
+    level = np.array([times.min(), times.max()])
+    panel.area(level, np.full(2, -2.0), np.full(2, 2.0), "posterior")
+    panel.line(level, np.zeros(2), "posterior")
+    if len(off) <= _CROWDED:
+        panel.line(times, off, "data thin")
+    panel.dots(times, off, "data", 1.0 if len(off) > _CROWDED else 2.0)
+    words = f"{name}: measured minus simulated, in units of the noise, in the order of time"
+    return panel.draw(words, label, "noises")
 
 
 def band(

@@ -6,13 +6,17 @@ import math
 
 import numpy as np
 
+from supac.problem import Role
 from supac.problem_file import Observations
+from supac.record.local_ranges import words_on_local_ranges
 from supac.record.many_parameters import FEW, shown
-from supac.record.parameter_change import correlations, joint_kl
+from supac.record.parameter_change import LOCAL, correlations, joint_kl
 from supac.report import elements as html
 from supac.report import figures, many
 from supac.report.account import Account
+from supac.report.bayes import words_on_ranges
 from supac.report.elements import Markup
+from supac.report.scores import SCORES, score_cells
 from supac.report.words import listed, number, percent, with_range
 
 _SMALL = Markup(
@@ -24,6 +28,14 @@ _SMALL = Markup(
 _IN_NOISES = Markup(
     '<p class="small">In units of the noise, at the median of the fresh runs. A typical misfit '
     "near 1 is as good as the noise allows; a mean misfit far from 0 is a bias.</p>"
+)
+_OF_SCORES = Markup(
+    '<p class="small">Medians over the fresh runs. NSE: Nash–Sutcliffe efficiency, 1 for a perfect '
+    "fit, below 0 where the mean of these data would be a better model. KGE: Kling–Gupta "
+    "efficiency, 1 for a perfect fit. Bias: what is simulated too much, of the sum of the "
+    "measurements. RMSE: root mean square error, in the unit of the column. The band is that of "
+    "the simulations with their noise: near 90 % of the measurements lie in it where the model and "
+    "the noise are right.</p>"
 )
 _FITTED = (
     "The noise depends on parameters, so that misfits in its units are near 1 whatever the fit: "
@@ -63,8 +75,15 @@ def what_was_learnt(run: Account) -> Markup:
         pictures=html.joined(pictures),
         fields=html.joined(map(many.field_pictures, run.fields)),
         informed=_informed(run),
+        ranges=_words_on_ranges(run),
         correlated=_correlated(run),
     )
+
+
+def _words_on_ranges(run: Account) -> str:
+    """Say what the ranges are, and if they are local."""
+    local = words_on_local_ranges(run.record)
+    return f"{local[:1].upper()}{local[1:]}. " * bool(local) + words_on_ranges(run.record)
 
 
 def _informed(run: Account) -> Markup:
@@ -74,6 +93,7 @@ def _informed(run: Account) -> Markup:
         "narrowed": "to less than four fifths of it",
         "moved only": "elsewhere, but as uncertain as before",
         "hardly informed": "as in the prior; other data are needed to learn them",
+        LOCAL: "the data leave more open than these ranges say",
     }
     lines: list[object] = []
     for words, meaning in meanings.items():
@@ -167,6 +187,7 @@ def fit_pictures(run: Account, *, first: int = 0, last: int | None = None) -> Ma
     ]
     if not pictures:
         return Markup()
+    kind = "few" if len(_parts(observations)) <= figures.FEW else "pictures"
     kinds = {}
     if "prior" in draws:
         kinds["prior band"] = f"{_first_runs(run, len(draws['prior']))}: 90 % of them"
@@ -181,7 +202,7 @@ def fit_pictures(run: Account, *, first: int = 0, last: int | None = None) -> Ma
         [
             Markup('<div class="chart">'),
             html.legend(**kinds),
-            Markup('<div class="multiples pictures">'),
+            Markup(f'<div class="multiples {kind}">'),
             *pictures,
             Markup(f"</div>{more}</div>"),
         ]
@@ -200,7 +221,7 @@ def _first_runs(run: Account, count: int) -> str:
     if not centred or not np.ptp(ratios) <= _SAME * ratios.mean():
         return f"{words}, around where the search began"
     width = float(ratios.mean())
-    if not first.drawn.any():
+    if Role.NARROW in {each.role for each in run.record.light_runs if each.id in first.ids}:
         return f"{words}, near the prior’s centre"
     if abs(width - 1.0) <= _SAME:
         return f"{words}, drawn from the prior"
@@ -222,9 +243,32 @@ def how_well_it_fits(run: Account) -> Markup:
     return html.section(
         "fit without fresh runs" if run.fresh is None else "fit",
         pictures=pictures,
-        bands=_bands(run),
-        misfits=_misfits(run),
+        bands=html.joined([_residuals(run), _bands(run)]),
+        misfits=html.joined([_scores(run), _misfits(run)]),
     )
+
+
+def _scores(run: Account) -> Markup:
+    """Return the table of scores that do not depend on the noise; "" without data."""
+    if not run.scores:
+        return Markup()
+    both = any(each.held_out for each in run.scores)
+    headings = ["column", *(["data"] if both else []), "measured", *SCORES, "90 % band holds"]
+    headings.append("width of it")
+    rows = [
+        [
+            f"{each.column}{f' ({each.unit})' if each.unit else ''}",
+            *([each.part] if both else []),
+            f"{each.measured}",
+            *score_cells(each),
+            percent(each.covered) if math.isfinite(each.covered) else "–",
+            number(each.width, 2),
+        ]
+        for each in run.scores
+    ]
+    numbers = range(2 if both else 1, len(headings))
+    table = html.table("Scores of the fit by observed column", headings, rows, numbers=numbers)
+    return html.joined([table, _OF_SCORES])
 
 
 def _misfits(run: Account) -> Markup:
@@ -254,6 +298,40 @@ def _parts(seen: Observations) -> list[tuple[int, str]]:
         for experiment, column, _ in seen.parts
     ]
     return list(enumerate(named))[:_MOST_PICTURES]
+
+
+def _residuals(run: Account) -> Markup:
+    """Draw residuals in time where they are doubted, or where there are no bands to show them."""
+    found, seen = run.autocorrelation, run.observations
+    refused = isinstance(run.bands, str)
+    if seen is None or not run.residual_series or not (refused or (found and found.doubted)):
+        return Markup()
+    worst = [name for name, _ in found.series] if found else []
+    ordered = sorted(
+        (each for each in run.residual_series if len(each.residuals) > 1),
+        key=lambda each: worst.index(each.name) if each.name in worst else len(worst),
+    )
+    label = "row" if seen.times is None else seen.time_label or "time"
+    pictures = [
+        html.fill(
+            _PICTURE,
+            name=each.name,
+            picture=figures.residuals(each.name, each.times, each.residuals, label, i),
+        )
+        for i, each in enumerate(ordered[:FIRST])
+    ]
+    return html.joined(
+        [
+            Markup("<h3>Residuals in time</h3>"),
+            html.paragraph(
+                "Measured minus simulated, the mean of the fresh runs, in units of the noise. Of "
+                "independent noise 95 % lie in the band, and neighbours have nothing in common."
+            ),
+            Markup('<div class="multiples wide">'),
+            *pictures,
+            Markup("</div>"),
+        ]
+    )
 
 
 def _bands(run: Account) -> Markup:

@@ -9,6 +9,7 @@ from supac.record.parameter_change import ParameterChange
 from supac.report import elements as html
 from supac.report import field_figures, figures
 from supac.report.account import Account
+from supac.report.bayes import words_on_ranges
 from supac.report.elements import Markup
 from supac.report.words import count_of, number, with_range
 
@@ -37,6 +38,7 @@ def what_was_learnt(run: Account) -> Markup:
         directions=_directions(run),
         fields=html.joined(map(field_pictures, run.fields)),
         groups=_groups(run),
+        ranges=words_on_ranges(run.record),
         table=html.table(caption, HEADINGS, map(cells, chosen), numbers=(2, 3, 5), stacked=True),
         legend=html.legend(prior="prior", posterior="posterior"),
         pictures=html.joined(pictures),

@@ -7,8 +7,9 @@ import shlex
 from supac.record.ending import StopReason
 from supac.record.parameter_change import UNINFORMED, uninformed
 from supac.report.account import Account
+from supac.report.check import Level
 from supac.report.elements import Markup, fill, prose
-from supac.report.verdict import Level, Verdict
+from supac.report.verdict import Verdict
 
 _REASONS = 3  # checks that are not passed and are told at once
 _STOPPED = (None, StopReason.INTERRUPTED, StopReason.USER)

@@ -6,6 +6,7 @@ import numpy as np
 
 from supac.posterior.predicted_bands import PredictedBands
 from supac.posterior.prediction import Prediction
+from supac.record.local_ranges import words_on_local_ranges
 from supac.report import elements as html
 from supac.report.account import Account
 from supac.report.elements import Markup
@@ -22,6 +23,10 @@ def what_is_predicted(run: Account) -> Markup:
     if not run.predictions:
         return Markup()
     parts = [prediction_part(each, i) for i, each in enumerate(run.predictions)]
+    local = words_on_local_ranges(run.record)
+    if local:
+        words = f"{local[:1].upper()}{local[1:]}. So these bands may be too narrow."
+        parts.insert(0, html.paragraph(words))
     return html.section("predicted", beside=_beside_new_measurements(run), parts=html.joined(parts))
 
 
@@ -52,8 +57,11 @@ def prediction_part(made: Prediction, index: int) -> Markup:
     )
     noisy = bool(np.isfinite(bands.measured_lower).any())
     kinds = {"posterior": f"median, and {share} of the simulations"}
+    if bands.has_discrepancy:
+        kinds["corrected"] = f"{share} of simulations with the discrepancy of the model"
     if noisy:
-        kinds["measurement"] = f"{share} of new measurements: simulations plus their noise"
+        what = "these" if bands.has_discrepancy else "simulations"
+        kinds["measurement"] = f"{share} of new measurements: {what} plus their noise"
     shown = _pictures(made, bands, index) if made.columns.rows > 1 else _table(made, bands, share)
     return html.joined(
         [
@@ -75,13 +83,17 @@ def _pictures(made: Prediction, bands: PredictedBands, index: int) -> Markup:
     pictures = []
     for i, column in enumerate(columns.columns):
         place = columns.places(column)
-        lower, median, upper, below, above = (
+        lower, median, upper, below, above, least, most = (
             getattr(bands, name)[place][order]
-            for name in ("lower", "median", "upper", "measured_lower", "measured_upper")
+            for name in (
+                *("lower", "median", "upper", "measured_lower", "measured_upper"),
+                *("corrected_lower", "corrected_upper"),
+            )
         )
-        view = span(lower, upper, below, above)
+        view = span(lower, upper, below, above, least, most)
         panel = Panel(f"predicted-{index}-{i}", span(x, room=0.03), view)
         panel.area(x[order], below, above, "measurement")
+        panel.area(x[order], least, most, "corrected")
         panel.area(x[order], lower, upper, "posterior")
         panel.line(x[order], median, "posterior")
         told = (
@@ -104,13 +116,23 @@ def _table(made: Prediction, bands: PredictedBands, share: str) -> Markup:
     """Return a table of outputs without times."""
     noisy = bool(np.isfinite(bands.measured_lower).any())
     headings = ["output", "median", f"{share} of simulations"]
+    smooth = bands.has_discrepancy
+    headings += [f"{share} with the discrepancy of the model"] if smooth else []
     headings += [f"{share} of new measurements"] if noisy else []
     rows = []
     for i, label in enumerate(made.columns.labels[:_MOST_ROWS]):
-        row = (label, number(float(bands.median[i])), _ends(bands.lower[i], bands.upper[i]))
+        row: tuple[str, ...] = (
+            label,
+            number(float(bands.median[i])),
+            _ends(bands.lower[i], bands.upper[i]),
+        )
+        if smooth:
+            row = (*row, _ends(bands.corrected_lower[i], bands.corrected_upper[i]))
         measured = _ends(bands.measured_lower[i], bands.measured_upper[i])
         rows.append((*row, measured) if noisy else row)
-    return html.table("Predicted outputs", headings, rows, numbers=(1, 2, 3))
+    return html.table(
+        "Predicted outputs", headings, rows, numbers=(1, 2, 3, 4)[: len(headings) - 1]
+    )
 
 
 def _ends(low: float, high: float) -> str:

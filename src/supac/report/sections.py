@@ -12,9 +12,11 @@ from supac.record.run import Run, by_kind
 from supac.report import elements as html
 from supac.report import figures, findings
 from supac.report.account import Account
+from supac.report.check import Level
 from supac.report.elements import Markup
+from supac.report.fit_checks import mean_is_better, saturation
 from supac.report.next_steps import next_steps
-from supac.report.verdict import Level, Verdict, so_far
+from supac.report.verdict import Verdict, so_far
 from supac.report.words import at_most, count_of, listed, loss_name, number, objective_words
 from supac.running.terminal import duration
 
@@ -78,11 +80,11 @@ def _in_noise_units(run: Account) -> str:
         return claim(certificate)
     sets = f"these {certificate.draws} parameter sets"
     sets = "draws of the posterior" if certificate.subject == "posterior" else sets
-    each = sizes_in_words(certificate.in_units)
+    each = sizes_in_words(certificate.in_units, sign="")
     return (
         f"With probability at least {1.0 - certificate.delta:.4g}, simulations with {sets} fit new "
-        "data of the same kind, on average, no worse than a constant error of "
-        f"{at_most(certificate.residual)} noise standard deviations would"
+        "data of the same kind, on average, no worse than an equivalent misfit, a constant error "
+        f"of {at_most(certificate.residual)} noise standard deviations, would"
         f"{f' ({each})' if each else ''}.{_limits_of_it(certificate)}{_on_these_data(run)}"
     )
 
@@ -113,7 +115,9 @@ def _on_these_data(run: Account) -> str:
     if not off:
         return ""
     ends = " to ".join(dict.fromkeys((off[0], off[-1])))
-    return f" On these data the fresh runs are typically {ends} noise standard deviations off."
+    words = f" On these data the fresh runs are typically {ends} noise standard deviations off."
+    told = [saturation(run), mean_is_better(run, held_out=False)]
+    return words + "".join(f" {each}" for each in told if each)
 
 
 def _course(run: Account) -> Markup:
@@ -163,15 +167,17 @@ def asked(run: Account) -> Markup:
         if seen.experiments is not None:
             what += f" of {len(set(seen.experiments))} experiments"
         rows.append(("data", f"{what}, {seen.rows} rows"))
-    loss = loss_name(record.settings.get("loss"))
+    loss = loss_name(record.settings.loss)
     if loss:
         rows.append(("loss", loss))
     bound = record.bound
     rows.append(("objective", "not known" if bound is None else objective_words(bound)))
     if run.budget is not None:
         rows.append(("budget", f"{run.budget:,} runs"))
+    if record.coarse_use is not None:
+        rows.append(("levels", record.coarse_use.sentence))
     if record.seconds > 0.0:
-        each = duration(record.seconds / max(run.made, 1))
+        each = duration(record.seconds_a_run)
         rows.append(("cost", f"{duration(record.seconds)} of simulation, {each} a run"))
     if record.known:
         rows.append(("known before", f"{record.known:,} runs made elsewhere"))
@@ -236,6 +242,8 @@ def guaranteed(run: Account) -> Markup:
             f"δ = {certificate.delta:g}, {certificate.delta_pac:.3g} of it for the data",
         ),
     ]
+    if run.attainable is not None:
+        rows.append(("the best to hope for", f"{run.attainable.sentence}."))
     if held_out is not None:
         new = "; ".join((*held_out.assumptions[-1:], *held_out.warnings))
         rows.append(("held-out data", f"{claim(held_out)} Both hold together. It assumes: {new}."))
@@ -299,7 +307,7 @@ def failures(run: Account) -> Markup:
         "penalise": "A failed run counts as the largest risk.",
         "drop": "Failed runs were left out: all numbers are about successful runs.",
         "raise": "The first failure ends a search.",
-    }.get(run.record.settings["on_failure"], "")
+    }.get(run.record.settings.on_failure, "")
     more = len(kinds) - len(rows)
     rest = f" {count_of(more, 'more kind is', 'more kinds are')} not shown." if more > 0 else ""
     headings = ("how", "runs", "an example", "where")
@@ -347,8 +355,8 @@ def again(run: Account) -> Markup:
         return html.section("again", words=words, facts="", text="")
     known = {
         "command": html.fill("<code>supac run $file</code>", file=file) if file else "",
-        "seed": record.settings["seed"],
-        "algorithm": record.settings["algorithm"],
+        "seed": record.settings.seed,
+        "algorithm": record.settings.algorithm,
         "begun": record.created,
         "made with": record.made_with,
         "store": run.store,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 
+from supac.families import Mixture
 from supac.problem import CombinedMeasurements, Measurements
 from supac.problem.combined import CombinedLikelihood
 from supac.problem.likelihood import NoisyLikelihood, NormalLikelihood
-from supac.problem.observation import ObservationLoss
+from supac.problem.observation import loss_of_outputs
 from supac.record.outlook import promise, seconds_left
 from supac.record.record import Record
 from supac.running.terminal import duration
@@ -30,13 +31,29 @@ def standing(run: Record) -> list[tuple[str, str]]:
         ("mean risk", f"{about.mean_risk:.4g}{error}, {fresh}"),
         *_likelihood(run),
         ("KL to prior", f"{_nats(about.kl)} nats"),
+        *_shape(run),
     ]
+
+
+def _shape(run: Record) -> list[tuple[str, str]]:
+    """Return the shape of a posterior that may have had any, and the evidence, if it is known."""
+    rows: list[tuple[str, str]] = []
+    if run.ending is None:
+        return rows
+    family = run.ending.posterior.family
+    if isinstance(family, Mixture) and not isinstance(run.family, Mixture):
+        rows.append(("shape", f"a mixture of {family.count} Gaussians"))
+    found = run.ending.evidence
+    if found is not None:
+        doubt = f" ± {found.error:.1g}" if math.isfinite(found.error) else ", unchecked by runs"
+        rows.append(("evidence", f"log Z = {found.log:.2f}{doubt} nats, of exp(−risk/λ)"))
+    return rows
 
 
 def _likelihood(run: Record) -> list[tuple[str, str]]:
     """Return minus the log-likelihood of all measurements, if the loss is that of one."""
-    data, loss, about = run.settings.get("data"), run.settings.get("loss"), run.estimate
-    loss = loss.loss if isinstance(loss, ObservationLoss) else loss
+    data, loss, about = run.settings.data, run.settings.loss, run.estimate
+    loss = loss_of_outputs(loss)
     loss = loss.likelihood if isinstance(loss, CombinedLikelihood) else loss
     if not (
         isinstance(data, Measurements | CombinedMeasurements)

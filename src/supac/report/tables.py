@@ -15,15 +15,20 @@ from rich.text import Text
 from supac.arrays import FloatArray
 from supac.codec.text import visible
 from supac.record.ending import StopReason
+from supac.record.local_ranges import advice_on_local_ranges, words_on_local_ranges
 from supac.record.many_parameters import FEW, field_changes, shown
 from supac.record.parameter_change import ParameterChange, uninformed
 from supac.record.record import Record
 from supac.record.run import by_kind, quoted
+from supac.report.account import account_of
+from supac.report.bayes import NOT_CREDIBLE, words_on_ranges
+from supac.report.scores import SCORES, score_cells
 from supac.report.standing import standing
 from supac.report.words import common_power, loss_name, objective_words
 from supac.running.terminal import duration
 
 _ROWS = 8  # last rows of the history that are shown
+_SCORES = 12  # rows of scores that are shown
 _KINDS = 5  # kinds of failures that are shown
 _PARAMETERS, _WIDTHS = 10, 8  # of many parameters, and directions, those that are shown
 _HISTORY = {
@@ -42,12 +47,24 @@ def summary(
     if len(rows) > FEW:
         parts += [many_parameters_table(run, rows, width), Text()]
     elif rows:
-        parts += [parameter_table(rows, truth, width), *_uninformed(run, rows), Text()]
+        ranges = words_on_ranges(run)
+        local, uninformed_ones = words_of_local_ranges(run), _uninformed(run, rows)
+        parts += [parameter_table(rows, truth, width, ranges), *local, *uninformed_ones, Text()]
     if len(run.history["queries"]):
         parts += [history_table(run.history, _ROWS), Text()]
+    parts += score_table(run)
     parts += [Text(f"note: {note}") for note in run.notes]
     parts += [Text(f"advice: {each}") for each in run.advice]
     return Group(*parts)
+
+
+def words_of_local_ranges(run: Record) -> list[Text]:
+    """Say that ranges are local, of which combinations, and what helps; empty if they are not."""
+    local = words_on_local_ranges(run)
+    if not local:
+        return []
+    words = f"{local[:1].upper()}{local[1:]}. What helps: {advice_on_local_ranges(run)}."
+    return [Text(words, style="yellow")]
 
 
 def _uninformed(run: Record, rows: Sequence[ParameterChange]) -> list[Text]:
@@ -65,6 +82,9 @@ def _facts(run: Record) -> Table:
     table.add_column()
     table.add_row("state", state(run))
     table.add_row("runs", _counts(run))
+    coarse = run.coarse_use
+    if coarse is not None:
+        table.add_row("levels", Text(coarse.sentence))
     kinds = by_kind(run.failures)
     for kind in kinds[:_KINDS]:
         words = f"{len(kind)} {kind[0].status}: {quoted(kind)}"
@@ -77,8 +97,8 @@ def _facts(run: Record) -> Table:
         table.add_row(Text("simulator", style="yellow"), Text(told))
     for name, words in standing(run):
         table.add_row(name, Text(words, style="bold" if name == "objective" else ""))
-    table.add_row("minimised", Text(objective_words(run.settings["bound"])))
-    loss = loss_name(run.settings.get("loss"))
+    table.add_row("minimised", Text(objective_words(run.settings.bound)))
+    loss = loss_name(run.settings.loss)
     if loss:
         table.add_row("loss", Text(visible(loss)))
     for words in guarantees(run):
@@ -87,9 +107,27 @@ def _facts(run: Record) -> Table:
     if bands:
         table.add_row("prediction", Text(bands))
     if run.seconds > 0.0:
-        each = duration(run.seconds / max(len(run.made), 1))
+        each = duration(run.seconds_a_run)
         table.add_row("simulation", f"{duration(run.seconds)} in all, {each} a run")
     return table
+
+
+def score_table(run: Record) -> list[RenderableType]:
+    """Return a table of scores of the fit, by observed column; empty without an ending or data."""
+    if run.ending is None or not run.ending.validated:
+        return []
+    scores = account_of(run, predictions=()).scores
+    if not scores:
+        return []
+    parts = ["data"] if any(each.held_out for each in scores) else []
+    table = plain_table(("fit of", *parts, "measured", *SCORES), left=1 + len(parts))
+    for each in scores[:_SCORES]:
+        name = f"{each.column} [{each.unit}]" if each.unit else each.column
+        part = [each.part] if parts else []
+        table.add_row(*map(Text, (visible(name), *part, f"{each.measured}", *score_cells(each))))
+    left = len(scores) - _SCORES
+    more = [Text(f"{left} more are in `supac report`.", style="dim")] if left > 0 else []
+    return [table, *more, Text()]
 
 
 def guarantees(run: Record) -> list[str]:
@@ -126,6 +164,8 @@ def _counts(run: Record) -> str:
     validating = sum(each.purpose == "validation" for each in run.made) - left_over
     imported = run.known
     words = f"{len(run.made) - left_over} of {run.budget}"
+    if run.coarse_use is not None:
+        words = f"{run.coarse_use.spent:.3g} of {run.budget} fine runs' worth: {len(run.made)} fine"
     words += f", {len(run.refused)} refused" if run.refused else ""
     words += f", {validating} of them to validate" if validating > 0 else ""
     words += f", and {left_over} that validated an earlier posterior" if left_over else ""
@@ -137,7 +177,8 @@ def state(run: Record) -> Text:
     name = "" if run.path is None else f" {short(run.path)}"
     again = f"`supac resume{name}` continues"
     if run.running:
-        return Text("running", style="green")
+        who, where = run.writer.partition(" on ")[::2]
+        return Text(f"running on {where} ({who})" if where else "running", style="green")
     if run.stop_reason is None:
         return Text(f"stopped before its end; {again}", style="yellow")
     if run.stop_reason in (StopReason.INTERRUPTED, StopReason.USER):
@@ -151,7 +192,10 @@ def state(run: Record) -> Text:
 
 
 def parameter_table(
-    rows: Sequence[ParameterChange], truth: FloatArray | None = None, width: int = 80
+    rows: Sequence[ParameterChange],
+    truth: FloatArray | None = None,
+    width: int = 80,
+    ranges: str = NOT_CREDIBLE,
 ) -> RenderableType:
     """Return median and central 90 % of prior and posterior of each parameter.
 
@@ -170,7 +214,7 @@ def parameter_table(
         table.add_row(*map(Text, row))
     words = (
         "Median (5 % to 95 %) of each parameter. Width: posterior over prior, 1 if nothing was "
-        "learnt. The posterior minimises the objective; its ranges are not credible intervals."
+        f"learnt. {ranges}"
     )
     return Group(table, Text(words, style="dim"))
 
@@ -205,7 +249,7 @@ def many_parameters_table(
         parts += [table, Text(words, style="dim"), Text()]
     chosen = shown(rows, run.parameters, _PARAMETERS)
     left = len(rows) - len(chosen)
-    parts += [parameter_table([rows[i] for i in chosen], None, width)]
+    parts += [parameter_table([rows[i] for i in chosen], None, width, words_on_ranges(run))]
     return Group(*parts, Text(f"{left} others changed less: `supac report` has them.", style="dim"))
 
 

@@ -6,44 +6,23 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
-from supac.guarantee.certificate import HARDLY, Certificate
-from supac.problem.bounds import worth_of_a_nat
-from supac.record.diagnostics import (
+from supac.calibration.diagnostics import (
     hardly_begun,
     last_known,
     note_on_noise,
     note_on_the_budget,
 )
+from supac.guarantee.certificate import HARDLY, Certificate
 from supac.record.ending import StopReason
 from supac.record.parameter_change import uninformed
-from supac.report.account import NOWHERE_NEAR, Account
+from supac.report.account import Account
+from supac.report.check import NAMED, Answer, Check, Level
+from supac.report.fit_checks import OFF, fits, fits_held_out, nat, noise_has_grown, noise_remains
+from supac.report.range_checks import covers_what_is_open
 from supac.report.words import at_most, count_of, number, percent
-
-
-class Level(IntEnum):
-    """Degree of trust in a result."""
-
-    TRUST = 0
-    LOOK = 1
-    DO_NOT_TRUST = 2
-
-    @property
-    def words(self) -> str:
-        """Return the level as text."""
-        return ("trust", "look", "do not trust")[self]
-
-
-@dataclass(frozen=True)
-class Check:
-    """A question, its answer with advice, and the level."""
-
-    question: str
-    answer: str
-    level: Level = Level.TRUST
 
 
 @dataclass(frozen=True)
@@ -72,8 +51,6 @@ class Verdict:
         )[self.level]
 
 
-Answer = tuple[Level, str] | None
-
 _NOTHING_MORE = Level.TRUST, "The objective was no longer decreasing at the end."
 
 _COVERED = 0.7  # largest Pareto k̂ at which weighted runs represent the posterior
@@ -81,12 +58,7 @@ _MANY_FAILURES, _SOME_FAILURES = 0.5, 0.1
 _FALLING = 6.0  # nats of the last two steps from which on too few runs were made
 _SETTLED = 1.0  # nats that the last two steps gain if the objective is no longer decreasing
 _ROUGH = 0.2  # standard error of the mean risk, relative to the objective
-_OFF = 2.0  # typical misfit, in units of the noise, above which the model does not fit
-_FAR_OFF = 10.0  # and above which a posterior that is no better than the start says nothing
-_BETTER = 3.0  # nats by which a posterior is better than the start if anything was learnt
-_UNEXPLAINED = 0.7  # misfit beside the spread of the data: half of their variance is left
 _CONFLICT = 2.5  # prior standard deviations between prior and posterior means
-_NAMED = 12  # parameters that are named in an answer
 
 
 def assess(run: Account) -> Verdict:
@@ -178,7 +150,7 @@ def _precise(run: Account) -> Answer:
 
 def _more_precision(run: Account) -> str:
     """Return how the mean risk can be known better."""
-    if getattr(run.record.settings.get("loss"), "unbounded", ""):
+    if getattr(run.record.settings.loss, "unbounded", ""):
         return "More validation runs are more precise: `validation` in [run], validation= in Python"
     return "A certificate with more draws is more precise."
 
@@ -194,11 +166,13 @@ def _failed(run: Account) -> Answer:
     if share > _MANY_FAILURES:
         words = f"Most: {told}. Correct the simulator, or narrow the prior to where it works."
         return Level.DO_NOT_TRUST, words
-    if run.record.settings["on_failure"] == "drop":
+    if run.record.settings.on_failure == "drop":
         words = f"{told}. They were left out: all numbers are about successful runs."
         return Level.LOOK, f"{words} {_listing(run)}."
     if share > _SOME_FAILURES:
         words = f"{told}. They count as the largest risk; check their reasons below."
+        if run.source[0] and any("NaN or infinity" in each.message for each in run.failures):
+            words += ' If they end before the data do, write after_end = "hold" in [data].'
         return Level.LOOK, f"{words} {_listing(run)}."
     return Level.TRUST, f"{told}; each counts as the largest risk. {_listing(run)}."
 
@@ -226,7 +200,7 @@ def _outlying(run: Account) -> Answer:
     """Count the successful runs that the search modelled apart from the others."""
     wrong, penalised = (
         last_known(run.history["wrong"]),
-        run.record.settings["on_failure"] == "penalise",
+        run.record.settings.on_failure == "penalise",
     )
     failed = sum(each.purpose == "search" for each in run.failures) if penalised else 0
     count = 0 if math.isnan(wrong) else int(wrong) - failed
@@ -270,14 +244,6 @@ def _learnt(run: Account) -> Answer:
     return Level.TRUST, f"Yes: {told}."
 
 
-def _is_better(run: Account) -> bool:
-    """Return True unless the posterior is hardly better than the first one."""
-    known = run.history["objective"][np.isfinite(run.history["objective"])]
-    if not len(known) or not math.isfinite(run.objective):
-        return True
-    return bool(run.objective < known[0] - _BETTER * _nat(run))
-
-
 def _enough_runs(run: Account) -> Answer:
     """Return None if too few steps were made to tell, or if the search has not ended."""
     if run.record.stop_reason is None:
@@ -298,25 +264,16 @@ def _last_gains(run: Account) -> Answer:
     known = run.history["objective"][np.isfinite(run.history["objective"])]
     if len(known) < 4:
         return None
-    gained, nat = float(known[-3] - known[-1]), _nat(run)
-    if gained <= _SETTLED * nat or known[-1] > known.min():
+    gained, worth = float(known[-3] - known[-1]), nat(run)
+    if gained <= _SETTLED * worth or known[-1] > known.min():
         return _NOTHING_MORE
     told = f"lowered the objective from {number(known[-3])} to {number(known[-1])}"
-    if gained > max(_FALLING * nat, 2.0 * float(np.nan_to_num(run.mean_risk_error))):
+    if gained > max(_FALLING * worth, 2.0 * float(np.nan_to_num(run.mean_risk_error))):
         return Level.LOOK, f"Perhaps not: the last two steps still {told}. {_more_budget(run, 2)}"
     return Level.TRUST, (
         f"Probably: the last two steps {told}, which is little. A larger budget may lower it a bit "
         "further."
     )
-
-
-def _nat(run: Account) -> float:
-    """Return how much a nat of KL lowers the objective at its end; 0 if that is not known."""
-    bound = run.record.bound
-    if bound is None:
-        return 0.0
-    mean_risk, kl = (last_known(run.history[name]) for name in ("mean_risk", "kl"))
-    return worth_of_a_nat(bound, mean_risk, kl)
 
 
 def _more_budget(run: Account, factor: int) -> str:
@@ -326,73 +283,9 @@ def _more_budget(run: Account, factor: int) -> str:
     return f"Increase it: `supac resume {run.store} --budget {factor * run.budget}`."
 
 
-def _fits(run: Account) -> Answer:
-    """Judge the misfit of each observed column, if known, and the mean risk."""
-    advice = "Look at the fit: is the noise realistic, is the model right?"
-    off = [each for each in run.misfits if each.typical > _OFF]
-    told = ", ".join(f"{each.column} {number(each.typical, 2)}" for each in off)
-    worst = max((each.typical for each in off), default=0.0)
-    if worst > NOWHERE_NEAR or (worst > _FAR_OFF and not _is_better(run)):
-        return Level.DO_NOT_TRUST, (
-            f"Not at all. Typical misfits in units of the noise: {told}. Are data and simulator in "
-            "the same units, are columns and settings the right ones, and is the noise?"
-        )
-    if off:
-        return Level.LOOK, (
-            f"Badly: typical misfits are more than {_OFF:g} times the noise ({told}). {advice} If "
-            "both are, the posterior may be too wide: more data or a sharper loss would narrow it. "
-            "Or the search has not found where the model fits, which happens with priors of many "
-            "decades: try more runs, another seed or a narrower prior."
-        )
-    risk = f"mean risk {number(run.mean_risk)}"
-    bounded = run.ceiling is not None and math.isfinite(run.mean_risk)
-    if run.ceiling is not None and bounded:
-        risk += f" of at most {run.ceiling:g}"
-        if run.mean_risk > 0.5 * run.ceiling:
-            return Level.LOOK, f"Badly: {risk}. {advice}"
-    if any(each.fitted for each in run.misfits):
-        return _fits_with_fitted_noise(run, risk)
-    if run.misfits:
-        worst = max(each.typical for each in run.misfits)
-        words = f"Yes: typical misfits are at most {number(worst, 2)} times the noise ({risk})."
-        return Level.TRUST, words
-    return (Level.TRUST, f"As far as the loss tells: {risk}.") if bounded else None
-
-
-def _fits_with_fitted_noise(run: Account, risk: str) -> tuple[Level, str]:
-    """Judge misfits beside the spread of the data, where the noise was fitted to them."""
-    fitted = [each for each in run.misfits if each.fitted and not math.isnan(each.of_spread)]
-    far = [each for each in fitted if each.of_spread > _UNEXPLAINED]
-    beginning = "noise that depends on parameters is as large as the misfits, whatever the fit"
-    others = [each.typical for each in run.misfits if not each.fitted]
-    rest = (
-        f" Where the noise is given, typical misfits are at most {number(max(others), 2)} times it."
-        if others
-        else ""
-    )
-    if far:
-        told = ", ".join(f"{each.column} {percent(each.of_spread)}" for each in far[:_NAMED])
-        more = f" and {len(far) - _NAMED} more" if len(far) > _NAMED else ""
-        return Level.LOOK, (
-            f"Hardly: {beginning}. Beside the spread of the measurements, misfits are {told}{more}."
-            " Either these are mostly noise, or the search has not found where the model follows "
-            f"them: look at the fit, and try more runs or another seed.{rest}"
-        )
-    if not fitted:
-        return Level.TRUST, (
-            f"Nothing speaks against it: {beginning}, and these measurements show no course beyond "
-            f"their scatter that a model could miss ({risk}).{rest}"
-        )
-    worst = max(each.of_spread for each in fitted)
-    return Level.TRUST, (
-        f"As far as can be told: {beginning}. Misfits are at most {percent(worst)} of the spread "
-        f"of the measurements ({risk}).{rest}"
-    )
-
-
 def _informs_all(run: Account) -> Answer:
     """Name the parameters that the data hardly inform; no fault of a calibration."""
-    names = uninformed(run.learnt, _NAMED)
+    names = uninformed(run.learnt, NAMED)
     if not run.learnt or any(math.isnan(row.width) for row in run.learnt):
         return None
     if not names:
@@ -410,8 +303,8 @@ def _agrees_with_prior(run: Account) -> Answer:
     far = [row for row in rows if abs(row.shift) > _CONFLICT]
     limit = f"by more than {_CONFLICT} prior standard deviations"
     if far:
-        left = max(len(far) - _NAMED, 0)
-        far = sorted(far, key=lambda row: -abs(row.shift))[:_NAMED] if left else far
+        left = max(len(far) - NAMED, 0)
+        far = sorted(far, key=lambda row: -abs(row.shift))[:NAMED] if left else far
         told = ", ".join(f"{row.name} by {number(abs(row.shift), 2)}" for row in far)
         told += f" and {left} more" if left else ""
         words = f"No: the posterior moved {limit} ({told}). Is the prior right, is the model?"
@@ -424,7 +317,8 @@ def _informative(run: Account) -> Answer:
     if certificate is not None:
         trouble = _what_it_lacks(run, certificate)
         if trouble:
-            return Level.LOOK, trouble
+            # Without n nobody asked for a guarantee: that it says little is no doubt of the fit.
+            return (Level.TRUST if run.data is None else Level.LOOK), trouble
         return Level.TRUST, f"Yes: at most {at_most(certificate.value)}."
     if ceiling is None or not math.isfinite(run.objective) or run.objective < ceiling:
         return None
@@ -441,7 +335,7 @@ def _what_it_lacks(run: Account, certificate: Certificate) -> str:
         f"In a new study, set the {ceiling} to the loss of a residual of 3 noises or more: "
         "9 for a mean square."
     )
-    close = certificate.cap is not None and certificate.cap < _OFF
+    close = certificate.cap is not None and certificate.cap < OFF
     if certificate.vacuous:
         return "No: the certificate only says that the risk is at most its largest value."
     if certificate.value > HARDLY * certificate.ceiling:
@@ -486,8 +380,12 @@ _QUESTIONS: dict[str, Callable[[Account], Answer]] = {
     _RANGE: _in_range,
     "Is the posterior better than the start of the search?": _learnt,
     _ENOUGH: _enough_runs,
-    "Does the simulator fit the data?": _fits,
+    "Does the simulator fit the data?": fits,
+    "Are the residuals like noise?": noise_remains,
+    "Is fitted noise near its prior?": noise_has_grown,
+    "Does it fit the held-out data?": fits_held_out,
     "Is the simulator noisy?": _noisy,
+    "Do the ranges cover what the data leave open?": covers_what_is_open,
     "Do the data inform every parameter?": _informs_all,
     "Do the data agree with the prior?": _agrees_with_prior,
     "Does the guarantee say something?": _informative,

@@ -32,7 +32,9 @@ from typing import IO, Any
 
 from supac.record.status import Status
 from supac.running.simulator import Answer, Request, SimulatorSet
-from supac.simulators.process_guard import ProcessGuard
+from supac.simulators import run_clock
+from supac.simulators.lost import MemoryWatch, loss_by
+from supac.simulators.process_guard import STOP_VARIABLE, ProcessGuard
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _HEADER = struct.Struct("!QQQL")  # number, process id, bytes that follow and their checksum
@@ -81,16 +83,19 @@ class _Channel:
 class Child:
     """A process with simulators, one run at a time."""
 
-    def __init__(self, simulators: bytes):
+    def __init__(self, simulators: bytes, stop: str | None = None):
         ours, theirs = socket.socketpair()
+        self._watch = MemoryWatch()
         self._traces = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
+        told = {} if stop is None else {STOP_VARIABLE: stop}
         decided = any(name in os.environ for name in _THREADS)
         with theirs:
             fds = theirs.fileno(), self._traces.fileno()
             self._guard = ProcessGuard(
                 [sys.executable, "-c", _SERVE, *map(str, fds)],
                 pass_fds=fds,
-                env=dict(os.environ) | ({} if decided else dict.fromkeys(_THREADS, "1")),
+                env=dict(os.environ) | ({} if decided else dict.fromkeys(_THREADS, "1")) | told,
+                stop=stop,
             )
         self._end = weakref.finalize(self, _end, self._guard, ours, self._traces)
         self._channel = _Channel(ours, self._guard.start())
@@ -109,10 +114,12 @@ class Child:
         return self._ask(request, timeout)
 
     def _ask(self, message: int | Request, timeout: float | None) -> Any:
-        deadline = time.monotonic() + (math.inf if timeout is None else timeout)
+        left = math.inf if timeout is None else timeout
+        deadline = time.monotonic() + left
 
         def until_ready() -> None:
-            left = None if timeout is None else max(deadline - time.monotonic(), 0.0)
+            known = math.isfinite(deadline)
+            left = max(deadline - time.monotonic(), 0.0) if known else None
             ready = wait([self._channel.connection, self._guard.control], left)
             if not ready:
                 raise TimeoutError
@@ -122,7 +129,12 @@ class Child:
         number = next(self._numbers)
         self._channel.connection.settimeout(timeout)
         self._channel.send(number, message)
-        return self._channel.receive(number, until_ready)
+        reply = self._channel.receive(number, until_ready)
+        while isinstance(reply, bool):  # it waits for a step, or goes on: no time of the run
+            left = deadline - time.monotonic() if reply else left
+            deadline = math.inf if reply else time.monotonic() + left
+            reply = self._channel.receive(number, until_ready)
+        return reply
 
     def exit_reason(self, error: BaseException) -> str:
         """Describe how the process died, and where in its code; or why it must be killed."""
@@ -136,6 +148,11 @@ class Child:
         if code >= 0:
             return f"the process exited with code {code}{where}"
         return f"the process was killed by {signal.Signals(-code).name}{where}"
+
+    def loss(self) -> str:
+        """Return why the machine took the process, once it has died; "" if it crashed itself."""
+        code = self._guard.wait(_DYING)
+        return "" if code is None else loss_by(code, self._watch)
 
     def stop(self) -> None:
         """Kill it and all that it has started, from any thread, without waiting for that."""
@@ -162,6 +179,12 @@ class Job:
     """Seconds after which a run is killed."""
     retries: int
     """Number of further attempts after the process of a run died."""
+    stop: str | None = None
+    """Signal and seconds until SIGKILL by which a run is ended."""
+    in_child: bool = True
+    """False if the worker itself makes the runs."""
+    driver: str = ""
+    """Process that needs no children on a cluster of its own threads."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Identifies the pool: its end must not kill the children of another with equal simulators."""
 
@@ -197,12 +220,17 @@ class ChildSupervisor:
             except (EOFError, OSError) as error:
                 broken = self._child
                 message = f"no process: {error}" if broken is None else broken.exit_reason(error)
+                loss = "" if broken is None else broken.loss()
                 self.discard()
+                if loss:
+                    seconds = time.perf_counter() - start
+                    words = f"{loss} ({socket.gethostname()}, after {seconds:.0f} s)"
+                    return Answer(Status.LOST, None, seconds, words, attempt, id=request.id)
         seconds = time.perf_counter() - start
         return Answer(Status.CRASHED, None, seconds, message, attempt, id=request.id)
 
     def _start(self) -> Child:
-        self._child = Child(self._job.simulators)
+        self._child = Child(self._job.simulators, self._job.stop)
         if self.closed:  # while it was being started
             self._child.stop()
         return self._child
@@ -229,9 +257,11 @@ def serve() -> None:
     faulthandler.enable(traces)
     try:
         sys.path[:], blob = channel.receive(0)
-        simulators = SimulatorSet(blob)
+        simulators, current = SimulatorSet(blob), 0
+        run_clock.listen(lambda waits: channel.send(current, waits))
         for number in itertools.count(1):
             message = channel.receive(number)
+            current = number
             if isinstance(message, Request):
                 reply: Answer | None = simulators.answer(message)
             else:

@@ -8,9 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from supac.arrays import whole
+from supac.simulators.process_guard import parse_stop
 
 Policy = Literal["raise", "penalise", "drop"]
 Mode = Literal["batch", "async"]
+_PLACE = ("workers", "capacity", "stop", "cluster", "progress")
+"""Fields that say where runs are made and shown: no part of a search."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,16 @@ class Execution:
     ----------
     workers
         None for this process; a number of local processes; any `concurrent.futures.Executor`; or a
-        Dask client, cluster or the address of a scheduler.
+        Dask client, cluster or the address of a scheduler. With a `cluster`, the largest number of
+        workers: runs begin with the first that arrives.
+    cluster
+        Where the workers are jobs of a batch system: `Slurm(queue="compute")` or another
+        `BatchSystem`, whose jobs end with the call (extra `cluster`).
+    capacity
+        Number of runs that an executor makes at the same time, if it does not tell; others do.
+    stop
+        Signal by which a run is ended that takes too long, and the seconds until it is killed,
+        "TERM 10" by default: time for `srun`, `mpirun` or a container to end what it has started.
     mode
         "batch" gives identical results whatever the workers. With "async" no worker waits for a
         slower one, and results depend on the order in which runs end.
@@ -51,16 +63,23 @@ class Execution:
     max_failures: float = 0.5
     vectorized: bool = False
     progress: bool | Literal["log"] | None = None
+    capacity: int | None = None
+    stop: str | None = None
+    cluster: Any = None
 
     def __post_init__(self) -> None:
         if self.mode not in ("batch", "async"):
             raise ValueError(f'mode must be "batch" or "async", not {self.mode!r}')
-        if self.mode == "async" and self.workers is None:
+        if self.mode == "async" and self.workers is None and self.cluster is None:
             raise ValueError('mode="async" needs workers, such as Execution(4, mode="async")')
         timeout = self.timeout
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0.0):
             raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
         whole(self.retries, "retries", least=0)
+        if self.stop is not None:
+            parse_stop(self.stop)
+        if self.capacity is not None:
+            whole(self.capacity, "capacity", least=1)
         if self.on_failure not in ("raise", "penalise", "drop"):
             raise ValueError(
                 f'on_failure must be "raise", "penalise" or "drop", not {self.on_failure!r}'
@@ -77,8 +96,8 @@ class Execution:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All fields but workers and progress, for a store: others may continue a search."""
-        names = [each.name for each in fields(self) if each.name not in ("workers", "progress")]
+        """All fields but where runs are made and shown, for a store: others may continue it."""
+        names = [each.name for each in fields(self) if each.name not in _PLACE]
         return {name: getattr(self, name) for name in names}
 
     @classmethod

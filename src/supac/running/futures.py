@@ -56,6 +56,11 @@ class Watchdog:
         self._connected = time.monotonic()
         self.reset()
 
+    @property
+    def connected(self) -> bool:
+        """True while the connection to the scheduler stands."""
+        return self._connection() == "running"
+
     def reset(self) -> None:
         """Begin to wait: a run has been submitted, or one has ended and somebody is there."""
         self._seen = self._asked = time.monotonic()
@@ -92,32 +97,40 @@ class FuturesPool(WorkerPool):
     """Makes runs wherever `start` does, which returns a future each.
 
     A run whose worker was lost is tried again up to `retries` times. `close` releases the workers.
-    `begun` is kept by them; without it, a run counts as begun when it is submitted.
+    `begun` is kept by them; without it, a run counts as begun when it is submitted. `size` returns
+    the number of runs that are made at the same time; it is asked again and again, and must be
+    quick.
     """
 
     def __init__(
         self,
         start: Callable[[Request], Future[Answer]],
-        capacity: int,
+        size: Callable[[], int],
         close: Callable[[], None],
         retries: int = 0,
         watchdog: Watchdog | None = None,
         begun: dict[int, Span] | None = None,
     ):
-        self._start, self.capacity, self._close = start, max(capacity, 1), close
+        self._start, self._size, self._close = start, size, close
         self._retries, self._watchdog, self._begun = retries, watchdog, begun
         self._submitted: dict[int, Span] = {}
         self._futures: dict[Future[Answer], tuple[Request, int]] = {}
         self._ended: SimpleQueue[Future[Answer]] = SimpleQueue()  # however many are under way
-        self._suspects: list[tuple[Request, int]] = []  # tried again when alone
 
     def __len__(self) -> int:
-        return len(self._futures) + len(self._suspects)
+        return len(self._futures)
+
+    @property
+    def capacity(self) -> int:
+        """Number of runs that are made at the same time, at least one: a worker may come."""
+        return max(self._size(), 1)
 
     @property
     def begun(self) -> dict[int, Span]:
         """When and where the runs in progress began, as far as this is known."""
-        return dict(self._submitted if self._begun is None else self._begun)
+        if self._begun is None:
+            return dict(self._submitted)
+        return {n: span for n, span in self._begun.copy().items() if n in self._submitted}
 
     def submit(self, request: Request, attempt: int = 1) -> None:
         """Start a run, or queue it if all workers are busy."""
@@ -133,17 +146,13 @@ class FuturesPool(WorkerPool):
 
     def collect(self, timeout: float) -> list[Answer]:
         """Return the runs that have ended, by id; wait at most `timeout` seconds for the first."""
-        if self._suspects and not self._futures:
-            self.submit(*self._suspects.pop())
         answers, broken = [], None
         ended = [future for future in self._wait(timeout) if future in self._futures]
         for future in sorted(ended, key=lambda each: self._futures[each][0].id):
             request, attempt = self._futures[future]
             try:
                 answer = self._answer(future, request, attempt)
-                if answer is None and _blamed(future):
-                    self._suspects.append((request, attempt + 1))
-                elif answer is None:
+                if answer is None:
                     self.submit(request, attempt + 1)
             except ExecutionError as error:  # raised when all that ended well are collected
                 broken = error
@@ -151,7 +160,7 @@ class FuturesPool(WorkerPool):
                 continue
             del self._futures[future]
             if answer is not None:
-                del self._submitted[request.id]
+                self._forget(request)
                 answers.append(answer)
         if broken is not None and not answers:
             raise broken
@@ -183,21 +192,40 @@ class FuturesPool(WorkerPool):
         except BrokenExecutor as error:
             raise no_more_runs(error) from error
         except BaseException as error:  # whatever was raised over there
-            if attempt <= (min(self._retries, 1) if _blamed(future) else self._retries):
+            if self._watchdog is not None and not isinstance(error, CancelledError):
+                # The answer of a run is never an error: children of the workers make them.
+                if not self._watchdog.connected:
+                    raise no_more_runs(f"{type(error).__name__}: {error}") from error
+                return self._lost(request, error)
+            if attempt <= self._retries:
                 return None
             if isinstance(error, CancelledError):  # by others: no fault of the run
                 raise no_more_runs("it cancels them") from error
             message = f"the worker was lost: {type(error).__name__}: {error}"
             return Answer(Status.CRASHED, None, 0.0, message, attempt, id=request.id)
 
+    def _lost(self, request: Request, error: BaseException) -> Answer:
+        """Return the answer to a run whose worker has died; one that waited there had no start."""
+        span = None if self._begun is None else self._begun.get(request.id)
+        other = "" if _worker_died(error) else f": {type(error).__name__}: {error}"
+        if span is None:
+            return Answer(Status.LOST, None, 0.0, f"its worker was lost{other}", 0, id=request.id)
+        seconds = max(time.time() - span.started, 0.0)
+        where = f"{span.worker.partition(' ')[0]}, after {seconds:.0f} s"
+        words = f"its worker was lost ({where}){other}"
+        return Answer(Status.LOST, None, seconds, words, id=request.id)
+
+    def _forget(self, request: Request) -> None:
+        """Forget when a run that has ended, or is taken back, had begun."""
+        self._submitted.pop(request.id, None)
+        if self._begun is not None:
+            self._begun.pop(request.id, None)
+
     def cancel(self) -> None:
         """Take back the runs that have not begun; those that have go on."""
         for future in list(self._futures):
             if future.cancel():
-                self._submitted.pop(self._futures.pop(future)[0].id, None)
-        for request, _ in self._suspects:
-            self._submitted.pop(request.id, None)
-        self._suspects.clear()
+                self._forget(self._futures.pop(future)[0])
 
     def close(self) -> None:
         """Kill what still runs, where it can be killed, and release the workers."""
@@ -205,6 +233,6 @@ class FuturesPool(WorkerPool):
         self._close()
 
 
-def _blamed(future: Future[Answer]) -> bool:
-    """Return True if workers of Dask died with a run, perhaps by the fault of a neighbour."""
-    return not future.cancelled() and hasattr(future.exception(), "allowed_failures")
+def _worker_died(error: BaseException) -> bool:
+    """Return True if workers of Dask have died with a run: it is made in children of theirs."""
+    return hasattr(error, "allowed_failures")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -15,14 +15,18 @@ import numpy as np
 
 from supac.arrays import FloatArray, frozen
 from supac.exchange.known import KnownRuns
-from supac.problem import Composite, Parameters, joined
+from supac.problem import Composite, Parameters, Planned, Role, joined
+from supac.problem.composite import coarse_ones
 from supac.record.record import Record
 from supac.record.run import LossError, Purpose, RiskFunction, Run, RunIndex, Status
 from supac.record.timeline import Spans
+from supac.running.busy import BusyShare
 from supac.running.execution import Execution
 from supac.running.executors import open_pool
+from supac.running.interrupt import Interrupt, Interrupted
+from supac.running.losses import Losses
 from supac.running.simulator import Answer, Request, Simulator
-from supac.running.terminal import Bar, Interrupt, Interrupted
+from supac.running.terminal import Bar
 
 Risk = Callable[[FloatArray], Any]
 
@@ -68,8 +72,9 @@ class _Ticket:
 
     task: int
     id: int
-    x: FloatArray
+    planned: Planned
     purpose: Purpose
+    jacobian: bool = False
 
 
 class Runner:
@@ -95,15 +100,23 @@ class Runner:
         risks = [record.risk_as_stored(each) for each in risks]
         many = vectorized or [execution.vectorized] * len(risks)
         self._simulators = [_simulator(*each, parameters) for each in zip(risks, many, strict=True)]
+        self._coarse: dict[int, int] = {}
+        """Places of the coarse models of tasks among the simulators."""
+        for task, own in enumerate(coarse_ones(risks)):
+            if own is not None:
+                self._coarse[task] = len(self._simulators)
+                self._simulators.append(_simulator(own, many[task], parameters))
         self._raising, self._parameters = execution.on_failure == "raise", parameters
         self.record, self._watch, self.interrupt = record, watch, interrupt or Interrupt()
-        self.functions = [RiskFunction(r, ceiling=c) for r, c in zip(risks, ceilings, strict=True)]
-        self._indexes = [
-            RunIndex(record.light_runs, record.rounds, task) for task in range(len(risks))
+        self.functions = [
+            RiskFunction(r, ceiling=c, parameters=parameters)
+            for r, c in zip(risks, ceilings, strict=True)
         ]
+        self._index()
         for task, function in enumerate(self.functions):
             function.width = record.told_width(task)
             function.note_failed_width(record.any_width(task))
+        self._losses, self.busy = Losses(record, execution.retries), BusyShare()
         self._worked: set[int] = set()  # tasks with a successful run in this process
         self._waiting: deque[_Ticket] = deque()
         self._submitted: dict[int, _Ticket] = {}
@@ -113,8 +126,6 @@ class Runner:
         self._looked = -np.inf  # when quick runs were last searched for one that hangs
         # Last: nothing that fails above may leave workers behind.
         self._pool = open_pool(execution, self._simulators)
-        self.capacity = self._pool.capacity
-        """Number of runs that are made at the same time."""
 
     @classmethod
     @contextmanager
@@ -154,6 +165,34 @@ class Runner:
             with closing(runner):
                 yield runner
 
+    def _index(self) -> None:
+        """Index the runs that the record has."""
+        self._indexes = [
+            RunIndex(self.record.light_runs, self.record.rounds, task)
+            for task in range(len(self.functions))
+        ]
+
+    def remake(self, ended: Collection[Status]) -> None:
+        """Make the search runs of the record again that ended so, each under its own id."""
+        for run in self.record.light_runs:
+            if run.status in ended and run.purpose == "search" and not run.source:
+                self._waiting.append(_Ticket(run.task, run.id, run.planned, run.purpose))
+        while self.under_way:
+            if self.interrupt.requested:
+                self.cancel()
+            self.collect()
+        self._index()
+
+    def forget(self, purpose: Purpose) -> None:
+        """Make runs of a purpose anew that an earlier process has made, if they were not told."""
+        for index in self._indexes:
+            index.forget(purpose)
+
+    @property
+    def capacity(self) -> int:
+        """Number of runs that are made at the same time, as it is now."""
+        return self._pool.capacity
+
     def close(self) -> None:
         """Kill the runs in progress."""
         self._pool.close()
@@ -164,13 +203,28 @@ class Runner:
             raise Interrupted
 
     def run(self, x: FloatArray, purpose: Purpose = "search", task: int = 0) -> list[Run]:
-        """Make runs at all rows of x (n, dim); return them in the same order."""
-        return self.run_tasks({task: x}, purpose)[task]
+        """Make runs at draws x (n, dim); return them in the same order."""
+        return self.run_planned([Planned(point) for point in x], purpose, task)
+
+    def run_planned(
+        self,
+        planned: Sequence[Planned],
+        purpose: Purpose = "search",
+        task: int = 0,
+        *,
+        jacobians: bool = False,
+    ) -> list[Run]:
+        """Make planned runs; return them in the same order."""
+        return self.run_tasks({task: planned}, purpose, jacobians=jacobians)[task]
 
     def run_tasks(
-        self, asked: Mapping[int, FloatArray], purpose: Purpose = "search"
+        self,
+        asked: Mapping[int, Sequence[Planned]],
+        purpose: Purpose = "search",
+        *,
+        jacobians: bool = False,
     ) -> dict[int, list[Run]]:
-        """Make the runs of several tasks, (n, dim) each, on the same workers.
+        """Make the runs of several tasks on the same workers, with their `jacobians` if asked.
 
         Runs of an earlier process are not repeated. Few more runs than workers are submitted at a
         time; the others are not started after a requested stop (Interrupted).
@@ -178,13 +232,13 @@ class Runner:
         self.look()
         rows: dict[tuple[int, int], int] = {}
         found: dict[tuple[int, int], Run] = {}
-        for task, x in asked.items():
-            for row, point in enumerate(x):
-                known = self._indexes[task].find(point, purpose)
+        for task, planned in asked.items():
+            for row, each in enumerate(planned):
+                known = self._indexes[task].find(each.x, _purpose_of(each, purpose))
                 if known is None:
-                    rows[task, self.queue(point, purpose, task)] = row
+                    rows[task, self.queue(each, purpose, task, jacobian=jacobians)] = row
                 else:
-                    found[task, row] = known
+                    found[task, row] = known.as_planned(each)
         whole = zip(found, self.record.iterate(found.values()), strict=True)
         runs = {place: self._again(run) for place, run in whole}
         while self.under_way:
@@ -194,8 +248,8 @@ class Runner:
                 runs[run.task, rows[run.task, run.id]] = run
         self.look()
         return {
-            task: self.settle([runs[task, row] for row in range(len(x))], task)
-            for task, x in asked.items()
+            task: self.settle([runs[task, row] for row in range(len(planned))], task)
+            for task, planned in asked.items()
         }
 
     @property
@@ -208,9 +262,17 @@ class Runner:
         """Number of runs that are queued or in progress."""
         return len(self._waiting) + len(self._pool)
 
-    def queue(self, x: FloatArray, purpose: Purpose = "search", task: int = 0) -> int:
-        """Queue a run at x (dim,), which `collect` starts; return its id."""
-        ticket = _Ticket(task, self._indexes[task].reserve(), x, purpose)
+    def queue(
+        self,
+        planned: Planned,
+        purpose: Purpose = "search",
+        task: int = 0,
+        *,
+        jacobian: bool = False,
+    ) -> int:
+        """Queue a run, which `collect` starts; return its id."""
+        own = _purpose_of(planned, purpose)
+        ticket = _Ticket(task, self._indexes[task].reserve(), planned, own, jacobian)
         self._waiting.append(ticket)
         return ticket.id
 
@@ -223,13 +285,27 @@ class Runner:
         while self._waiting and len(self._pool) < most:
             ticket, number = self._waiting.popleft(), next(self._numbers)
             self._submitted[number] = ticket
-            units = self._in_units(ticket.x[None])[0]
-            self._pool.submit(Request(number, units, ticket.task))
+            units = self._in_units(ticket.planned.x[None])[0]
+            level, wanted = ticket.planned.level, ticket.jacobian
+            usual = self._losses.usual(level)
+            place = self._coarse[ticket.task] if level else ticket.task
+            self._pool.submit(Request(number, units, place, usual, wanted))
         self._note_begun()
         start = time.monotonic()
         answers = self._pool.collect(_PATIENCE)
+        self.busy.add(answers, self._pool)
         self._slow = time.monotonic() - start > 0.9 * _PATIENCE
-        return self._keep([(self._submitted.pop(answer.id), answer) for answer in answers])
+        ended = [(self._submitted.pop(answer.id), answer) for answer in answers]
+        kept = self._keep([each for each in ended if each[1].status is not Status.LOST])
+        self._losses.time_runs(kept)
+        self._begin_again([each for each in ended if each[1].status is Status.LOST])
+        return kept
+
+    def _begin_again(self, lost: Sequence[tuple[_Ticket, Answer]]) -> None:
+        """Queue runs that the machine took, before all others."""
+        self._waiting.extendleft(ticket for ticket, _ in reversed(lost))
+        for ticket, answer in lost:
+            self._losses.note(ticket.task, ticket.id, self._place(ticket.planned.x), answer)
 
     def _note_begun(self) -> None:
         """Record which runs are in progress since when, for those who watch the file.
@@ -246,7 +322,7 @@ class Runner:
         tickets = {n: self._submitted[n] for n in new if n in self._submitted}
         if tickets:
             self._noted |= set(new)
-            spans = {(t.task, t.id): replace(new[n], x=t.x) for n, t in tickets.items()}
+            spans = {(t.task, t.id): replace(new[n], x=t.planned.x) for n, t in tickets.items()}
             self.record.note_begun(spans)
 
     def cancel(self) -> None:
@@ -259,8 +335,8 @@ class Runner:
         untold = self.record.iterate(self._indexes[0].take_searches())
         return [self._again(run) for run in untold]
 
-    def adopt(self, known: KnownRuns | None) -> list[Run]:
-        """Record imported runs, and return those that no round has used."""
+    def adopt(self, known: KnownRuns | None, step: int = 0) -> list[Run]:
+        """Record imported runs for round `step`, and return those that no round has used."""
         function, imported = self.functions[0], []
         if known is not None:
             if (function.composite is None) != (known.outputs is None):
@@ -270,7 +346,9 @@ class Runner:
                 function.note_failed_width(known.outputs.shape[1])
             imported = known.to_runs(self._parameters, self._simulators[0].needed)
             imported = self._refused_here(imported)
-        runs = [self._evaluated(run) for run in self._indexes[0].adopt(imported)]
+        adopted = self._indexes[0].adopt(imported)
+        adopted = [run.as_planned(Planned(run.x, Role.KNOWN, step)) for run in adopted]
+        runs = [self._evaluated(run) for run in adopted]
         if known is not None:
             known.check_risks(runs)
         self.record.add(runs)
@@ -328,6 +406,8 @@ class Runner:
         for run, (_, answer), lost in zip(runs, ended, unloaded, strict=True):
             if lost:
                 raise self._error(f"{answer.message}; no run can be made", run.task)
+            if answer.wrong_jacobian and run.purpose == "search":
+                raise self._error(f"{answer.wrong_jacobian}, at {self._place(run.x)}", run.task)
             if self._ends(run):
                 formless = answer.status is Status.INVALID and answer.values is None
                 raise self._failure(run, "" if formless else _FINITE) from answer.error
@@ -340,15 +420,16 @@ class Runner:
         if function.composite is not None and answer.values is not None:
             if good:
                 outputs = answer.values
-            else:
+            elif not ticket.planned.level:
                 function.note_failed_width(len(answer.values))
         elif good:
             risk = float(np.asarray(answer.values))
         if ticket.purpose == "check":  # the user wants to see the line of the error
             answer = answer.without_error()
-        return Run(
+        learns = function.composite is not None and ticket.purpose == "search"
+        made = Run(
             ticket.id,
-            frozen(ticket.x),
+            frozen(ticket.planned.x),
             answer.status,
             risk,
             outputs,
@@ -357,7 +438,9 @@ class Runner:
             attempts=answer.attempts,
             purpose=ticket.purpose,
             task=ticket.task,
+            jacobian=answer.jacobian if learns else None,
         )
+        return made.as_planned(ticket.planned)
 
     def _evaluated(self, run: Run) -> Run:
         if run.outputs is None or (run.ok and np.isfinite(run.risk)):
@@ -375,7 +458,7 @@ class Runner:
 
     def _ends(self, run: Run) -> bool:
         """Return True if a failure raises: not if the loss has a value for invalid outputs."""
-        if not self._raising or run.ok or run.source:
+        if not self._raising or run.ok or run.source or run.level:
             return False
         valued = run.status is Status.INVALID and run.outputs is None
         return not (valued and np.isfinite(self.functions[run.task].failure_loss))
@@ -411,6 +494,11 @@ class Runner:
         return joined([f"{name} = {value:.6g} {unit}".strip() for name, value, unit in parts])
 
 
+def _purpose_of(planned: Planned, purpose: Purpose) -> Purpose:
+    """Return the purpose of a planned run: one of its own for those of a coarse model."""
+    return "coarse" if planned.level else purpose
+
+
 def _simulator(risk: Risk, vectorized: bool, parameters: Parameters | None) -> Simulator:
     """Return the simulator of a risk, with the parameters' names if it has a method `named`."""
     composite = risk if isinstance(risk, Composite) else None
@@ -422,8 +510,10 @@ def _simulator(risk: Risk, vectorized: bool, parameters: Parameters | None) -> S
             function = function.with_fields({name: each.tolist() for name, each in points.items()})
     if composite is None:
         return Simulator(function, "risk", 0, vectorized)
+    jacobian = composite.jacobian if callable(composite.jacobian) else None
     needed = getattr(composite.data, "needed", None)
     if needed is not None and composite.observation:
         needed = np.append(needed, np.ones(composite.observation, dtype=bool))
     flat = getattr(composite.data, "flat", None)
-    return Simulator(function, "simulate", 1, vectorized, needed, flat)
+    own = composite.observation
+    return Simulator(function, "simulate", 1, vectorized, needed, flat, jacobian, own)

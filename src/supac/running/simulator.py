@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,18 @@ import cloudpickle
 import numpy as np
 
 from supac.arrays import BoolArray, FloatArray, as_floats
+from supac.jacobian import checked_jacobian, finite_jacobian, split_answer
 from supac.record.status import LARGEST_RISK, Status
 from supac.record.timeline import Span
+from supac.simulators import run_clock
+from supac.simulators.lost import RunLostError
 
 _OURS = str(Path(__file__).parents[1])
 _HERE = "1"  # the only worker
+_OF_RISK = (
+    "a Jacobian is of use with the outputs of a simulator alone: give the risk as "
+    "Composite(simulate, loss, data), or return the risk without it"
+)
 _QUICK = 0.25  # share of the time to wait within which another batch is begun
 
 
@@ -37,6 +45,10 @@ class Request:
     """(dim,), in the user's units."""
     task: int = 0
     """Index of the simulator that makes the run."""
+    usual: float = 0.0
+    """Seconds that a run takes, as far as known: none begins that cannot end in time."""
+    jacobian: bool = False
+    """True if the Jacobian is asked for as well, where it is computed apart from the outputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +61,7 @@ class Answer:
     seconds: float = 0.0
     message: str = ""
     attempts: int = 1
+    """Number of starts; 0 for a run that was lost before it had begun."""
     error: BaseException | None = None
     """The exception that was raised, in this process only."""
     unloaded: bool = False
@@ -57,6 +70,12 @@ class Answer:
     """Of the request that is answered."""
     span: Span | None = None
     """When and where the run was made, if known."""
+    late: bool = False
+    """True if the time of the worker's job would have ended before the run."""
+    jacobian: FloatArray | None = None
+    """Derivatives of the outputs in the user's units, (m, dim); None if there are none."""
+    wrong_jacobian: str = ""
+    """Error in the Jacobian that was returned, raised whatever is done on failures; or ""."""
 
     def without_error(self) -> Answer:
         """Replace the exception by its place as text, for another process."""
@@ -96,6 +115,10 @@ class Simulator:
     """Outputs that must be finite, (m,), by default all: nothing may be measured at the others."""
     flat: Callable[[Any], FloatArray] | None = None
     """Converts outputs by name to a vector, in the order of the data; None without such data."""
+    jacobian: Callable[[FloatArray], Any] | None = None
+    """Derivatives of the outputs, if a function of their own computes them: (dim,) → (m, dim)."""
+    observed: int = 0
+    """Parameters, the last ones, that enter after the simulator: their values end the outputs."""
 
     def set_up(self) -> None:
         """Load what is expensive to load, if the simulator has such."""
@@ -110,25 +133,48 @@ class Simulator:
         return Answer(Status.REFUSED, None, 0.0, reason) if reason else None
 
     @_ending_copies()
-    def answer(self, x: FloatArray) -> Answer:
-        """Call the simulator at one point (dim,); whatever goes wrong is part of the answer."""
+    def answer(self, x: FloatArray, *, jacobian: bool = False) -> Answer:
+        """Call the simulator at one point (dim,); whatever goes wrong is part of the answer.
+
+        If `jacobian`, call the function of the Jacobian too, if there is one.
+        """
+        run_clock.reset()
         start = time.perf_counter()
         try:
             refused = self.refusal(x)
             if refused is not None:
                 return refused
-            raw = self.function(_locked(x[None] if self.vectorized else x))
-            seconds = time.perf_counter() - start
+            point = _locked(x[None] if self.vectorized else x)
+            raw, slopes = split_answer(self.function(point), many=self.vectorized)
+            if jacobian and self.jacobian is not None:
+                slopes = self.jacobian(point[..., : len(x) - self.observed])
+            seconds = time.perf_counter() - start - run_clock.waited()
             if isinstance(raw, Mapping) and self.flat is not None and not self.vectorized:
                 raw = self.flat(raw)
             values = as_floats(raw)
             if self.vectorized and values is not None and values.ndim and len(values) == 1:
                 values = values[0]
-            return self.check_answer(values, raw, seconds)
+            if self.vectorized and slopes is not None and not isinstance(slopes, Mapping):
+                slopes = slopes[0]
+            return self._with_jacobian(self.check_answer(values, raw, seconds), slopes, x)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             return self._raised(error, start)
+
+    def _with_jacobian(self, answer: Answer, jacobian: Any, x: FloatArray) -> Answer:
+        """Return a good answer with the Jacobian at x (dim,), or with what is wrong with it."""
+        if jacobian is None or answer.status is not Status.OK or answer.values is None:
+            return answer
+        if not self.ndim:
+            return replace(answer, wrong_jacobian=_OF_RISK)
+        outputs, dim = answer.values.size - self.observed, len(x) - self.observed
+        needed = None if self.needed is None else self.needed[:outputs]
+        try:
+            found = checked_jacobian(jacobian, outputs, dim, self.flat)
+            return replace(answer, jacobian=finite_jacobian(found, needed))
+        except ValueError as error:
+            return replace(answer, wrong_jacobian=str(error))
 
     def check_answer(self, values: FloatArray | None, raw: Any, seconds: float) -> Answer:
         """Return an answer of the right form, or what is wrong with it."""
@@ -158,22 +204,24 @@ class Simulator:
         )
 
     @_ending_copies()
-    def all_at_once(self, x: FloatArray, *, again: bool) -> list[Answer]:
+    def all_at_once(self, x: FloatArray, *, again: bool, jacobian: bool = False) -> list[Answer]:
         """Call the simulator once for all points (n, dim); one by one if it raises and `again`."""
         refused = [self.refusal(point) for point in x]
         if any(refused):
             allowed = np.array([each is None for each in refused])
-            made = iter(self.all_at_once(x[allowed], again=again) if allowed.any() else [])
+            some = partial(self.all_at_once, again=again, jacobian=jacobian)
+            made = iter(some(x[allowed]) if allowed.any() else [])
             return [next(made) if each is None else each for each in refused]
         start = time.perf_counter()
         try:
-            raw = self.function(_locked(x))
+            raw, slopes = split_answer(self.function(_locked(x)), many=True)
+            if jacobian and self.jacobian is not None:
+                slopes = self.jacobian(_locked(x)[:, : x.shape[1] - self.observed])
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if again:
-                return [self.answer(point) for point in x]
-            return [self._raised(error, start)] * len(x)
+            one_by_one = partial(self.answer, jacobian=jacobian)
+            return list(map(one_by_one, x)) if again else [self._raised(error, start)] * len(x)
         seconds = (time.perf_counter() - start) / len(x)
         values = as_floats(raw)
         if values is None or values.ndim != self.ndim + 1 or len(values) != len(x):
@@ -183,16 +231,28 @@ class Simulator:
                 f"array of shape {shape}, not {describe(raw)}{self._by_name(raw)}"
             )
             return [Answer(Status.INVALID, None, seconds, message)] * len(x)
-        return [self.check_answer(row, raw, seconds) for row in values]
+        answers = [self.check_answer(row, raw, seconds) for row in values]
+        return answers if slopes is None else self._with_jacobians(answers, slopes, x)
+
+    def _with_jacobians(self, answers: list[Answer], jacobians: Any, x: FloatArray) -> list[Answer]:
+        """Return answers with the Jacobians at points x (n, dim), one for each of them."""
+        if isinstance(jacobians, Mapping) or len(jacobians) != len(x):
+            words = f"with vectorized=True there must be one Jacobian a point, {len(x)} in all"
+            return [replace(each, wrong_jacobian=words) for each in answers]
+        every = zip(answers, jacobians, x, strict=True)
+        return [self._with_jacobian(each, slope, point) for each, slope, point in every]
 
     @staticmethod
     def _raised(error: BaseException, start: float) -> Answer:
+        if isinstance(error, RunLostError):
+            return Answer(Status.LOST, None, time.perf_counter() - start, str(error))
         try:
             words = str(error)
         except Exception:
             words = "(without words)"
         message = f"{type(error).__name__}: {words}"
-        return Answer(Status.RAISED, None, time.perf_counter() - start, message, error=error)
+        seconds = time.perf_counter() - start - run_clock.waited()
+        return Answer(Status.RAISED, None, seconds, message, error=error)
 
 
 class SimulatorSet:
@@ -225,7 +285,9 @@ class SimulatorSet:
 
     def answer(self, request: Request) -> Answer:
         """Make one run."""
-        answer = self.load(request.task) or self[request.task].answer(request.x)
+        answer = self.load(request.task) or self[request.task].answer(
+            request.x, jacobian=request.jacobian
+        )
         return replace(answer, id=request.id)
 
 
@@ -251,8 +313,10 @@ def describe(raw: Any) -> str:
 class WorkerPool(ABC):
     """Makes runs. Every answer carries the id of the request that it answers."""
 
-    capacity: int
-    """Number of runs that are made at the same time."""
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """Number of runs that are made at the same time, as it is now: workers come and go."""
 
     @property
     def backlog(self) -> int:
@@ -292,8 +356,7 @@ class InProcessPool(WorkerPool):
     `one_by_one` is set, it is called again for each of them.
     """
 
-    capacity = 1
-    backlog = sys.maxsize  # a vectorized simulator takes them all at once
+    capacity, backlog = 1, sys.maxsize  # a vectorized simulator takes them all at once
 
     def __init__(self, simulators: Sequence[Simulator], *, one_by_one: bool = False):
         self._simulators, self._one_by_one = SimulatorSet(simulators), one_by_one
@@ -343,12 +406,16 @@ class InProcessPool(WorkerPool):
         trouble = self._simulators.load(first.task)
         simulator, start = self._simulators[first.task], time.time()
         if trouble is not None or not simulator.vectorized:
-            answer = trouble or simulator.answer(first.x)
+            answer = trouble or simulator.answer(first.x, jacobian=first.jacobian)
             return [replace(answer, id=first.id, span=Span(start, time.time(), _HERE))]
-        batch = [first, *(each for each in self._queue if each.task == first.task)]
-        self._queue = deque(each for each in self._queue if each.task != first.task)
+
+        def with_first(each: Request) -> bool:
+            return each.task == first.task and each.jacobian == first.jacobian
+
+        batch = [first, *filter(with_first, self._queue)]
+        self._queue = deque(each for each in self._queue if not with_first(each))
         x = np.stack([each.x for each in batch])
-        answers = simulator.all_at_once(x, again=self._one_by_one)
+        answers = simulator.all_at_once(x, again=self._one_by_one, jacobian=first.jacobian)
         times = np.linspace(start, time.time(), len(batch) + 1).tolist()  # shared equally
         spans = [Span(*ends, _HERE) for ends in pairwise(times)]
         told = zip(batch, answers, spans, strict=True)

@@ -1,16 +1,14 @@
-"""The terminal during a call: its progress bar, its messages, and its Ctrl-C."""
+"""The terminal during a call: its progress bar and its messages."""
 
 from __future__ import annotations
 
 import math
-import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
-from types import FrameType
 from typing import Literal, Protocol, Self
 
+from supac.record.coarse_use import CoarseUse
 from supac.record.run import Run
 from supac.running.notebook import NotebookDisplay, in_notebook
 from supac.search.algorithm import Info
@@ -18,49 +16,6 @@ from supac.search.algorithm import Info
 Progress = bool | Literal["log"] | None
 """A bar or none, lines in a log, or None for a bar on a terminal alone."""
 LOG_EVERY = 30.0  # seconds between lines in a log
-
-
-class Interrupted(Exception):  # noqa: N818 - not an error
-    """A stop was requested, and the runs in progress have ended."""
-
-
-class Interrupt:
-    """Handle Ctrl-C inside a `with` block: the first requests a stop, the second raises.
-
-    A nested one follows the outer one.
-    """
-
-    def __init__(self) -> None:
-        self._asked = False
-        self._installed = False
-        self._outer: Interrupt | None = None
-
-    @property
-    def requested(self) -> bool:
-        """True if a stop was requested."""
-        return self._asked or (self._outer is not None and self._outer.requested)
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            handler = signal.getsignal(signal.SIGINT)
-            outer = getattr(handler, "__self__", None)
-            if handler is signal.default_int_handler:
-                signal.signal(signal.SIGINT, self._handle)
-                self._installed = True
-            elif isinstance(outer, Interrupt):
-                self._outer = outer
-        return self
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._asked:
-            raise KeyboardInterrupt
-        self._asked = True
-        message = "Stopping when the runs in progress have ended; Ctrl-C again stops at once."
-        print(f"\n{message}", file=sys.stderr, flush=True)
-
-    def __exit__(self, *exception: object) -> None:
-        if self._installed:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Display(Protocol):
@@ -173,9 +128,10 @@ class Bar:
             self._display.say(words)
 
     def watch(self, runs: Sequence[Run]) -> None:
-        """Count runs that have ended."""
-        self.runs += len(runs)
-        self.failed += sum(run.failed for run in runs)
+        """Count runs that have ended, without those of a coarse model."""
+        fine = [run for run in runs if not run.level]
+        self.runs += len(fine)
+        self.failed += sum(run.failed for run in fine)
         self.show()
 
     def show(self) -> None:
@@ -189,6 +145,7 @@ class ProgressBar(Bar):
         super().__init__(budget, show)
         self._before, self._budget = 0, budget
         self._start, self._words, self._best = time.monotonic(), "runs", math.inf
+        self._coarse = 0.0
 
     def resume(self, words: str, failed: int, done: int) -> None:
         """Print that a search continues, with the numbers of failed and completed runs."""
@@ -196,31 +153,43 @@ class ProgressBar(Bar):
         self.say(words)
         self.show()
 
-    def update(self, queries: int, info: Info) -> None:
-        """Show the diagnostics of a round; in a log, as a line of its own."""
+    def update(
+        self, queries: int, info: Info, busy: str = "", coarse: CoarseUse | None = None
+    ) -> None:
+        """Show the diagnostics of a round, and how `busy` workers are; in a log, as a line.
+
+        With a coarse model the budget counts its runs by their cost.
+        """
+        busy = f", {busy}" * bool(busy)
+        if coarse is not None:
+            self._coarse = coarse.runs * coarse.cost
         if math.isfinite(info.objective):
             self._best = min(self._best, info.objective)
-        self._words = f"objective {info.objective:.3g}, best {self._best:.3g}, KL {info.kl:.3g}"
+        self._words = (
+            f"objective {info.objective:.3g}, best {self._best:.3g}, KL {info.kl:.3g}{busy}"
+        )
         self._before = max(self._before, queries - self.runs)
         if isinstance(self._display, LogDisplay):
+            runs = "runs" if coarse is None else f"runs ({coarse.runs} coarse)"
+            done = queries if coarse is None else f"{queries + self._coarse:.3g}"
             self.say(
-                f"{queries} of {self._budget} runs: objective {info.objective:.4g}, mean risk "
-                f"{info.mean_risk:.4g}, KL {info.kl:.3g}{self._failed_and_left}"
+                f"{done} of {self._budget} {runs}: objective {info.objective:.4g}, mean risk "
+                f"{info.mean_risk:.4g}, KL {info.kl:.3g}{busy}{self._failed_and_left}"
             )
         else:
             self.show()
 
     def show(self) -> None:
         """Draw the bar, with the remaining time at the pace of this process."""
-        self.draw(self._before + self.runs, self._words + self._failed_and_left)
+        self.draw(self._before + self.runs + self._coarse, self._words + self._failed_and_left)
 
     @property
     def _failed_and_left(self) -> str:
         """Return the number of failed runs and the remaining time, as far as known."""
-        done = self._before + self.runs
+        done = self._before + self.runs + self._coarse
         words = f", {self.failed} failed" * bool(self.failed)
         if self.runs and done < self._budget:
-            pace = (time.monotonic() - self._start) / self.runs
+            pace = (time.monotonic() - self._start) / (self.runs + self._coarse)
             words += f", {duration(pace * (self._budget - done))} left"
         return words
 

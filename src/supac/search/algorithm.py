@@ -3,68 +3,39 @@
 An algorithm is three pure functions:
 
     state = algorithm.init(problem, seed)
-    x = algorithm.ask(problem, state)
-    state, info = algorithm.tell(problem, state, x, risk)
+    batch = algorithm.ask(problem, state)
+    state, info = algorithm.tell(problem, state, batch, risk)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Protocol
+from hashlib import sha256
 
 import numpy as np
 import scipy.linalg  # noqa: F401 - it brings a BLAS of its own, which must be loaded to be limited
 from threadpoolctl import ThreadpoolController
 
-from supac.arrays import BoolArray, FloatArray, points, vector, whole
+from supac.arrays import FloatArray, points, vector, whole
 from supac.families import Distribution
-from supac.problem import Evaluations, Problem
+from supac.problem import Batch, Evaluations, Problem, Role
+from supac.problem.evaluations import Jacobians
+from supac.search.coarse_runs import CoarseRuns
 from supac.search.note import Note
-from supac.surrogate.estimator import EmulatorState
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Hold points to evaluate, and the distribution that they come from."""
-
-    x: FloatArray
-    proposal: Distribution
-    drawn: BoolArray
-    """True for points drawn from the proposal; the others were chosen."""
-    expected: FloatArray | None = None
-    """Risks that a model predicts."""
-
-    @classmethod
-    def plain(cls, x: FloatArray, proposal: Distribution) -> Batch:
-        """Return a batch of which all points were drawn."""
-        return cls(x, proposal, np.ones(len(x), dtype=bool))
-
-    def reordered(self, x: FloatArray) -> Batch | None:
-        """Return the batch with its points in the order of x; None if x holds other points."""
-        if x.shape != self.x.shape:
-            return None
-        if np.array_equal(self.x, x):
-            return replace(self, x=x)
-        mine, yours = np.lexsort(self.x.T), np.lexsort(x.T)
-        if not np.array_equal(self.x[mine], x[yours]):
-            return None
-        rows = np.empty(len(x), dtype=np.intp)
-        rows[yours] = mine
-        expected = None if self.expected is None else self.expected[rows]
-        return Batch(x, self.proposal, self.drawn[rows], expected)
-
-
-MOVING, MOVING_AGAIN = 3.0, 12.0
-"""Nats that a step gains while the posterior moves; more are needed once it has settled."""
+from supac.search.stages import Stage
+from supac.search.tuning import DEFAULT, Tuning
+from supac.surrogate.estimator import RiskModel
+from supac.surrogate.memory import Memory
 
 
 @dataclass(frozen=True, eq=False)
 class LastStep:
-    """Hold what the next batch is compared with."""
+    """Hold a step, and what the runs that test it are compared with."""
 
     radius: float
     """Radius of the trust region, in KL."""
@@ -76,19 +47,12 @@ class LastStep:
     """Predicted decrease in nats."""
     shift: float = 0.0
     """Distance that the mean moved, in standard deviations of the new posterior."""
-    settled: bool = False
-    """A step before, or this one, gained little."""
     objective: float = np.nan
     """Predicted bound of the new posterior."""
-
-    @property
-    def moving(self) -> bool:
-        """Return True if steps gain so much that the next batch will soon be out of place."""
-        return self.gains_more_than(MOVING)
-
-    def gains_more_than(self, nats: float) -> bool:
-        """Return True if the step gains as much, or more once the posterior has settled."""
-        return self.nats > (MOVING_AGAIN if self.settled else nats)
+    number: int = 0
+    """Number of rounds before the batch that tests it."""
+    size: int = 0
+    """Number of runs of that batch; 0 if none was planned yet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +85,17 @@ class State:
     batch: Batch | None = None
     """The next batch, if it was planned with the last step."""
     last_step: LastStep | None = None
-    emulator: EmulatorState | None = None
+    untested: tuple[LastStep, ...] = ()
+    """Earlier steps whose runs have not come back: asynchronous ones end in any order."""
+    emulator: Memory | None = None
     momentum: Momentum | None = None
     abandoned: Abandoned | None = None
+    tuning: Tuning = DEFAULT
+    """Numbers that the search began with."""
+    stage: Stage = Stage.OPENING
+    """Purpose of its next batch."""
+    coarse: CoarseRuns[State] | None = None
+    """Runs of a coarse model, and what is done with them; None without such a model."""
 
     @property
     def iteration(self) -> int:
@@ -134,20 +106,38 @@ class State:
         """Return the random numbers of this iteration; one stream for each use."""
         return np.random.default_rng([self.seed, self.iteration, stream])
 
+    def beginning_from(self, x: FloatArray) -> State:
+        """Return the state with random numbers of its own, for a search that knows runs at x.
+
+        With the same seed, it must not repeat the draws that these runs, and the posteriors
+        fitted to them, come from.
+        """
+        told = sha256(f"{self.seed} ".encode() + np.ascontiguousarray(x).tobytes())
+        return replace(self, seed=int.from_bytes(told.digest()[:8]))
+
     def draw(self, n: int, stream: int = 0) -> FloatArray:
         """Draw n points of the posterior, always the same in one state."""
         return self.posterior.sample(n, self.rng(stream))
 
-    def planned(self, x: FloatArray) -> Batch:
-        """Return the planned batch if x holds its points, else x as draws of the posterior."""
-        planned = None if self.batch is None else self.batch.reordered(x)
-        return planned or Batch.plain(x, self.posterior)
+    def drawn(self, n: int, stream: int = 0) -> Batch:
+        """Return n draws of the posterior as a batch."""
+        return self.batch_of(self.draw(n, stream), Role.DRAW if self.iteration else Role.OPENING)
+
+    def batch_of(
+        self, x: FloatArray, role: Role = Role.DRAW, proposal: Distribution | None = None
+    ) -> Batch:
+        """Return points as a batch that tests the last step, by default draws of the posterior."""
+        return Batch.of(x, proposal or self.posterior, role, self.iteration)
 
     def told(
-        self, x: FloatArray, risk: FloatArray, outputs: FloatArray | None = None
+        self,
+        batch: Batch,
+        risk: FloatArray,
+        outputs: FloatArray | None = None,
+        jacobians: Jacobians | None = None,
     ) -> Evaluations:
         """Append a batch to the evaluations; a NaN risk, or NaN outputs, is a failed run."""
-        checked = points(x, "x", self.posterior.dim)
+        checked = points(batch.x, "x", self.posterior.dim)
         risks = np.asarray(risk, dtype=np.float64)
         if risks.shape != (len(checked),):
             raise ValueError(
@@ -158,8 +148,7 @@ class State:
             raise ValueError(
                 f"outputs must hold one row a point, ({len(checked)}, m), not {np.shape(outputs)}"
             )
-        batch = self.planned(checked)
-        return self.evaluations.append(checked, risks, batch.proposal, outputs, batch.drawn)
+        return self.evaluations.told(replace(batch, x=checked), risks, outputs, jacobians)
 
 
 DRAW, PROJECT, FIT, VALIDATE, PRIOR = 0, 1, 2, 3, 4
@@ -224,42 +213,106 @@ NO_STEP = Note(
 """A note that means convergence where steps had become small, and trouble elsewhere."""
 
 
-class Algorithm(Protocol):
-    """Search by three pure functions of a problem and a state.
+class Algorithm(ABC):
+    """Search by three pure functions of a problem and a state."""
 
-    Optional methods: `validation(budget)` returns the queries to keep for checking the last
-    posterior, by default none; `uses_known(problem)` says if runs made elsewhere can be learnt
-    from, by default not; `widened(workers, budget, n)` returns an algorithm with batches large
-    enough for many asynchronous workers, after n runs; `restart(problem, before, state, info)`
-    returns a state elsewhere, and info that says so, if a search has learnt nothing, by default
-    None; `conclude(state)` returns the state with the posterior to return, by default the last
-    one; `advice(problem, state)` returns sentences on what would save runs, by default none.
-    """
-
+    @abstractmethod
     def init(self, problem: Problem, seed: int) -> State:
         """Return the state before the first batch."""
 
-    def ask(self, problem: Problem, state: State) -> FloatArray:
-        """Return the points to evaluate next: (n, dim)."""
+    @abstractmethod
+    def ask(self, problem: Problem, state: State) -> Batch:
+        """Return the runs to make next, always the same in one state."""
 
+    @abstractmethod
     def tell(
         self,
         problem: Problem,
         state: State,
-        x: FloatArray,
+        batch: Batch,
         risk: FloatArray,
         outputs: FloatArray | None = None,
     ) -> tuple[State, Info]:
-        """Return the state that knows their risks, and outputs if there are any."""
+        """Return the state that knows what these runs returned."""
+
+    learns_from_jacobians = False
+    """True if `tell` takes `jacobians=`, those of the runs."""
+
+    def wants_jacobians(self, problem: Problem, state: State) -> bool:
+        """Return True if the runs of the next batch are worth their Jacobians."""
+        return False
+
+    tolerance: float | None = None
+    """KL between successive posteriors below which a search has converged; 1e-12 by default."""
+
+    @property
+    def reuses(self) -> bool:
+        """Return True if earlier batches are learnt from."""
+        return True
+
+    def model(self, problem: Problem, state: State) -> RiskModel | None:
+        """Fit a model of the risk to the runs of a state; None if it has none to predict with."""
+        return None
+
+    def counted(self, state: State) -> int:
+        """Return the number of runs of a state, of the model that counts."""
+        return len(state.evaluations)
+
+    def spent(self, state: State) -> float:
+        """Return what the runs of a state cost, in runs of the model that counts."""
+        return self.counted(state)
+
+    def price(self, state: State, batch: Batch) -> float:
+        """Return what a batch costs, in runs of the model that counts."""
+        return len(batch)
+
+    def timed(self, state: State, level: Sequence[int], seconds: Sequence[float]) -> State:
+        """Return the state that knows how long runs of these levels have taken."""
+        return state
+
+    def restored(self, state: State) -> State:
+        """Return a state that was read from a file, whose evaluations are runs of all levels."""
+        if state.coarse is not None:
+            raise ValueError(
+                "the search in this store has a coarse model: pass it again, as in "
+                "Composite(simulate, loss, data, coarse=Coarse(…))"
+            )
+        return state
+
+    def validation(self, budget: int) -> int:
+        """Return the number of queries to keep for checking the last posterior."""
+        return 0
+
+    def uses_known(self, problem: Problem) -> bool:
+        """Return True if runs made elsewhere can be learnt from."""
+        return False
+
+    def widened(self, workers: int, budget: int, n: int) -> Algorithm:
+        """Return the algorithm with batches for many asynchronous workers, after n runs."""
+        return self
+
+    def for_workers(self, workers: int, budget: int) -> Algorithm:
+        """Return the algorithm with batches that keep many workers busy, which wait for others."""
+        return self
+
+    def restart(
+        self, problem: Problem, before: State, state: State, info: Info
+    ) -> tuple[State, Info] | None:
+        """Return a state elsewhere, and info that says so, if the search has learnt nothing."""
+        return None
+
+    def conclude(self, state: State) -> State:
+        """Return the state with the posterior to return."""
+        return state
+
+    def advice(self, problem: Problem, state: State) -> tuple[str, ...]:
+        """Return sentences on what would save runs."""
+        return ()
 
 
-def widened(algorithm: Algorithm, workers: int, budget: int, n: int) -> Algorithm:
-    """Return the algorithm after n runs for asynchronous workers, widened if it knows how."""
-    own = getattr(algorithm, "widened", None)
-    return algorithm if own is None else own(workers, budget, n)
-
-
-def initial_state(problem: Problem, seed: int, *, regresses: bool = True) -> State:
+def initial_state(
+    problem: Problem, seed: int, *, regresses: bool = True, tuning: Tuning = DEFAULT
+) -> State:
     """Return the state without evaluations, with the posterior at its start.
 
     `regresses` is True if every round solves for a coefficient of each statistic.
@@ -279,7 +332,8 @@ def initial_state(problem: Problem, seed: int, *, regresses: bool = True) -> Sta
             "searched: leave out parameters that the data do not determine, or describe a field by "
             "fewer numbers, such as its values on a coarser grid"
         )
-    return State(whole(seed, "seed", least=0), problem.start, Evaluations.none(problem.start.dim))
+    none = Evaluations.none(problem.start.dim)
+    return State(whole(seed, "seed", least=0), problem.start, none, tuning=tuning)
 
 
 @cache

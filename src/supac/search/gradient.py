@@ -9,15 +9,15 @@ import numpy as np
 from supac.arrays import FloatArray, positive
 from supac.codec import register
 from supac.families import Distribution, Family
-from supac.problem import Problem
+from supac.problem import Batch, Problem
 from supac.problem.bounds import slopes
-from supac.search.algorithm import PROJECT, Info, Momentum, State, initial_state
+from supac.search.algorithm import PROJECT, Algorithm, Info, Momentum, State, initial_state
 from supac.search.ray import view_prior
 
 
 @register
 @dataclass(frozen=True)
-class GradientDescent:
+class GradientDescent(Algorithm):
     """Step by `step_size` against a score-function gradient from `batch` fresh draws."""
 
     step_size: float = 0.05
@@ -49,31 +49,31 @@ class GradientDescent:
             )
         return initial_state(problem, seed)
 
-    def ask(self, problem: Problem, state: State) -> FloatArray:
-        """Draw independent points of the current posterior: (batch, dim)."""
-        return state.draw(self.batch)
+    def ask(self, problem: Problem, state: State) -> Batch:
+        """Draw independent points of the current posterior."""
+        return state.drawn(self.batch)
 
     def tell(
         self,
         problem: Problem,
         state: State,
-        x: FloatArray,
+        batch: Batch,
         risk: FloatArray,
         outputs: FloatArray | None = None,
     ) -> tuple[State, Info]:
         """Update v ← μv − ε∇, and c by the move of the method, halved until it stays in Θ."""
         step_size, momentum = self.step_size, self._momentum
-        evaluations = state.told(x, risk)
-        batch = evaluations.usable(problem.failure_risk)
-        fresh = batch.iteration == state.iteration
+        evaluations = state.told(batch, risk)
+        runs = evaluations.usable(problem.failure_risk)
+        fresh = runs.iteration == state.iteration
         told = replace(state, evaluations=evaluations)
         if fresh.sum() < 2:
             return told, Info(notes=("fewer than two runs of the batch are left",))
         posterior, family = state.posterior, state.posterior.exponential
         prior = view_prior(problem.prior, posterior, state.rng(PROJECT))
-        mean_risk, kl = float(batch.risk[fresh].mean()), prior.kl(posterior.theta)
+        mean_risk, kl = float(runs.risk[fresh].mean()), prior.kl(posterior.theta)
         by_risk, by_kl = slopes(problem.bound, mean_risk, kl)
-        eta = score_projection(batch.x[fresh], batch.risk[fresh], posterior)
+        eta = score_projection(runs.x[fresh], runs.risk[fresh], posterior)
         # Theorem 1 and Lemma 1: ∇π[R] = I(θ)η and ∇KL = I(θ)(θ − θ_p).
         natural = by_risk * eta + by_kl * (posterior.theta - prior.theta)
         # c is kept, not recomputed from θ: of the many roots of one covariance, momentum knows one.

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.problem import Problem
+from supac.problem import Batch, Problem
 from supac.problem.bounds import fixed_temperature
-from supac.search.algorithm import DRAW, PROJECT, Info, State, initial_state, one_thread
-from supac.search.steps import FixedStep
+from supac.search.algorithm import DRAW, PROJECT, Algorithm, Info, State, initial_state, one_thread
+from supac.search.trust import FixedStep
 from supac.surrogate.least_squares import project
 from supac.surrogate.voronoi import NearestNeighbours, Voronoi
 
 
 @dataclass(frozen=True)
-class SuPACCE:
+class SuPACCE(Algorithm):
     """Minimise Catoni's bound (eq. 4) over the exponential family of the prior."""
 
     first: int = 160
@@ -37,21 +37,21 @@ class SuPACCE:
             raise TypeError("SuPACCE minimises Catoni's bound alone; use SuPAC.paper()")
         return initial_state(problem, seed)
 
-    def ask(self, problem: Problem, state: State) -> FloatArray:
+    def ask(self, problem: Problem, state: State) -> Batch:
         """Line 3: draw i.i.d. x_{n+1}, …, x_{n+k} ~ π_θ."""
-        return state.draw(self.batch if state.iteration else self.first, DRAW)
+        return state.drawn(self.batch if state.iteration else self.first, DRAW)
 
     def tell(
         self,
         problem: Problem,
         state: State,
-        x: FloatArray,
+        batch: Batch,
         risk: FloatArray,
         outputs: FloatArray | None = None,
     ) -> tuple[State, Info]:
         """Lines 4 to 9: from the risks of a batch to the next θ."""
         # Line 4: Ev ← Ev ∪ {(x_i, R(x_i))}.
-        evaluations = state.told(x, risk, outputs)
+        evaluations = state.told(batch, risk, outputs)
         runs, posterior = evaluations.usable(problem.failure_risk), state.posterior
         temperature = fixed_temperature(problem.bound)
         assert temperature is not None

@@ -19,8 +19,9 @@ from supac.families import Density, Distribution, Family
 from supac.families.gaussian import GaussianFamily
 from supac.problem import Function
 from supac.problem.bounds import Bound, fixed_temperature, trade_off
-from supac.surrogate.estimator import MANY_PARAMETERS, Surrogate
+from supac.surrogate.estimator import Surrogate
 from supac.surrogate.least_squares import project_known
+from supac.surrogate.regime import Regime
 
 _GRID = np.linspace(-20.0, 20.0, 161)
 """log β relative to the β that tilts the current posterior by one standard deviation of the
@@ -90,7 +91,7 @@ def _exact_ratio(prior: Density, at: Distribution) -> FloatArray | None:
     """Return θ plus the η of log dπ_p/dπ_θ, for Gaussians of many parameters; None for others."""
     family = at.family
     known = isinstance(prior, Distribution) and prior.family.is_gaussian
-    if not (known and family.is_gaussian and at.dim > MANY_PARAMETERS):
+    if not (known and family.is_gaussian and Regime.of(at.dim).is_many):
         return None
     assert isinstance(prior, Distribution)
     wide, own = (

@@ -17,9 +17,11 @@ import numpy as np
 
 from supac.arrays import BoolArray, FloatArray
 from supac.families import Distribution, Family
-from supac.problem import Evaluations, Problem
+from supac.problem import Evaluations, Problem, Role
 from supac.search.algorithm import Abandoned, LastStep, State
 from supac.search.note import Note
+from supac.search.stages import Stage
+from supac.search.tuning import RestartTuning
 
 SETTLED = Note(
     "settled",
@@ -33,14 +35,6 @@ FAILED = Note(
 BEGAN_AGAIN = SETTLED, FAILED
 """Notes of rounds after which a search began again."""
 
-_LEARNT = 3.0  # nats by which a posterior is better than the start if anything was learnt
-_EXPLAINED = 0.5  # largest error of predicting a run, in standard deviations of all risks
-_QUIET = 0.5  # nats that a step gains if the search has settled
-_PATIENCE = 20  # draws after a first batch, of a beginning that does not settle
-_NARROW = 0.3  # standard deviations of the start
-_FAILING, _ENOUGH = 0.5, 15  # share of failed runs, among as many of the latest
-_REACH, _NEAR = 3.0, 0.5  # standard deviations of a posterior, and of the start
-
 
 def has_learnt_nothing(
     problem: Problem, state: State, objective: float, nat: float, error: float
@@ -52,16 +46,16 @@ def has_learnt_nothing(
     mean or, where risks differ by orders of magnitude and the mean says nothing, of their median,
     which a mean of such risks exceeds.
     """
-    runs = state.evaluations.usable(problem.failure_risk)
+    runs, tuning = state.evaluations.usable(problem.failure_risk), state.tuning.restart
     runs = runs.select(runs.drawn)
-    if not len(runs) or not nat > 0.0 or not error > _EXPLAINED * float(runs.risk.std()):
+    if not len(runs) or not nat > 0.0 or not error > tuning.explained * float(runs.risk.std()):
         return False
     around = np.array([np.allclose(each.mean, problem.start.mean) for each in runs.proposals])
-    first = runs.risk[around[runs.iteration]]
+    first = runs.risk[around[runs.step]]
     if not len(first):  # it began with runs made elsewhere, or narrowly
         return False
     kl = problem.start.divergence(problem.prior).value
-    return problem.bound(_least_mean(first), kl) - objective < _LEARNT * nat
+    return problem.bound(_least_mean(first), kl) - objective < tuning.learnt * nat
 
 
 def _least_mean(risk: FloatArray) -> float:
@@ -75,18 +69,16 @@ def _least_mean(risk: FloatArray) -> float:
 
 def begin_again(
     problem: Problem,
+    before: State,
     state: State,
-    before: LastStep | None,
     nat: float,
     error: float,
     *,
     first: int,
-    looked: bool = False,
 ) -> tuple[State, Note] | None:
     """Return the state of a new beginning, and why; None if the search is to go on.
 
-    `before` is the step before the last one, `first` the size of a first batch, and `looked` is
-    True if the last batch was the look around the start of a search that began narrowly.
+    `before` is the state before the last round, `first` the size of a first batch.
     """
     last, family = state.last_step, problem.start.family
     if not (isinstance(family, Family) and family.is_gaussian):
@@ -96,16 +88,12 @@ def begin_again(
     if last is None:
         return None
     left = _leave(state, last.objective)
-    stuck = _is_stuck(state, before, first) or (
-        before is None and _drew_start_again(problem, state)
-    )
+    drew = before.stage is Stage.AFRESH and state.evaluations.told_last(Role.OPENING)
+    stuck = drew or _is_stuck(state, before.last_step, first)
     if stuck and has_learnt_nothing(problem, state, last.objective, nat, error):
         by_turns = state.abandoned is not None and len(state.abandoned.thetas) % 2 == 1
         other = None if by_turns else _begin_elsewhere(problem, left, nat)
-        return other or _begin_at_start(problem, left), SETTLED
-    if looked and not last.moving and _found_better(problem, state, nat):
-        other = _begin_elsewhere(problem, left, nat)
-        return None if other is None else (other, SETTLED)
+        return other or _begin_from(problem.start, left, Stage.AFRESH), SETTLED
     return None
 
 
@@ -118,19 +106,8 @@ def _is_stuck(state: State, before: LastStep | None, first: int) -> bool:
     draws, last = int(state.evaluations.drawn[since:].sum()), state.last_step
     if before is None or last is None or draws < first:
         return False
-    return max(before.nats, last.nats) <= _QUIET or draws >= first + _PATIENCE
-
-
-def _drew_start_again(problem: Problem, state: State) -> bool:
-    """Return True if the last batch was drawn around the start of a search that began again."""
-    last = state.evaluations.proposals[-1]
-    return state.abandoned is not None and np.allclose(last.mean, problem.start.mean)
-
-
-def draws_start_again(problem: Problem, state: State) -> bool:
-    """Return True if a new beginning is at the start, of which its first batch is drawn."""
-    at_start = np.array_equal(state.posterior.theta, problem.start.theta)
-    return state.abandoned is not None and state.last_step is None and at_start
+    tuning = state.tuning.restart
+    return max(before.nats, last.nats) <= tuning.quiet or draws >= first + tuning.patience
 
 
 def is_failing(state: State) -> bool:
@@ -138,9 +115,9 @@ def is_failing(state: State) -> bool:
 
     A narrow first batch that fails says nothing of the prior around it: its points are no draws.
     """
-    runs = state.evaluations.select(state.evaluations.drawn)
-    lately = runs.select(np.arange(len(runs)) >= len(runs) - _ENOUGH)
-    failing = len(lately) >= _ENOUGH and lately.failed > _FAILING * len(lately)
+    runs, tuning = state.evaluations.select(state.evaluations.drawn), state.tuning.restart
+    lately = runs.select(np.arange(len(runs)) >= len(runs) - tuning.lately)
+    failing = len(lately) >= tuning.lately and lately.failed > tuning.failing * len(lately)
     return failing and state.abandoned is None and bool(runs.ok.any())
 
 
@@ -152,9 +129,10 @@ def _begin_at_best(problem: Problem, state: State, nat: float) -> State:
     return _begin(problem, left, runs.x[int(np.argmax(quality))])
 
 
-def _begin_at_start(problem: Problem, state: State) -> State:
-    """Return the state with the start as its posterior, to be drawn from, and no model."""
-    return replace(state, posterior=problem.start, last_step=None, emulator=None, batch=None)
+def _begin_from(posterior: Distribution, state: State, stage: Stage) -> State:
+    """Return the state with a posterior to begin from, and no model."""
+    new = replace(state, posterior=posterior, stage=stage)
+    return replace(new, last_step=None, untested=(), emulator=None, batch=None)
 
 
 def _begin_elsewhere(problem: Problem, state: State, nat: float) -> State | None:
@@ -163,7 +141,7 @@ def _begin_elsewhere(problem: Problem, state: State, nat: float) -> State | None
     quality = _quality(problem, runs, nat)
     assert state.abandoned is not None
     for theta in state.abandoned.thetas:
-        known = _reached(problem.start, state.posterior.at(theta), runs.x)
+        known = _reached(problem.start, state.posterior.at(theta), runs.x, state.tuning.restart)
         quality = np.where(known, -np.inf, quality)
     if not np.isfinite(quality).any():
         return None
@@ -174,8 +152,9 @@ def _begin(problem: Problem, state: State, at: FloatArray) -> State:
     """Return the state with a narrow posterior around a point, and no model."""
     start = problem.start
     _, covariance = start.family.moments(start.theta)
-    posterior = start.at(start.exponential.from_moments(at, _NARROW**2 * covariance))
-    return replace(state, posterior=posterior, last_step=None, emulator=None, batch=None)
+    narrow = state.tuning.restart.narrow
+    posterior = start.at(start.exponential.from_moments(at, narrow**2 * covariance))
+    return _begin_from(posterior, state, Stage.AGAIN if state.abandoned else Stage.BEGUN)
 
 
 def conclude(state: State) -> State:
@@ -190,7 +169,7 @@ def conclude(state: State) -> State:
     last = state.last_step
     if last is not None:
         nat = last.gain / last.nats if last.nats > 0.0 else 0.0
-        if last.objective + _LEARNT * nat < objectives[best]:
+        if last.objective + state.tuning.restart.learnt * nat < objectives[best]:
             return state
     posterior = state.posterior.at(state.abandoned.thetas[best])
     step = None if last is None else replace(last, objective=float(objectives[best]))
@@ -206,27 +185,16 @@ def _leave(state: State, objective: float) -> State:
     return replace(state, abandoned=Abandoned(theta, value, len(state.evaluations)))
 
 
-def _found_better(problem: Problem, state: State, nat: float) -> bool:
-    """Return True if a run out of the posterior's reach is better than all within.
-
-    Draws of a posterior are about half a nat a parameter worse than its mean.
-    """
-    runs = state.evaluations.select(state.evaluations.ok)
-    quality = _quality(problem, runs, nat)
-    z = state.posterior.whiten().points(runs.x)
-    near = np.einsum("ij,ij->i", z, z) < _REACH**2 * state.posterior.dim
-    here = quality[near].max(initial=-np.inf)
-    return bool(quality[~near].max(initial=-np.inf) > here + _LEARNT + state.posterior.dim)
-
-
 def _quality(problem: Problem, runs: Evaluations, nat: float) -> FloatArray:
     """Compute log(prior·exp(−R/λ)) of each run."""
     return np.asarray(problem.prior.log_prob(runs.x) - runs.risk / nat)
 
 
-def _reached(start: Distribution, posterior: Distribution, x: FloatArray) -> BoolArray:
+def _reached(
+    start: Distribution, posterior: Distribution, x: FloatArray, tuning: RestartTuning
+) -> BoolArray:
     """Mark points that a posterior has explored: near to its mean, also on the start's scale."""
     z, u = posterior.whiten().points(x), start.whiten().points(x)
     u = u - start.whiten().points(posterior.mean[None])
     own, scale = np.einsum("ij,ij->i", z, z), np.einsum("ij,ij->i", u, u)
-    return (own < _REACH**2 * posterior.dim) & (scale < _NEAR**2 * posterior.dim)
+    return (own < tuning.reach**2 * posterior.dim) & (scale < tuning.near**2 * posterior.dim)

@@ -15,8 +15,28 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+_LONGEST_GRACE = 3600.0
 _SCRIPT = str(Path(__file__).with_name("guard_script.py"))
-_PATIENCE = 8.0  # seconds in which a guard must end what it guards
+_PATIENCE = 8.0  # seconds in which a guard must end what it guards, after its grace
+STOP = "TERM 10"
+"""Signal that a command is asked to end by, and the seconds after which it is killed."""
+STOP_VARIABLE = "SUPAC_STOP"
+"""Environment variable that holds another one, for the programs that a simulator starts."""
+
+
+def parse_stop(text: str) -> tuple[signal.Signals, float]:
+    """Return the signal and the seconds of a text such as "TERM 10" or "KILL"."""
+    name, _, seconds = text.strip().partition(" ")
+    try:
+        number = signal.Signals[f"SIG{name.upper().removeprefix('SIG')}"]
+        grace = float(seconds or 0.0)
+    except (KeyError, ValueError):
+        grace = -1.0
+    if not 0.0 <= grace < _LONGEST_GRACE:
+        raise ValueError(
+            f'stop must be a signal and a number of seconds, such as "TERM 10", not {text!r}'
+        )
+    return number, grace
 
 
 def die_with(parent: int) -> None:
@@ -45,6 +65,9 @@ class ProcessGuard:
         Leave the folder behind when this process dies.
     pass_fds, env
         As for `subprocess.Popen`.
+    stop
+        Signal, and seconds until SIGKILL, by which the command is ended; by default what the
+        environment says, or "TERM 10".
 
     """
 
@@ -56,11 +79,14 @@ class ProcessGuard:
         keep: bool = True,
         pass_fds: Sequence[int] = (),
         env: Mapping[str, str] | None = None,
+        stop: str | None = None,
     ):
         self.control, theirs = socket.socketpair()
         """Readable when the command has ended."""
         self._code: int | None = None
+        number, self._grace = parse_stop(stop or os.environ.get(STOP_VARIABLE) or STOP)
         place = ["keep" if keep else "remove", "" if folder is None else str(folder)]
+        place += [str(int(number)), str(self._grace)]
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", _SCRIPT, *place, *command],
@@ -97,16 +123,16 @@ class ProcessGuard:
             return b"", b"", b""
 
     def stop(self) -> None:
-        """Kill the command and all that it has started, from any thread; do not wait for it."""
+        """End the command and all that it has started, from any thread; do not wait for it."""
         with suppress(OSError):
             self.control.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Kill what still runs, and wait for the guard itself."""
+        """End what still runs, and wait for the guard itself."""
         self._reports.close()
         self.control.close()
         try:
-            self._process.wait(_PATIENCE)
+            self._process.wait(self._grace + _PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -9,18 +9,24 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from supac.simulators.lost import MemoryWatch, RunLostError, loss_by
 from supac.simulators.output_file import OutputError, OutputFile
 from supac.simulators.process_guard import ProcessGuard
+from supac.simulators.run_clock import waiting
 from supac.simulators.template import Template, Value, flat, misspelt, unplaced
 
 Inputs = Literal["json", "csv", "arguments", "environment"]
 
+_PROLOG, _BEGUN = ".step.sh", ".step"
+_LOOK = 0.05  # seconds between looks whether a step has begun
 _INPUTS = ("json", "csv", "arguments", "environment")
 _TAIL, _LINES = 800, 10  # characters and lines of what the program said that are kept
 
@@ -66,6 +72,9 @@ class Program:
         Name of the file that the program writes, or an `OutputFile`, which says more.
     scratch
         Folder in which the folders are made; by default that of temporary files.
+    level
+        Number in place of `{level}` in the command and the templates: 0 for the fine model and 1
+        for a coarse one.
     keep
         Folders that are left there to be looked at: those of "failed" runs, "all" or "none".
 
@@ -84,6 +93,7 @@ class Program:
         output: str | OutputFile = "output.json",
         scratch: str | os.PathLike[str] | None = None,
         keep: Literal["none", "failed", "all"] = "none",
+        level: int | None = None,
     ):
         if isinstance(command, str) or not command:
             example = '["./model", "--fast"]'
@@ -94,13 +104,14 @@ class Program:
             raise ValueError(f'keep must be "none", "failed" or "all", not {keep!r}')
         if isinstance(output, OutputFile) and key is not None:
             raise ValueError("key is a part of the OutputFile: give it there")
-        self.command = [os.fspath(word) for word in command]
+        self.command = [_at_level(os.fspath(word), level) for word in command]
         if os.sep in self.command[0]:  # it is started in another folder
             self.command[0] = str(Path(self.command[0]).absolute())
         self.names = None if names is None else list(names)
         self.fields = dict(fields or {})
         given = [template] if isinstance(template, str | os.PathLike) else list(template)
-        self.templates = [Template.read(each) for each in given]
+        read = [Template.read(each) for each in given]
+        self.templates = [replace(each, text=_at_level(each.text, level)) for each in read]
         self.inputs = inputs or (None if self.templates else "json")
         self.copies = [Path(each).absolute() for each in copies]
         self.output = output if isinstance(output, OutputFile) else OutputFile(output, key)
@@ -161,13 +172,12 @@ class Program:
         scratch.mkdir(parents=True, exist_ok=True)
         folder = scratch / f"run-{secrets.token_hex(6)}"
         command, failed = self._command(folder, self._with_fields(point)), True
-        environment = None
+        environment = {} if not self._takes_steps else {"SLURM_PROLOG": str(folder / _PROLOG)}
         if self.inputs == "environment":
-            told = {name: _text(value) for name, value in self._grouped(point).items()}
-            environment = {**os.environ, **told}
+            environment |= {name: _text(value) for name, value in self._grouped(point).items()}
         # The guard is there before the folder: it removes the folder if this process is killed.
         keep = self.keep != "none"
-        guard = ProcessGuard(command, folder=folder, keep=keep, env=environment)
+        guard = ProcessGuard(command, folder=folder, keep=keep, env={**os.environ, **environment})
         with closing(guard):
             folder.mkdir(mode=0o700)
             try:
@@ -220,15 +230,32 @@ class Program:
             told = json.dumps(self._grouped(point) if self.names else list(point.values()))
             (folder / "input.json").write_text(told)
 
+    @property
+    def _takes_steps(self) -> bool:
+        """True if the command waits until an allocation of SLURM has room for its step."""
+        return Path(self.command[0]).name == "srun"
+
     def _run(self, guard: ProcessGuard, name: str, folder: Path) -> Any:
+        memory = MemoryWatch()
+        if self._takes_steps:
+            prolog = folder / _PROLOG  # which srun calls when it has its step
+            prolog.write_text(f"#!/bin/sh\n: > '{folder / _BEGUN}'\n")
+            prolog.chmod(0o700)
         try:
             guard.start()
         except OSError as error:
             raise ProgramError(f"{name} could not be started: {error}") from error
+        if self._takes_steps:
+            with waiting():
+                while guard.wait(_LOOK) is None and not (folder / _BEGUN).exists():
+                    pass
         kept = f" (in {folder})" if self.keep != "none" else ""
         code = guard.wait()
         if code:
             said = _last_lines(folder) or "no message"
+            loss = loss_by(code, memory, said)
+            if loss:
+                raise RunLostError(f"{loss} ({socket.gethostname()})")
             raise ProgramError(f"{_end(code)}{kept}: {said}")
         try:
             return self.output.read(folder)
@@ -236,6 +263,11 @@ class Program:
             said = _last_lines(folder)
             words = f"; the program's last words: {said}" if said else ""
             raise ProgramError(f"{error}{kept}{words}") from error
+
+
+def _at_level(text: str, level: int | None) -> str:
+    """Return a text with the level in its place."""
+    return text if level is None else text.replace("{level}", str(level))
 
 
 def _filled(template: Template, values: Mapping[str, Any]) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
-from supac.arrays import BoolArray, FloatArray
+from supac.arrays import FloatArray
 from supac.families import Distribution, Family
 from supac.problem import Evaluations, Loss, Problem
+from supac.problem.scales import UserScales
+from supac.surrogate.memory import Memory
 
 DEAREST = 30.0
 """Nats that a bad run costs at most, if the ceiling of the risk is less."""
-MANY_PARAMETERS = 40
-"""Number above which there are fewer runs than directions: models have fewer freedoms, steps are
-longer, and nothing is computed for each statistic."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +75,6 @@ class BatchPlan:
     """Number of points of a batch while the posterior still moves far; 0 for `batch`."""
     opening: float = 0.0
     """Width of a first batch along orthogonal directions; 0 for a Latin hypercube of `width`."""
-    look: int = 0
-    """Number of points around the start, once a search that began narrowly has settled."""
     widest: float = 1.0
     """Width of these, in standard deviations of the start."""
     inner: int = 1
@@ -102,28 +99,13 @@ class BatchPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class EmulatorState:
-    """Hold what an emulator carries from one fit to the next."""
-
-    hyperparameters: FloatArray
-    outliers: BoolArray
-    """Labels of all runs: (n,)."""
-    inflation: FloatArray
-    """Factors on the noise variance of all runs: (n,)."""
-    threshold: float
-    """Excess risk above which a run may be an outlier."""
-    restarted: int
-    """Number of runs when the hyperparameters were last fitted from their defaults."""
-    fitted: int
-    """Number of runs when they were last fitted."""
-
-
-@dataclass(frozen=True, eq=False)
 class Context:
     """Pass an estimator what it may know besides the runs."""
 
     prior: Distribution | None = None
     """Scales on which the parameters vary; by default the current posterior's."""
+    user_scales: UserScales | None = None
+    """The user's scales of parameters, where the latent one is another."""
     resolution: float = 0.0
     """Difference of risk that is worth one nat of KL: λ for Catoni's bound."""
     failure_risk: float | None = None
@@ -132,8 +114,8 @@ class Context:
     """Largest risk by the bound, or of a run that fails."""
     loss: Loss | None = None
     """Function from outputs to risks, if the risk is a `Composite`."""
-    state: EmulatorState | None = None
-    """State of the last model."""
+    memory: Memory | None = None
+    """Memory of the last model."""
     anew: bool = False
     """Fit hyperparameters from their defaults too: the last step was taken back, or the latest runs
     are far from the others."""
@@ -146,39 +128,167 @@ NOISY = 0.1
 """Noise of a simulator in standard deviations of its outputs; a smooth one's is below 0.01."""
 
 
-class RiskModel(Protocol):
+class RiskModel(ABC):
     """Model the risk, so that it can be projected at any distribution.
 
-    These members are optional, and used if a model has them:
-
-    - `predict(x)`, the risk of successful runs, (n, dim) → (n,); by default the last projection's;
-    - `probes(n, at, rng)`, points in the tails of `at` where success is least certain, (n, dim);
-    - `informative(n, pool, about, given)`, points of a pool that tell most about others, (n, dim);
-    - `explained`, the share of the variance of runs that is predicted from others;
-    - `failure_chance(at)`, the share of the runs of `at` that will fail or be outliers;
-    - `outliers`, the number of runs that failed or are outliers;
-    - `noise`, the standard deviation of the simulator's noise in those of its outputs;
-    - `state`, an `EmulatorState` that the next fit finds in its context.
+    Only `project` must be written. The other members have defaults, which say that the model does
+    not know; what it does know it says by overriding them, the numbers as properties.
     """
 
+    @abstractmethod
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """Return the projection of the modelled risk on the statistics, in L²(at)."""
 
+    def predict(self, x: FloatArray) -> FloatArray | None:
+        """Predict the risk of successful runs, (n, dim) → (n,).
 
-class Estimator(Protocol):
-    """Turn evaluations into a model of the risk.
+        None if the model weighs the runs, and predicts nothing between them: the last projection
+        takes its place.
+        """
+        return None
 
-    Optional: `plan(problem, n)` returns the `BatchPlan` after n runs, by default
-    `BatchPlan.determining(problem)`; `reuses = False` says that only the last batch counts.
-    """
+    def expected_risk(self, x: FloatArray) -> FloatArray | None:
+        """Predict the mean risk of all runs, failed ones included: (n, dim) → (n,).
 
+        None if the model predicts nothing between the runs.
+        """
+        return self.predict(x)
+
+    def doubt(self, x: FloatArray) -> FloatArray | None:
+        """Return the part of `expected_risk` that is the model's own uncertainty: (n,).
+
+        None if that has no part in it.
+        """
+        return None
+
+    @property
+    def explained(self) -> float:
+        """Return the share of the variance of runs that is predicted from others."""
+        return 0.0
+
+    @property
+    def noise(self) -> float:
+        """Return the standard deviation of the simulator's noise in those of its outputs.
+
+        NaN if it is not known.
+        """
+        return np.nan
+
+    @property
+    def severity(self) -> float:
+        """Return the mean excess risk of runs that failed or are outliers; 0 if there are none."""
+        return 0.0
+
+    @property
+    def outliers(self) -> float:
+        """Return the number of runs that failed or are outliers; NaN if it is not known."""
+        return np.nan
+
+    @property
+    def memory(self) -> Memory | None:
+        """Return what the next fit finds in its context."""
+        return None
+
+    def failure_chance(self, at: Distribution) -> float:
+        """Return the share of the runs of `at` that will fail or be outliers.
+
+        NaN if the model does not know where runs fail: then it is asked for no `probes`.
+        """
+        return np.nan
+
+    def probes(self, n: int, at: Distribution, rng: np.random.Generator) -> FloatArray:
+        """Return n points in the tails of `at` where success is least certain: (n, dim)."""
+        raise NotImplementedError(f"{type(self).__name__} has failure_chance, but no probes")
+
+    def informative(
+        self, n: int, pool: FloatArray, about: FloatArray, given: FloatArray
+    ) -> FloatArray:
+        """Return n points of a pool that tell most about others: (n, dim).
+
+        Points that are `given` are run as well. It is asked where `explained` is large.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has explained, but not informative")
+
+
+@dataclass(frozen=True, eq=False)
+class WrappedModel(RiskModel):
+    """Forward every member to another model; subclasses override what they change."""
+
+    inner: RiskModel
+
+    def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
+        """Return the inner model's projection."""
+        return self.inner.project(at, rng)
+
+    def predict(self, x: FloatArray) -> FloatArray | None:
+        """Return the inner model's predictions."""
+        return self.inner.predict(x)
+
+    def expected_risk(self, x: FloatArray) -> FloatArray | None:
+        """Return the inner model's risks of all runs."""
+        return self.inner.expected_risk(x)
+
+    def doubt(self, x: FloatArray) -> FloatArray | None:
+        """Return the inner model's doubt."""
+        return self.inner.doubt(x)
+
+    @property
+    def explained(self) -> float:
+        """Return what the inner model explains."""
+        return self.inner.explained
+
+    @property
+    def noise(self) -> float:
+        """Return the inner model's noise."""
+        return self.inner.noise
+
+    @property
+    def severity(self) -> float:
+        """Return the inner model's severity."""
+        return self.inner.severity
+
+    @property
+    def outliers(self) -> float:
+        """Return the inner model's number of outliers."""
+        return self.inner.outliers
+
+    @property
+    def memory(self) -> Memory | None:
+        """Return the inner model's memory."""
+        return self.inner.memory
+
+    def failure_chance(self, at: Distribution) -> float:
+        """Return the inner model's chance of failures."""
+        return self.inner.failure_chance(at)
+
+    def probes(self, n: int, at: Distribution, rng: np.random.Generator) -> FloatArray:
+        """Return the inner model's probes."""
+        return self.inner.probes(n, at, rng)
+
+    def informative(
+        self, n: int, pool: FloatArray, about: FloatArray, given: FloatArray
+    ) -> FloatArray:
+        """Return the points that the inner model chooses."""
+        return self.inner.informative(n, pool, about, given)
+
+
+class Estimator(ABC):
+    """Turn evaluations into a model of the risk."""
+
+    helped_by_outputs = False
+    """True if it emulates the risk alone, where the simulator's outputs would tell more."""
+
+    @property
+    def reuses(self) -> bool:
+        """Return False if only the last batch counts."""
+        return True
+
+    @abstractmethod
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
     ) -> RiskModel:
         """Return a model of the risk that is accurate around `current`."""
 
-
-def batch_plan(estimator: Estimator, problem: Problem, n: int) -> BatchPlan:
-    """Return the estimator's plan after n runs, or the default one if it has none."""
-    own = getattr(estimator, "plan", None)
-    return BatchPlan.determining(problem) if own is None else own(problem, n)
+    def plan(self, problem: Problem, n: int) -> BatchPlan:
+        """Return the batches that it needs after n runs: those of weighted least squares."""
+        return BatchPlan.determining(problem)

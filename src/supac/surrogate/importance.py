@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -11,17 +10,16 @@ from scipy.special import logsumexp
 from supac.arrays import BoolArray, FloatArray
 from supac.codec import register
 from supac.families import Distribution, NormalWhitening
-from supac.problem import Evaluations, Problem
-from supac.surrogate.estimator import BatchPlan, Context, Surrogate
+from supac.problem import Evaluations, Problem, Role
+from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, Surrogate
 from supac.surrogate.least_squares import project
 
 _NEGLIGIBLE = 1e-300  # of the largest weight: smaller ones overflow when they divide
-_AT_THE_CENTRE = 1e-6  # standard deviations: no draw comes as near
 
 
 @register
 @dataclass(frozen=True)
-class Importance:
+class Importance(Estimator):
     """Weight runs by π(x)/mixture(x), the mixture being that of all proposals so far.
 
     The balance heuristic, self-normalised: every evaluation counts, and no weight explodes as
@@ -33,12 +31,12 @@ class Importance:
     ) -> ImportanceWeighted:
         """Return the runs that were drawn at random, with the log-density of their mixture."""
         runs = evaluations.usable((context or Context()).failure_risk)
-        runs = replace(runs, outputs=None).select(runs.drawn & ~at_the_centre(runs))
+        runs = replace(runs, outputs=None).select(weighed(runs))
         return ImportanceWeighted(runs, log_mixture(runs))
 
 
 @dataclass(frozen=True, eq=False)
-class ImportanceWeighted:
+class ImportanceWeighted(RiskModel):
     """Reweight evaluations for any distribution."""
 
     evaluations: Evaluations
@@ -98,24 +96,18 @@ def pareto_shape(weights: FloatArray) -> float:
     return (n * shape + 5.0) / (n + 10.0)  # a weak prior around 1/2 steadies small samples
 
 
-def at_the_centre(runs: Evaluations) -> BoolArray:
-    """Mark runs at the very centre of a Gaussian proposal: (n,).
+def weighed(runs: Evaluations) -> BoolArray:
+    """Mark the draws that have an importance weight: (n,).
 
-    Small batches begin with the mean, which tells a model most but is no draw: its risk is the
+    Small batches begin with the mean, which tests a step like a draw and is none: its risk is the
     least, and its weight the largest.
     """
-    central = np.zeros(len(runs), dtype=bool)
-    for k in np.unique(runs.iteration):
-        whitening, own = runs.proposals[k].whiten(), runs.iteration == k
-        if isinstance(whitening, NormalWhitening):
-            z = whitening.points(runs.x[own])
-            central[own] = np.einsum("ij,ij->i", z, z) < _AT_THE_CENTRE**2
-    return central
+    return runs.drawn & (runs.role != Role.MEAN)
 
 
 def log_mixture(evaluations: Evaluations) -> FloatArray:
     """Compute log Σ_k (n_k/n)·π_k(x), the density of all proposals together: (n,)."""
-    counts = np.bincount(evaluations.iteration, minlength=len(evaluations.proposals))
+    counts = np.bincount(evaluations.step, minlength=len(evaluations.proposals))
     total = np.full(len(evaluations), -np.inf)
     for count, proposal in zip(counts, evaluations.proposals, strict=True):
         if count:
@@ -126,10 +118,13 @@ def log_mixture(evaluations: Evaluations) -> FloatArray:
 
 @register(name="Uniform")  # its name in stores of version 0.1
 @dataclass(frozen=True)
-class FreshDraws:
+class FreshDraws(Estimator):
     """Weight the last draws equally and reuse no earlier ones: unbiased, and wasteful."""
 
-    reuses: ClassVar[bool] = False
+    @property
+    def reuses(self) -> bool:
+        """Return False: only the last batch counts."""
+        return False
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
@@ -141,7 +136,7 @@ class FreshDraws:
 
 
 @dataclass(frozen=True, eq=False)
-class EqualWeights:
+class EqualWeights(RiskModel):
     """Weight draws equally at any distribution; meant for the one that they were drawn from."""
 
     x: FloatArray
@@ -154,7 +149,7 @@ class EqualWeights:
 
 @register
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(Estimator):
     """Regress the risk with tempered importance weights and a two-scale ridge.
 
     Milliseconds a step, however many evaluations there are: for risks that cost little, or when
@@ -180,7 +175,7 @@ class Ridge:
 
 
 @dataclass(frozen=True, eq=False)
-class TemperedRuns:
+class TemperedRuns(RiskModel):
     """Reweight evaluations for any distribution."""
 
     runs: Evaluations

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from supac.arrays import FloatArray
 from supac.families import Distribution
-from supac.problem import Evaluations, Function
-from supac.surrogate.estimator import Context, Estimator, RiskModel, Surrogate
+from supac.problem import Evaluations, Function, Problem
+from supac.surrogate.estimator import BatchPlan, Context, Estimator, Surrogate, WrappedModel
 from supac.surrogate.least_squares import project_known
 
 
 @dataclass(frozen=True)
-class WithProxy:
+class WithProxy(Estimator):
     """Learn only what a proxy misses, with any estimator."""
 
     proxy: Function
     estimator: Estimator
+
+    @property
+    def reuses(self) -> bool:
+        """Return what the estimator of the rest does."""
+        return self.estimator.reuses
+
+    def plan(self, problem: Problem, n: int) -> BatchPlan:
+        """Return the batches that the estimator of the rest needs."""
+        return self.estimator.plan(problem, n)
 
     def fit(
         self, evaluations: Evaluations, current: Distribution, context: Context | None = None
@@ -36,33 +44,36 @@ class WithProxy:
             latest = proxy(evaluations.x[len(evaluations) - len(context.expected) :])
             context = replace(context, expected=context.expected - slope * latest)
         rest = self.estimator.fit(runs.minus(slope * known), current, context)
-        return Corrected(proxy, slope, rest, int(context.rng.integers(2**32)))
+        return Corrected(rest, proxy, slope, int(context.rng.integers(2**32)))
 
 
 @dataclass(frozen=True, eq=False)
-class Corrected:
-    """Model the risk by a scaled proxy plus a model of the rest: the space F + G of Theorem 1."""
+class Corrected(WrappedModel):
+    """Model the risk by a scaled proxy plus a model of the rest: the space F + G of Theorem 1.
+
+    What is known of the runs is known of the rest, which is the inner model's.
+    """
 
     proxy: Function
     """Finite at every point."""
     scale: float
-    correction: RiskModel
     seed: int
     """Seed of the draws that project the proxy, the same at every distribution."""
 
-    def __getattr__(self, name: str) -> Any:
-        """Return the optional members of a `RiskModel` that the correction has."""
-        if name == "predict":
-            rest: Function = getattr(self.correction, name)
-            return lambda x: self.scale * self.proxy(x) + rest(x)
-        if name in ("probes", "failure_chance", "outliers", "state"):
-            return getattr(self.correction, name)
-        raise AttributeError(name)
+    def predict(self, x: FloatArray) -> FloatArray | None:
+        """Add the scaled proxy to the predictions of the rest, if there are any."""
+        rest = self.inner.predict(x)
+        return None if rest is None else self.scale * self.proxy(x) + rest
+
+    def expected_risk(self, x: FloatArray) -> FloatArray | None:
+        """Add the scaled proxy to the risks of the rest, if there are any."""
+        rest = self.inner.expected_risk(x)
+        return None if rest is None else self.scale * self.proxy(x) + rest
 
     def project(self, at: Distribution, rng: np.random.Generator) -> Surrogate:
         """Add the projections of the proxy and of the rest, whose diagnostics are kept."""
         known = project_known(self.proxy, at, np.random.default_rng(self.seed))
-        missing = self.correction.project(at, rng)
+        missing = self.inner.project(at, rng)
         return replace(
             missing,
             eta=self.scale * known.eta + missing.eta,

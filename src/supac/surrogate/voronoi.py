@@ -11,7 +11,7 @@ from supac.arrays import FloatArray, IntArray
 from supac.codec import register
 from supac.families import Distribution, NormalWhitening
 from supac.problem import Evaluations, Problem
-from supac.surrogate.estimator import BatchPlan, Context, Surrogate
+from supac.surrogate.estimator import BatchPlan, Context, Estimator, RiskModel, Surrogate
 from supac.surrogate.least_squares import project
 from supac.surrogate.nearest import search_all, search_graph
 from supac.surrogate.reuse import reused_counts
@@ -19,7 +19,7 @@ from supac.surrogate.reuse import reused_counts
 
 @register
 @dataclass(frozen=True)
-class Voronoi:
+class Voronoi(Estimator):
     """Weight each evaluation by the mass that a distribution gives to its Voronoi cell.
 
     The mass is estimated from `draws` draws, each shared by its `k` nearest evaluations in the
@@ -50,7 +50,7 @@ class Voronoi:
 
 @register(later=("leave_one_out",))
 @dataclass(frozen=True)
-class ReusedVoronoi:
+class ReusedVoronoi(Estimator):
     """Weight as `Voronoi` does, in a fraction of the time in a long search.
 
     Draws of earlier posteriors count by their importance, each in the metric that it was drawn in
@@ -81,7 +81,7 @@ class ReusedVoronoi:
 
 
 @dataclass(frozen=True, eq=False)
-class NearestNeighbours:
+class NearestNeighbours(RiskModel):
     """Predict the mean risk of the k nearest evaluations, in the metric of any distribution."""
 
     x: FloatArray

@@ -74,7 +74,7 @@ def through_gcc(
     source, library = folder / "kernel.cpp", folder / "kernel.so"
     text = cuda.generate(simulator.variant, {}, simulator.interpolate)
     source.write_text(PRELUDE + text + LOOP)
-    command = ["g++", "-O1", "-fPIC", "-shared", "-w", str(source), "-o", str(library)]
+    command = ["g++", "-O0", "-fPIC", "-shared", "-w", str(source), "-o", str(library)]
     if not library.exists():
         subprocess.run(command, check=True)
     n, days, plan = len(x), len(problem.digester.days), simulator._plan

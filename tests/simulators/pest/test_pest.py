@@ -406,6 +406,7 @@ def regularised(case: Path) -> None:
     case.write_text(case.read_text() + "smooth  1.0 * log(q0) = 1.0  2.0  regul_k\n")
 
 
+@pytest.mark.slow
 def test_groups_of_regularisation_are_left_out(case: Path) -> None:
     """Their weights are multiplied by a factor that PEST looks for: they are no 1/noise."""
     assert pest.load(case).control.notes == ()
@@ -594,6 +595,7 @@ def test_an_ensemble_of_the_case_is_known_by_the_names_of_observations(case: Pat
         known_runs((x, known.outputs[:, :7]), problem.parameters, problem.risk)
 
 
+@pytest.mark.slow
 def test_outputs_have_the_names_of_observations(case: Path, tmp_path: Path) -> None:
     problem = pest.load(case)
     store = tmp_path / "run.supac"

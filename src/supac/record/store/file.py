@@ -16,9 +16,14 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from supac.record.store.owner import Ownership, claim, is_shared, owner_of
+from supac.record.store.snapshot import UnsteadyError, as_rollback, read_steady
+
 _LOOK = 0.05  # seconds, far longer than `is_being_written` holds its lock
+_STALE, _AGAIN = 30.0, 0.2  # seconds for which a shared disk may tell of files that are gone
+_PASSING = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
 _DATABASE = b"SQLite format 3\0"
-COUNTED = ("runs", "rounds", "outputs")
+COUNTED = ("runs", "rounds", "outputs", "jacobians")
 """Tables whose numbers of rows are kept."""
 
 
@@ -82,6 +87,8 @@ class _Writer(NamedTuple):
 
     lock: int
     db: Database | None = None
+    ownership: Ownership | None = None
+    """On a disk that hosts share, where the lock keeps out processes of this host only."""
 
 
 _writers: dict[Path, _Writer] = {}
@@ -103,20 +110,39 @@ def lock(path: Path) -> Path:
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from error
     try:
-        _lock(file, path)
+        shared = is_shared(path)
+        _lock(file, path, shared=shared)
+        ownership = _owned(path) if shared else None
     except BaseException:
         os.close(file)
         raise
-    _writers[path] = _Writer(file)
+    _writers[path] = _Writer(file, ownership=ownership)
     return path
+
+
+def _owned(path: Path) -> Ownership:
+    """Become the owner of a file on a shared disk; StoreBusyError if another one is alive."""
+    try:
+        return claim(path)
+    except FileExistsError as error:
+        found = owner_of(path)
+        who, advice = ("another process", "") if found is None else (found.words, found.advice)
+        raise StoreBusyError(
+            f"{path} is being written by {who}. Wait for it, stop it, or use another file; {advice}"
+        ) from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be owned: {error.strerror}") from error
 
 
 def unlock(path: Path) -> None:
     """Let other processes write the file."""
-    os.close(_writers.pop(Path(os.path.realpath(path))).lock)
+    writer = _writers.pop(Path(os.path.realpath(path)))
+    if writer.ownership is not None:
+        writer.ownership.release()
+    os.close(writer.lock)
 
 
-def _lock(file: int, path: Path) -> None:
+def _lock(file: int, path: Path, *, shared: bool) -> None:
     links = os.fstat(file).st_nlink
     if links > 1:
         raise StoreError(
@@ -135,7 +161,8 @@ def _lock(file: int, path: Path) -> None:
             "file"
         ) from error
     except OSError as error:
-        raise StoreError(f"{path} cannot be locked: {error.strerror}. Use a local disk") from error
+        if not shared:  # otherwise its owner is known by a file
+            raise StoreError(f"{path} cannot be locked: {error.strerror}") from error
 
 
 def _owner_of(path: Path) -> str:
@@ -153,8 +180,10 @@ def _disown() -> None:
     SQLite must not be used across a fork. Closing a connection would fold the log into the file,
     which may be another process's by then: one more reference keeps each alive until the end.
     """
-    for file, db in _writers.values():
+    for file, db, ownership in _writers.values():
         os.close(file)
+        if ownership is not None:
+            ownership.stop()
         if db is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(db))
     _writers.clear()
@@ -169,12 +198,29 @@ def is_being_written(path: Path) -> bool:
         path = resolve_path(path)
         if path in _writers:
             return True
+        if is_shared(path):
+            found = owner_of(path)
+            return found is not None and found.alive
         with path.open("rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
     return False
+
+
+def writer_of(path: Path) -> str:
+    """Describe the process that writes to a file, as far as that is known."""
+    path = resolve_path(path)
+    if is_shared(path):
+        found = owner_of(path)
+        return found.words if found is not None and found.alive else ""
+    return _owner_of(path)
+
+
+def journal_mode(path: Path) -> str:
+    """Return the journal that a file is written with: no log of WAL on a disk that hosts share."""
+    return "DELETE" if is_shared(path) else "WAL"
 
 
 # Connections
@@ -236,6 +282,13 @@ class Database(sqlite3.Connection):
                 "process that opened it (a fork), or it has closed it already. Only that one may "
                 "write"
             )
+        ownership = _writers[self.path].ownership
+        if ownership is not None and not ownership.holds:
+            raise StoreBusyError(
+                f"{self.path} was taken over by {writer_of(self.path) or 'another process'}: this "
+                "one was silent for too long, or its owner was removed. Its runs until then are "
+                "in the store"
+            )
         with named_errors(self.path):
             yield
             self.commit()
@@ -296,17 +349,67 @@ class Database(sqlite3.Connection):
 def connect(path: Path, *, read_only: bool = False) -> Database:
     """Connect to a file that is there; nothing in its schema is trusted."""
     real, options = resolve_path(path), "mode=rw"
+    if is_shared(real):
+        return read_copy(real) if read_only else _connect_alone(real)
     with named_errors(path):
         if read_only:
             # A writer has a log beside the file. Where there is none, nothing is left there either,
             # and the folder may be one that nobody can write.
             options = "mode=ro" if Path(f"{real}-wal").exists() else "mode=ro&immutable=1"
-        uri = f"{real.as_uri()}?{options}"
-        db = sqlite3.connect(uri, uri=True, timeout=5.0, check_same_thread=False, factory=Database)
-        db.path = path
-        db.execute("PRAGMA trusted_schema = OFF")
-        db.execute("PRAGMA cell_size_check = ON")
+        return _opened(f"{real.as_uri()}?{options}", path)
+
+
+def _opened(uri: str, path: Path) -> Database:
+    db = sqlite3.connect(uri, uri=True, timeout=5.0, check_same_thread=False, factory=Database)
+    db.path = path
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA cell_size_check = ON")
+    return db
+
+
+def _connect_alone(path: Path) -> Database:
+    """Connect to a file of which this process is the owner, on a disk that hosts share.
+
+    Without locks, which may not work there, and without a log in shared memory (WAL, mmap), which
+    never does.
+    """
+    with named_errors(path):
+        if _is_log_of_wal(path):  # written on a local disk before
+            with closing(_opened(f"{path.as_uri()}?mode=rw", path)) as db:
+                db.execute("PRAGMA locking_mode = EXCLUSIVE")
+                db.execute("PRAGMA journal_mode = DELETE").fetchone()
+        end = time.monotonic() + _STALE
+        while True:
+            db = _opened(f"{path.as_uri()}?mode=rw&nolock=1", path)
+            try:
+                db.execute("PRAGMA mmap_size = 0")
+                db.execute("PRAGMA locking_mode = EXCLUSIVE")  # no look for another's journal
+                db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            except sqlite3.OperationalError as error:
+                db.close()
+                if error.sqlite_errorcode & 0xFF not in _PASSING or time.monotonic() > end:
+                    raise
+                time.sleep(_AGAIN)
+            else:
+                return db
+
+
+def read_copy(path: Path) -> Database:
+    """Return a copy in memory of a file that another host may be writing."""
+    with named_errors(path):
+        try:
+            data = as_rollback(read_steady(path))
+        except UnsteadyError as error:
+            raise StoreError(str(error)) from error
+        db = _opened("file::memory:", path)
+        db.deserialize(data)
         return db
+
+
+def _is_log_of_wal(path: Path) -> bool:
+    """Return True if a file keeps what is new in a write-ahead log."""
+    with path.open("rb") as file:
+        return file.read(20)[18:20] == b"\2\2"
 
 
 def open_for_writing(path: Path, check: Callable[[Database], object]) -> Database:

@@ -18,7 +18,7 @@ from supac.record.store.file import (
 )
 from supac.record.store.schema import reading
 
-_BESIDE = ("-wal", "-shm", "")  # the log before the file that it belongs to
+_BESIDE = ("-wal", "-shm", "-journal", "")  # the log before the file that it belongs to
 
 
 def set_aside(path: Path) -> Path | None:

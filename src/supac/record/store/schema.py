@@ -1,7 +1,11 @@
 """Tables of a store, and how files of earlier formats are brought up to date.
 
-Format 4 has the numbers of large posteriors compressed. Format 3 adds the timeline, when and where
-each run was made, which readers of format 2 do without.
+Format 6 has a table of Jacobians, apart from that of outputs: they are large, and only the search
+reads them.
+Format 5 says of each run why it was made; runs of earlier formats keep no role, and readers tell it
+from where they lie (`record/earlier_roles.py`). Format 4 has the numbers of large posteriors
+compressed. Format 3 adds the timeline, when and where each run was made, which readers of format 2
+do without.
 Format 2 has one set of tables for all kinds of searches; outputs have a table of their own, so that
 a reader that does not ask for them does not read them. Format 1, of version 0.1, had a file format
 for `minimize` and another for `meta_learn`, and kept outputs beside the other columns of a run.
@@ -35,7 +39,7 @@ from supac.record.store.file import (
     resolve_path,
 )
 
-VERSION = 4
+VERSION = 6
 APPLICATION = 0x53755041  # "SuPA", in the header of the file
 _META_1 = 0x5375504D  # "SuPM", in that of a format 1 file of `meta_learn`
 RESIDUALS_SPEC = {"other": RESIDUALS}
@@ -62,7 +66,18 @@ _SCHEMA_2 = (
     _ROUNDS,
     "CREATE TABLE state (id INTEGER PRIMARY KEY, value TEXT NOT NULL, checksum BLOB NOT NULL)",
 )
-SCHEMA = (*_SCHEMA_2, _TIMELINE)
+_SCHEMA_3 = (*_SCHEMA_2, _TIMELINE)
+_RUNS = """CREATE TABLE runs (
+        task INTEGER, id INTEGER, x BLOB NOT NULL, status TEXT NOT NULL, risk REAL,
+        seconds REAL NOT NULL, message TEXT NOT NULL, attempts INTEGER NOT NULL,
+        source TEXT NOT NULL, purpose TEXT NOT NULL, role TEXT, step INTEGER, expected REAL,
+        level INTEGER, outputs INTEGER, checksum BLOB NOT NULL, PRIMARY KEY (task, id))"""
+_SCHEMA_5 = (_META, _RUNS, *_SCHEMA_3[2:])
+_JACOBIANS = """CREATE TABLE jacobians (
+        task INTEGER, id INTEGER, rows INTEGER NOT NULL, numbers BLOB NOT NULL,
+        checksum BLOB NOT NULL, PRIMARY KEY (task, id))"""
+SCHEMA = (*_SCHEMA_5, _JACOBIANS)
+_NO_PLAN = (None, None, None, None)  # role, step, expected risk and level of an earlier run
 _SCHEMA_1 = (
     _META,
     """CREATE TABLE runs (
@@ -87,7 +102,9 @@ _META_SCHEMA_1 = (
 )
 _KNOWN = {
     (APPLICATION, VERSION): SCHEMA,
-    (APPLICATION, 3): SCHEMA,
+    (APPLICATION, 5): _SCHEMA_5,
+    (APPLICATION, 4): _SCHEMA_3,
+    (APPLICATION, 3): _SCHEMA_3,
     (APPLICATION, 2): _SCHEMA_2,
     (APPLICATION, 1): _SCHEMA_1,
     (_META_1, 1): _META_SCHEMA_1,
@@ -172,7 +189,7 @@ def reading(path: Path) -> Iterator[Database]:
         raise FileNotFoundError(f"there is no store {path}")
     with closing(connect(path, read_only=True)) as db, named_errors(path):
         db.execute("BEGIN")  # what another process writes meanwhile is not half seen
-        old = format_of(db) < 2  # format 2 only lacks the timeline
+        old = format_of(db) < 2  # later formats only lack tables and columns
         check_counts(db)
         if not old:
             yield db
@@ -193,7 +210,20 @@ def upgrade(db: Database) -> None:
         db.execute("BEGIN IMMEDIATE")
         if found == 2:
             db.execute(_TIMELINE)
+        if found < 5:
+            _upgrade_runs(db)
+        if found < VERSION:
+            db.execute(_JACOBIANS)
     _mark(db)
+
+
+def _upgrade_runs(db: Database) -> None:
+    """Give the table of runs the columns that say why they were made, empty for earlier ones."""
+    db.execute("ALTER TABLE runs RENAME TO earlier")
+    db.execute(_RUNS)
+    for *row, width in db.rows("SELECT * FROM earlier", "run"):
+        db.insert("runs", (*row, *_NO_PLAN, width))
+    db.execute("DROP TABLE earlier")
 
 
 def _upgrade_1(db: Database) -> None:
@@ -208,7 +238,7 @@ def _upgrade_1(db: Database) -> None:
         db.execute(statement)
     for task, number, x, status, risk, outputs, *rest in runs:
         width = None if outputs is None else len(outputs) // 8
-        db.insert("runs", (task, number, x, status, risk, *rest, width))
+        db.insert("runs", (task, number, x, status, risk, *rest, *_NO_PLAN, width))
         if outputs is not None:
             db.insert("outputs", (task, number, outputs))
     for row in rounds:
@@ -227,7 +257,7 @@ def _config_1(db: Database) -> dict[str, Any]:
         kind = "minimize" if "budget" in config else "meta_learn"
         losses = config.get("losses", [config.get("loss")])
         none = None if kind == "minimize" else [None] * len(losses)
-        later = {"held_out": None} if kind == "minimize" else {}
+        later = {"held_out": None, "shape": "gaussian"} if kind == "minimize" else {}
         return {**later, "kind": kind, "data": RESIDUALS_SPEC if any(losses) else none, **config}
 
 

@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from typing import Any
 from supac.arrays import FloatArray
 from supac.codec import Spec, check_size, differences
 from supac.families import ParametricFamily
-from supac.guarantee.gate import Provenance
+from supac.guarantee.provenance import Provenance
 from supac.record import encoding
+from supac.record.earlier_roles import with_roles
 from supac.record.ending import Ending
 from supac.record.run import Purpose, Round, Run
 from supac.record.store import schema
@@ -30,12 +31,13 @@ from supac.record.store.file import (
     StoreDamagedError,
     StoreMismatchError,
     checked,
+    journal_mode,
     open_for_writing,
     raise_if_damaged,
     resolve_path,
     with_checksum,
 )
-from supac.record.timeline import Span, Spans
+from supac.record.timeline import Loss, Span, Spans
 
 FamilyOf = Callable[[dict[str, Spec]], ParametricFamily | None]
 """The family of the posterior, from the settings."""
@@ -47,7 +49,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "data": dict | None, "held_out": dict | None, "on_failure": str, "mode": str,
         "validation": int | None, "tolerance": float | int, "seed": int, "budget": int,
         "proxy": str | None, "vectorized": bool, "timeout": float | int | None, "retries": int,
-        "max_failures": float | int,
+        "max_failures": float | int, "shape": str,
     },
     "runs": {"dim": int, "loss": dict | None, "data": dict | None},
     "meta_learn": {
@@ -56,7 +58,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "retries": int, "on_failure": str, "seed": int, "passes": int,
     },
 }  # fmt: skip
-_FREE = {"budget", "vectorized", "timeout", "retries", "max_failures", "passes"}
+_FREE = {"budget", "shape", "vectorized", "timeout", "retries", "max_failures", "passes"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,8 @@ class Contents:
     runs: tuple[Run, ...]
     widths: dict[tuple[int, int], int]
     """Number of outputs by task and id, of the runs that have any."""
+    slopes: dict[tuple[int, int], int]
+    """Number of rows of the Jacobian by task and id, of the runs that have one."""
     rounds: tuple[Round, ...]
     ending: Ending | None
     state: Spec | None
@@ -76,6 +80,10 @@ class Contents:
     made_with: str = ""
     provenance: Provenance = Provenance()
     timeline: dict[tuple[int, int], Span] = field(default_factory=dict)
+    losses: tuple[Loss, ...] = ()
+    """Runs that the machine took."""
+    batches: tuple[int, int] | None = None
+    """Runs of the first and of each further batch, if they were chosen for many workers."""
     spend_all: bool = False
     """True if the whole budget is to be spent, though the search had settled before."""
 
@@ -105,7 +113,7 @@ class Store:
             old = schema.format_of(db) < schema.VERSION
             db.check_pages()
             schema.check_counts(db)
-        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA journal_mode = {journal_mode(self.path)}")
         db.execute("PRAGMA synchronous = FULL")
         if new:
             schema.create(db, json.dumps(self._config))
@@ -187,12 +195,33 @@ class Store:
                     self._db.execute("DELETE FROM outputs WHERE task = ? AND id = ?", key)
                 else:
                     self._db.insert("outputs", (*key, encoding.array_to_bytes(run.outputs)))
+                self._insert_jacobian(run)
             self._db.write_counts()
+
+    def _insert_jacobian(self, run: Run) -> None:
+        if run.jacobian is None:
+            key = (run.task, run.id)
+            self._db.execute("DELETE FROM jacobians WHERE task = ? AND id = ?", key)
+            return
+        numbers = encoding.compress_numbers(run.jacobian.ravel())
+        self._db.insert("jacobians", (run.task, run.id, len(run.jacobian), numbers))
 
     def add_spans(self, spans: Spans) -> None:
         """Write when and where runs began."""
         with self._db.writing():
             self._insert_spans(spans)
+
+    def write_batches(self, batches: tuple[int, int]) -> None:
+        """Write the sizes of batches that were chosen for the number of workers."""
+        with self._db.writing():
+            self._db.write_meta("batches", with_checksum(json.dumps(batches)))
+
+    def write_losses(self, losses: Sequence[Loss]) -> None:
+        """Write all runs that the machine took."""
+        with self._db.writing():
+            self._db.write_meta(
+                "lost", with_checksum(json.dumps([astuple(each) for each in losses]))
+            )
 
     def _insert_spans(self, spans: Spans) -> None:
         for key, span in spans.items():
@@ -228,21 +257,33 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
     """Read a store without its outputs; `family_of` tells the posterior's from the settings."""
     path, meta, config = db.path, db.meta(), config_of(db)
     family = family_of(config)
-    runs, widths, rounds, ending, state = [], {}, [], None, None
-    columns = ", ".join(encoding.RUN_COLUMNS)
-    query = f"SELECT {columns}, outputs, checksum FROM runs ORDER BY task, id"
+    runs, widths, rounds, ending, state = list[Run](), {}, list[Round](), None, None
+    slopes = dict[tuple[int, int], int]()
+    if db.columns("jacobians"):
+        for task, number, rows in db.execute("SELECT task, id, rows FROM jacobians"):
+            with raise_if_damaged(path, f"the Jacobian of run {number}"):
+                slopes[int(task), int(number)] = int(rows)
+    unknown, drawn = set[tuple[int, int]](), dict[tuple[int, int], bool]()
+    names = [name for name in encoding.RUN_COLUMNS if name in db.columns("runs")]
+    # As they are in the table, which the checksum goes by.
+    query = f"SELECT {', '.join([*names, 'outputs'])}, checksum FROM runs ORDER BY task, id"
     for *row, width in db.rows(query, "run"):
         with raise_if_damaged(path, f"run {row[1]}"):
-            run = encoding.run_from_row(*row)
+            told = dict.fromkeys(encoding.RUN_COLUMNS) | dict(zip(names, row, strict=True))
+            run = encoding.run_from_row(told)
             runs.append(run)
+            if told["role"] is None:
+                unknown.add((run.task, run.id))
             if width is not None:
                 widths[run.task, run.id] = int(width)
         if family is not None and len(run.x) != family.dim:
             raise db.damaged(f"run {run.id}")
     query = "SELECT * FROM rounds ORDER BY task, iteration"
-    for task, number, *row in db.rows(query, "round"):
+    for task, number, ids, marks, *row in db.rows(query, "round"):
         with raise_if_damaged(path, f"round {number}"):
-            rounds.append(encoding.round_from_row(family, task, *row))
+            rounds.append(encoding.round_from_row(family, task, ids, *row))
+            drawn |= encoding.drawn_from_row(rounds[-1], marks)
+    runs = with_roles(runs, unknown, rounds, drawn)
     for _, value in db.rows("SELECT * FROM state", "its state"):
         with raise_if_damaged(path, "its state"):
             state = json.loads(value)
@@ -256,6 +297,7 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
         config,
         tuple(runs),
         widths,
+        slopes,
         tuple(rounds),
         ending,
         state,
@@ -264,6 +306,8 @@ def contents_of(db: Database, family_of: FamilyOf) -> Contents:
         str(meta.get("made with", "")),
         _provenance_of(db),
         _timeline_of(db),
+        _losses_of(db),
+        _batches_of(db),
         spend_all="spend_all" in meta,
     )
 
@@ -283,16 +327,36 @@ def _timeline_of(db: Database) -> dict[tuple[int, int], Span]:
     return found
 
 
+def _losses_of(db: Database) -> tuple[Loss, ...]:
+    """Read which runs the machine took; none in files of earlier versions."""
+    told = db.meta().get("lost")
+    if told is None:
+        return ()
+    with raise_if_damaged(db.path, "its lost runs"):
+        rows = json.loads(checked(told, db.path, "its lost runs"))
+        return tuple(Loss(int(t), int(n), float(when), str(why)) for t, n, when, why in rows)
+
+
+def _batches_of(db: Database) -> tuple[int, int] | None:
+    """Read the sizes of batches that were chosen for many workers; None if they were not."""
+    told = db.meta().get("batches")
+    if told is None:
+        return None
+    with raise_if_damaged(db.path, "its batches"):
+        first, batch = json.loads(checked(told, db.path, "its batches"))
+        return int(first), int(batch)
+
+
 def _provenance_of(db: Database) -> Provenance:
     told = db.meta().get("provenance")
     if told is None:
         return Provenance()
     with raise_if_damaged(db.path, "its provenance"):
-        return encoding.provenance_from_spec(json.loads(checked(told, db.path, "its provenance")))
+        return Provenance.from_spec(json.loads(checked(told, db.path, "its provenance")))
 
 
 def _write_provenance(db: Database, provenance: Provenance) -> None:
-    text = json.dumps(encoding.provenance_to_spec(provenance))
+    text = json.dumps(provenance.to_spec())
     db.write_meta("provenance", with_checksum(text))
 
 
@@ -339,6 +403,7 @@ def config_of(db: Database) -> dict[str, Spec]:
         wanted = _SETTINGS[config["kind"]]
         if "held_out" in wanted:
             config.setdefault("held_out", None)
+            config.setdefault("shape", "gaussian")  # of all searches before there was another
         if set(config) != {"kind", *wanted}:
             raise ValueError(f"its settings are {', '.join(map(str, config))}")
         for name, kind in wanted.items():
@@ -360,6 +425,20 @@ def outputs_of(db: Database, run: Run, width: int) -> FloatArray:
         if len(found) == width:
             return found
     raise db.damaged(f"outputs of run {run.id}")
+
+
+def jacobian_of(db: Database, run: Run, rows: int) -> FloatArray:
+    """Read the Jacobian of a run, of so many rows."""
+    what = f"the Jacobian of run {run.id}"
+    place = f"WHERE task = {int(run.task)} AND id = {int(run.id)}"
+    for *_, found, numbers in db.rows(f"SELECT * FROM jacobians {place}", "the Jacobian of run"):
+        with raise_if_damaged(db.path, what):
+            # Of the parameters that are simulated: all, or all but those of an observation.
+            whole = encoding.decompress_all(numbers, 8 * rows * len(run.x))
+            if found != rows or len(whole) % rows:
+                raise ValueError(f"{len(whole)} numbers in {found} rows")
+            return whole.reshape(rows, -1)
+    raise db.damaged(what)
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Spec]:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from supac.arrays import FloatArray
+from supac.problem import Role
 from supac.record.run import Run
 from supac.report import elements as html
 from supac.report.elements import Markup
@@ -15,6 +16,19 @@ from supac.report.live.snapshot import Snapshot
 from supac.report.svg import Panel, span
 from supac.report.words import number
 
+_PURPOSES = {
+    Role.OPENING: "first draw",
+    Role.NARROW: "near the prior’s centre",
+    Role.DRAW: "draw",
+    Role.DIRECTION: "draw in a new direction",
+    Role.MEAN: "mean",
+    Role.BESIDE: "beside the mean",
+    Role.AHEAD: "ahead of the step",
+    Role.TELLS: "tells most",
+    Role.PROBE: "probe of the tails",
+    Role.LOOK: "look around the prior",
+    Role.KNOWN: "imported",
+}
 _MANY = 300  # runs, from which on dots are small
 _TOP = 10.0  # times the upper decile, above which risks are drawn at the upper edge
 
@@ -100,7 +114,14 @@ def kind_of(run: Run) -> str:
 def run_words(run: Run) -> str:
     """Describe a run in a line."""
     outcome = f"risk {number(run.risk)}" if run.ok else f"{run.status.value}: {run.message[:120]}"
-    return f"run {run.id}, {outcome}"
+    return f"run {run.id}, {purpose_words(run)}, {outcome}"
+
+
+def purpose_words(run: Run) -> str:
+    """Return the reason why a run was made, in a few words."""
+    if run.level:
+        return "coarse model"
+    return "validation" if run.purpose == "validation" else _PURPOSES[run.role]
 
 
 def legend_of_runs(kinds: set[str]) -> Markup:

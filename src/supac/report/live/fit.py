@@ -47,7 +47,8 @@ def rounds_of_runs(snapshot: Snapshot) -> list[RoundRuns]:
     if observations is None:
         return []
     good = {run.id for run in snapshot.runs if run.ok}
-    batches = _of_rounds(snapshot.record.rounds, good)
+    drawn = {run.id for run in snapshot.record.light_runs if run.role.drawn}
+    batches = _of_rounds(snapshot.record.rounds, good, drawn)
     if not batches:
         first = [run.id for run in snapshot.runs if run.purpose == "search"]
         batches = [("round 1, under way", first)]
@@ -64,13 +65,15 @@ def rounds_of_runs(snapshot: Snapshot) -> list[RoundRuns]:
     return found
 
 
-def _of_rounds(rounds: Sequence[Round], good: set[int]) -> list[tuple[str, list[int]]]:
+def _of_rounds(
+    rounds: Sequence[Round], good: set[int], random: set[int]
+) -> list[tuple[str, list[int]]]:
     """Return the name and the successful runs of some rounds, with the latest before small ones."""
     count, batches = len(rounds), []
     earlier: list[int] = []
     chosen = np.linspace(0, count - 1, min(count, _ROUNDS)).round().astype(int).tolist()
     for k, each in enumerate(rounds):
-        drawn = [i for i, own in zip(each.ids, each.drawn, strict=True) if own] or each.ids
+        drawn = [i for i in each.ids if i in random] or each.ids
         own = sorted(good.intersection(drawn))
         if k in chosen:
             added = earlier[::-1][: max(_LEAST - len(own), 0)]

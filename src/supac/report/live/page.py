@@ -8,6 +8,7 @@ import math
 import re
 import time
 
+from supac.posterior.attainable import Attainable
 from supac.record.ending import StopReason
 from supac.record.record import Record
 from supac.report import elements as html
@@ -23,17 +24,23 @@ from supac.running.terminal import duration
 
 
 def make_live_page(
-    record: Record, *, title: str = "", interval: float | None = None, now: float | None = None
+    record: Record,
+    *,
+    title: str = "",
+    interval: float | None = None,
+    now: float | None = None,
+    hope: Attainable | None = None,
 ) -> str:
     """Return the page as text; while the search goes on, it loads itself anew after `interval` s.
 
-    It is made of the record alone: no run is made. Without an interval it stays as it is.
+    It is made of the record alone: no run is made. Without an interval it stays as it is. `hope` is
+    the limit that can be hoped for, which takes about a second to compute.
     """
     snapshot = Snapshot(account_of(record, title=title), time.time() if now is None else now)
     account, rounds = snapshot.account, rounds_of_runs(snapshot)
     parts = [
         fit_section(account.observations, rounds),
-        _search(snapshot),
+        _search(snapshot, hope),
         timeline_section(snapshot),
         failures_section(snapshot),
         runs_section(snapshot),
@@ -114,6 +121,9 @@ def _tiles(snapshot: Snapshot) -> Markup:
     tiles: list[tuple[str, str, str]] = [
         ("runs", f"{account.made:,} of {record.budget:,}", Markup(f"{failed}{meter}"))
     ]
+    coarse = record.coarse_use
+    if coarse is not None:
+        tiles.append(("coarse runs", f"{coarse.runs:,}", escape(coarse.sentence)))
     if snapshot.live:
         tiles.append(("time left", *_time_left(snapshot)))
     if len(account.history["queries"]):
@@ -161,7 +171,7 @@ def _estimates(snapshot: Snapshot) -> list[tuple[str, str, str]]:
     ]
 
 
-def _search(snapshot: Snapshot) -> Markup:
+def _search(snapshot: Snapshot, hope: Attainable | None) -> Markup:
     """Return the section with the charts of objective and risks."""
     if not snapshot.runs:
         return Markup()
@@ -172,6 +182,9 @@ def _search(snapshot: Snapshot) -> Markup:
     return html.fill(
         html.read_part("live/search.html"),
         outlook=_with_code(_outlook(snapshot)),
+        hope=""
+        if hope is None
+        else html.paragraph(f"{hope.sentence[:1].upper()}{hope.sentence[1:]}."),
         objective=objective_chart(snapshot) if rounds else html.paragraph("No round has ended."),
         objective_legend=objective if rounds else "",
         risks=risk_chart(snapshot),

@@ -9,6 +9,7 @@ from typing import Any
 from supac.record.run import Run, by_kind, quoted
 from supac.report import elements as html
 from supac.report.elements import Markup
+from supac.report.live.charts import purpose_words
 from supac.report.live.lanes import run_link
 from supac.report.live.snapshot import LOST, RUNNING, Snapshot
 from supac.report.words import count_of, percent
@@ -22,7 +23,7 @@ def table_data(snapshot: Snapshot) -> dict[str, Any]:
     """Return headings, rows and messages; numbers have four digits.
 
     A row is run, round (0 for fresh runs, None before it is told), status, seconds, risk, worker,
-    start in seconds since 1970, the place of its message, and the parameters.
+    start in seconds since 1970, the place of its message, its purpose, and the parameters.
     """
     names, units = snapshot.account.names, snapshot.account.units
     messages: dict[str, int] = {}
@@ -35,6 +36,7 @@ def table_data(snapshot: Snapshot) -> dict[str, Any]:
                 _short(run.seconds), _short(run.risk), "" if span is None else span.worker,
                 None if span is None else round(span.started, 1),
                 messages.setdefault(run.message[:_MESSAGE], len(messages)),
+                "" if run.source else purpose_words(run),
                 *(_short(float(point[i])) for i in snapshot.columns),
             ]
         )  # fmt: skip
@@ -44,8 +46,18 @@ def table_data(snapshot: Snapshot) -> dict[str, Any]:
         place = messages.setdefault("", len(messages))
         values = [_short(value) for value in snapshot.point_of(each)]
         worker, start = each.span.worker, round(each.span.started, 1)
-        rows.append([each.id, None, status, seconds, None, worker, start, place, *values])
-    headings = ["run", "round", "status", "seconds", "risk", "worker", "begun", "message"]
+        rows.append([each.id, None, status, seconds, None, worker, start, place, "", *values])
+    headings = [
+        "run",
+        "round",
+        "status",
+        "seconds",
+        "risk",
+        "worker",
+        "begun",
+        "message",
+        "made for",
+    ]
     headings += [f"{names[i]} ({units[i]})" if units[i] else names[i] for i in snapshot.columns]
     return {"headings": headings, "rows": rows, "messages": list(messages)}
 

@@ -26,7 +26,7 @@ from supac.simulators.petab.terms import Terms, observation_parameters
 from supac.simulators.petab.version_1 import Version1
 from supac.simulators.petab.version_2 import Version2
 
-_MANY = 40  # simulated parameters
+_MOST_SIMULATED = 40  # simulated parameters
 _FLOOR = 1e-12  # least term in a logarithm, as a share of the smallest measurement
 _LOG_SCALES = {"lin": 0.0, "log": 1.0, "log10": 1.0 / math.log(10.0)}
 
@@ -122,7 +122,7 @@ def load(
     layout = Layout(description, Symbols.read(description.model))
     last = observation_parameters(layout)
     simulated = len(chosen) - len(last)
-    declared = simulated <= _MANY if observation is None else observation
+    declared = simulated <= _MOST_SIMULATED if observation is None else observation
     if not (simulated and declared):
         last = ()
     order = [*(name for name in chosen if name not in last), *last]

@@ -1,78 +1,25 @@
-"""Priors of single parameters in the user's units, as transformations of a standard normal."""
+"""Priors with closed forms: normal, uniform and their transformations and truncations."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import special
 
 from supac.arrays import FloatArray, finite, positive
 from supac.codec import register
-from supac.problem.selectable import Selectable
+from supac.problem.marginals.marginal import (
+    Marginal,
+    between,
+    check_interval,
+    clip_inside,
+    log_phi,
+    share_to_latent,
+)
 
 _FAR = 30.0  # above: the tail of the standard normal underflows, only its logarithm is known
-_LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
-
-
-def _log_phi(u: FloatArray) -> FloatArray:
-    """Compute the log-density of the standard normal."""
-    return -0.5 * u**2 - _LOG_ROOT_2PI
-
-
-def _share_to_latent(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Compute Φ⁻¹(low / (low + high)), accurate in both tails."""
-    total = low + high
-    from_below, from_above = special.ndtri(low / total), -special.ndtri(high / total)
-    return np.where(low < high, from_below, from_above)
-
-
-def _between(lower: float, upper: float, rising: FloatArray, falling: FloatArray) -> FloatArray:
-    """Return the point at the share `rising` = 1 − `falling` of an interval.
-
-    It is computed from the nearer end, so that no digits are lost there.
-    """
-    width = upper - lower
-    x = np.where(rising < falling, lower + width * rising, upper - width * falling)
-    return _inside(x, lower, upper)
-
-
-def _inside(x: FloatArray, lower: float, upper: float) -> FloatArray:
-    """Clip x to the open interval (lower, upper), whose ends it may reach by rounding."""
-    return np.clip(x, np.nextafter(lower, upper), np.nextafter(upper, lower))
-
-
-@dataclass(frozen=True)
-class Marginal(Selectable, ABC):
-    """Prior of one parameter: x = x(u), an increasing function of a standard normal u."""
-
-    unit: str = field(default="", kw_only=True)
-
-    @abstractmethod
-    def from_latent(self, u: FloatArray) -> FloatArray:
-        """Compute x(u), in the user's units."""
-
-    @abstractmethod
-    def to_latent(self, x: FloatArray) -> FloatArray:
-        """Compute u(x), NaN or infinite on and outside the bounds."""
-
-    @abstractmethod
-    def log_slope(self, u: FloatArray) -> FloatArray:
-        """Compute log dx/du."""
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Return the ends of the open interval of possible values, `lower` and `upper`."""
-        return self.lower, self.upper  # type: ignore[attr-defined]
-
-    def log_prob(self, x: FloatArray) -> FloatArray:
-        """Compute the log-density of the prior at x, in the user's units."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            u = self.to_latent(x)
-            inside = np.isfinite(u)
-            u = np.where(inside, u, 0.0)
-            return np.where(inside, _log_phi(u) - self.log_slope(u), -np.inf)
 
 
 @register(name="marginals.Normal")
@@ -87,6 +34,10 @@ class Normal(Marginal, kind="normal"):
     def __post_init__(self) -> None:
         finite(self.mean, "mean")
         positive(self.sd, "sd")
+
+    @property
+    def is_normal(self) -> bool:
+        return True
 
     def from_latent(self, u: FloatArray) -> FloatArray:
         return self.mean + self.sd * u
@@ -111,6 +62,14 @@ class LogNormal(Marginal, kind="lognormal"):
         positive(self.median, "median")
         positive(self.log_sd, "log_sd")
 
+    @property
+    def is_normal(self) -> bool:
+        return True
+
+    @property
+    def is_logarithmic(self) -> bool:
+        return True
+
     def from_latent(self, u: FloatArray) -> FloatArray:
         return self.median * np.exp(self.log_sd * u)
 
@@ -130,16 +89,16 @@ class Uniform(Marginal, kind="uniform"):
     upper: float
 
     def __post_init__(self) -> None:
-        _check_interval(self.lower, self.upper)
+        check_interval(self.lower, self.upper)
 
     def from_latent(self, u: FloatArray) -> FloatArray:
-        return _between(self.lower, self.upper, special.ndtr(u), special.ndtr(-u))
+        return between(self.lower, self.upper, special.ndtr(u), special.ndtr(-u))
 
     def to_latent(self, x: FloatArray) -> FloatArray:
-        return _share_to_latent(x - self.lower, self.upper - x)
+        return share_to_latent(x - self.lower, self.upper - x)
 
     def log_slope(self, u: FloatArray) -> FloatArray:
-        return np.log(self.upper - self.lower) + _log_phi(u)
+        return np.log(self.upper - self.lower) + log_phi(u)
 
 
 @register(name="marginals.LogitNormal")
@@ -153,7 +112,7 @@ class LogitNormal(Marginal, kind="logitnormal"):
     logit_sd: float
 
     def __post_init__(self) -> None:
-        _check_interval(self.lower, self.upper)
+        check_interval(self.lower, self.upper)
         positive(self.logit_sd, "logit_sd")
         if not self.lower < self.median < self.upper:
             raise ValueError(f"median must be between lower and upper, not {self.median!r}")
@@ -164,7 +123,7 @@ class LogitNormal(Marginal, kind="logitnormal"):
 
     def from_latent(self, u: FloatArray) -> FloatArray:
         v = self._logit(u)
-        return _between(self.lower, self.upper, special.expit(v), special.expit(-v))
+        return between(self.lower, self.upper, special.expit(v), special.expit(-v))
 
     def to_latent(self, x: FloatArray) -> FloatArray:
         logit = np.log(x - self.lower) - np.log(self.upper - x)
@@ -196,12 +155,12 @@ class HalfNormal(Marginal, kind="halfnormal"):
 
     def to_latent(self, x: FloatArray) -> FloatArray:
         z = x / self.scale
-        u = _share_to_latent(np.asarray(special.erf(z / np.sqrt(2.0))), 2.0 * special.ndtr(-z))
+        u = share_to_latent(np.asarray(special.erf(z / np.sqrt(2.0))), 2.0 * special.ndtr(-z))
         return np.where(z < _FAR, u, -special.ndtri_exp(special.log_ndtr(-z) + np.log(2.0)))
 
     def log_slope(self, u: FloatArray) -> FloatArray:
         z = self.from_latent(u) / self.scale
-        return np.asarray(np.log(0.5 * self.scale) + _log_phi(u) - _log_phi(z))
+        return np.asarray(np.log(0.5 * self.scale) + log_phi(u) - log_phi(z))
 
 
 @register(name="marginals.LogUniform")
@@ -214,14 +173,18 @@ class LogUniform(Marginal, kind="loguniform"):
 
     def __post_init__(self) -> None:
         positive(self.lower, "lower")
-        _check_interval(self.lower, self.upper)
+        check_interval(self.lower, self.upper)
 
-    @property
+    @cached_property
     def _log(self) -> Uniform:
         return Uniform(float(np.log(self.lower)), float(np.log(self.upper)))
 
+    @property
+    def is_logarithmic(self) -> bool:
+        return True
+
     def from_latent(self, u: FloatArray) -> FloatArray:
-        return _inside(np.exp(self._log.from_latent(u)), self.lower, self.upper)
+        return clip_inside(np.exp(self._log.from_latent(u)), self.lower, self.upper)
 
     def to_latent(self, x: FloatArray) -> FloatArray:
         return self._log.to_latent(np.log(x))
@@ -252,7 +215,7 @@ class Laplace(Marginal):
         return np.asarray(-np.sign(z) * special.ndtri_exp(-np.abs(z) - np.log(2.0)))
 
     def log_slope(self, u: FloatArray) -> FloatArray:
-        return np.asarray(np.log(self.scale) + _log_phi(u) - special.log_ndtr(-np.abs(u)))
+        return np.asarray(np.log(self.scale) + log_phi(u) - special.log_ndtr(-np.abs(u)))
 
 
 @register(name="marginals.LogLaplace")
@@ -271,6 +234,10 @@ class LogLaplace(Marginal):
     @property
     def _log(self) -> Laplace:
         return Laplace(float(np.log(self.median)), self.log_scale)
+
+    @property
+    def is_logarithmic(self) -> bool:
+        return True
 
     def from_latent(self, u: FloatArray) -> FloatArray:
         return np.exp(self._log.from_latent(u))
@@ -292,7 +259,7 @@ class Truncated(Marginal):
     upper: float
 
     def __post_init__(self) -> None:
-        _check_interval(self.lower, self.upper)
+        check_interval(self.lower, self.upper)
         if not self._mass > 0.0:
             raise ValueError(f"{self.base} has no mass between {self.lower!r} and {self.upper!r}")
 
@@ -312,30 +279,29 @@ class Truncated(Marginal):
         low, high = self._ends
         rising = special.ndtr(low) + special.ndtr(u) * self._mass
         falling = special.ndtr(-high) + special.ndtr(-u) * self._mass
-        return np.clip(_share_to_latent(rising, falling), low, high)
+        return np.clip(share_to_latent(rising, falling), low, high)
+
+    @property
+    def is_logarithmic(self) -> bool:
+        return self.base.is_logarithmic
 
     def from_latent(self, u: FloatArray) -> FloatArray:
-        return _inside(self.base.from_latent(self._of_base(u)), self.lower, self.upper)
+        return clip_inside(self.base.from_latent(self._of_base(u)), self.lower, self.upper)
 
     def to_latent(self, x: FloatArray) -> FloatArray:
         low, high = self._ends
         v = self.base.to_latent(x)
         inside = (x > self.lower) & (x < self.upper)
         return np.where(
-            inside, _share_to_latent(_normal_mass(low, v), _normal_mass(v, high)), np.nan
+            inside, share_to_latent(_normal_mass(low, v), _normal_mass(v, high)), np.nan
         )
 
     def log_slope(self, u: FloatArray) -> FloatArray:
         v = self._of_base(u)
-        return np.asarray(self.base.log_slope(v) + _log_phi(u) + np.log(self._mass) - _log_phi(v))
+        return np.asarray(self.base.log_slope(v) + log_phi(u) + np.log(self._mass) - log_phi(v))
 
 
 def _normal_mass(low: FloatArray, high: FloatArray) -> FloatArray:
     """Compute Φ(high) − Φ(low), in the tail where it is accurate."""
     left, right = special.ndtr(high) - special.ndtr(low), special.ndtr(-low) - special.ndtr(-high)
     return np.where(np.asarray(low) > 0.0, right, left)
-
-
-def _check_interval(lower: float, upper: float) -> None:
-    if not finite(lower, "lower") < finite(upper, "upper"):
-        raise ValueError(f"lower must be below upper, not {lower!r} and {upper!r}")

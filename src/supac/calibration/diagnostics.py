@@ -10,12 +10,13 @@ from scipy.special import chdtri
 from supac.arrays import BoolArray, FloatArray
 from supac.emulator.view import View
 from supac.families import Distribution
-from supac.guarantee.gate import CertificateError, basis_of
+from supac.guarantee.basis import CertificateError, basis_of
 from supac.problem import Bound, Evaluations, Problem
 from supac.problem.bounds import worth_of_a_nat
 from supac.problem.observation import observation_count
 from supac.record.run import Run, by_kind, quoted
 from supac.search.algorithm import NO_STEP, Info, State
+from supac.search.levels import WITHOUT_MODEL
 from supac.search.note import Note, is_among
 from supac.search.remarks import PASSING
 from supac.search.restart import SETTLED, has_learnt_nothing
@@ -36,8 +37,8 @@ _MORE = "raise it, by `supac resume --budget` or budget= of resume"
 _ENOUGH_EQUAL, _ROUNDING = 3, 1e-12  # runs, and share of their risk by which equal ones differ
 _DECADES = 3.0  # that outputs span over the runs from which it is told
 _REMEDY = (
-    "a mixture may follow them, with start=split_mixture(prior, 2) of minimize in Python; a "
-    "problem file knows Gaussians alone"
+    "a mixture may follow them: start=split_mixture(prior, 2) of minimize in Python; in a problem "
+    'file shape = "auto" in [posterior] widens the result, if they are near each other'
 )
 
 
@@ -57,7 +58,10 @@ def notes_on_the_estimate(
 
 
 def _note_on_the_range(problem: Problem, runs: Evaluations, risk: object) -> tuple[str, ...]:
-    """Warn if risks leave the range of the bound, and say if a certificate is one all the same."""
+    """Warn if risks leave the range of the bound, unless a certificate is one all the same.
+
+    That is so where it caps the loss of each datum, as of a mean square: then they always leave it.
+    """
     ceiling = getattr(problem.bound, "ceiling", None)
     likelihood = getattr(problem.loss, "unbounded", "")
     promised = getattr(problem.bound, "n", None) is not None
@@ -73,28 +77,23 @@ def _note_on_the_range(problem: Problem, runs: Evaluations, risk: object) -> tup
         f"risks from {known.min():.3g} to {known.max():.3g} leave the range "
         f"[0, {ceiling:.3g}] that the bound assumes: "
     )
-    top = _cap(problem.bound, runs, risk) if known.min() >= 0.0 else None
-    if top is not None:
-        words += (
-            "the objective is no limit, but a certificate is, since it counts the loss of each "
-            f"datum up to {top:.3g}"
-        )
-    else:
-        words += (
-            "its value guarantees nothing; give the bound the ceiling= of the loss, or use a "
-            "bounded loss such as Welsch()"
-        )
+    if known.min() >= 0.0 and _caps(problem.bound, runs, risk):
+        return ()
+    words += (
+        "its value guarantees nothing; give the bound the ceiling= of the loss, or use a bounded "
+        "loss such as Welsch()"
+    )
     return (Note(RANGE, words),)
 
 
-def _cap(bound: Bound, runs: Evaluations, risk: object) -> float | None:
-    """Return where a certificate caps the loss of each datum; None if it does not, or none is."""
+def _caps(bound: Bound, runs: Evaluations, risk: object) -> bool:
+    """Return True if there is a certificate, which caps the loss of each datum."""
     measured = None if runs.outputs is None else runs.outputs.shape[1]
     try:
         basis = basis_of(risk, bound, measured=measured)
     except CertificateError:
-        return None
-    return basis.top if basis.capped else None
+        return False
+    return basis.capped
 
 
 def notes_on_the_way(
@@ -110,7 +109,8 @@ def notes_on_the_way(
     converged = False
     for i, info in enumerate(infos):
         for note in info.notes:
-            if not (is_among(note, (NO_STEP,)) and converged):
+            expected = is_among(note, (NO_STEP,)) and converged
+            if not (expected or is_among(note, WITHOUT_MODEL)):
                 places.setdefault(note, []).append(i)
         if info.alpha > 0.0:  # a small radius makes small steps too
             converged = info.step_kl < min(_SMALL, 0.5 * info.radius)

@@ -1,0 +1,1 @@
+"""Searches with a coarse model beside the fine one, and without."""

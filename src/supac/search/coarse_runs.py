@@ -1,0 +1,81 @@
+"""Runs of a coarse model, and the stage of a search that makes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from supac.arrays import FloatArray, IntArray
+from supac.problem import Evaluations
+
+_State = TypeVar("_State")
+
+
+class CoarseStage(Enum):
+    """Stage of a search with a coarse model."""
+
+    PAIRS = "pairs"
+    """The first points are run on both levels."""
+    REST = "rest"
+    """The coarse model is of no use: the first batch of fine runs is completed."""
+    SEARCH = "search"
+    """The coarse model is searched."""
+    BESIDE = "beside"
+    """Fine runs are made, each with a coarse one beside it."""
+    BETWEEN = "between"
+    """Steps are made on coarse runs alone, until fine ones test them together."""
+    ENDED = "ended"
+    """No further coarse run is made."""
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Hold the gain of steps that the next fine runs test together."""
+
+    previous: FloatArray
+    """θ before the first of them."""
+    gain: float
+    nats: float
+    shift: float
+    count: int = 0
+    """Steps on coarse runs alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseRuns(Generic[_State]):
+    """Hold the coarse runs of a search, and what it does with them.
+
+    Their columns have the same rounds as those of the fine runs: a round without coarse runs is
+    there, with none.
+    """
+
+    stage: CoarseStage
+    runs: Evaluations
+    cost: float
+    """Cost of a coarse run in fine ones; NaN if it is to be measured."""
+    useful: bool = True
+    """False if the first pairs of runs have shown that the coarse model is of no use."""
+    differs: float = np.nan
+    """Share of the differences between fine runs that the coarse model misses."""
+    search: _State | None = None
+    """State of the search of the coarse model; the last one, after it."""
+    idle: int = 0
+    """Rounds, the last ones, in which coarse runs were of no use."""
+    together: Together | None = None
+    settled: int = 0
+    """Good coarse runs after which the search of the coarse model had settled; 0 before."""
+
+
+def of_level(runs: Evaluations, level: int) -> Evaluations:
+    """Return the runs of one level, in the rounds of all."""
+    return runs.select(runs.level == level)
+
+
+def without_first_round(runs: Evaluations) -> Evaluations:
+    """Return the runs with those of the first round told in the second."""
+    iteration: IntArray = np.maximum(runs.iteration - 1, 0)
+    iteration.flags.writeable = False
+    return replace(runs, iteration=iteration, proposals=runs.proposals[1:])
