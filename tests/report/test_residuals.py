@@ -12,14 +12,25 @@ from supac.problem.columns import ColumnLoss, Likelihood
 from supac.problem_file import Observations
 from supac.report import Account, Level, account_of, assess
 from supac.report.check import Check
-from supac.report.residuals import DOUBTED, Series, autocorrelation, residual_series
+from supac.report.residuals import (
+    DOUBTED,
+    Series,
+    Stretch,
+    autocorrelation,
+    longest_stretch,
+    residual_series,
+)
 
 N = 40
 T = np.linspace(0.1, 8.0, N)
 
 
+def inside(name: str, residuals: FloatArray) -> Series:
+    return Series(name, residuals, np.arange(float(len(residuals))), np.zeros(len(residuals), int))
+
+
 def z_of(*series: FloatArray) -> float:
-    found = autocorrelation([Series(f"{i}", each, each) for i, each in enumerate(series)])
+    found = autocorrelation([inside(f"{i}", each) for i, each in enumerate(series)])
     assert found is not None
     return found.z
 
@@ -55,8 +66,8 @@ def test_two_outliers_beside_each_other_decide_nothing() -> None:
 
 
 def test_too_few_neighbours_say_nothing() -> None:
-    assert autocorrelation([Series("a", np.ones(8), T), Series("b", np.ones(1), T)]) is None
-    assert autocorrelation([Series("a", np.zeros(50), T)]) is None
+    assert autocorrelation([inside("a", np.ones(8)), inside("b", np.ones(1))]) is None
+    assert autocorrelation([inside("a", np.zeros(50))]) is None
 
 
 def test_residuals_are_put_in_the_order_of_time_by_experiment_and_column() -> None:
@@ -72,6 +83,33 @@ def test_residuals_are_put_in_the_order_of_time_by_experiment_and_column() -> No
     gap = np.flatnonzero(np.sort(T) == T[order][3])[0]
     assert np.allclose(series[0][1], np.delete(np.sin(T), gap) / 0.5)
     assert np.allclose(series[3][1], np.cos(T) / 0.5)
+
+
+def beyond(noise: FloatArray, sd: float = 1.0) -> Stretch | None:
+    """The longest stretch of data around a prediction of no error."""
+    seen = Observations(("y",), noise, np.array(sd), times=np.arange(float(len(noise))))
+    return longest_stretch(residual_series(seen, np.zeros((2, len(noise)))))
+
+
+def test_stretches_of_independent_noise_are_hardly_ever_told() -> None:
+    """At most one in a hundred, within four standard errors; a tenth of all data is outside."""
+    rng, many = np.random.default_rng(3), 1000
+    found = [beyond(rng.standard_normal(N)) for _ in range(many)]
+    assert np.mean([each is not None and not each.by_chance for each in found]) < 0.01 + 4 * 0.0032
+    assert beyond(np.zeros(N)) is None
+
+
+def test_a_stretch_outside_of_the_bands_is_told() -> None:
+    noise = 0.3 * np.random.default_rng(5).standard_normal(N)
+    noise[20:24] = -4.0
+    found = beyond(noise)
+    assert found is not None
+    assert not found.by_chance
+    assert (found.length, found.first, found.last) == (4, 20.0, 23.0)
+    noise[21] = 4.0  # the other side
+    other = beyond(noise)
+    assert other is not None
+    assert other.by_chance
 
 
 def fitted(wave: float) -> Account:
@@ -109,6 +147,22 @@ def test_a_model_that_lacks_something_is_doubted_although_fitted_noise_explains_
     grown = answer_to(run, "near its prior")
     assert grown.level is Level.LOOK
     assert "sigma by" in grown.answer
+
+
+def test_the_stretch_where_a_model_is_off_is_told() -> None:
+    """Far later than it begins, the data rise by five noises for a while."""
+    noise = np.random.default_rng(6).standard_normal(N)
+    y = 2.0 * np.exp(-0.4 * T) + 0.1 * noise + 0.5 * ((T > 5.0) & (T < 6.5))
+    data = Observations(("A",), y, np.full(N, 0.1), times=T)
+    risk = supac.Composite(lambda x: 2.0 * np.exp(-x[0] * T), supac.MeanSquare(), data)
+    rate = supac.Parameters({"k": marginals.LogNormal(0.5, 0.5)})
+    run = account_of(supac.minimize(risk, rate, supac.Catoni(2.0 / N), budget=20))
+    told = answer_to(run, "like noise")
+    assert told.level is Level.LOOK
+    assert run.stretch is not None
+    assert run.stretch.first > 4.9
+    assert run.stretch.last < 6.6
+    assert f"{run.stretch.length} measurements of A one after the other" in told.answer
 
 
 def test_a_model_that_is_right_is_trusted() -> None:

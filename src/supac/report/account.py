@@ -41,7 +41,14 @@ from supac.record.parameter_change import ParameterChange, parameter_changes
 from supac.record.record import Record
 from supac.record.run import Round, Run
 from supac.report.misfit import Misfit, misfit_of
-from supac.report.residuals import Autocorrelation, Series, autocorrelation, residual_series
+from supac.report.residuals import (
+    Autocorrelation,
+    Series,
+    Stretch,
+    autocorrelation,
+    longest_stretch,
+    residual_series,
+)
 from supac.report.scores import FITTED, HELD_OUT, Score, scores_of
 from supac.search.note import code_of, is_among
 
@@ -289,6 +296,11 @@ class Account(Estimate):
     def autocorrelation(self) -> Autocorrelation | None:
         """Correlation of neighbouring residuals in time; None without data or fresh runs."""
         return autocorrelation(self.residual_series)
+
+    @cached_property
+    def stretch(self) -> Stretch | None:
+        """Longest stretch of measurements outside of their bands, if any is outside."""
+        return longest_stretch(self.residual_series)
 
     @cached_property
     def residual_series(self) -> list[Series]:

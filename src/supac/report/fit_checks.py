@@ -11,7 +11,8 @@ from supac.problem.bounds import worth_of_a_nat
 from supac.report.account import NOWHERE_NEAR, Account
 from supac.report.check import NAMED, Answer, Level
 from supac.report.misfit import Misfit
-from supac.report.residuals import DOUBTED
+from supac.report.residuals import DOUBTED, Autocorrelation
+from supac.report.scores import COVERAGE
 from supac.report.words import number, percent
 
 OFF = 2.0  # typical misfit, in units of the noise, above which the model does not fit
@@ -121,16 +122,29 @@ def noise_remains(run: Account) -> Answer:
     if not found.doubted:
         words = f"Yes: neighbours in time are no more alike than independent noise is ({told})."
         return Level.TRUST, words
-    where = ", ".join(f"{name} {number(z, 2)}" for name, z in found.series[:3])
-    where = f" Most alike by column: {where}." if len(found.series) > 1 else ""
     fitted = any(each.fitted for each in run.misfits)
     hidden = " Noise that is fitted hides it, as it grows with the misfit." if fitted else ""
     return Level.LOOK, (
         f"No: residuals of neighbours in time are alike ({told}; of noise alone, z is below "
-        f"{DOUBTED:g}).{where}{hidden} Either the search has found a wrong valley: try another "
-        "seed, more runs or a narrower prior, and compare the objectives. Or the model, its inputs "
-        "or its times lack something: then ranges and bands are too narrow, since they take the "
-        f"residuals for independent noise.{_setting(run)}"
+        f"{DOUBTED:g}).{_where(run, found)}{hidden} Either the search has found a wrong valley: "
+        "try another seed, more runs or a narrower prior, and compare the objectives. Or the "
+        "model, its inputs or its times lack something: then ranges and bands are too narrow, "
+        f"since they take the residuals for independent noise.{_setting(run)}"
+    )
+
+
+def _where(run: Account, found: Autocorrelation) -> str:
+    """Name the columns whose residuals are most alike, and the longest stretch out of its band."""
+    words = ""
+    if len(found.series) > 1:
+        worst = ", ".join(f"{name} {number(z, 2)}" for name, z in found.series[:3])
+        words = f" Most alike by column: {worst}."
+    if run.stretch is None or run.stretch.by_chance:
+        return words
+    own = run.stretch
+    return (
+        f"{words} From {number(own.first)} to {number(own.last)}, {own.length} measurements of "
+        f"{own.name} one after the other lie on one side of their bands of {percent(COVERAGE)}."
     )
 
 

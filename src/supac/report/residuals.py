@@ -1,4 +1,4 @@
-"""Residuals in the order of time: whether neighbours are more alike than independent noise is."""
+"""Residuals in the order of time: whether they are like independent noise."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from supac.arrays import FloatArray
+from supac.arrays import FloatArray, IntArray
 from supac.problem import Observations
+from supac.report.scores import COVERAGE, sides
 
 _FAR = 4.5  # medians of their size, 3 standard deviations, beyond which residuals are cut
 _FEWEST = 8  # pairs of neighbours from which on a correlation is judged
 DOUBTED = 2.5
 """Standard errors above which neighbours are alike."""
+_BY_CHANCE = 0.01  # chance of as long a stretch outside of the bands, above which it is no news
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,41 @@ class Series(NamedTuple):
     name: str
     residuals: FloatArray
     times: FloatArray
+    sides: IntArray
+    """−1 below the band of 90 %, 1 above, 0 inside or where the noise is not known."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Measurements one after the other that all lie on one side of their bands of 90 %."""
+
+    name: str
+    length: int
+    first: float
+    """Time of the first of them."""
+    last: float
+    chance: float
+    """Bound on the chance of so long a stretch in all the data under independent noise."""
+
+    @property
+    def by_chance(self) -> bool:
+        """True if independent noise makes so long a stretch often enough."""
+        return self.chance >= _BY_CHANCE
+
+
+def longest_stretch(series: Sequence[Series]) -> Stretch | None:
+    """Return the longest stretch outside of the bands; None if no measurement is outside."""
+    count, best = sum(len(each.sides) for each in series), None
+    for name, _, times, beyond in series:
+        ends = [*(np.flatnonzero(np.diff(beyond)) + 1).tolist(), len(beyond)]
+        for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+            longer = best is None or end - begin > best.length
+            if end > begin and beyond[begin] and longer:
+                # By each side's tail, from any of the measurements on.
+                chance = 2.0 * count * (0.5 * (1.0 - COVERAGE)) ** (end - begin)
+                told = float(times[begin]), float(times[end - 1])
+                best = Stretch(name, end - begin, *told, min(chance, 1.0))
+    return best
 
 
 def residual_series(seen: Observations, simulated: FloatArray) -> list[Series]:
@@ -52,21 +89,20 @@ def residual_series(seen: Observations, simulated: FloatArray) -> list[Series]:
 
     `simulated` are outputs (n, cells). Residuals are in units of the noise, where it is known.
     """
-    seen_values = seen.values
     with np.errstate(invalid="ignore", divide="ignore"):
+        made, measured = simulated, seen.values
         if seen.logarithmic:
-            off = np.log(seen_values) - np.log(simulated).mean(axis=0)
-        else:
-            off = seen_values - simulated.mean(axis=0)
-        off = off / seen.noise
+            made, measured = np.log(made), np.log(measured)
+        off = (measured - made.mean(axis=0)) / seen.noise
+        beyond = sides(made, measured, seen.noise)
     times = np.arange(float(seen.rows)) if seen.times is None else seen.times
     found = []
     for experiment, column, rows in seen.parts:
         ordered = rows[np.argsort(times[rows], kind="stable")]
-        own = off[column * seen.rows + ordered]
-        known = np.isfinite(own)
+        places = column * seen.rows + ordered
+        own, known = off[places], np.isfinite(off[places])
         name = f"{seen.columns[column]} of {experiment}" if experiment else seen.columns[column]
-        found.append(Series(name, own[known], times[ordered][known]))
+        found.append(Series(name, own[known], times[ordered][known], beyond[places][known]))
     return found
 
 
@@ -74,7 +110,7 @@ def autocorrelation(series: Sequence[Series]) -> Autocorrelation | None:
     """Compute the correlation of neighbours; None if there are too few of them."""
     total = variance = 0.0
     pairs, told = 0, []
-    for name, residuals, _ in series:
+    for name, residuals, *_ in series:
         n = len(residuals)
         size = float(np.median(np.abs(residuals))) or float(np.abs(residuals).max()) if n > 1 else 0
         if not size > 0.0:

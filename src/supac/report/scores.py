@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from supac.arrays import FloatArray
+from supac.arrays import FloatArray, IntArray
 from supac.problem import Observations
 from supac.problem.skill import Skill
 from supac.report.misfit import has_course
@@ -95,7 +95,7 @@ def scores_of(
         if seen.noise_known:
             a, b = (np.log(s), np.log(y)) if seen.logarithmic else (s, y)
             misfit = float(np.sqrt(np.median(np.mean(((a - b) / noise) ** 2, axis=1))))
-            covered = float(np.mean(_inside(a, b, noise)))
+            covered = float(np.mean(sides(a, b, noise) == 0))
             low, high = (_quantile(a, noise, each) for each in _ends())
             low, high = (np.exp(low), np.exp(high)) if seen.logarithmic else (low, high)
             width = float(np.mean(high - low))
@@ -124,11 +124,14 @@ def _ends() -> tuple[float, float]:
     return 0.5 * (1.0 - COVERAGE), 0.5 * (1.0 + COVERAGE)
 
 
-def _inside(simulated: FloatArray, measured: FloatArray, noise: FloatArray) -> FloatArray:
-    """Return 1.0 for measurements inside of the band: the mixture of all runs with their noise."""
+def sides(simulated: FloatArray, measured: FloatArray, noise: FloatArray) -> IntArray:
+    """Return −1 for measurements below the band, 1 for those above, 0 for others.
+
+    The band is that of the mixture of all runs (n, m) with their noise (m,).
+    """
     share = ndtr((measured - simulated) / noise).mean(axis=0)
     low, high = _ends()
-    return np.asarray((share >= low) & (share <= high), dtype=np.float64)
+    return (share > high).astype(np.intp) - (share < low).astype(np.intp)
 
 
 def _quantile(simulated: FloatArray, noise: FloatArray, chance: float) -> FloatArray:

@@ -12,6 +12,7 @@ from supac.record.run import Run, by_kind
 from supac.report import elements as html
 from supac.report import figures, findings
 from supac.report.account import Account
+from supac.report.beginnings import words_on_beginnings
 from supac.report.check import Level
 from supac.report.elements import Markup
 from supac.report.fit_checks import mean_is_better, saturation
@@ -286,6 +287,7 @@ def search(run: Account) -> Markup:
         legend=html.legend(posterior="objective", prior="mean risk"),
         picture=figures.convergence(run),
         ring=ring if run.validated else "",
+        beginnings=words_on_beginnings(run.record),
         summary=f"Batches{many}" if many else "All batches",
         batches=html.table(
             f"One row per batch{many}", ("runs", *columns), rows, numbers=range(1, 8)

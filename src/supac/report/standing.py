@@ -12,6 +12,7 @@ from supac.problem.likelihood import NoisyLikelihood, NormalLikelihood
 from supac.problem.observation import loss_of_outputs
 from supac.record.outlook import promise, seconds_left
 from supac.record.record import Record
+from supac.report.beginnings import beginnings, words_on_beginnings
 from supac.running.terminal import duration
 
 _NOTHING = 1e-9  # nats
@@ -22,8 +23,9 @@ def standing(run: Record) -> list[tuple[str, str]]:
     about = run.estimate
     if not math.isfinite(about.objective):
         return []
+    began = [("beginnings", words_on_beginnings(run))] if len(beginnings(run)) > 1 else []
     if run.stop_reason is None:
-        return [*_on_the_way(run), *ahead(run)]
+        return [*_on_the_way(run), *began, *ahead(run)]
     error = f" ± {about.mean_risk_error:.1g}" if math.isfinite(about.mean_risk_error) else ""
     fresh = f"from {about.validated} fresh runs" if about.validated else "estimated on the way"
     return [
@@ -32,6 +34,7 @@ def standing(run: Record) -> list[tuple[str, str]]:
         *_likelihood(run),
         ("KL to prior", f"{_nats(about.kl)} nats"),
         *_shape(run),
+        *began,
     ]
 
 

@@ -13,6 +13,7 @@ from supac.record.ending import StopReason
 from supac.record.record import Record
 from supac.report import elements as html
 from supac.report.account import account_of
+from supac.report.beginnings import words_on_beginnings
 from supac.report.elements import Markup
 from supac.report.live.charts import kind_of, legend_of_runs, objective_chart, risk_chart
 from supac.report.live.fit import fit_section, rounds_of_runs
@@ -185,6 +186,7 @@ def _search(snapshot: Snapshot, hope: Attainable | None) -> Markup:
         hope=""
         if hope is None
         else html.paragraph(f"{hope.sentence[:1].upper()}{hope.sentence[1:]}."),
+        beginnings=words_on_beginnings(snapshot.record),
         objective=objective_chart(snapshot) if rounds else html.paragraph("No round has ended."),
         objective_legend=objective if rounds else "",
         risks=risk_chart(snapshot),
