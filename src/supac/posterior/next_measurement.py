@@ -21,6 +21,7 @@ from supac.arrays import FloatArray, whole
 from supac.posterior.candidates import Candidate, Draws, Quantity, candidates_of, columns_left_out
 from supac.posterior.prediction import Prediction
 from supac.record.calibrated import Calibrated
+from supac.record.local_ranges import words_on_local_ranges
 
 _MEASURED = 300  # measurements that are drawn for re-weighting
 _FEWEST = 30.0  # draws that must keep a weight
@@ -79,10 +80,14 @@ class NextMeasurements:
     """Columns that are no candidates by default, since their noise is not known."""
     units: tuple[str, ...] = ()
     """Unit of each quantity, "" without one."""
+    local: str = ""
+    """Words on ranges that are local, so that more may be open than here; else ""."""
 
     def __repr__(self) -> str:
         of = ", ".join(self.quantities[:4]) + (", …" if len(self.quantities) > 4 else "")
-        return f"NextMeasurements({len(self.choices)} candidates for {of}; best: {self.best!r})"
+        local = f"; {self.local}" if self.local else ""
+        found = f"{len(self.choices)} candidates for {of}"
+        return f"NextMeasurements({found}; best: {self.best!r}{local})"
 
     def _repr_html_(self) -> str:
         from supac.report.notebook_posterior import html_of_next  # noqa: PLC0415
@@ -116,6 +121,7 @@ class NextMeasurements:
         return {
             "quantities": dict(zip(names, now, strict=True)),
             "draws": self.draws,
+            "local": self.local,
             "candidates": self.to_table(),
             "together": [
                 {"candidate": each.candidate.words, "remaining": each.remaining}
@@ -158,6 +164,7 @@ def next_measurements(
         _greedy(every, drawn, values, min(whole(together, "together", least=0), len(every))),
         columns_left_out(every, drawn) if candidates is None else (),
         tuple(drawn.unit(each) for each in wanted),
+        words_on_local_ranges(posterior.own_record),
     )
 
 

@@ -23,6 +23,7 @@ from supac.posterior.predicted_bands import PredictedBands, bands_of
 from supac.posterior.scenario import simulator_and_outputs
 from supac.problem import Composite, MeasuredOutputs, Parameters
 from supac.record.calibrated import Calibrated
+from supac.record.local_ranges import words_on_local_ranges
 from supac.record.record import Record
 from supac.record.run import Run
 from supac.running.execution import Execution
@@ -77,6 +78,8 @@ class Prediction:
     that of `table`."""
     discrepancy: PredictedDiscrepancy | None = None
     """Discrepancy of the model from the truth at the draws, if one was calibrated."""
+    local: str = ""
+    """Words on ranges that are local, so that bands are too narrow; else ""."""
 
     def __repr__(self) -> str:
         names, rows = ", ".join(self.columns.columns[:4]), self.columns.rows
@@ -84,7 +87,8 @@ class Prediction:
         what = f"{names}{more}" + (f" at {rows} times" if rows > 1 else "")
         failed = f", {len(self.failures)} failed" if self.failures else ""
         sets = "certified sets" if self.ensemble else "draws"
-        return f"Prediction({what}, {len(self.x)} {sets}{failed})"
+        local = f"; {self.local}" if self.local else ""
+        return f"Prediction({what}, {len(self.x)} {sets}{failed}{local})"
 
     def _repr_html_(self) -> str:
         from supac.report.notebook_posterior import html_of_prediction  # noqa: PLC0415
@@ -222,8 +226,9 @@ def _described(
     if "continues" in identity:
         smooth = discrepancy_at(record, table, latent, continues=bool(identity["continues"]))
     return prediction_file.Description(
-        identity, table, record.parameters, title, coverage, len(latent), smooth
-    )
+        identity, table, record.parameters, title, coverage, len(latent), smooth,
+        words_on_local_ranges(record),
+    )  # fmt: skip
 
 
 def _opened(described: prediction_file.Description, first: _FirstRuns, record: Record) -> None:
@@ -313,6 +318,7 @@ def prediction_of(runs: list[Run], about: prediction_file.Description) -> Predic
         bool(about.identity.get("ensemble", False)),
         None if table is None else table.noise_of_simulated(simulated, points),
         None if about.discrepancy is None else about.discrepancy.at(x),
+        about.local,
     )
 
 

@@ -44,6 +44,8 @@ class Description:
     """Number of runs that were asked for; None in files that do not tell."""
     discrepancy: PredictedDiscrepancy | None = None
     """Discrepancy of the model at all draws that were asked for, if one was calibrated."""
+    local: str = ""
+    """Words on ranges of the posterior that are local; "" if none is known to be."""
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -63,7 +65,9 @@ class Description:
         if self.discrepancy is not None:
             values["discrepancy"] = to_spec(self.discrepancy)
         told = {"identity": self.identity, "title": self.title, "coverage": self.coverage}
-        return json.dumps({"prediction": told | values | {"asked": self.asked}})
+        return json.dumps(
+            {"prediction": told | values | {"asked": self.asked, "local": self.local}}
+        )
 
     @classmethod
     def of(cls, record: Record) -> Description:
@@ -80,6 +84,7 @@ class Description:
                 float(told["coverage"]),
                 None if told.get("asked") is None else int(told["asked"]),
                 smooth if isinstance(smooth, PredictedDiscrepancy) else None,
+                str(told.get("local", "")),
             )
         except (ValueError, LookupError, TypeError) as error:
             raise ValueError(f"{record.path} is not a prediction") from error

@@ -16,6 +16,7 @@ from supac.posterior.outputs import Outputs
 from supac.posterior.sobol import PickFreeze, indices_of
 from supac.problem import Parameters, names_of
 from supac.record.calibrated import Calibrated
+from supac.record.local_ranges import words_on_local_ranges
 from supac.record.many_parameters import Directions
 from supac.search.algorithm import one_thread
 
@@ -74,13 +75,16 @@ class Sensitivity:
     """Combinations of parameters, those that the data determine best first."""
     names: tuple[str, ...] = field(default=(), repr=False)
     """Names of the coordinates of the directions."""
+    local: str = ""
+    """Words on ranges that are local, so that parameters may vary more; else ""."""
 
     def __repr__(self) -> str:
         overall = self.columns.row(ALL)["total"] if ALL in self.columns.outputs else np.zeros(0)
         order = np.argsort(-overall)[:4]
         told = ", ".join(f"{self.parameters[i]} {overall[i]:.2f}" for i in order)
         of = f"total indices of {ALL}: {told}{', …' if len(overall) > 4 else ''}; " if told else ""
-        return f"Sensitivity(over the {self.under}; {of}from {self.runs} runs)"
+        local = f"; {self.local}" if self.local else ""
+        return f"Sensitivity(over the {self.under}; {of}from {self.runs} runs{local})"
 
     def _repr_html_(self) -> str:
         from supac.report.notebook_posterior import html_of_sensitivity  # noqa: PLC0415
@@ -130,6 +134,7 @@ class Sensitivity:
             "under": self.under,
             "runs": self.runs,
             "unexplained": float(np.mean(self.unexplained)),
+            "local": self.local,
             "directions": self.combinations(len(self.parameters)),
             "determined": None if self.directions is None else self.directions.degrees,
             "columns": rows(self.columns),
@@ -190,6 +195,7 @@ def sensitivity(
         runs=emulated.runs,
         directions=record.directions,
         names=names_of(record.parameters, over.dim),
+        local=words_on_local_ranges(record) if under == "posterior" else "",
     )
 
 

@@ -17,12 +17,19 @@ _NEGLIGIBLE = 0.01  # share of a combination that is not worth a mention
 
 def html_of_prediction(made: Prediction) -> str:
     """Return the bands of a prediction as pictures, or as a table without times."""
-    return as_output([prediction_part(made, 0)])
+    return as_output([_local(made.local), prediction_part(made, 0)])
 
 
 def html_of_sensitivity(found: Sensitivity) -> str:
     """Return what the data determine, and the indices of columns, all outputs and the risk."""
-    return as_output([_combinations(found), _indices(found)])
+    return as_output([_local(found.local), _combinations(found), _indices(found)])
+
+
+def _local(words: str) -> Markup:
+    """Return a warning of local ranges, if there are any."""
+    if not words:
+        return Markup()
+    return html.paragraph(f"{words[:1].upper()}{words[1:]}. This holds near the posterior alone.")
 
 
 def _combinations(found: Sensitivity) -> Markup:
@@ -76,4 +83,5 @@ def html_of_next(found: NextMeasurements) -> str:
     caption = f"What would remain of the uncertainty of {what}{now}"
     left = len(found.choices) - len(rows)
     more = html.paragraph(f"{left} more are in choices.") if left > 0 else Markup()
-    return as_output([html.table(caption, headings, rows, numbers=(1, 2)), more])
+    found_best = html.table(caption, headings, rows, numbers=(1, 2))
+    return as_output([_local(found.local), found_best, more])
