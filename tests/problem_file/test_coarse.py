@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fmu_files
 import supac
 from drivers import COMMAND, Driver
+from servers import serving
 from supac.problem.composite import coarse_ones
 from supac.problem_file import make_problem
 from supac.problem_file.errors import ProblemFileError, Source
@@ -101,6 +103,63 @@ def test_the_level_in_a_template(folder: Path) -> None:
     words = 'command = ["{python}", "q.py"]\ntemplate = "p.tpl"\n[simulator.coarse]\ncost = 0.1'
     ready = toml(f"{HEAD}[simulator]\n{words}\n", folder)
     assert outputs(ready) == [[3.0, 0.0, 0.0], [3.0, 1.0, 0.0]]
+
+
+def test_an_fmu_with_a_longer_step(folder: Path) -> None:
+    fmu_files.van_der_pol(folder / "fmu").rename(folder / "oscillator.fmu")
+    text = """
+[parameters]
+mu = { prior = "lognormal", median = 1.0, log_sd = 0.3 }
+[data]
+file = "data.csv"
+observed = "x"
+noise = 0.05
+[bound]
+temperature = 0.1
+[run]
+budget = 20
+[simulator]
+fmu = "oscillator.fmu"
+step = 0.01
+"""
+    (folder / "data.csv").write_text("time,x\n1,0.6\n2,0.4\n3,0.3\n")
+    ready = toml(text + "[simulator.coarse]\nstep = 0.5\n", folder)
+    coarse = coarse_ones([ready.risk])[0]
+    assert isinstance(ready.risk, supac.Composite)
+    assert coarse is not None
+    fine, other = (each.simulate(np.array([2.0])) for each in (ready.risk, coarse))
+    gap = np.abs(np.subtract(fine, other))
+    assert 1e-3 < gap.max() < 0.2  # Runge and Kutta's error, fifty steps as long
+    same = toml(text + "[simulator.coarse]\nstep = 0.02\n", folder)
+    near = coarse_ones([same.risk])[0]
+    assert near is not None
+    assert np.abs(np.subtract(fine, near.simulate(np.array([2.0])))).max() < 1e-6
+
+
+def test_a_server_with_another_config(folder: Path) -> None:
+    (folder / "data.csv").write_text("time,y\n1,0.6\n")
+    with serving() as (url, _):
+        told = f'umbridge = "{url}"\nmodel = "wave"\nconfig = {{ height = 0.2 }}\n'
+        text = f"{HEAD}[simulator]\n{told}[simulator.coarse]\nconfig = {{ height = 0.1 }}\n"
+        fine, coarse = outputs(toml(text, folder))
+    waves = np.sin(1.0) + np.sin(2.0)
+    np.testing.assert_allclose([*fine, *coarse], 0.5 + waves * np.array([0.2, 0.1]))
+
+
+@pytest.mark.slow
+def test_programs_of_both_levels_are_searched_from_the_command_line(folder: Path) -> None:
+    head = HEAD.replace("budget = 20", "budget = 14\nstore = 'run.supac'")
+    (folder / "problem.toml").write_text(f"{head}[simulator]\n{PROGRAMS[1]}\n")
+    code, said, wrong = Driver(COMMAND, "run", "problem.toml", cwd=folder).end(120.0)
+    assert code == 0, wrong
+    record = read_store(folder / "run.supac")
+    assert record.coarse_runs
+    for run in record.runs:
+        k, b = record.points([run])[0]
+        assert run.outputs is not None
+        np.testing.assert_allclose(run.outputs, k * np.array([1, 2, 3]) + b + run.level)
+    assert record.coarse_use is not None
+    assert f"{len(record.coarse_runs)} coarse ones" in " ".join(said.split())
 
 
 REFUSED = [
