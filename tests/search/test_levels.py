@@ -15,7 +15,7 @@ import supac
 from supac.arrays import FloatArray
 from supac.exchange.table import table_of
 from supac.search.coarse_runs import CoarseStage
-from supac.search.levels import missed_share
+from supac.search.level_batches import missed_share
 
 PRIOR = supac.gaussian(np.zeros(3), np.eye(3))
 BOUND = supac.Catoni(0.05)
@@ -278,7 +278,6 @@ class TestWhatDoesNotWorkIsRefused:
         [
             ({"execution": supac.Execution(2, mode="async")}, "async"),
             ({"proxy": lambda x: (x**2).sum(axis=1)}, "proxy="),
-            ({"known": (np.zeros((2, 3)), np.zeros((2, 42)))}, "known="),
             ({"algorithm": supac.SuPAC.paper()}, "algorithm"),
         ],
     )
@@ -296,14 +295,6 @@ class TestWhatDoesNotWorkIsRefused:
             supac.Composite(
                 fine, lambda r, z: r.mean(axis=1), observation=1, coarse=supac.Coarse(euler)
             )
-
-    def test_a_table_with_coarse_runs_as_known_ones(self, tmp_path: Path) -> None:
-        table, written = table_of(found(euler).record), tmp_path / "runs.csv"
-        rows = zip(*table.values(), strict=True)
-        lines = [",".join("" if c is None else str(c) for c in row) for row in [table, *rows]]
-        written.write_text("\n".join(lines) + "\n")
-        with pytest.raises(ValueError, match="runs of a coarse model"):
-            supac.read_csv(written, ["x0", "x1", "x2"])
 
     def test_with_jacobians(self) -> None:
         with pytest.raises(ValueError, match="jacobian="):

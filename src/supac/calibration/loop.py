@@ -77,7 +77,7 @@ class Loop:
     bar: ProgressBar
     callback: Callable[[Iteration], object] | None = None
     imported: int = 0
-    """Number of imported evaluations, which do not count."""
+    """Number of imported evaluations of the model that counts, which do not."""
     seconds: float = 0.0
     """Total simulator time."""
     advice: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class Loop:
             self.state = self.algorithm.restored(state)
             ids = record.told_ids(())
             made = [run for run in record.light_runs if run.id in ids]
-            self.imported = sum(bool(run.source) for run in made)
+            self.imported = sum(bool(run.source) and not run.level for run in made)
             self.seconds = sum(run.seconds for run in made if not run.source)
 
     def adopt(self, known: KnownRuns | None) -> None:
@@ -152,7 +152,7 @@ class Loop:
             if not self.state.iteration:
                 x = np.array([run.x for run in adopted])
                 self.state = self.state.beginning_from(x)
-            self.imported += len(adopted)
+            self.imported += sum(not run.level for run in adopted)
             self._learn(adopted, self.state.posterior)
 
     def run(self) -> StopReason:

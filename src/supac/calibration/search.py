@@ -140,9 +140,7 @@ class Search:
         algorithm = SuPAC() if self.algorithm is None else checked_algorithm(self.algorithm)
         check_known(self.known, algorithm, problem)
         self._check_jacobian(algorithm)
-        check_coarse_search(
-            self.risk, algorithm, problem, self.execution, known=self.known is not None
-        )
+        check_coarse_search(self.risk, algorithm, problem, self.execution)
         state = algorithm.init(problem, self.seed)
         first = len(algorithm.ask(problem, state))
         self._check_budget(first, first + jacobians_cost(first, algorithm, problem, state))

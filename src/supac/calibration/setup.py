@@ -152,8 +152,6 @@ def check_coarse_search(
     algorithm: Algorithm,
     problem: Problem,
     execution: Execution,
-    *,
-    known: bool,
 ) -> None:
     """Raise if the risk has a coarse model that this search cannot use, and say what to do."""
     if parts_of(risk).coarse is None:
@@ -163,7 +161,6 @@ def check_coarse_search(
     refused = {
         'mode="async"': (execution.mode == "async", 'leave out mode="async"'),
         "proxy=": (problem.proxy is not None, "leave out proxy="),
-        "known=": (known, "leave out known="),
         "an algorithm or estimator of its own": (not usual, "leave out algorithm="),
         "a start that is not Gaussian": (several, "begin with gaussian(mean, covariance)"),
         f"more than {MANY_PARAMETERS} parameters": (

@@ -13,6 +13,7 @@ from supac.calibration.fresh import run_fresh
 from supac.cli.app import console
 from supac.exchange.known import KnownRuns
 from supac.problem import Observations
+from supac.problem.coarse import FINE
 from supac.problem.composite import parts_of
 from supac.problem_file import ProblemFile
 from supac.record.run import Run, Status
@@ -95,10 +96,11 @@ def make_known_again(
 
 
 def _good(known: KnownRuns) -> IntArray:
-    """Return the places of successful runs."""
+    """Return the places of successful runs of the fine model."""
     values = known.risk[:, None] if known.outputs is None else known.outputs
     ok = np.array([each is Status.OK for each in known.statuses], dtype=bool)
-    return np.flatnonzero(np.isfinite(values).any(axis=1) & ok)
+    fine = np.array(known.levels or [FINE] * len(known)) == FINE
+    return np.flatnonzero(np.isfinite(values).any(axis=1) & ok & fine)
 
 
 def _values(known: KnownRuns, run: Run) -> FloatArray:

@@ -11,8 +11,9 @@ from supac.report.standing import words_on_time
 def line_of(run: Record) -> str:
     """Return the line of the last round in a store."""
     queries, info = int(run.history["queries"][-1]), run.rounds[-1].info
+    made = f"{queries} of {run.budget} runs" if run.coarse_use is None else run.spent_words
     return (
-        f"{time.strftime('%H:%M:%S')} {queries} of {run.budget} runs: objective "
+        f"{time.strftime('%H:%M:%S')} {made}: objective "
         f"{info.objective:.4g}, mean risk {info.mean_risk:.4g}, KL {info.kl:.3g}; time left: "
         f"{words_on_time(run)}"
     )

@@ -16,9 +16,12 @@ from supac.exchange.text_table import TextTable, places_of_outputs
 from supac.guarantee.origin import COLUMN, Origin
 from supac.guarantee.provenance import Provenance
 from supac.problem import Evaluations, Measurements, Observations, Parameters
+from supac.problem.coarse import COARSE, FINE
 from supac.record.record import Record
 from supac.record.run import Run, Status, outputs_as_rows
 
+LEVEL = "level"
+"""Column of a table that says by which model a run was made."""
 _UNITS_OF_TIME = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d"}
 
 
@@ -49,6 +52,8 @@ class KnownRuns:
     """Search that they come from, as a table of `supac export` says."""
     lost: Provenance = Provenance()
     """That a table does not say any more what its search has seen, if so."""
+    levels: tuple[int, ...] = ()
+    """0 for each run of the fine model, 1 for each of the coarse one; empty if all are fine."""
 
     @property
     def begun_from(self) -> Origin | None:
@@ -63,6 +68,7 @@ class KnownRuns:
         risk: FloatArray | None = None,
         source: str = "known",
         places: Sequence[str] = (),
+        levels: Sequence[int] = (),
     ) -> KnownRuns:
         """Import points (n, dim) with outputs (n, m) or risks (n,); NaN for failed runs.
 
@@ -71,7 +77,8 @@ class KnownRuns:
         values = risk if outputs is None else outputs
         if values is None:
             raise ValueError("give outputs or risk")
-        rows = np.column_stack([x, np.reshape(values, (len(x), -1))])
+        level = np.array(levels or [FINE] * len(x), dtype=np.float64)
+        rows = np.column_stack([x, np.reshape(values, (len(x), -1)), level])
         once = sorted({row.tobytes(): i for i, row in reversed(list(enumerate(rows)))}.values())
         x, values = x[once], values[once]
         risk = None if risk is None else risk[once]
@@ -86,6 +93,7 @@ class KnownRuns:
             tuple("" if each else "failed before" for each in good),
             (source,) * len(x),
             places=tuple(places[i] for i in once) if places else (),
+            levels=tuple(levels[i] for i in once) if levels else (),
         )
 
     @classmethod
@@ -104,10 +112,14 @@ class KnownRuns:
 
     @classmethod
     def of_record(cls, record: Record, source: str = "earlier runs") -> KnownRuns:
-        """Import all runs of a search and its validation, ended or not."""
+        """Import all runs of a search and its validation, ended or not.
+
+        Those of its coarse model, too, but for an earlier one that has changed.
+        """
         record.check_runs()
         place = {i: k for k, i in enumerate(i for each in record.rounds for i in each.ids)}
-        light = sorted(record.search_runs, key=lambda run: (place.get(run.id, len(place)), run.id))
+        own = (*record.search_runs, *record.present_coarse_runs)
+        light = sorted(own, key=lambda run: (place.get(run.id, len(place)), run.id))
         runs = list(record.iterate(light))
         outputs, data = outputs_as_rows(runs), record.settings.data
         # With outputs, the new search may have another loss or other data, and so other risks.
@@ -122,6 +134,7 @@ class KnownRuns:
             record,
             None if record.parameters is None else record.parameters.names,
             data if isinstance(data, Observations) else None,
+            levels=tuple(run.level for run in runs) if any(run.level for run in runs) else (),
         )
 
     def __len__(self) -> int:
@@ -142,7 +155,13 @@ class KnownRuns:
             messages=tuple(self.messages[i] for i in rows),
             sources=tuple(self.sources[i] for i in rows),
             places=tuple(self.places[i] for i in rows) if self.places else (),
+            levels=tuple(self.levels[i] for i in rows) if self.levels else (),
         )
+
+    @property
+    def fine(self) -> KnownRuns:
+        """Return the runs of the fine model alone."""
+        return self.select([level == FINE for level in self.levels]) if self.levels else self
 
     def of_risk(self, risk: object) -> KnownRuns:
         """Return the runs without the risks of a table whose search had another loss or data."""
@@ -227,7 +246,7 @@ class KnownRuns:
             values = self.risk[row] if outputs is None else outputs
             if outputs is not None and needed is not None and len(needed) == len(outputs):
                 values = outputs[needed]
-            status = self.statuses[row]
+            status, level = self.statuses[row], self.levels[row] if self.levels else FINE
             if status is Status.OK and not np.isfinite(values).all():
                 status = Status.INVALID
             good = status is Status.OK
@@ -241,6 +260,8 @@ class KnownRuns:
                     float(self.seconds[row]),
                     "" if good else self.messages[row] or "no value",
                     source=self.sources[row],
+                    purpose="coarse" if level else "search",
+                    level=level,
                 )
             )
         return runs
@@ -291,10 +312,10 @@ def read_csv(
     """Read runs from a table with a column per parameter, and `risk` or `output_0`, `output_1`, ….
 
     Outputs may be named as those of the data are, `A@0.5` or `A_0`. An empty cell means a failed
-    run. The columns `status`, `message`, `seconds`, `source`, `purpose` and `origin` are read if
-    present, and no others; runs of a certificate are left out. `source` names the table, by default
-    the file. Cells are separated by commas, semicolons or tabs; where not by commas, decimals may
-    have one.
+    run. The columns `status`, `message`, `seconds`, `source`, `purpose`, `level` and `origin` are
+    read if present, and no others; runs of a certificate are left out. `source` names the table, by
+    default the file. Cells are separated by commas, semicolons or tabs; where not by commas,
+    decimals may have one.
     """
     path = Path(path)
     wanted = list(names.names if isinstance(names, Parameters) else names)
@@ -303,7 +324,6 @@ def read_csv(
     columns = zip(wanted, columns_of(wanted), strict=True)
     wanted = [column if column in header else name for name, column in columns]
     missing = [name for name in wanted if name not in header]
-    _refuse_coarse_runs(table, wanted)
     outputs = None if missing else _columns_of_outputs(table, wanted, data)
     if missing or not (outputs or "risk" in header):
         named = names_in_table(data)
@@ -337,18 +357,33 @@ def read_csv(
         places=tuple(f"{path.name}, line {line}" for line in lines),
         told_origin=told,
         lost=lost,
+        levels=_levels_in(table, [*wanted, *(outputs or ())]),
     )
     # Fresh sets of a certificate are learnt from by no search: another would draw them again.
     return made.select([each != "certificate" for each in words("purpose")])
 
 
-def _refuse_coarse_runs(table: TextTable, wanted: Sequence[str]) -> None:
-    """Raise ValueError for a table with runs of a coarse model, as exports of stores have."""
-    if "level" in table.header and "level" not in wanted and table.numbers("level").any():
+def _levels_in(table: TextTable, others: Sequence[str | None]) -> tuple[int, ...]:
+    """Return the levels of the runs of a table, unless the column is one of others."""
+    if LEVEL not in table.header or LEVEL in others:
+        return ()
+    return levels_of(table.numbers(LEVEL), table.path.name, table.lines)
+
+
+def levels_of(cells: FloatArray, name: str, lines: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return the levels in a column of a table, empty if all runs are of the fine model.
+
+    ValueError for another number than 0 and 1.
+    """
+    levels = np.nan_to_num(cells, nan=float(FINE))
+    wrong = np.flatnonzero((levels != FINE) & (levels != COARSE))
+    if len(wrong):
+        place = f"{name}, line {lines[wrong[0]]}" if lines else f"row {wrong[0] + 1} of {name}"
         raise ValueError(
-            f"{table.path} has runs of a coarse model, and known= takes those of the fine one "
-            "alone: give the store in place of the table, or delete its rows with level 1"
+            f"{place}: {LEVEL} must be {FINE} for a run of the fine model, or {COARSE} for one of "
+            f"the coarse model, not {levels[wrong[0]]:g}"
         )
+    return tuple(int(each) for each in levels) if levels.any() else ()
 
 
 def _columns_of_outputs(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from supac.arrays import FloatArray, as_floats
-from supac.exchange.known import KnownRuns, names_in_table, read_csv
+from supac.exchange.known import LEVEL, KnownRuns, levels_of, names_in_table, read_csv
 from supac.exchange.table import OUTPUT
 from supac.exchange.text_table import TextTable, places_of_outputs
 from supac.guarantee.origin import COLUMN, Origin
@@ -58,6 +58,8 @@ def known_runs(
         known = known.in_order(parameters.names)
         if known.x.shape[1:] == (len(parameters),):
             known.latent(parameters)  # a point outside of a prior's bounds is an error
+    if composite is None or composite.coarse is None:
+        known = known.fine
     known = known.for_data(data, one_run=one_run) if isinstance(data, Observations) else known
     if composite is None:
         return known
@@ -153,15 +155,31 @@ def _of_pair(
     if len(values) != len(results):
         raise ValueError(f"{x.name} has {len(values)} rows, but {y.name} {len(results)}")
     risks, outputs = np.full(len(values), np.nan), None
-    joined = replace(y, values=results)
+    joined, levels = replace(y, values=results), tuple[int, ...]()
+    if not _is_named(LEVEL, parameters, risk):
+        levels = _levels(x) or _levels(joined)
+        joined = joined.without([LEVEL])
     if results.ndim == 1:
         risks = results
     else:
         outputs = joined.of_numbers() if risk is None else _placed(joined, values, risk)
     places = tuple(f"{x.name}, line {line}" for line in x.lines)
     told, lost = Origin.of_cells(y.origin or x.origin, y.name)
-    known = KnownRuns.of_arrays(values, outputs, risks, source=y.name, places=places)
+    known = KnownRuns.of_arrays(values, outputs, risks, y.name, places, levels)
     return replace(known, told_origin=told, lost=lost)
+
+
+def _levels(table: _Rows) -> tuple[int, ...]:
+    """Return the levels of the runs of a table; empty if all are of the fine model."""
+    if table.columns is None or LEVEL not in table.columns:
+        return ()
+    return levels_of(table.values[:, table.place(LEVEL)], table.name, table.lines)
+
+
+def _is_named(name: str, parameters: Parameters | None, risk: Composite | None) -> bool:
+    """Return True if a parameter or an output has this name."""
+    outputs = names_in_table(None if risk is None else risk.data)
+    return any(name in each for each in [*outputs, () if parameters is None else parameters.names])
 
 
 def _placed(y: _Rows, points: FloatArray, risk: Composite) -> FloatArray:

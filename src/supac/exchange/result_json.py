@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from supac.guarantee.origin import UNKNOWN_LOSS
 from supac.guarantee.provenance import Provenance
 from supac.problem import Parameters
 from supac.record import encoding
+from supac.record.coarse_use import CoarseUse
 from supac.record.earlier_roles import with_roles
 from supac.record.record import Counts, Record
 from supac.record.result import Result
@@ -44,6 +46,8 @@ _LATER = (
     "evidence",
     "range_check",
 )
+COARSE = "coarse"
+"""Key of the costs and savings of a coarse model, which files without one lack."""
 """Parts of an ending that files of earlier versions may lack."""
 _COUNTS = ("queries", "failed", "known", "seconds")
 _RUN = (*encoding.RUN_COLUMNS, "outputs")
@@ -82,6 +86,8 @@ def to_json(result: Result, certificate: Certificate | None, *, runs: bool) -> s
         "rounds": None,
         "runs": None,
     }
+    if record.coarse_use is not None:
+        told[COARSE] = asdict(record.coarse_use)
     if runs:
         told["rounds"] = [
             {"ids": each.ids, "proposal": _member(each.proposal)} for each in record.rounds
@@ -173,6 +179,8 @@ def _record(told: dict[str, Any]) -> Record:
     record = Record(
         Settings.of(settings), family, runs=runs, rounds=rounds, ending=ending, counts=counts
     )
+    if told.get(COARSE) is not None:
+        record.note_coarse(_coarse_use(told[COARSE]))
     missing = record.told_ids() - {run.id for run in runs}
     if missing and counts is None:
         raise ValueError(f"its rounds name runs that are not there: {sorted(missing)[:3]}")
@@ -182,6 +190,12 @@ def _record(told: dict[str, Any]) -> Record:
     if "provenance" in told:
         record.provenance = Provenance.from_spec(told["provenance"])
     return record
+
+
+def _coarse_use(told: dict[str, Any]) -> CoarseUse:
+    """Return the costs and savings of a coarse model; an unknown number is NaN."""
+    numbers = {name: encoding.number(told[name]) for name in ("cost", "differs")}
+    return CoarseUse(**{**told, **numbers})
 
 
 def _distribution(spec: Spec) -> Distribution:

@@ -15,14 +15,13 @@ from supac.problem_file.experiments import Experiments, make_simulate
 from supac.problem_file.inputs import Inputs
 from supac.problem_file.simulator import Simulate, Simulator, simulator_of
 from supac.record.checksums import CODE, changed_files
+from supac.record.coarse_use import COARSE_SINCE
 from supac.record.record import Record
 from supac.surrogate.regime import MANY_PARAMETERS
 
 TABLE: Key = ("simulator", "coarse")
 ROLE = "coarse"
 """Name of the checksum of the coarse model in a store."""
-SINCE = "coarse_since"
-"""Key of a store's description: rounds that were told before the coarse model changed."""
 _OF_A_RUN = ("scratch", "keep", "reset")
 """Keys that change nothing that a run returns."""
 
@@ -95,7 +94,6 @@ def _check_rest(source: Source, risk: Any, parameters: Parameters) -> None:
         (bool(risk.observation), "scales, offsets or noise levels as parameters", "fix them"),
         (execution.get("mode") == "async", 'mode = "async" in [execution]', "remove that"),
         (run.get("algorithm") == "paper", 'algorithm = "paper" in [run]', "remove that"),
-        ("known" in run, "known in [run]", "remove that"),
         (
             len(parameters) > MANY_PARAMETERS,
             f"more than {MANY_PARAMETERS} parameters",
@@ -168,7 +166,7 @@ def remembered(description: str) -> tuple[dict[str, str], int | None]:
     """
     try:
         known = json.loads(description)
-        return dict(known["files"]), known.get(SINCE)
+        return dict(known["files"]), known.get(COARSE_SINCE)
     except (ValueError, KeyError, TypeError):
         return {}, None
 

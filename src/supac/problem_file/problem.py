@@ -24,7 +24,7 @@ from supac.guarantee.provenance import Provenance
 from supac.problem import Observations, Parameters
 from supac.problem.bounds import Bound
 from supac.problem.composite import parts_of
-from supac.problem_file.coarse import SINCE, coarse_checksums, coarse_since
+from supac.problem_file.coarse import coarse_checksums, coarse_since
 from supac.problem_file.data import data_files, data_tables, known_files
 from supac.problem_file.errors import Source
 from supac.problem_file.noise import unknown_columns
@@ -32,6 +32,7 @@ from supac.problem_file.python import PythonFunction
 from supac.problem_file.schema import BOUNDS
 from supac.problem_file.simulator import simulator_of
 from supac.record.checksums import CODE
+from supac.record.coarse_use import COARSE_SINCE
 from supac.record.record import Record, read_store
 from supac.record.result import Result
 from supac.record.simulator_versions import (
@@ -237,7 +238,7 @@ class ProblemFile:
         known: dict[str, Any] = {"problem_file": str(self.path), "text": self.text}
         known["files"] = self.files
         if self.coarse_since is not None:
-            known[SINCE] = self.coarse_since
+            known[COARSE_SINCE] = self.coarse_since
         versions = {"simulators": [each.to_spec() for each in self.simulators]}
         return json.dumps(known | versions if self.simulators else known)
 

@@ -120,9 +120,10 @@ class Calibrated(ABC):
 
     @property
     def known(self) -> int:
-        """Number of imported runs."""
+        """Number of imported runs, without those of a coarse model."""
         counts = self.own_record.counts
-        return len(self.own_record.imported) if counts is None else counts.known
+        imported = (run for run in self.own_record.imported if not run.level)
+        return len(list(imported)) if counts is None else counts.known
 
     @property
     def seconds(self) -> float:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+COARSE_SINCE = "coarse_since"
+"""Key of a store's description: rounds that were told before the coarse model changed."""
+
 
 @dataclass(frozen=True)
 class CoarseUse:
@@ -27,6 +30,8 @@ class CoarseUse:
     """Fine runs up to the first ones beyond that search."""
     failure: str = ""
     """Message of the first coarse run that failed; "" if none has."""
+    known: int = 0
+    """Coarse runs that were made elsewhere, and cost nothing."""
 
     @property
     def spent(self) -> float:
@@ -55,6 +60,8 @@ class CoarseUse:
             f"{self.fine} fine runs and {self.runs} coarse ones{failed}: as much as "
             f"{self.spent:.3g} fine runs, a coarse one counting {self.cost:.3g}"
         )
+        if self.known:
+            spent += f", with {self.known} further coarse ones that were made elsewhere"
         if not self.useful:
             return f"{spent}; the coarse model was of no use"
         if not self.settled:

@@ -19,22 +19,30 @@ _FEWEST = 3  # comparisons without which nothing is said
 def seconds_left(record: Record, now: float) -> float:
     """Estimate the seconds until the budget is spent, at the pace of the last runs.
 
+    Runs of a coarse model count as what they cost.
+
     NaN before the first run has ended, and for files without a timeline. A search that converges
     ends earlier.
     """
-    own = {(run.task, run.id) for run in record.made}
-    begun = [span for key, span in record.timeline.items() if key in own or not span.ended > 0.0]
-    active = stretches(begun, now)
+    costs = {(run.task, run.id): 1.0 for run in record.made}
+    use = record.coarse_use
+    if use is not None:
+        costs |= {(run.task, run.id): use.cost for run in record.coarse_runs}
+    begun = {
+        key: span for key, span in record.timeline.items() if key in costs or not span.ended > 0.0
+    }
+    active = stretches(list(begun.values()), now)
     if not active:
         return math.nan
-    latest = [span for span in begun if span.started >= active[-1][0]]
-    ends = sorted(span.ended for span in latest if span.ended > 0.0)
+    latest = [(key, span) for key, span in begun.items() if span.started >= active[-1][0]]
+    ends = sorted((span.ended, costs[key]) for key, span in latest if span.ended > 0.0)
     if not ends:
         return math.nan
-    first, count = active[-1][0], len(ends)
-    if count > _RECENT:
-        first, count = ends[-_RECENT - 1], _RECENT
-    return max(record.budget - record.queries, 0) * (ends[-1] - first) / count
+    first, counted = active[-1][0], ends
+    if len(ends) > _RECENT:
+        first, counted = ends[-_RECENT - 1][0], ends[-_RECENT:]
+    pace = (ends[-1][0] - first) / sum(cost for _, cost in counted)
+    return max(record.budget - record.spent, 0.0) * pace
 
 
 @dataclass(frozen=True)

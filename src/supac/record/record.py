@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +28,7 @@ from supac.problem.composite import RESIDUALS, loss_and_data, parts_of
 from supac.problem.evaluations import Jacobians
 from supac.problem.observation import ObservationLoss, observation_count, residuals_for
 from supac.record.calibrated import Calibrated
-from supac.record.coarse_use import CoarseUse
+from supac.record.coarse_use import COARSE_SINCE, CoarseUse
 from supac.record.encoding import CoarseNumbers, certificate_to_spec, coarse_numbers, unpack
 from supac.record.ending import Ending, Estimate, StopReason, ValidationBatch
 from supac.record.parameter_change import ParameterChange, parameter_changes
@@ -125,7 +126,7 @@ class Record(Calibrated):
         """When and where runs were made, by task and id; those in progress have no end."""
         self.losses: list[Loss] = []
         """Runs that the machine took, each time that it did: none of them is a failure."""
-        self._coarse: CoarseNumbers | None = None
+        self._coarse: CoarseNumbers | CoarseUse | None = None
         self._store: Store | None = None
         self._latest: Distribution | None = None
 
@@ -234,8 +235,9 @@ class Record(Calibrated):
         state = state if self.stop_reason is None else f"ended: {self.stop_reason.value}"
         about, path = self.estimate, "" if self.path is None else f"{str(self.path)!r}, "
         of = f" of {self.budget}" if self.queries <= self.budget else ""
+        made = f"{self.queries}{of} runs" if self.coarse_use is None else self.spent_words
         return (
-            f"Record({path}{self.queries}{of} runs, "
+            f"Record({path}{made}, "
             f"{state}, objective={about.objective:.4g}, mean_risk={about.mean_risk:.4g}, "
             f"kl={about.kl:.4g})"
         )
@@ -275,20 +277,27 @@ class Record(Calibrated):
         if self._store is not None:
             self._store.write_batches(batches)
 
-    def note_coarse(self, numbers: CoarseNumbers | None) -> None:
-        """Remember cost, missed share and use of a coarse model; a file has them in its state."""
+    def note_coarse(self, numbers: CoarseNumbers | CoarseUse | None) -> None:
+        """Remember cost, missed share and use of a coarse model; a file has them in its state.
+
+        Or all that a result in a file says of it.
+        """
         self._coarse = numbers
 
     @property
     def coarse_use(self) -> CoarseUse | None:
         """Cost and savings of a coarse model; None without one."""
         numbers = self._coarse
+        if isinstance(numbers, CoarseUse):
+            return numbers
         if numbers is None and self.settings.kind == "minimize" and self.path is not None:
             numbers = None if self.state is None else self.read_state(coarse_numbers)
         if numbers is None:
             return None
         cost, differs, useful, settled = numbers
-        coarse, ids = self.coarse_runs, self.coarse_ids
+        coarse, own = self.coarse_runs, {run.id for run in self.made}
+        known = sum(bool(run.source) for run in coarse)
+        coarse = tuple(run for run in coarse if not run.source)
         failures = [run for run in coarse if run.failed]
         alone = [i for i, each in enumerate(self.rounds) if is_on_coarse(each.info)]
         first = self.rounds[: alone[-1] + 2] if alone else []
@@ -300,9 +309,26 @@ class Record(Calibrated):
             runs=len(coarse),
             failed=len(failures),
             settled=settled,
-            before=sum(i not in ids for each in first for i in each.ids),
+            before=sum(i in own for each in first for i in each.ids),
             failure=failures[0].message if failures else "",
+            known=known,
         )
+
+    @property
+    def spent(self) -> float:
+        """Number of runs made; with a coarse model, their cost in fine ones."""
+        return float(self.queries) if self.coarse_use is None else self.coarse_use.spent
+
+    @property
+    def spent_words(self) -> str:
+        """Say how much of the budget is spent, in fine runs' worth where there is a coarse model.
+
+        Such as "12 of 20 runs", or "12.4 of 20 fine runs' worth".
+        """
+        of = "" if self.settings.budget is None else f" of {self.budget:,}"
+        if self.coarse_use is None:
+            return f"{self.queries:,}{of} runs"
+        return f"{self.spent:.3g}{of} fine runs' worth"
 
     def note_losses(self, losses: Sequence[Loss]) -> None:
         """Store that the machine took runs, which are made again."""
@@ -400,6 +426,21 @@ class Record(Calibrated):
     def coarse_runs(self) -> tuple[Run, ...]:
         """Runs of a coarse model, without outputs."""
         return tuple(run for run in self.light_runs if run.level)
+
+    @property
+    def present_coarse_runs(self) -> tuple[Run, ...]:
+        """Runs of the present coarse model: all of them, unless it was changed."""
+        since = self._coarse_since
+        old = {i for each in self.rounds[:since] for i in each.ids}
+        return tuple(run for run in self.coarse_runs if run.id not in old)
+
+    @property
+    def _coarse_since(self) -> int:
+        """Rounds before the coarse model of a problem file changed; 0 if it has not."""
+        try:
+            return int(json.loads(self.description).get(COARSE_SINCE) or 0)
+        except (ValueError, AttributeError):
+            return 0
 
     @property
     def coarse_ids(self) -> set[int]:

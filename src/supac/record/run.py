@@ -133,6 +133,11 @@ def _leading_digits(x: FloatArray) -> bytes:
     return x.astype(np.float32).tobytes()
 
 
+def _imported(run: Run) -> tuple[str, int, bytes]:
+    """Return what tells an imported run from others."""
+    return run.source, run.level, run.x.tobytes()
+
+
 class RunIndex:
     """Assign ids to the runs of a task, and find those of an earlier process by their points.
 
@@ -152,7 +157,7 @@ class RunIndex:
                 runs.append(run)
                 self._near[run.purpose, _leading_digits(run.x)] = runs
         self._adopted = [run for run in untold if run.source]
-        self._imported = {(run.source, run.x.tobytes()) for run in mine if run.source}
+        self._imported = {_imported(run) for run in mine if run.source}
         self._used = {run.id for run in mine}
         self._highest = max(self._used, default=-1)
         self._next = len(told)
@@ -201,7 +206,7 @@ class RunIndex:
         """Return imported runs that no round has used: recorded ones, then new ones with ids."""
         runs, self._adopted = self._adopted, []
         for run in imported:
-            if (run.source, run.x.tobytes()) not in self._imported:
+            if _imported(run) not in self._imported:
                 runs.append(replace(run, id=self.reserve(), task=self.task))
         return runs
 

@@ -81,8 +81,9 @@ def html_of_record(record: Record) -> str:
 def _numbers(run: Account) -> str:
     """Return the state, the numbers of runs, and the objective."""
     words = str(state(run.record)).rstrip(".")
-    words = f"{words[:1].upper()}{words[1:]}. {run.made:,} runs"
-    words += f" of {run.budget:,}" if run.budget is not None else ""
+    made = f"{run.made:,} runs" + (f" of {run.budget:,}" if run.budget is not None else "")
+    made = made if run.record.coarse_use is None else run.record.spent_words
+    words = f"{words[:1].upper()}{words[1:]}. {made}"
     words += f", {len(run.failures)} failed" if run.failures else ""
     if not math.isfinite(run.objective):
         return f"{words}."

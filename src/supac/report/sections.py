@@ -133,6 +133,8 @@ def numbers(run: Account) -> Markup:
     """Return the section with mean risk, KL, objective and the number of runs."""
     error, risk = run.mean_risk_error, number(run.mean_risk)
     made = f"{run.made:,}" if run.budget is None else f"{run.made:,} of {run.budget:,}"
+    if run.record.coarse_use is not None:
+        made = run.record.spent_words
     goal = "mean risk plus a multiple of KL" if run.data is None else (
         "the bound at this mean risk and KL"
     )  # fmt: skip
@@ -174,7 +176,8 @@ def asked(run: Account) -> Markup:
     bound = record.bound
     rows.append(("objective", "not known" if bound is None else objective_words(bound)))
     if run.budget is not None:
-        rows.append(("budget", f"{run.budget:,} runs"))
+        unit = "runs" if record.coarse_use is None else "fine runs' worth"
+        rows.append(("budget", f"{run.budget:,} {unit}"))
     if record.coarse_use is not None:
         rows.append(("levels", record.coarse_use.sentence))
     if record.seconds > 0.0:

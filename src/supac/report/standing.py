@@ -98,9 +98,10 @@ def ahead(run: Record) -> list[tuple[str, str]]:
 
 def words_on_time(run: Record) -> str:
     """Say how long the rest of the budget takes at the present pace."""
-    left, seconds = run.budget - run.queries, seconds_left(run, time.time())
+    left, seconds = run.budget - run.spent, seconds_left(run, time.time())
     if left <= 0:
         return "none: the budget is spent"
+    runs = f"{left:.0f} runs" if run.coarse_use is None else f"{left:.3g} fine runs' worth"
     if math.isnan(seconds):
-        return f"not known yet, for {left} runs"
-    return f"{duration(seconds)} for {left} runs, or less if nothing is left to gain"
+        return f"not known yet, for {runs}"
+    return f"{duration(seconds)} for {runs}, or less if nothing is left to gain"

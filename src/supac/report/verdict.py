@@ -81,7 +81,8 @@ def so_far(run: Account) -> str:
     """Return how many runs there are of a search without an end."""
     of = "" if run.budget is None else f" of {run.budget:,}"
     way = "is under way" if run.record.running else "was stopped before its end"
-    return f"This run {way}: {run.made:,}{of} runs so far."
+    made = f"{run.made:,}{of} runs" if run.record.coarse_use is None else run.record.spent_words
+    return f"This run {way}: {made} so far."
 
 
 def _ended(run: Account) -> Answer:

@@ -347,7 +347,9 @@ class Runner:
             imported = known.to_runs(self._parameters, self._simulators[0].needed)
             imported = self._refused_here(imported)
         adopted = self._indexes[0].adopt(imported)
-        adopted = [run.as_planned(Planned(run.x, Role.KNOWN, step)) for run in adopted]
+        adopted = [
+            run.as_planned(Planned(run.x, Role.KNOWN, step, level=run.level)) for run in adopted
+        ]
         runs = [self._evaluated(run) for run in adopted]
         if known is not None:
             known.check_risks(runs)

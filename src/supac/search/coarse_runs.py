@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from supac.arrays import FloatArray, IntArray
-from supac.problem import Evaluations
+from supac.arrays import BoolArray, FloatArray, IntArray
+from supac.problem import Evaluations, Role
 
 _State = TypeVar("_State")
 
@@ -74,8 +74,14 @@ def of_level(runs: Evaluations, level: int) -> Evaluations:
     return runs.select(runs.level == level)
 
 
-def without_first_round(runs: Evaluations) -> Evaluations:
-    """Return the runs with those of the first round told in the second."""
-    iteration: IntArray = np.maximum(runs.iteration - 1, 0)
+def made_here(runs: Evaluations) -> BoolArray:
+    """Return True for runs that were not made elsewhere: (n,)."""
+    return runs.role != Role.KNOWN
+
+
+def without_round(runs: Evaluations, number: int) -> Evaluations:
+    """Return the runs with those of one round told in the next; all if there is no such round."""
+    iteration: IntArray = np.where(runs.iteration > number, runs.iteration - 1, runs.iteration)
     iteration.flags.writeable = False
-    return replace(runs, iteration=iteration, proposals=runs.proposals[1:])
+    proposals = (*runs.proposals[:number], *runs.proposals[number + 1 :])
+    return replace(runs, iteration=iteration, proposals=proposals)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from supac.arrays import BoolArray, FloatArray, IntArray, frozen
+from supac.arrays import FloatArray
 from supac.emulator.levels import TwoLevelEmulator
 from supac.emulator.outputs import OutputEmulator
 from supac.families import Distribution, NormalWhitening
@@ -24,9 +24,11 @@ from supac.search.coarse_runs import (
     CoarseRuns,
     CoarseStage,
     Together,
+    made_here,
     of_level,
-    without_first_round,
+    without_round,
 )
+from supac.search.level_batches import Told, joined, missed_share, on_level, rows_of
 from supac.search.note import Note, is_among
 from supac.search.supac import SuPAC
 from supac.search.tuning import CoarseTuning
@@ -38,9 +40,13 @@ USELESS = Note(
     "useless coarse model",
     "the coarse model does not follow the fine one over the prior: the search goes on without it",
 )
-WITHOUT_MODEL = ON_COARSE, USELESS
+KNOWN_ON_COARSE = Note(
+    "known coarse runs", "runs of the coarse model that were made elsewhere are known: no step"
+)
+WITHOUT_MODEL = ON_COARSE, USELESS, KNOWN_ON_COARSE
 """Notes of rounds without a model of the fine risk."""
 _LEAST_COST = 1e-4
+_FEWEST = 3  # good runs that an emulator needs
 
 
 def is_on_coarse(info: Info) -> bool:
@@ -95,7 +101,8 @@ class CoarseFirst(Algorithm):
         if own.stage is CoarseStage.REST:
             assert own.search is not None
             ended = replace(own, stage=CoarseStage.ENDED, search=None)
-            state = replace(state, evaluations=own.search.evaluations, coarse=ended)
+            first = Told.of_runs(own.search.evaluations)
+            state = replace(state, evaluations=first.added(state.evaluations), coarse=ended)
         elif own.stage is not CoarseStage.ENDED:
             beside = replace(own, stage=CoarseStage.BESIDE, together=None)
             state = replace(state, coarse=beside)
@@ -126,18 +133,19 @@ class CoarseFirst(Algorithm):
         coarse = _of(state)
         if coarse.stage is CoarseStage.SEARCH:
             assert coarse.search is not None
-            return _on(self.inner.ask(problem, coarse.search), COARSE)
+            return on_level(self.inner.ask(problem, coarse.search), COARSE)
         batch = self._rule(state).ask(problem, state)
         if coarse.stage is CoarseStage.PAIRS:
-            some = _rows(batch, np.arange(_pairs(batch, state.tuning.coarse)))
-            return _joined(some, _on(some, COARSE))
+            some = rows_of(batch, np.arange(_pairs(batch, state.tuning.coarse)))
+            return joined(some, on_level(some, COARSE))
         if coarse.stage is CoarseStage.BESIDE:
-            return _joined(batch, _on(batch, COARSE))
+            return joined(batch, on_level(batch, COARSE))
         return batch
 
     def price(self, state: State, batch: Batch) -> float:
         """Return what a batch costs, in fine runs."""
-        return _cost(_of(state), batch.level == COARSE)
+        coarse = int((batch.level == COARSE).sum())
+        return len(batch) - coarse + _cost(_of(state), coarse)
 
     def counted(self, state: State) -> int:
         """Return the number of fine runs that were told."""
@@ -148,8 +156,7 @@ class CoarseFirst(Algorithm):
     def spent(self, state: State) -> float:
         """Return what the runs of a state cost, in fine runs."""
         coarse = _of(state)
-        own = _cost(coarse, np.ones(len(coarse.runs), dtype=bool))
-        return self.counted(state) + own
+        return self.counted(state) + _cost(coarse, int(made_here(coarse.runs).sum()))
 
     def timed(self, state: State, level: Sequence[int], seconds: Sequence[float]) -> State:
         """Return the state with the measured cost of a coarse run, if it was not given.
@@ -179,16 +186,23 @@ class CoarseFirst(Algorithm):
     ) -> tuple[State, Info]:
         """Learn from runs of either level or both."""
         coarse, fine = _of(state), batch.level == FINE
-        told = _Told(batch, np.asarray(risk, dtype=np.float64), outputs)
+        told = Told(batch, np.asarray(risk, dtype=np.float64), outputs)
         runs = told.of(~fine).added(coarse.runs)
         state = replace(state, coarse=replace(coarse, runs=runs))
         mine = told.of(fine)
+        if len(batch) and (batch.role == Role.KNOWN).all():
+            return self._tell_known(problem, state, mine, told.of(~fine))
         if coarse.stage is CoarseStage.PAIRS:
             return self._tell_pairs(problem, state, mine, told.of(~fine))
         if coarse.stage is CoarseStage.REST:
             return self._tell_rest(problem, state, mine)
         if coarse.stage is CoarseStage.SEARCH:
             return self._tell_search(problem, state, told)
+        return self._tell_fine(problem, state, mine)
+
+    def _tell_fine(self, problem: Problem, state: State, mine: Told) -> tuple[State, Info]:
+        """Learn from fine runs, and from the coarse ones that were just told."""
+        coarse = _of(state)
         if coarse.stage is CoarseStage.BETWEEN:
             before = state
             state = replace(state, evaluations=mine.added(state.evaluations), batch=None)
@@ -199,40 +213,84 @@ class CoarseFirst(Algorithm):
             return after, info
         return self._go_on(problem, state, self._judged(after), info), info
 
+    def _tell_known(
+        self, problem: Problem, state: State, fine: Told, coarse: Told
+    ) -> tuple[State, Info]:
+        """Learn from runs of either level or both that were made elsewhere."""
+        own = _of(state)
+        if own.stage in (CoarseStage.SEARCH, CoarseStage.REST):
+            raise ValueError(
+                "known= has runs that this search has not begun with, and it cannot take them "
+                "while it searches the coarse model: go on without them, or begin a new store"
+            )
+        if own.stage is not CoarseStage.PAIRS:
+            told = replace(state, evaluations=fine.added(state.evaluations), batch=None)
+            return self._rule(state).revise(problem, told)
+        alone = replace(state, coarse=None, batch=None)
+        if len(fine.batch):
+            moved, info = self.inner.tell(problem, alone, *fine.columns)
+        else:
+            moved = replace(alone, evaluations=fine.added(alone.evaluations))
+            info = Info(notes=(KNOWN_ON_COARSE,))
+        if len(self.inner.ask(problem, moved)) <= state.tuning.coarse.pairs:
+            moved = self.inner.plan(problem, moved, state.tuning.coarse.pairs + 1)
+        assert own.search is not None
+        search = replace(own.search, seed=state.seed, batch=None)
+        if len(coarse.batch):
+            search, _ = self.inner.tell(problem, search, *coarse.columns)
+        else:
+            told_nothing = coarse.added(search.evaluations)
+            search = replace(search, evaluations=told_nothing, posterior=moved.posterior)
+        own = replace(own, search=search)
+        of_fine, of_coarse = fine.at_points_of(coarse)
+        if of_fine is None or len(of_fine) < state.tuning.coarse.pairs:
+            return replace(moved, coarse=own), info
+        differs = missed_share(of_fine, of_coarse)
+        if self._is_of_use(state, differs):
+            own = replace(own, stage=CoarseStage.SEARCH, differs=differs)
+            return replace(moved, batch=None, coarse=own), info
+        own = replace(own, stage=CoarseStage.ENDED, differs=differs, useful=False, search=None)
+        return replace(moved, coarse=own), replace(info, notes=(*info.notes, USELESS))
+
+    def _is_of_use(self, state: State, differs: float) -> bool:
+        """Return True for a coarse model that misses so much of the differences of fine runs."""
+        return differs < state.tuning.coarse.differs and not _of(state).cost >= 1.0
+
     def _tell_pairs(
-        self, problem: Problem, state: State, fine: _Told, coarse: _Told
+        self, problem: Problem, state: State, fine: Told, coarse: Told
     ) -> tuple[State, Info]:
         """Decide whether the coarse model is of use, from points that were run on both levels."""
-        own, tuning = _of(state), state.tuning.coarse
+        own = _of(state)
         differs = missed_share(fine.outputs, coarse.outputs)
-        cheap = own.cost < 1.0
         first = self.inner.ask(problem, state)
-        rest = _rows(first, np.arange(len(fine.batch), len(first)))
-        if not (differs < tuning.differs and cheap):
+        rest = rows_of(first, np.arange(len(fine.batch), len(first)))
+        if not self._is_of_use(state, differs):
             # They are told with the rest of the first batch: as in a search without a coarse model.
-            waiting = replace(state, evaluations=fine.added(state.evaluations), coarse=None)
+            none = Evaluations.none(problem.start.dim)
+            waiting = replace(state, evaluations=fine.added(none), coarse=None)
             left = replace(
                 own, stage=CoarseStage.REST, useful=False, differs=differs, search=waiting
             )
             return replace(state, batch=rest, coarse=left), Info(notes=(USELESS,))
         assert own.search is not None
-        begun = replace(own.search, evaluations=own.runs, batch=rest)
+        knows = own.search.iteration > 0
+        begun = replace(own.search, evaluations=own.runs, batch=None if knows else rest)
         searched = replace(own, stage=CoarseStage.SEARCH, differs=differs, search=begun)
         evaluations = fine.added(state.evaluations)
         state = replace(state, evaluations=evaluations, batch=None, coarse=searched)
         return state, Info(notes=(ON_COARSE,))
 
-    def _tell_rest(self, problem: Problem, state: State, rest: _Told) -> tuple[State, Info]:
+    def _tell_rest(self, problem: Problem, state: State, rest: Told) -> tuple[State, Info]:
         """Tell the whole first batch of fine runs, as if there were no coarse model."""
         own = _of(state)
         assert own.search is not None
-        whole = _Told.of_runs(own.search.evaluations).joined(rest)
+        whole = Told.of_runs(own.search.evaluations).joined(rest)
         alone = replace(state, batch=None, coarse=None)
         after, info = self.inner.tell(problem, alone, *whole.columns)
         ended = replace(own, stage=CoarseStage.ENDED, search=None)
         return replace(after, coarse=ended), info
 
-    def _tell_search(self, problem: Problem, state: State, told: _Told) -> tuple[State, Info]:
+    def _tell_search(self, problem: Problem, state: State, told: Told) -> tuple[State, Info]:
         """Tell runs to the search of the coarse model, and end it when it has settled."""
         own, tuning = _of(state), state.tuning.coarse
         assert own.search is not None
@@ -248,15 +306,19 @@ class CoarseFirst(Algorithm):
         own = _of(state)
         info = Info(notes=(ON_COARSE,))
         least, most = _sizes(tuning, problem.start.dim, own.cost)
-        made, moving = len(after.evaluations), after.stage.moves
+        known, moving = len(after.evaluations), after.stage.moves
+        made = int(made_here(after.evaluations).sum())
         lately = after.evaluations.latest(tuning.failing)
         fails = 2 * lately.failed > tuning.failing
-        if not fails and (made < least or (made < most and moving)):
+        if not fails and (known < least or (made < most and moving)):
             return state, info
-        settled = own.settled or int(after.evaluations.ok.sum())
+        settled = own.settled or _good(after.evaluations)
         beside = replace(
             own, stage=CoarseStage.BESIDE, search=replace(after, batch=None), settled=settled
         )
+        if state.evaluations.ok[~made_here(state.evaluations)].sum() >= _FEWEST:
+            known_too = replace(state, batch=None, coarse=beside)
+            return self._rule(known_too).revise(problem, known_too)
         x = _spread(
             after.posterior, state.rng(DRAW).standard_normal((tuning.first, problem.start.dim))
         )
@@ -296,7 +358,7 @@ class CoarseFirst(Algorithm):
             z = tuning.width * after.rng(DRAW).standard_normal((n, problem.start.dim))
             z[0] = 0.0
             x = _spread(after.posterior, z)
-            batch = _on(Batch.of(x, after.posterior, Role.DRAW, after.iteration), COARSE)
+            batch = on_level(Batch.of(x, after.posterior, Role.DRAW, after.iteration), COARSE)
             between = replace(own, stage=CoarseStage.BETWEEN, together=joined)
             return replace(after, batch=batch, coarse=between)
         beside = replace(own, stage=CoarseStage.BESIDE, together=None)
@@ -333,19 +395,22 @@ class CoarseFirst(Algorithm):
             )
         own, every = _of(state), state.evaluations
         fine, runs = of_level(every, FINE), of_level(every, COARSE)
+        paired = runs.iteration[made_here(runs)].min(initial=len(runs.proposals))
         if self.since is not None:
             runs = runs.select(runs.iteration >= self.since)
         own = replace(own, cost=own.cost if self.cost is None else float(self.cost))
         if own.stage is CoarseStage.REST:
             assert own.search is not None
-            waiting = replace(own.search, evaluations=fine)
-            fine = Evaluations.none(fine.x.shape[1])
+            waiting = replace(own.search, evaluations=fine.select(made_here(fine)))
+            before = fine.select(~made_here(fine))
+            fine = replace(before, proposals=before.proposals[:paired])
             return replace(state, evaluations=fine, coarse=replace(own, runs=runs, search=waiting))
         if not own.useful:
-            fine = without_first_round(fine)
+            fine = without_round(fine, paired)
         search = own.search
         if search is not None:
-            told = runs if own.stage is CoarseStage.SEARCH else Evaluations.none(runs.x.shape[1])
+            begins = own.stage in (CoarseStage.PAIRS, CoarseStage.SEARCH)
+            told = runs if begins else Evaluations.none(runs.x.shape[1])
             search = replace(search, evaluations=told)
         state = replace(state, evaluations=fine, coarse=replace(own, runs=runs, search=search))
         return self._anew(state) if self.since == state.iteration else state
@@ -359,9 +424,11 @@ class CoarseFirst(Algorithm):
         if not own.useful:
             return state
         own = replace(own, idle=0, together=None, settled=0)
+        start = state.evaluations.proposals[0]
+        begun = State(state.seed, start, own.runs, tuning=state.tuning)
+        if own.stage is CoarseStage.PAIRS:
+            return replace(state, coarse=replace(own, search=begun))
         if own.stage is CoarseStage.SEARCH:
-            start = state.evaluations.proposals[0]
-            begun = State(state.seed, start, own.runs, tuning=state.tuning)
             return replace(state, posterior=start, batch=None, coarse=replace(own, search=begun))
         cost = np.nan if self.cost is None else own.cost
         batch = None if own.stage is CoarseStage.BETWEEN else state.batch
@@ -377,75 +444,6 @@ class CoarseFirst(Algorithm):
         begun: Memory | None = None if own.search is None else own.search.emulator
         rule = TwoLevelEmulator(OutputEmulator(tuning=numbers), own.runs, begun)
         return replace(self.inner, estimator=rule)
-
-
-def missed_share(fine: FloatArray | None, coarse: FloatArray | None) -> float:
-    """Compute the median over pairs of runs of |Δ(fine − coarse)|²/|Δ fine|²; infinite if unknown.
-
-    From outputs (n, m) at the same n points, NaN where a run failed.
-    """
-    if fine is None or coarse is None:
-        return np.inf
-    ok = np.isfinite(fine).all(axis=1) & np.isfinite(coarse).all(axis=1)
-    if ok.sum() < 2:
-        return np.inf
-    first, second = np.triu_indices(int(ok.sum()), 1)
-    f, d = fine[ok], (fine - coarse)[ok]
-    own = ((f[first] - f[second]) ** 2).sum(axis=1)
-    missed = ((d[first] - d[second]) ** 2).sum(axis=1)
-    return float(np.median(missed / np.maximum(own, 1e-300)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Told:
-    """Runs of a batch, with their risks and outputs."""
-
-    batch: Batch
-    risk: FloatArray
-    outputs: FloatArray | None
-
-    @classmethod
-    def of_runs(cls, runs: Evaluations) -> _Told:
-        planned = (runs.role, runs.step, runs.expected, runs.level)
-        return cls(Batch(runs.x, runs.proposals[-1], *planned), runs.risk, runs.outputs)
-
-    def of(self, rows: BoolArray) -> _Told:
-        """Return some of the runs."""
-        outputs = None if self.outputs is None else self.outputs[rows]
-        return _Told(_rows(self.batch, rows), self.risk[rows], outputs)
-
-    def joined(self, other: _Told) -> _Told:
-        """Return these runs and others."""
-        outputs = None
-        if self.outputs is not None or other.outputs is not None:
-            outputs = np.concatenate(_of_one_width(self, other))
-        risk = np.concatenate([self.risk, other.risk])
-        return _Told(_joined(self.batch, other.batch), risk, outputs)
-
-    def added(self, runs: Evaluations) -> Evaluations:
-        """Return runs with these as a further round."""
-        if (self.outputs is None) == (runs.outputs is None):
-            return runs.told(self.batch, self.risk, self.outputs)
-        before, outputs = _of_one_width(runs, self)
-        return replace(runs, outputs=frozen(before)).told(self.batch, self.risk, outputs)
-
-    @property
-    def columns(self) -> tuple[Batch, FloatArray, FloatArray | None]:
-        """Return the runs as an algorithm is told them."""
-        return self.batch, self.risk, self.outputs
-
-
-def _of_one_width(
-    first: Evaluations | _Told, second: Evaluations | _Told
-) -> tuple[FloatArray, FloatArray]:
-    """Return the outputs of both; NaN for those of which none has succeeded yet."""
-    known = second.outputs if first.outputs is None else first.outputs
-    assert known is not None
-    found = [
-        np.full((len(each.risk), known.shape[1]), np.nan) if each.outputs is None else each.outputs
-        for each in (first, second)
-    ]
-    return found[0], found[1]
 
 
 def _of(state: State) -> CoarseRuns[State]:
@@ -470,31 +468,17 @@ def _settled(own: CoarseRuns[State], after: State) -> int:
     """Return the number of good runs after which a search had settled; 0 if it still moves."""
     if own.settled or after.stage.moves or after.last_step is None:
         return own.settled
-    return int(after.evaluations.ok.sum())
+    return _good(after.evaluations)
 
 
-def _cost(coarse: CoarseRuns[State], are_coarse: BoolArray) -> float:
-    cost = 1.0 if np.isnan(coarse.cost) else coarse.cost
-    n = int(are_coarse.sum())
-    return len(are_coarse) - n + n * cost
+def _good(runs: Evaluations) -> int:
+    """Return the number of good runs that were made here."""
+    return int((runs.ok & made_here(runs)).sum())
 
 
-def _rows(batch: Batch, rows: BoolArray | IntArray) -> Batch:
-    columns = (getattr(batch, each)[rows] for each in ("role", "step", "expected", "level"))
-    return Batch(batch.x[rows], batch.proposal, *columns)
-
-
-def _on(batch: Batch, level: int) -> Batch:
-    """Return the same points on another level, of which nothing is expected."""
-    return replace(
-        batch, level=np.full(len(batch), level, dtype=np.intp), expected=np.full(len(batch), np.nan)
-    )
-
-
-def _joined(first: Batch, second: Batch) -> Batch:
-    names = ("x", "role", "step", "expected", "level")
-    x, *others = (np.concatenate([getattr(first, each), getattr(second, each)]) for each in names)
-    return Batch(x, first.proposal, *others)
+def _cost(coarse: CoarseRuns[State], count: int) -> float:
+    """Return the cost of so many coarse runs, in fine ones."""
+    return count * (1.0 if np.isnan(coarse.cost) else coarse.cost)
 
 
 def _spread(posterior: Distribution, z: FloatArray) -> FloatArray:

@@ -53,12 +53,13 @@ def make_live_page(
     places = {run: k for k, each in enumerate(rounds) for run in each.ids}
     data = {**table_data(snapshot), "rounds": [each.words for each in rounds], "places": places}
     state, badge, sentence = _state(snapshot)
+    plain = f"{account.made}/{record.budget}"
     return html.fill(
         html.read_part("live/page.html"),
         hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         refresh=Markup(refresh if again else ""),
         title=account.title,
-        short=f"{account.made}/{record.budget}",
+        short=f"{record.spent:.3g}/{record.budget}" if record.coarse_use else plain,
         style=Markup(html.read_part("style.css") + html.read_part("live/live.css")),
         live="1" if again else "0",
         interval=again,
@@ -116,13 +117,15 @@ def _doing(snapshot: Snapshot) -> str:
 def _tiles(snapshot: Snapshot) -> Markup:
     """Return the numbers at the top."""
     record, account = snapshot.record, snapshot.account
-    share = min(account.made / max(record.budget, 1), 1.0)
+    coarse = record.coarse_use
+    spent = account.made if coarse is None else coarse.spent
+    share = min(spent / max(record.budget, 1), 1.0)
     meter = f'<span class="meter"><span style="width:{100.0 * share:.1f}%"></span></span>'
     failed = f"{len(account.failures)} failed" if account.failures else "none failed"
-    tiles: list[tuple[str, str, str]] = [
-        ("runs", f"{account.made:,} of {record.budget:,}", Markup(f"{failed}{meter}"))
-    ]
-    coarse = record.coarse_use
+    made = "runs", f"{account.made:,} of {record.budget:,}"
+    if coarse is not None:
+        made = "fine runs' worth", f"{spent:.3g} of {record.budget:,}"
+    tiles: list[tuple[str, str, str]] = [(*made, Markup(f"{failed}{meter}"))]
     if coarse is not None:
         tiles.append(("coarse runs", f"{coarse.runs:,}", escape(coarse.sentence)))
     if snapshot.live:
@@ -142,7 +145,7 @@ def _tiles(snapshot: Snapshot) -> Markup:
 
 def _time_left(snapshot: Snapshot) -> tuple[str, str]:
     seconds = snapshot.seconds_left
-    if snapshot.account.made >= snapshot.record.budget:
+    if snapshot.record.spent >= snapshot.record.budget:
         return "none", "the budget is spent"
     if math.isnan(seconds):
         return "–", "not known before a run has ended"
