@@ -46,7 +46,6 @@ SUSPECTS = (
     "screening.early",
     "screening.passes",
     "screening.two_classes",
-    "screening.far",
     "warp.deviations",
     "placement.ahead_gain",
     "placement.far_side",

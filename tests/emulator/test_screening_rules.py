@@ -8,27 +8,13 @@ import numpy as np
 import pytest
 
 import supac
-from emulated import PLANE, outputs_of
+from emulated import PLANE
 from supac.emulator.gated import GatedModel, mean_excess
 from supac.emulator.tuning import DEFAULT, EmulatorTuning
 from supac.problem import Evaluations
 from supac.surrogate.estimator import Context
 
-NARROW = supac.gaussian([0.2, 0.1], [1e-4, 1e-4])  # variances
 LOSS = supac.RootMeanSquare()
-FAR = slice(12, 14)
-"""Runs of the start that nothing explains, among those around a narrow posterior."""
-
-
-def runs_of_a_narrow_posterior() -> Evaluations:
-    """Runs of the start, some of them inexplicable, and then runs of a narrow posterior."""
-    first, later = PLANE.sample(30, 1), NARROW.sample(30, 2)
-    first = first[np.argsort(-np.linalg.norm(first - NARROW.mean, axis=1))]  # the farthest ahead
-    outputs = outputs_of(first)
-    outputs[FAR] += 3.0
-    runs = Evaluations.none(2).append(first, LOSS(outputs), PLANE, outputs)
-    outputs = outputs_of(later)
-    return runs.append(later, LOSS(outputs), NARROW, outputs)
 
 
 def fitted_again(
@@ -41,20 +27,6 @@ def fitted_again(
     context = Context(prior=PLANE, resolution=0.01, loss=LOSS, rng=np.random.default_rng(0))
     memory = estimator.fit(runs, at, context).memory
     return estimator.fit(runs, at, replace(context, memory=memory))
-
-
-def test_runs_far_from_a_narrow_posterior_are_ignored_but_are_no_outliers() -> None:
-    """They say nothing of cliffs around it, so nothing is charged for them."""
-    runs = runs_of_a_narrow_posterior()
-    model = fitted_again(runs, NARROW)
-    assert not model.memory.outliers.any()
-    assert model.severity == 0.0
-    ignored = model.memory.inflation == DEFAULT.screening.ignored
-    assert ignored[FAR].all()
-    anywhere = replace(DEFAULT, screening=replace(DEFAULT.screening, far=None))
-    charged = fitted_again(runs, NARROW, anywhere)
-    assert charged.memory.outliers[FAR].all()
-    assert charged.severity > 1.0
 
 
 def test_the_largest_excess_of_outliers_counts_twice() -> None:

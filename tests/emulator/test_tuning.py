@@ -66,7 +66,6 @@ OTHER: dict[str, Any] = {
     "screening.class_runs": 60,
     "screening.class_share": 1.0,
     "screening.spread": (0.0, 1.0),
-    "screening.far": None,
     "schedule.well_known": 20,
     "schedule.news": 3.0,
     "schedule.anew": 1.0,

@@ -77,6 +77,32 @@ def test_a_search_goes_on_with_the_numbers_that_it_began_with(
     assert search(budget=40, store=store).posterior == whole.posterior
 
 
+DELETED = {"far": 20.0, "ignored": 1e12}
+"""Numbers of the screening that earlier versions had, and wrote into stores."""
+
+
+def as_before(tuning: Tuning) -> Any:
+    """What an earlier version wrote of a tuning."""
+    spec = to_spec(tuning)
+    spec["emulator"]["screening"] |= DELETED
+    return spec
+
+
+def test_a_store_with_numbers_of_deleted_rules_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, whole = tmp_path / "run.supac", search(budget=40)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("supac.record.encoding._tuning_to_spec", as_before)
+        search(budget=25, store=store)
+    assert b"ignored" in store.read_bytes()
+    assert search(budget=40, store=store).posterior == whole.posterior
+    unknown = as_before(DEFAULT)
+    unknown["emulator"]["screening"]["surprises"] = 3
+    with pytest.raises(ValueError, match="ScreeningTuning with"):
+        from_spec(unknown)
+
+
 def test_rules_can_be_switched_off() -> None:
     usual = search()
     assert {Role.MEAN, Role.BESIDE, Role.TELLS} <= roles(usual)

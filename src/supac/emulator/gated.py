@@ -247,7 +247,7 @@ def fit_gated(
     else:
         given = replace(found, hyperparameters=memory.start(training.default))
         steps, worth = schedule.usual, context.resolution
-        found = screen(training, runs, current, given, steps, worth, tuning.screening)
+        found = screen(training, runs, given, steps, worth, tuning.screening)
         emulator = found.fitted(training, schedule.after_labels, given.labels)
     emulator = _rivals(emulator, training, found.labels, schedule)
     outliers, after = found.labels.outliers, before.updated(rows, found.labels)

@@ -14,7 +14,6 @@ import numpy as np
 from supac.arrays import BoolArray, FloatArray, IntArray
 from supac.emulator.base import FittedEmulator, TrainingSet
 from supac.emulator.tuning import ScreeningTuning
-from supac.families import Distribution
 from supac.problem import Evaluations
 from supac.surrogate.memory import Memory
 
@@ -97,7 +96,6 @@ class Screened:
 def screen(
     training: TrainingSet,
     runs: Evaluations,
-    current: Distribution,
     given: Screened,
     steps: int,
     resolution: float,
@@ -107,14 +105,14 @@ def screen(
 
     The second time the hyperparameters remain: only the labels are made anew, until they stay.
     """
-    near, least = _is_near(runs, current, tuning), tuning.nats * resolution
+    least = tuning.nats * resolution
     labels, hyperparameters, threshold = given.labels, given.hyperparameters, given.threshold
     for number in range(tuning.passes):
         emulator = labels.emulator(training, hyperparameters, 0 if number else steps)
         hyperparameters = emulator.hyperparameters
         residuals = _Residuals.of(emulator, runs, labels.outliers)
         threshold = max(tuning.deviations * residuals.deviation(labels.outliers, tuning), least)
-        last, labels = labels, residuals.labels(runs, near, threshold, tuning)
+        last, labels = labels, residuals.labels(runs, threshold, tuning)
         inliers = runs.risk[~last.outliers]
         cut = None
         if number == 0 and threshold > max(_spread(inliers, tuning), least):
@@ -153,33 +151,18 @@ class _Residuals:
         recent = self.excess[~outliers][-tuning.recent_errors :]
         return 1.4826 * float(np.median(np.abs(recent - np.median(recent))))
 
-    def labels(
-        self, runs: Evaluations, near: BoolArray, threshold: float, tuning: ScreeningTuning
-    ) -> Labels:
-        """Label runs that are not explained: outliers if they are `near`, else ignored.
-
-        Where the posterior is narrow, those of the first batches are far away, and what the
-        emulator does not explain of them says nothing of cliffs around it.
-        """
+    def labels(self, runs: Evaluations, threshold: float, tuning: ScreeningTuning) -> Labels:
+        """Label runs that are not explained as outliers."""
         if tuning.surprise is None:
             return Labels(~runs.ok, np.ones(len(runs)))
         usual = float(np.median(runs.risk[-tuning.recent :]))
         bar = threshold + tuning.slack * np.maximum(self.predicted - usual, 0.0)
-        unexplained = (self.surprise > tuning.surprise) & (self.excess > bar) & runs.ok
-        new, most = unexplained & near, int(tuning.most * len(runs))
+        new = (self.surprise > tuning.surprise) & (self.excess > bar) & runs.ok
+        most = int(tuning.most * len(runs))
         if new.sum() > most:
             new &= self.excess >= np.sort(self.excess)[-most]
         inflation = np.clip(self.surprise / tuning.surprise, 1.0, tuning.most_inflated)
-        inflation[unexplained & ~near] = tuning.ignored
         return Labels(new | ~runs.ok, inflation)
-
-
-def _is_near(runs: Evaluations, current: Distribution, tuning: ScreeningTuning) -> BoolArray:
-    """Mark runs within some standard deviations of the posterior, a parameter: (n,)."""
-    if tuning.far is None:
-        return np.ones(len(runs), dtype=bool)
-    z = current.whiten().points(runs.x)
-    return np.asarray((z**2).mean(axis=1) < tuning.far**2)
 
 
 def _spread(risk: FloatArray, tuning: ScreeningTuning) -> float:

@@ -49,7 +49,7 @@ class BatchTuning:
     """Updates of the posterior on one model at most."""
 
 
-@register
+@register(dropped=("far", "ignored"))
 @dataclass(frozen=True)
 class ScreeningTuning:
     """Labels of runs as outliers: `make bench-ablation`."""
@@ -73,13 +73,8 @@ class ScreeningTuning:
     """Times that the runs are labelled, each after a fit: at least one."""
     early: bool = True
     """Label new runs by the predictions of the last model before they are fitted."""
-    far: float | None = 20.0
-    """Standard deviations of the posterior, a parameter, beyond which a run that is not explained
-    is ignored instead of an outlier; None: no run is that far."""
-    ignored: float = 1e12
-    """Factor on the noise variance of a run that is ignored."""
     most_inflated: float = 1e6
-    """Largest factor on the noise variance of any other run."""
+    """Largest factor on the noise variance of a run."""
     two_classes: bool = True
     """Separate the risks in two classes (Otsu, 1979) where the emulator is useless."""
     spread: tuple[float, float] = (0.1, 0.9)
