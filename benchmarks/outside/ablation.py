@@ -160,12 +160,14 @@ def main() -> None:
     problems = options.problems.split(",") if options.problems else problems_here()
     first, _, end = options.seeds.partition(":")
     seeds = range(int(first), int(end))
-    made = [each for each in read(path, Search) if each.version == options.version]
+    kept = read(path, Search)
+    made = [each for each in kept if each.version == options.version]
     wanted = jobs(only, problems, seeds, made)
     if not options.report:
-        made += make(path, wanted, made, options)
+        found = make(path, wanted, made, options)
+        made, kept = [*made, *found], [*kept, *found]
         wanted = jobs(only, problems, seeds, made)
-    text = ablation_table.page(made, len(wanted), CHECKPOINTS)
+    text = ablation_table.page(kept, len(made), len(wanted), CHECKPOINTS)
     (options.folder / "ablation.md").write_text(text, encoding="utf-8")
     print(text)
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from outside.paired import Change, Gaps, compare, extremes
+from outside.paired import Change, Gaps, Pair, compare, extremes
 from outside.rules import ALL, ALL_OF_RISK, all_rules_of
 from pages import fitted, narrow_table
 from supac.arrays import FloatArray
@@ -29,22 +29,31 @@ class Searched(Protocol):
         """Return the seed."""
 
     @property
+    def version(self) -> str:
+        """Return the version of the package."""
+
+    @property
     def gaps(self) -> list[float]:
         """Return the share of the gap left at each checkpoint."""
 
 
-def page(made: Sequence[Searched], missing: int, checkpoints: Sequence[int]) -> str:
-    """Return the page: all rules, their worst seeds, and each problem."""
+def page(made: Sequence[Searched], now: int, missing: int, checkpoints: Sequence[int]) -> str:
+    """Return the page: all rules, their worst seeds, and each problem.
+
+    Of the searches, so many are of the version that is measured `now`, which lacks others.
+    """
     text = [
         "What is left of the gap between the prior's objective and the best known without a rule "
         "of the default search, by the gap with all rules: geometric means over the problems of "
         "the ratio of searches with the same seed, ± the standard error over the problems of the "
         "logarithm. Gaps below 0.01 % count as that. Above 1 the rule earns something. Worse and "
         "better: problems, at the last checkpoint, with the probability of a sign test; those "
-        "that end alike do not count. Command: `make bench-ablation`; ablation.jsonl has the "
-        "version of each search.",
+        "that end alike do not count. Pairs are of one version of the package; rules that have "
+        "gone are told by the versions that had them. Command: `make bench-ablation`; "
+        "ablation.jsonl has the version of each search.",
         "",
-        f"{len(made)} searches are made, {missing} are missing.",
+        f"Of the version that is measured now {now} searches are made, {missing} are missing; of "
+        f"earlier ones there are {len(made) - now}.",
         "",
     ]
     gaps = _by_rule(made)
@@ -61,10 +70,10 @@ def page(made: Sequence[Searched], missing: int, checkpoints: Sequence[int]) -> 
     return fitted("\n".join(text))
 
 
-def _by_rule(made: Sequence[Searched]) -> dict[str, dict[tuple[str, int], FloatArray]]:
-    found: dict[str, dict[tuple[str, int], FloatArray]] = {}
+def _by_rule(made: Sequence[Searched]) -> dict[str, dict[Pair, FloatArray]]:
+    found: dict[str, dict[Pair, FloatArray]] = {}
     for each in made:
-        found.setdefault(each.rule, {})[each.problem, each.seed] = np.array(each.gaps)
+        found.setdefault(each.rule, {})[each.problem, each.seed, each.version] = np.array(each.gaps)
     return found
 
 
@@ -95,8 +104,9 @@ def _worst(
         whole, without = _with_all(gaps, rule), gaps[rule]
         cells = [
             f"{problem} {seed}: {100 * before:.2g} → {100 * after:.2g}" if after != before else "–"
-            for problem, seed in extremes(whole, without, last)
-            for before, after in [(whole[problem, seed][last], without[problem, seed][last])]
+            for pair in extremes(whole, without, last)
+            for before, after in [(whole[pair][last], without[pair][last])]
+            for problem, seed, _ in [pair]
         ]
         rows.append([rule, *cells])
     head = f"at {checkpoints[-1]} runs, per cent of the gap"

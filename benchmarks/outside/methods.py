@@ -25,6 +25,8 @@ class Moment:
     rounds: int
     seconds: float
     posterior: Gaussian
+    tested: bool = False
+    """The runs of this round have tested a step."""
 
 
 def trace(
@@ -33,14 +35,16 @@ def trace(
     """Run `minimize` and return the posterior after each round, first of all the prior.
 
     No run is kept back for validation, so that all methods learn from as many. `options` are those
-    of `minimize`, and `workers` and `mode` of its `Execution`.
+    of `minimize`, and `workers` and `mode` of its `Execution`; `clock` tells the seconds.
     """
-    seen, start = [Moment(0, 0, 0.0, problem.prior)], time.perf_counter()
+    clock = options.pop("clock", time.perf_counter)
+    seen, start = [Moment(0, 0, 0.0, problem.prior)], clock()
 
     def look(event: supac.Iteration) -> None:
         posterior = event.next_posterior
         found = Gaussian(np.asarray(posterior.mean), np.asarray(posterior.covariance))
-        seen.append(Moment(event.queries, len(seen), time.perf_counter() - start, found))
+        tested = bool(np.isfinite(event.info.ratio))
+        seen.append(Moment(event.queries, len(seen), clock() - start, found, tested))
 
     where = {name: options.pop(name) for name in ("workers", "mode") if name in options}
     supac.minimize(

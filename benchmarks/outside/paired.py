@@ -12,8 +12,10 @@ from supac.arrays import FloatArray
 
 FLOOR = 1e-4
 """Share of the gap below which nothing is told apart: 0.01 %."""
-Gaps = Mapping[tuple[str, int], FloatArray]
-"""Problem and seed → share of the gap left at each checkpoint, (c,)."""
+Pair = tuple[str, int, str]
+"""Problem, seed, and the version of the package that searched."""
+Gaps = Mapping[Pair, FloatArray]
+"""Share of the gap left at each checkpoint, (c,)."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,11 @@ class Change:
 
 
 def compare(with_rule: Gaps, without: Gaps) -> Change:
-    """Pair the searches that both have, by problem and seed; ValueError if there are none."""
+    """Pair the searches of one problem, seed and version; ValueError if there are none."""
     pairs = sorted(with_rule.keys() & without.keys())
     if not pairs:
         raise ValueError("no problem and seed has a search with the rule and one without: make one")
-    names = tuple(dict.fromkeys(problem for problem, _ in pairs))
+    names = tuple(dict.fromkeys(problem for problem, *_ in pairs))
     differences = [
         np.array([_log(without[pair]) - _log(with_rule[pair]) for pair in pairs if pair[0] == name])
         for name in names
@@ -68,10 +70,8 @@ def compare(with_rule: Gaps, without: Gaps) -> Change:
     )
 
 
-def extremes(
-    with_rule: Gaps, without: Gaps, checkpoint: int
-) -> tuple[tuple[str, int], tuple[str, int]]:
-    """Return the problems and seeds whose gap grows most and shrinks most without the rule."""
+def extremes(with_rule: Gaps, without: Gaps, checkpoint: int) -> tuple[Pair, Pair]:
+    """Return the searches whose gap grows most and shrinks most without the rule."""
     pairs = sorted(with_rule.keys() & without.keys())
     growth = [_log(without[pair])[checkpoint] - _log(with_rule[pair])[checkpoint] for pair in pairs]
     return pairs[int(np.argmax(growth))], pairs[int(np.argmin(growth))]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
-import zlib
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import supac
+from outside.clock import VirtualWorkers
 from outside.methods import Moment, trace
 from outside.problem import OutsideProblem
 from supac.arrays import FloatArray
-
-_SECONDS = 2.0  # of a run where workers matter, half of it more or less; learning takes far less
 
 
 @dataclass(frozen=True)
@@ -39,29 +35,19 @@ class Variant:
         options = dict(self.options or {})
         if not self.asynchronous:
             return trace(problem, seed, budget, risk, **options)
-        with ThreadPoolExecutor(self.workers) as pool:
-            slow = _slowed(problem, seed)
-            where = {"workers": pool, "mode": "async"}
-            return trace(problem, seed, budget, slow, **where, **options)
+        workers = VirtualWorkers(self.workers, seed)
+        where = {"workers": workers, "mode": "async", "clock": lambda: workers.now}
+        try:
+            return trace(problem, seed, budget, risk, **where, **options)
+        finally:
+            workers.shutdown()
 
     def waves(self, moments: Sequence[Moment], moment: Moment) -> float:
         """Return how long the runs up to a moment take, in units of one run."""
         if self.asynchronous:
-            return moment.seconds / _SECONDS
+            return moment.seconds
         runs = np.diff([each.runs for each in moments[: moment.rounds + 1]])
         return float(np.ceil(runs / self.workers).sum())
-
-
-def _slowed(problem: OutsideProblem, seed: int) -> supac.Composite:
-    """Return the risk with runs that take their time, some three times as long as others."""
-    simulate = problem.simulator(seed)
-
-    def slow(x: FloatArray) -> FloatArray:
-        share = np.random.default_rng(zlib.crc32(x.tobytes())).uniform(0.5, 1.5)
-        time.sleep(_SECONDS * share)
-        return simulate(x)
-
-    return supac.Composite(slow, problem.loss)
 
 
 def scalar(problem: OutsideProblem, seed: int) -> Callable[[FloatArray], float]:

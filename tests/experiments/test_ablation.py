@@ -38,14 +38,15 @@ def paired(ablation: Any) -> Any:
     return outside.paired
 
 
-def gaps(values: dict[tuple[str, int], list[float]]) -> dict[tuple[str, int], FloatArray]:
-    return {pair: np.array(each) for pair, each in values.items()}
+def gaps(values: dict[tuple[str, int], list[float]]) -> dict[tuple[str, int, str], FloatArray]:
+    return {(*pair, "v"): np.array(each) for pair, each in values.items()}
 
 
 def test_a_change_is_of_the_logarithms_of_paired_searches(paired: Any) -> None:
     whole = gaps({("a", 0): [0.1, 0.02], ("a", 1): [0.4, 0.02], ("b", 0): [0.2, 1e-9]})
     without = gaps({("a", 0): [0.2, 0.02], ("a", 1): [0.4, 0.08], ("b", 0): [0.1, 2e-9]})
-    without["b", 7] = np.array([9.0, 9.0])  # it has no partner
+    without["b", 7, "v"] = np.array([9.0, 9.0])  # it has no partner
+    without["b", 0, "w"] = np.array([9.0, 9.0])  # and another version is none
     change = paired.compare(whole, without)
     assert change.problems == ("a", "b")
     assert change.pairs == 3
@@ -56,7 +57,7 @@ def test_a_change_is_of_the_logarithms_of_paired_searches(paired: Any) -> None:
     assert change.factor == pytest.approx(np.exp([-log / 4, log / 2]))
     assert change.signs(0) == (1, 1, 1.0)
     assert change.signs(1)[:2] == (1, 0)  # below 0.01 % all gaps are alike
-    assert paired.extremes(whole, without, 0) == (("a", 0), ("b", 0))
+    assert paired.extremes(whole, without, 0) == (("a", 0, "v"), ("b", 0, "v"))
     with pytest.raises(ValueError, match="make one"):
         paired.compare(whole, {})
 
@@ -157,4 +158,6 @@ def test_the_program_goes_on_where_it_was_and_says_how_far_it_is(tmp_path: Path)
     assert (whole["rule"], without["rule"]) == ("all", "average.powers")
     assert whole["gaps"] != without["gaps"]
     assert all(later < first * 1.001 for first, later in pairwise(whole["gaps"]))
-    assert "0 searches are made" in said("--report", "--version", "b")
+    assert "now 0 searches are made, 2 are missing; of earlier ones there are 2" in said(
+        "--report", "--version", "b"
+    )
