@@ -162,11 +162,11 @@ def _waves_table(study: Study, kept: Sequence[Kept]) -> list[str]:
             runs, waves = np.median([each.first(_FOUND) for each in mine], axis=0)
             cells.append(f"{_count(runs)}, {_count(waves)}")
         lines.append(f"| {variant} | {' | '.join(cells)} |")
-    seeds, tested = len({each.seed for each in kept}), [each.tested for each in kept]
-    counts = [each for each in tested if each is not None]
+    seeds, late = len({each.seed for each in kept}), [e for e in kept if "async" in e.variant]
+    tested = [each.tested for each in late if each.tested is not None]
     said = f"Seeds: {seeds}."
-    if counts:
-        said += f" Steps that runs have tested: {min(counts)} to {max(counts)} a search."
+    if tested:
+        said += f" Without waiting runs have tested {min(tested)} to {max(tested)} steps a search."
     return [*lines, "", said]
 
 
