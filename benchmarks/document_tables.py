@@ -72,6 +72,11 @@ def scales() -> str:
     )
 
 
+def dead() -> str:
+    """Return what rules of the screening are worth where outputs are dead."""
+    return (RESULTS / "dead_outputs.md").read_text(encoding="utf-8").partition("\n\n")[2].strip()
+
+
 def coverage() -> str:
     """Return how often ranges and bands hold the truth, by group of problems, then by problem."""
     return (RESULTS / "coverage.md").read_text(encoding="utf-8").partition("\n\n")[2].strip()
@@ -125,7 +130,7 @@ def _results(name: str) -> list[Table]:
 
 BLOCKS: dict[str, Sequence[Callable[[], str]]] = {
     "benchmarks.md": (outside, expressions, dimension),
-    "evidence.md": (components, scales),
+    "evidence.md": (dead, components, scales),
     "shape.md": (coverage,),
 }
 
