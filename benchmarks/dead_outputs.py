@@ -34,7 +34,7 @@ SEEDS = range(24)
 BUDGETS = (40, 80)
 MATRIX = np.random.default_rng(3).standard_normal((3, 12)) / 2.0
 CENTRE = np.array([0.4, -0.6, 0.5])
-PRIOR, BOUND, LOSS = supac.gaussian(np.zeros(3), np.eye(3)), supac.Catoni(0.05), supac.MeanSquare()
+PRIOR, LOSS, TEMPERATURE = supac.gaussian(np.zeros(3), np.eye(3)), supac.MeanSquare(), 0.05
 OFF = {
     "screening.early": False,
     "screening.passes": 1,
@@ -83,12 +83,12 @@ def search(rule: str, case: Case) -> Search:
     tuning = DEFAULT if rule == ALL else without(DEFAULT, f"emulator.{rule}", OFF[rule])
     result = supac.minimize(
         supac.Composite(simulate, LOSS) if seen == "outputs" else risk,
-        PRIOR, BOUND, budget=runs, validation=0, seed=seed,
+        PRIOR, supac.Catoni(TEMPERATURE), budget=runs, validation=0, seed=seed,
         algorithm=supac.SuPAC(tuning=tuning),
         execution=supac.Execution(vectorized=True, progress=False),
     )  # fmt: skip
     mean = float(risk(result.posterior.sample(4_000, 1)).mean())
-    return Search(rule, *case, mean / BOUND.temperature + result.kl)
+    return Search(rule, *case, mean / TEMPERATURE + result.kl)
 
 
 def table(made: Sequence[Search]) -> str:
