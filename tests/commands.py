@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from typer.testing import CliRunner, Result
@@ -30,10 +28,3 @@ def ended(process: Driver, code: int = 0) -> str:
     found, said, complained = process.end()
     assert found == code, said + complained
     return said
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)

@@ -10,10 +10,11 @@ import os
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType, ModuleType
+
+from waiting import PATIENCE, until
 
 TESTS = Path(__file__).parent
 COMMAND = "from supac.cli import app; app()"
@@ -73,24 +74,23 @@ class Driver:
         """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
-    def complaint(self, words: str = "", timeout: float = 60.0) -> str:
+    def complaint(self, words: str = "") -> str:
         """Wait for a line of the standard error with these words in it, and return it."""
-        end = time.monotonic() + timeout
-        while True:
-            whole = self._complained.read_text().rpartition("\n")[0]
-            lines = [line for line in whole.splitlines() if words in line]
-            if lines:
-                return lines[0]
-            assert time.monotonic() < end, whole
-            time.sleep(0.01)
 
-    def end(self, timeout: float = 120.0) -> tuple[int, str, str]:
+        def lines() -> list[str]:
+            whole = self._complained.read_text().rpartition("\n")[0]
+            return [line for line in whole.splitlines() if words in line]
+
+        until(lines, unless=lambda: self.poll() is not None)
+        return lines()[0]
+
+    def end(self) -> tuple[int, str, str]:
         """Wait for its end; return its exit code, and what it wrote to both outputs."""
-        self._process.join(timeout)
+        self._process.join(PATIENCE)
         code = self.poll()
         if code is None:
             os.killpg(self.pid, signal.SIGKILL)
-            raise AssertionError(f"it does not end within {timeout:g} s")
+            raise AssertionError(f"it does not end within {PATIENCE:g} s")
         texts = []
         for file in (self._said, self._complained):
             texts.append(file.read_text())

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from servers import free_port
+from waiting import PATIENCE
 
 NODES = 8  # for runs, and two others for what takes long beside them
 CONFIGURATION = """
@@ -98,7 +99,7 @@ class Slurm:
         wanted = ["-t", ",".join(states)] if states else []
         return self.run("squeue", "-h", "-o", "%i", "-p", partition, *wanted).split()
 
-    def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
+    def until(self, condition: Callable[[], object], seconds: float = PATIENCE) -> None:
         """Wait for a condition."""
         end = time.monotonic() + seconds
         while not condition():

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.error import URLError
+
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -105,12 +106,12 @@ def serving() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 30.0
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         try:
-            urllib.request.urlopen(f"{url}/Info", timeout=1.0).close()
+            urllib.request.urlopen(f"{url}/Info", timeout=10.0).close()
             return
-        except URLError:
+        except OSError:
             time.sleep(0.05)
     raise AssertionError("the server does not answer")
 

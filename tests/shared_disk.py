@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from drivers import Driver
+from waiting import PATIENCE
 
 SERVER = "/usr/lib/openssh/sftp-server"
 
@@ -31,7 +32,7 @@ def mounted(folder: Path, place: Path) -> Iterator[Path]:
         end_of = theirs.fileno()
         mount = subprocess.Popen(command, stdin=end_of, stdout=end_of, stderr=subprocess.DEVNULL)
     try:
-        end = time.monotonic() + 20.0
+        end = time.monotonic() + PATIENCE
         while not os.path.ismount(place):
             if mount.poll() is not None or time.monotonic() > end:
                 pytest.skip("no file system can be mounted here")

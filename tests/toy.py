@@ -17,6 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from supac.arrays import FloatArray
+from waiting import until
+
+HANGS = 600.0  # seconds
 
 
 def name_of(x: FloatArray) -> str:
@@ -69,11 +72,11 @@ def _happen(fault: str) -> None:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "hang":
-            time.sleep(600.0)
+            time.sleep(HANGS)
         case "hang in compiled code":
             # A C function that is called with the interpreter's lock held: no thread and no
             # signal handler of this process gets a turn before it returns.
-            ctypes.PyDLL(None).sleep(600)
+            ctypes.PyDLL(None).sleep(int(HANGS))
 
 
 @dataclass
@@ -94,14 +97,9 @@ def alive(process: int) -> bool:
         return False
 
 
-def gone_within(processes: set[int], seconds: float) -> bool:
-    """Whether all of them have ended after at most so long."""
-    end = time.monotonic() + seconds
-    while any(alive(process) for process in processes):
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
+def wait_until_gone(processes: set[int]) -> None:
+    """Wait until all of them have ended."""
+    until(lambda: not any(alive(process) for process in processes))
 
 
 def children_of(process: int) -> set[int]:

@@ -56,7 +56,7 @@ def follow(page: Path, folder: Path) -> Walk:
             subprocess.run([sys.executable, "-m", program, *words], cwd=folder, check=True)
             continue
         command = Driver(COMMAND, *words, cwd=folder, environment={"COLUMNS": "100"})
-        code, said, complained = command.end(300.0)
+        code, said, complained = command.end()
         assert code == 0, f"{text}\n{said}\n{complained}"
         assert "Traceback" not in complained
         if file:

@@ -21,12 +21,13 @@ import pytest
 from typer.testing import CliRunner
 
 import supac
-from commands import call, ended, start, until
+from commands import call, ended, start
 from supac.arrays import FloatArray
 from supac.cli import app
 from supac.cli.app import COMMANDS
 from supac.problem_file import StarterKind, starter_files
 from supac.record.store.file import lock, unlock
+from waiting import until
 
 DOCS = Path(__file__).parents[2] / "docs"
 SLOW = """

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from supac.cli.clusters import driver_script
 from supac.problem_file import read_problem, starter_files
+from waiting import PATIENCE, until
 
 if sys.platform != "linux":
     pytest.skip("SLURM runs on Linux", allow_module_level=True)
@@ -28,14 +28,6 @@ echo $$ > pid
 until [ -e code ]; do sleep 0.02; done
 exit $(cat code)
 """
-PATIENCE = 60.0  # seconds: for what takes one on a quiet machine
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 class Driver:

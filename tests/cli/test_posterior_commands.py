@@ -6,7 +6,6 @@ import csv
 import json
 import re
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from supac.posterior.outputs import Outputs
 from supac.posterior.sensitivity import Indices, Sensitivity
 from supac.problem_file import starter_files
 from supac.record.many_parameters import Directions
+from waiting import until
 
 SCENARIO = """
 title = "Once more"
@@ -321,6 +321,13 @@ def test_the_error_of_a_share_is_never_0() -> None:
     assert "40 % ± 1 " in captured.get()
 
 
+def wait_for_calls(calls: Path, number: int, command: Driver) -> None:
+    until(
+        lambda: calls.exists() and len(calls.read_text().splitlines()) >= number,
+        unless=lambda: command.poll() is not None,
+    )
+
+
 @pytest.mark.slow
 def test_an_interrupted_prediction_does_not_cost_the_earlier_one(study: Path) -> None:
     calls, store = study / "calls.txt", study / "run.slow.supac"
@@ -328,11 +335,7 @@ def test_an_interrupted_prediction_does_not_cost_the_earlier_one(study: Path) ->
     assert first.end()[0] == 0
     kept = supac.read_prediction(store)
     again = Driver(COMMAND, "predict", "run.supac", "slow.toml", "-q", "--force", cwd=study)
-    end = time.monotonic() + 60.0
-    while len(calls.read_text().splitlines()) < 30 + 5:
-        assert time.monotonic() < end
-        assert again.poll() is None
-        time.sleep(0.01)
+    wait_for_calls(calls, 30 + 5, again)
     again.send_signal(signal.SIGINT)
     code, _, complaint = again.end()
     words = " ".join(complaint.split())
@@ -358,11 +361,7 @@ def test_a_killed_prediction_goes_on_to_the_same_bits(study: Path) -> None:
     kept: list[int] = []
     for enough in (5, 12):
         driver = Driver(COMMAND, "predict", "run.supac", "slow.toml", "--quiet", cwd=study)
-        end = time.monotonic() + 60.0
-        while not (calls.exists() and len(calls.read_text().splitlines()) >= enough):
-            assert time.monotonic() < end
-            assert driver.poll() is None
-            time.sleep(0.01)
+        wait_for_calls(calls, enough, driver)
         driver.kill()
         driver.end()
         kept.append(len(supac.read_store(store).light_runs))

@@ -15,10 +15,11 @@ import pytest
 
 import supac
 from browser import Page, open_or_skip
-from commands import call, ended, start, until
+from commands import call, ended, start
 from drivers import Driver
 from supac.cli.page_server import PageServer
 from supac.problem_file import starter_files
+from waiting import until
 
 MODEL = """
 import time

@@ -56,7 +56,7 @@ def test_the_page_calibrates_elements_of_arrays(walk: Walk) -> None:
 
 
 def command(folder: Path, *words: str) -> str:
-    code, said, complained = Driver(COMMAND, *words, cwd=folder).end(300.0)
+    code, said, complained = Driver(COMMAND, *words, cwd=folder).end()
     assert code == 0, f"{said}\n{complained}"
     return said
 
@@ -64,7 +64,7 @@ def command(folder: Path, *words: str) -> str:
 def test_an_oscillator_from_init_to_the_report(tmp_path: Path) -> None:
     fmu = fmu_files.van_der_pol(tmp_path)
     assert "Put what was measured into data.csv" in command(tmp_path, "init", "--fmu", fmu.name)
-    code, _, complained = Driver(COMMAND, "run", "problem.toml", cwd=tmp_path).end(300.0)
+    code, _, complained = Driver(COMMAND, "run", "problem.toml", cwd=tmp_path).end()
     assert code == 1
     assert "data.csv has no number in these columns" in complained
     times = np.arange(1.0, 11.0)

@@ -22,6 +22,7 @@ import pytest
 
 import supac
 from extras import needs
+from waiting import PATIENCE, until
 
 EXPERIMENT = Path(__file__).parents[2] / "experiments" / "reproduction"
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ def test_a_second_ctrl_c_leaves_no_process_behind(
     with pytest.raises(KeyboardInterrupt):
         ended.close()
     for child in active_children():
-        child.join(timeout=30)
+        child.join(timeout=PATIENCE)
         assert not child.is_alive()
 
 
@@ -242,10 +243,7 @@ def test_lessons_begin_while_the_simulator_compiles(
     begun = tmp_path / "begun"
 
     def compile_at_last(_: object) -> None:
-        until = time.monotonic() + 60.0
-        while not begun.exists() and time.monotonic() < until:
-            time.sleep(0.05)
-        assert begun.exists()
+        until(begun.exists)
 
     monkeypatch.setattr(program, "_compile", compile_at_last)
     assert len(list(program._ended([partial(begun.touch)], 1))) == 1

@@ -17,6 +17,7 @@ import supac
 from drivers import COMMAND, Driver
 from supac.cli import app
 from supac.problem_file import starter_files
+from waiting import until
 
 DRAWS = 120
 MODEL = """
@@ -150,7 +151,4 @@ def test_ctrl_c_during_the_first_run_exits_with_130(study: Path) -> None:
 
 
 def _wait_for_runs(folder: Path, number: int, command: Driver) -> None:
-    end = time.monotonic() + 60.0
-    while len(begun(folder)) < number:
-        assert time.monotonic() < end, f"process {command.pid} makes no run"
-        time.sleep(0.002)
+    until(lambda: len(begun(folder)) >= number, unless=lambda: command.poll() is not None)

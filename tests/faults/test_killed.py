@@ -16,9 +16,11 @@ import supac
 from drivers import Driver
 from supac.record.store.store import read_config
 from supac.running.execution import Policy
-from toy import Toy, alive, children_of, gone_within, name_of, value
+from toy import HANGS, Toy, alive, children_of, name_of, value, wait_until_gone
 from toy_search import BOUND, BUDGET, PRIOR, minimize
+from waiting import until
 
+TIMEOUT = 3.0  # seconds: more than a run needs on a busy machine
 DRIVER = """
 import sys
 from pathlib import Path
@@ -41,10 +43,9 @@ def start_driver(folder: Path, *, seconds: float = 0.02, workers: int = 2) -> Dr
 
 
 def wait_for(toy: Toy, executions: int, driver: Driver) -> None:
-    end = time.monotonic() + 30.0
-    while sum(map(len, toy.executions().values())) < executions and driver.poll() is None:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(
+        lambda: sum(map(len, toy.executions().values())) >= executions or driver.poll() is not None
+    )
 
 
 def told(result: supac.Result) -> list[str]:
@@ -82,7 +83,7 @@ def test_a_driver_that_is_killed_twenty_times(tmp_path: Path, unbroken: supac.Re
         driver.kill()
         driver.end()
         kills += 1
-        assert gone_within(children | {p for each in toy.executions().values() for p in each}, 5.0)
+        wait_until_gone(children | {p for each in toy.executions().values() for p in each})
     assert kills == 20, "the run ended too early for the test to mean what it says"
     result = minimize(toy, store=tmp_path / "run.supac")
     assert same(result, unbroken)
@@ -146,8 +147,8 @@ def test_a_worker_that_dies_is_replaced_and_its_run_made_again(
         ("nan", supac.Status.INVALID, "risk returned nan", 1),
         ("segfault", supac.Status.CRASHED, "killed by SIGSEGV, at File", 3),
         ("exit", supac.Status.CRASHED, "exited with code 3", 3),
-        ("hang", supac.Status.TIMED_OUT, "longer than 1 s", 1),
-        ("hang in compiled code", supac.Status.TIMED_OUT, "longer than 1 s", 1),
+        ("hang", supac.Status.TIMED_OUT, f"longer than {TIMEOUT:g} s", 1),
+        ("hang in compiled code", supac.Status.TIMED_OUT, f"longer than {TIMEOUT:g} s", 1),
     ],
 )
 def test_a_failure_is_recorded_with_its_reason_and_ends_nothing(
@@ -156,10 +157,9 @@ def test_a_failure_is_recorded_with_its_reason_and_ends_nothing(
 ) -> None:  # fmt: skip
     bad = unbroken.evaluations.x[7]
     toy = Toy(tmp_path / "ledger", faults={name_of(bad): fault})
-    start = time.monotonic()
     result = minimize(
         toy,
-        execution=supac.Execution(2, timeout=1.0, on_failure="penalise"),
+        execution=supac.Execution(2, timeout=TIMEOUT, on_failure="penalise"),
         store=tmp_path / "run.supac",
     )
     (failure,) = result.failures
@@ -171,8 +171,7 @@ def test_a_failure_is_recorded_with_its_reason_and_ends_nothing(
     assert len(result.evaluations) == BUDGET
     assert np.isnan(result.evaluations.risk[7])
     if status is supac.Status.TIMED_OUT:
-        assert 1.0 <= failure.seconds < 3.0  # killed within two seconds of the timeout
-        assert time.monotonic() - start < 60.0
+        assert TIMEOUT <= failure.seconds < HANGS  # killed, and not waited for
     assert any(message in note for note in result.notes)
     again = minimize(
         toy, store=tmp_path / "run.supac", execution=supac.Execution(on_failure="penalise")
@@ -191,9 +190,9 @@ def test_a_failure_may_be_an_error(tmp_path: Path, unbroken: supac.Result) -> No
     bad = unbroken.evaluations.x[7]
     toy = Toy(tmp_path / "ledger", faults={name_of(bad): "hang"})
     with pytest.raises(
-        supac.EvaluationError, match=r"a run took longer than 0\.5 s and was killed at x = "
+        supac.EvaluationError, match=r"a run took longer than 2 s and was killed at x = "
     ):
-        minimize(toy, execution=supac.Execution(2, timeout=0.5), store=tmp_path / "run.supac")
+        minimize(toy, execution=supac.Execution(2, timeout=2.0), store=tmp_path / "run.supac")
     toy.faults.clear()
     # The simulator was mended: what had ended before is not made again.
     assert same(minimize(toy, execution=2, store=tmp_path / "run.supac"), unbroken)
@@ -249,9 +248,9 @@ def interrupt(folder: Path, workers: int, times: int) -> tuple[str, int]:
     wait_for(toy, 3, driver)
     for _ in range(times):
         driver.send_signal(signal.SIGINT)
-        time.sleep(0.05)
-    code, said, complained = driver.end(20.0)
-    assert gone_within({p for each in toy.executions().values() for p in each}, 5.0)
+        driver.complaint("Ctrl-C again")  # two signals at once may count as one
+    code, said, complained = driver.end()
+    wait_until_gone({p for each in toy.executions().values() for p in each})
     return said + complained, code
 
 
@@ -432,10 +431,8 @@ def test_forked_workers_do_not_keep_the_next_driver_out(tmp_path: Path) -> None:
     driver.kill()
     driver.end()
     workers = {process for each in toy.executions().values() for process in each}
-    start = time.monotonic()
     assert len(supac.resume(store, Toy(toy.ledger)).evaluations) == BUDGET
-    assert time.monotonic() - start < 10.0
-    assert gone_within(workers, 5.0)
+    wait_until_gone(workers)
 
 
 def test_a_thousand_known_runs_and_more_will_do(tmp_path: Path) -> None:

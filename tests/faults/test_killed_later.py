@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,9 @@ import pytest
 
 import supac
 from drivers import Driver
-from toy import Pair, Toy, children_of, gone_within, name_of, value
+from toy import Pair, Toy, children_of, name_of, value, wait_until_gone
 from toy_search import BOUND, BUDGET, PRIOR, minimize
+from waiting import until
 
 KILLS, DRAWS = 7, 60
 DRIVER = """
@@ -40,23 +40,24 @@ def made(toy: Toy) -> int:
     return sum(map(len, toy.executions().values()))
 
 
+def wait_for(runs: int, toy: Toy, driver: Driver) -> None:
+    until(lambda: made(toy) >= runs or driver.poll() is not None)
+
+
 def kill_repeatedly(purpose: str, folder: Path, from_run: int) -> int:
     """Number of kills, each after one or two more runs; before the end of all of them."""
     toy, rng, kills = Toy(folder / "ledger"), np.random.default_rng(1), 0
     while kills < KILLS:
         driver = Driver(DRIVER, purpose, toy.ledger, folder / "run.supac")
         enough = max(made(toy) + int(rng.integers(1, 3)), from_run)
-        end = time.monotonic() + 60.0
-        while made(toy) < enough and driver.poll() is None:
-            assert time.monotonic() < end
-            time.sleep(0.005)
+        wait_for(enough, toy, driver)
         if driver.poll() is not None:
             break
         children = children_of(driver.pid)
         driver.kill()
         driver.end()
         kills += 1
-        assert gone_within(children, 5.0)
+        wait_until_gone(children)
     return kills
 
 

@@ -13,7 +13,8 @@ import pytest
 import supac
 from drivers import Driver
 from supac.arrays import FloatArray
-from toy import children_of, gone_within
+from toy import children_of, wait_until_gone
+from waiting import until
 
 DRIVER = """
 import sys
@@ -60,6 +61,10 @@ def executions(ledger: Path) -> list[str]:
     return ledger.read_text().splitlines() if ledger.exists() else []
 
 
+def wait_for(runs: int, ledger: Path, driver: Driver) -> None:
+    until(lambda: len(executions(ledger)) >= runs or driver.poll() is not None)
+
+
 def start_driver(folder: Path, workers: int) -> Driver:
     return Driver(DRIVER, folder / "ledger", folder / "meta.supac", workers)
 
@@ -77,17 +82,14 @@ def test_a_driver_that_is_killed_at_any_moment(
     ledger, kills = tmp_path / "ledger", 0
     for wanted in (40, 100, 125):  # the passes end after 80, 120 and 160 runs
         driver = start_driver(tmp_path, workers)
-        end = time.monotonic() + 60.0
-        while len(executions(ledger)) < wanted and driver.poll() is None:
-            assert time.monotonic() < end
-            time.sleep(0.005)
+        wait_for(wanted, ledger, driver)
         if driver.poll() is not None:
             break
         children = children_of(driver.pid)
         driver.kill()
         driver.end()
         kills += 1
-        assert gone_within(children, 5.0)
+        wait_until_gone(children)
     assert kills == 3, "the run ended too early for the test to mean what it says"
     result = learn(ledger, store=tmp_path / "meta.supac")
     assert result.priors == unbroken.priors
@@ -121,11 +123,8 @@ def test_a_file_whose_bytes_have_changed(tmp_path: Path) -> None:
 def test_two_writers_are_one_too_many(tmp_path: Path) -> None:
     driver = start_driver(tmp_path, 0)
     try:
-        end = time.monotonic() + 60.0
-        while len(executions(tmp_path / "ledger")) < 5:
-            assert driver.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_for(5, tmp_path / "ledger", driver)
+        assert driver.poll() is None
         with pytest.raises(supac.StoreBusyError, match="is being written by"):
             learn(tmp_path / "other", store=tmp_path / "meta.supac")
     finally:

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from supac.cli import app
 from supac.problem_file import starter_files
 from supac.record.store.file import is_being_written
 from supac.record.store.replaced import has_good_run, set_aside
+from waiting import PATIENCE, until
 from waves import wave
 
 TESTS = Path(__file__).parents[1]
@@ -70,7 +70,7 @@ def script(text: str, *words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", text, *map(str, words)],
         cwd=TESTS, env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
 
 
@@ -208,11 +208,8 @@ def test_the_end_of_a_forked_copy_leaves_the_store_alone(tmp_path: Path) -> None
         [sys.executable, "-c", FORKED, str(store), "dies", str(sign)],
         cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    assert process.wait(60) == 9
-    end = time.monotonic() + 30.0
-    while not sign.exists():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    assert process.wait(PATIENCE) == 9
+    until(sign.exists)
     log = store.with_name("run.supac-wal")
     before = (store.read_bytes(), log.read_bytes())
     supac.resume(store, wave)
@@ -221,7 +218,7 @@ def test_the_end_of_a_forked_copy_leaves_the_store_alone(tmp_path: Path) -> None
     store.write_bytes(before[0])
     log.write_bytes(before[1])
     sign.with_name("sign.go").touch()
-    process.communicate(timeout=60)  # ends when the copy closes its end of the pipe
+    process.communicate(timeout=PATIENCE)  # ends when the copy closes its end of the pipe
     assert (store.read_bytes(), log.read_bytes()) == before
     log.unlink()
     store.write_bytes(whole)

@@ -207,11 +207,11 @@ def test_the_store_tells_its_own_checksum(folder: Path) -> None:
 
 def test_the_check_runs_both(folder: Path) -> None:
     (folder / "problem.toml").write_text(PYTHON + COARSE)
-    code, said, _ = Driver(COMMAND, "run", "problem.toml", "--check", cwd=folder).end(60.0)
+    code, said, _ = Driver(COMMAND, "run", "problem.toml", "--check", cwd=folder).end()
     assert code == 0
     assert "counts as 0.05 fine runs" in said
     (folder / "m.py").write_text(MODEL.replace("(20 * t)", "(20 * t) / 0"))
-    code, _, wrong = Driver(COMMAND, "run", "problem.toml", "--check", cwd=folder).end(60.0)
+    code, _, wrong = Driver(COMMAND, "run", "problem.toml", "--check", cwd=folder).end()
     assert code == 1
     assert "the run of the coarse model of [simulator.coarse] failed" in wrong
 

@@ -188,13 +188,13 @@ def test_a_few_refused_draws_are_no_reason_for_doubt(folder: Path) -> None:
 
 def test_a_check_looks_for_a_point_that_is_allowed(folder: Path) -> None:
     (folder / "problem.toml").write_text(CONSTRAINED.replace("gap < k1", "gap < k1 - 0.7"))
-    code, said, _ = Driver(COMMAND, "run", "problem.toml", "--check", cwd=folder).end(60.0)
+    code, said, _ = Driver(COMMAND, "run", "problem.toml", "--check", cwd=folder).end()
     assert code == 0
     assert "A run at a draw of the prior, whose median breaks a constraint" in " ".join(
         said.split()
     )
     (folder / "problem.toml").write_text(CONSTRAINED.replace("gap < k1", "gap < k2 - 1"))
-    code, _, complained = Driver(COMMAND, "run", "problem.toml", "--check", cwd=folder).end(60.0)
+    code, _, complained = Driver(COMMAND, "run", "problem.toml", "--check", cwd=folder).end()
     assert code == 1
     assert "all of 201 draws of the prior break a constraint" in " ".join(complained.split())
 

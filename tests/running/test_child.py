@@ -21,7 +21,8 @@ from supac.arrays import FloatArray
 from supac.record.run import Status
 from supac.running import Answer, Request, Simulator, WorkerPool, open_pool
 from supac.running.child import _Channel
-from toy import gone_within
+from toy import wait_until_gone
+from waiting import PATIENCE, until
 
 POINTS = np.linspace(-1.0, 1.0, 12)[:, None]
 
@@ -43,7 +44,7 @@ def answers(pool: WorkerPool, points: FloatArray = POINTS) -> dict[int, Answer]:
 
 
 def opened(function: Callable[[FloatArray], Any], **options: Any) -> WorkerPool:
-    settings: dict[str, Any] = {"workers": 1, "timeout": 5.0, "retries": 0, **options}
+    settings: dict[str, Any] = {"workers": 1, "timeout": PATIENCE, "retries": 0, **options}
     return open_pool(supac.Execution(**settings), [Simulator(function, "risk", 0)])
 
 
@@ -180,11 +181,9 @@ def test_a_timeout_is_kept_whatever_becomes_of_the_line_to_the_child(
         time.sleep(600.0)
         return 0.0
 
-    start = time.monotonic()
     (answer,) = answers(opened(hostile, timeout=1.0), POINTS[:1]).values()
     assert answer.status is status
-    assert answer.seconds < 3.0
-    assert time.monotonic() - start < 15.0  # with the start of a child
+    assert answer.seconds < PATIENCE  # it is killed, and not waited for
 
 
 def test_an_answer_is_not_written_to_a_file_of_the_simulator(tmp_path: Path) -> None:
@@ -215,10 +214,7 @@ def daemon(ledger: Path, seconds: float) -> None:
 
 
 def pids(ledger: Path, count: int) -> set[int]:
-    end = time.monotonic() + 20.0
-    while not ledger.exists() or len(ledger.read_text().split()) < count:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: ledger.exists() and len(ledger.read_text().split()) >= count)
     return set(map(int, ledger.read_text().split()))
 
 
@@ -241,10 +237,11 @@ def test_daemons_of_a_child_end_with_it(end: str, tmp_path: Path) -> None:
         pids(ledger, 1)
         return last_words(end)
 
-    (answer,) = answers(opened(parent, timeout=2.0), POINTS[:1]).values()
+    patience = 2.0 if end == "timeout" else PATIENCE
+    (answer,) = answers(opened(parent, timeout=patience), POINTS[:1]).values()
     wanted = {"timeout": Status.TIMED_OUT, "crash": Status.CRASHED, "close": Status.OK}
     assert answer.status is wanted[end]
-    assert gone_within(pids(ledger, 1), 5.0)
+    wait_until_gone(pids(ledger, 1))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux kills the child")
@@ -257,12 +254,12 @@ def test_a_child_outlives_no_guard(blow: signal.Signals, status: Status, tmp_pat
     def rebel(x: FloatArray) -> float:
         ledger.write_text(str(os.getpid()))
         os.kill(os.getppid(), blow)
-        time.sleep(0.5)
+        time.sleep(0.5 if blow == signal.SIGTERM else 600.0)
         return 0.0
 
     (answer,) = answers(opened(rebel), POINTS[:1]).values()
     assert answer.status is status
-    assert gone_within(pids(ledger, 1), 5.0)
+    wait_until_gone(pids(ledger, 1))
 
 
 DRIVER = """
@@ -286,7 +283,7 @@ def test_daemons_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
     daemons = pids(ledger, 2)
     driver.kill()
     driver.end()
-    assert gone_within(daemons, 5.0)
+    wait_until_gone(daemons)
 
 
 def test_a_copy_of_the_driver_does_not_end_its_children() -> None:
@@ -295,7 +292,7 @@ def test_a_copy_of_the_driver_does_not_end_its_children() -> None:
     try:
         for row in range(2):
             pool.submit(Request(row, POINTS[row]))
-            (answer,) = pool.collect(20.0)
+            (answer,) = pool.collect(PATIENCE)
             assert (answer.id, answer.attempts) == (row, 1)
             copy = os.fork()
             if copy == 0:

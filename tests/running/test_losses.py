@@ -27,6 +27,7 @@ from supac.record.status import Status
 from supac.running import Request, Simulator, open_pool
 from supac.running.losses import Losses
 from supac.simulators.program import ProgramError
+from waiting import PATIENCE
 
 PLANE = supac.gaussian([0.0, 0.0], np.eye(2))
 QUICK = supac.SuPAC(supac.Voronoi(draws=200), supac.FixedStep(), first=10, batch=10)
@@ -109,7 +110,7 @@ def test_a_process_that_is_ended_from_outside_is_lost_and_not_crashed(
         if x[0] > 0.5 and not once.exists():
             once.touch()
             os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(10.0)
+            time.sleep(PATIENCE)
         return wave(x)
 
     store = tmp_path / "run.supac"
@@ -167,7 +168,7 @@ def small_group() -> Iterator[str]:
     except OSError:
         pytest.skip("no control group with a limit of memory can be made here")
     yield name
-    end = time.monotonic() + 20.0
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with suppress(OSError):
             folder.rmdir()
@@ -182,7 +183,7 @@ def test_a_run_that_is_out_of_memory_is_lost(small_group: str, tmp_path: Path) -
         [sys.executable, "-c", HUNGRY.replace("{group}", small_group), "-", sys.executable, eater],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=True,
     )
     lines = done.stdout.splitlines()
@@ -289,7 +290,7 @@ def test_a_loss_of_a_worker_that_cannot_be_told_from_another_is_bounded() -> Non
         minimize(lost, execution=supac.Execution(on_failure="penalise", retries=0))
     pool = open_pool(supac.Execution(2), [Simulator(lost, "risk", 0)])
     pool.submit(Request(0, np.zeros(2)))
-    (answer,) = pool.collect(20.0)
+    (answer,) = pool.collect(PATIENCE)
     assert answer.status is supac.Status.LOST
     pool.close()
 

@@ -19,6 +19,7 @@ from supac.record.record import Record
 from supac.record.run import Run, Status
 from supac.running.interrupt import Interrupt, Interrupted
 from supac.running.runner import Runner
+from waiting import PATIENCE, until
 
 X = np.linspace(-1.0, 1.0, 14).reshape(7, 2)
 
@@ -135,17 +136,22 @@ def test_a_stop_leaves_undone_what_has_not_begun() -> None:
     assert len(begun) == len(record.light_runs) == 3
 
 
-def test_a_stop_waits_for_what_has_begun() -> None:
+def test_a_stop_waits_for_what_has_begun(tmp_path: Path) -> None:
     interrupt = Interrupt()
 
     def slow(x: FloatArray) -> float:
-        time.sleep(0.5)
+        (tmp_path / str(x)).touch()
+        time.sleep(1.0)
         return square(x)
+
+    def stop() -> None:
+        until(lambda: len(list(tmp_path.iterdir())) == 2)
+        interrupt._asked = True
 
     record = Record.of_runs(slow, 2)
     with ThreadPoolExecutor(2) as threads:
         runner = runner_of(slow, record=record, execution=threads, interrupt=interrupt)
-        threading.Timer(0.2, lambda: setattr(interrupt, "_asked", True)).start()
+        threading.Thread(target=stop).start()
         with pytest.raises(Interrupted):
             runner.run(X)
     assert 2 <= len(record.light_runs) <= 4
@@ -181,7 +187,7 @@ def test_a_run_that_hangs_among_quick_ones_is_noted(tmp_path: Path) -> None:
     go_on, record = tmp_path / "go_on", Record.of_runs(square, 2)
 
     def one_hangs(x: FloatArray) -> float:
-        deadline = time.monotonic() + 30.0
+        deadline = time.monotonic() + PATIENCE
         while x[0] == 9.0 and not go_on.exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(0.02)
@@ -195,7 +201,7 @@ def test_a_run_that_hangs_among_quick_ones_is_noted(tmp_path: Path) -> None:
         runner.queue(Planned(np.zeros(2)))
         while not runner.collect():  # the first are noted: nobody knows yet how long runs take
             pass
-        hung, deadline = runner.queue(Planned(np.array([9.0, 0.0]))), time.monotonic() + 20.0
+        hung, deadline = runner.queue(Planned(np.array([9.0, 0.0]))), time.monotonic() + PATIENCE
         noted: set[int] = set()
         while hung not in noted and time.monotonic() < deadline:
             runner.queue(Planned(np.zeros(2)))
