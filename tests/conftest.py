@@ -35,28 +35,22 @@ settings.load_profile("patient")
 # Files that one process runs, in this order; every other file is a group of its own.
 GROUPS = {
     "slurm": ("tests/slurm",),  # waits for most of its time: begun first, beside all others
-    # They kill processes, wait for them or count their seconds: never two of them at a time.
-    "processes": (
-        "tests/faults/test_killed.py", "tests/faults/test_killed_later.py",
-        "tests/faults/test_certify_killed.py", "tests/faults/test_field_killed.py",
-        "tests/faults/test_meta_killed.py", "tests/cli/test_commands.py",
-        "tests/cli/test_elsewhere.py", "tests/cli/test_posterior_commands.py",
-        "tests/cli/test_watch.py", "tests/record/test_timeline.py",
-        "tests/running/test_capacity.py", "tests/running/test_child.py",
-        "tests/running/test_dask.py", "tests/running/test_interrupt.py",
-        "tests/running/test_losses.py",
-        "tests/running/test_pool.py", "tests/running/test_program.py",
-        "tests/faults/test_shared_disk.py",
-    ),
     # They run ADM1: the first of them compiles it, and the others need not.
     "compiled": (
         "tests/simulators/adm1", "tests/examples/test_documents.py", "tests/cli/test_demo.py",
-        "tests/problem_file",
+        "tests/problem_file/test_problem_file.py",
     ),
 }  # fmt: skip
+# The longest of the others: begun next, so that no process is left with one of them at the end.
+LONG = (
+    "tests/faults", "tests/running", "tests/cli", "tests/examples", "tests/search",
+    "tests/calibration", "tests/emulator", "tests/experiments", "tests/problem_file",
+)  # fmt: skip
 SLOW = (
     # Processes, clusters, compilers, a browser, documents and experiments.
-    *GROUPS["slurm"], *GROUPS["processes"], "tests/faults", "tests/cli/test_demo.py",
+    *GROUPS["slurm"], "tests/faults", "tests/cli/test_commands.py", "tests/cli/test_demo.py",
+    "tests/cli/test_elsewhere.py", "tests/cli/test_posterior_commands.py",
+    "tests/cli/test_watch.py", "tests/record/test_timeline.py",
     "tests/cli/test_safety.py", "tests/cli/test_run_again.py", "tests/running",
     "tests/examples", "tests/experiments", "tests/report/test_browser.py",
     "tests/simulators/adm1/test_cuda.py", "tests/simulators/adm1/test_simulator.py",
@@ -94,6 +88,13 @@ def group_of(test: str) -> str:
     )
 
 
+def _rank(test: str) -> int:
+    """Return the place of a test's group in the order in which groups are begun."""
+    first = [*GROUPS, *LONG]
+    group = group_of(test)
+    return next((i for i, place in enumerate(first) if group.startswith(place)), len(first))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests; begin with large groups, so that no process is left with one at the end."""
@@ -101,8 +102,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.nodeid.startswith(SLOW):
             item.add_marker("slow")
     if WORKER:
-        ranks = {group: rank for rank, group in enumerate(GROUPS)}
-        items.sort(key=lambda item: ranks.get(group_of(item.nodeid), len(ranks)))
+        items.sort(key=lambda item: _rank(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)

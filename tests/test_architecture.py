@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import GROUPS, SLOW
+from conftest import GROUPS, LONG, SLOW
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "supac"
@@ -195,6 +195,13 @@ def test_the_page_names_packages_and_files_that_exist() -> None:
         assert here, f"docs/architecture.md: {name} is not there"
 
 
+def test_no_line_of_a_document_is_longer_than_a_hundred_characters() -> None:
+    places = (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "tests").rglob("*.md"))
+    for path in places:
+        lines = enumerate(path.read_text().splitlines(), start=1)
+        assert not [number for number, line in lines if len(line) > 100], path
+
+
 def test_tests_lie_where_their_package_lies() -> None:
     packages = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
     kinds = {"laws", "theorems", "faults", "examples", "experiments", "slurm"}
@@ -204,7 +211,7 @@ def test_tests_lie_where_their_package_lies() -> None:
 
 
 def test_slow_tests_and_groups_are_named_as_they_are() -> None:
-    places = {*SLOW, *(place for group in GROUPS.values() for place in group)}
+    places = {*SLOW, *LONG, *(place for group in GROUPS.values() for place in group)}
     assert [place for place in sorted(places) if not (ROOT / place).exists()] == []
 
 

@@ -14,4 +14,4 @@ def until(condition: Callable[[], object], *, unless: Callable[[], object] = lam
     while not condition():
         assert not unless() or condition(), "this will not happen any more"
         assert time.monotonic() < end, "this has not happened for minutes"
-        time.sleep(0.01)
+        time.sleep(0.02)

@@ -31,15 +31,14 @@ def within_a_ball(x: FloatArray) -> FloatArray:
     return np.exp(0.4 * x[0] - t * np.exp(0.5 * x[1])) + wave
 
 
-@pytest.mark.parametrize("seed", [1, 4])
-def test_a_region_that_works_is_found_though_nearly_half_of_the_prior_fails(seed: int) -> None:
+def test_a_region_that_works_is_found_though_nearly_half_of_the_prior_fails() -> None:
     data = within_a_ball(np.array([0.9, -0.9, 0.5, 0.6]))
     result = supac.minimize(
         supac.Composite(lambda x: (within_a_ball(x) - data) / 0.12, supac.CappedSquare(3.0)),
         SPACE,
         supac.Catoni(0.01),
         budget=80,
-        seed=seed,
+        seed=1,
         execution=supac.Execution(on_failure="penalise"),
     )
     assert result.stop_reason is not supac.StopReason.FAILURES
@@ -147,16 +146,15 @@ def test_the_worst_run_of_the_prior_is_no_measure_of_a_cliff() -> None:
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.25])
-@pytest.mark.parametrize("seed", [0, 1, 3])
-def test_a_converged_search_has_no_modes_and_does_not_fall(noise: float, seed: int) -> None:
+def test_a_converged_search_has_no_modes_and_does_not_fall(noise: float) -> None:
     """Also if its risks are noisy, and the best of them a matter of luck."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
 
     def simulate(x: FloatArray) -> FloatArray:
         return (x - 0.5) @ MATRIX + noise * rng.standard_normal(12)
 
     risk = supac.Composite(simulate, supac.MeanSquare())
-    result = supac.minimize(risk, SPACE, supac.Catoni(0.002), budget=80, seed=seed, validation=20)
+    result = supac.minimize(risk, SPACE, supac.Catoni(0.002), budget=80, validation=20)
     words = " ".join(result.notes)
     assert "still falling" not in words
     assert "mode" not in words

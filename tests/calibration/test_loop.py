@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ import pytest
 
 import supac
 from supac.arrays import FloatArray
+from supac.calibration.loop import Loop
+from supac.problem import Planned, Role
+from supac.record.run import Run, Status
 
 PLANE = supac.gaussian(np.zeros(2), np.eye(2))
 BOUND = supac.Catoni(0.05)
@@ -76,6 +80,26 @@ def test_asynchronous_searches_spend_the_budget_and_no_more() -> None:
     assert len(result.evaluations) == 60
     assert result.history["queries"][-1] + result.validated == 60
     assert len(calls) == len(result.history["queries"])
+
+
+def test_late_runs_of_an_early_format_are_no_draws() -> None:
+    """They were not drawn after the step that the next batch tests, and would try another one."""
+    problem = supac.Problem.within(PLANE, BOUND)
+    state = QUICK.init(problem, 0)
+    planned, queued = QUICK.ask(problem, state).planned, list[Planned]()
+    runs = [
+        Run(0, planned[0].x, Status.OK, 0.1),
+        Run(1, np.array([5.0, 5.0]), Status.OK, 0.2),
+        Run(2, np.array([6.0, 6.0]), Status.OK, 0.2, role=Role.MEAN, step=0),
+    ]
+    runner: Any = SimpleNamespace(
+        take_untold=lambda: runs, queue=lambda each, jacobian: queued.append(each)
+    )
+    loop = Loop(problem, QUICK, runner, state, 60, 0.0, supac.Execution(), runner)
+    loop._take_up()
+    assert planned[0].role is Role.DRAW
+    assert [run.role for run in loop._ended] == [Role.DRAW, Role.TELLS, Role.MEAN]
+    assert queued == planned[1:]
 
 
 def test_a_larger_budget_goes_on_with_the_same_beginning(tmp_path: Path) -> None:

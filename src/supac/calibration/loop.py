@@ -343,8 +343,9 @@ class Loop:
 
     def _reason(self) -> StopReason | None:
         info, made = self.record.rounds[-1].info, self.queries
-        price = self._algorithm().price(self.state, self._next_batch())
-        last = self.spent + price + self._jacobians_cost(len(self._next_batch())) > self.budget
+        batch = self._next_batch()  # which was planned with the step, and is run next
+        price = self._algorithm().price(self.state, batch)
+        last = self.spent + price + self._jacobians_cost(len(batch)) > self.budget
         tuning = self.state.tuning.stop
         enough = tuning.failures_in_any_case if self.state.stage.moves else tuning.failures_from
         if (made >= enough or last) and self._failing(info):
