@@ -163,7 +163,7 @@ def test_a_server_with_another_config(folder: Path) -> None:
 def test_programs_of_both_levels_are_searched_from_the_command_line(folder: Path) -> None:
     head = HEAD.replace("budget = 20", "budget = 14\nstore = 'run.supac'")
     (folder / "problem.toml").write_text(f"{head}[simulator]\n{PROGRAMS[1]}\n")
-    code, said, wrong = Driver(COMMAND, "run", "problem.toml", cwd=folder).end(120.0)
+    code, said, wrong = Driver(COMMAND, "run", "problem.toml", cwd=folder).end()
     assert code == 0, wrong
     record = read_store(folder / "run.supac")
     assert record.coarse_runs
